@@ -1,0 +1,185 @@
+//! What a sandbox really has on this machine, and what a caller may demand of it.
+
+use serde::{Deserialize, Serialize};
+
+/// The kernel that the code inside talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Boundary {
+    /// The host's kernel, behind namespaces, seccomp and Landlock.
+    SharedKernel,
+    /// A kernel in user space (gVisor).
+    UserSpaceKernel,
+    /// A kernel of its own (microVM).
+    OwnKernel,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkEnforcement {
+    /// A network namespace with loopback only.
+    None,
+    /// The host's own network: no fence at all for traffic.
+    Host,
+}
+
+/// Who holds a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitKind {
+    /// The kernel: a hostile program cannot pass it.
+    Kernel,
+    /// The guest looks at regular intervals and kills: a burst can pass it for a moment.
+    Watched,
+    /// Nobody: this machine has no means.
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskLimit {
+    /// Held by the kernel; the disk lives in memory and counts against the memory limit too.
+    KernelInMemory,
+}
+
+/// Whose host ids the code inside has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// Host ids that nothing else on the machine has.
+    Own,
+    /// The caller's own host id: separated from the caller's other processes by namespaces only.
+    Caller,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    On,
+    Absent,
+}
+
+/// The Landlock ABI that confines the code inside; 0 where the kernel has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LandlockLevel(pub u32);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Guarantees {
+    pub backend: String,
+    pub boundary: Boundary,
+    pub network: NetworkEnforcement,
+    pub identity: Identity,
+    pub memory_limit: LimitKind,
+    pub cpu_limit: LimitKind,
+    pub pids_limit: LimitKind,
+    pub disk_limit: DiskLimit,
+    pub seccomp: Isolation,
+    pub landlock_abi: LandlockLevel,
+    pub time_namespace: Isolation,
+    /// What is weaker than the fullest form of this fence, each in words a person can act on.
+    pub weaknesses: Vec<String>,
+}
+
+/// What a caller may demand; `create` fails where the machine cannot give it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requirement {
+    OwnKernel,
+    UserSpaceKernel,
+    MemoryLimit,
+    CpuLimit,
+    PidsLimit,
+    DiskLimit,
+    NoNetwork,
+    OwnIdentity,
+    Seccomp,
+    Landlock,
+}
+
+impl Requirement {
+    pub const ALL: [Requirement; 10] = [
+        Requirement::OwnKernel,
+        Requirement::UserSpaceKernel,
+        Requirement::MemoryLimit,
+        Requirement::CpuLimit,
+        Requirement::PidsLimit,
+        Requirement::DiskLimit,
+        Requirement::NoNetwork,
+        Requirement::OwnIdentity,
+        Requirement::Seccomp,
+        Requirement::Landlock,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Requirement::OwnKernel => "own-kernel",
+            Requirement::UserSpaceKernel => "user-space-kernel",
+            Requirement::MemoryLimit => "memory-limit",
+            Requirement::CpuLimit => "cpu-limit",
+            Requirement::PidsLimit => "pids-limit",
+            Requirement::DiskLimit => "disk-limit",
+            Requirement::NoNetwork => "no-network",
+            Requirement::OwnIdentity => "own-identity",
+            Requirement::Seccomp => "seccomp",
+            Requirement::Landlock => "landlock",
+        }
+    }
+
+    /// `Err` says what the sandbox would have instead.
+    pub fn met_by(self, guarantees: &Guarantees) -> Result<(), String> {
+        let g = guarantees;
+        let limit = |kind: LimitKind| match kind {
+            LimitKind::Kernel => Ok(()),
+            LimitKind::Watched => Err("the limit would only be watched, not held by the kernel".to_string()),
+            LimitKind::None => Err("nothing on this machine would hold the limit".to_string()),
+        };
+        let holds = |fine: bool, otherwise: &str| if fine { Ok(()) } else { Err(otherwise.to_string()) };
+        match self {
+            Requirement::OwnKernel => {
+                holds(g.boundary == Boundary::OwnKernel, "the sandbox would not have a kernel of its own")
+            }
+            // A kernel of its own is the stronger of the two, so it satisfies the weaker demand.
+            Requirement::UserSpaceKernel => {
+                holds(g.boundary != Boundary::SharedKernel, "the sandbox would share the host's kernel")
+            }
+            Requirement::MemoryLimit => limit(g.memory_limit),
+            Requirement::CpuLimit => limit(g.cpu_limit),
+            Requirement::PidsLimit => limit(g.pids_limit),
+            Requirement::DiskLimit => match g.disk_limit {
+                DiskLimit::KernelInMemory => Ok(()),
+            },
+            Requirement::NoNetwork => {
+                holds(g.network == NetworkEnforcement::None, "the sandbox would have a network")
+            }
+            Requirement::OwnIdentity => {
+                holds(g.identity == Identity::Own, "the code inside would run with the caller's host id")
+            }
+            Requirement::Seccomp => {
+                holds(g.seccomp == Isolation::On, "this kernel cannot filter system calls")
+            }
+            Requirement::Landlock => holds(g.landlock_abi.0 > 0, "this kernel has no Landlock"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownRequirement(pub String);
+
+impl std::fmt::Display for UnknownRequirement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known: Vec<_> = Requirement::ALL.iter().map(|r| r.name()).collect();
+        write!(f, "`{}` is not a guarantee; known are {}", self.0.escape_debug(), known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownRequirement {}
+
+impl std::str::FromStr for Requirement {
+    type Err = UnknownRequirement;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRequirement> {
+        let known = Requirement::ALL.into_iter().find(|r| r.name() == text);
+        known.ok_or_else(|| UnknownRequirement(text.chars().take(80).collect()))
+    }
+}

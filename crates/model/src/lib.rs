@@ -1,0 +1,31 @@
+//! What a sandbox is, in plain data: no I/O, serde only.
+//!
+//! - [`spec`]: the resolved description that a backend turns into a fence
+//! - [`limits`]: memory, cpu, processes, disk, files, output, time
+//! - [`quantity`]: the text forms of sizes and durations
+//! - [`availability`]: what a machine can do for a backend, and what would mend each lack
+//! - [`guarantees`]: what a sandbox really has, and what a caller may demand
+//! - [`outcome`]: how a run ended, why, and what it used
+//! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
+//! - [`names`]: names and ids that are safe to print, to use as file names and to log
+
+mod availability;
+mod guarantees;
+mod limits;
+mod names;
+mod outcome;
+mod policy;
+mod quantity;
+mod spec;
+
+pub use availability::{Availability, Check, CheckState};
+pub use guarantees::{
+    Boundary, DiskLimit, Guarantees, Identity, Isolation, LandlockLevel, LimitKind, NetworkEnforcement,
+    Requirement, UnknownRequirement,
+};
+pub use limits::{LimitError, Limits};
+pub use names::{NameError, SandboxId, check_environment_name, check_hostname, check_template_name};
+pub use outcome::{Captured, Cause, ExitStatus, RunReport, Usage};
+pub use policy::{LimitsLayer, Policy};
+pub use quantity::{QuantityError, format_bytes, format_duration, parse_bytes, parse_duration};
+pub use spec::{Access, HIGHEST_ID, Mount, Network, Root, Spec, User, UserError, Workspace};

@@ -1,0 +1,176 @@
+//! One layer of settings. A template, a policy file and the flags of one call are each a layer; the later
+//! one wins where both speak, lists add up.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tmpfs: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protect: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unprotect: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub net: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Run when the caller names no command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(skip_serializing_if = "LimitsLayer::is_empty")]
+    pub limits: LimitsLayer,
+}
+
+/// Limits as text, so that every source (TOML, flags) takes the same forms and gets the same errors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsLayer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+}
+
+impl Policy {
+    /// Every key of a policy file, for the error that names the nearest one.
+    pub const KEYS: [&'static str; 16] = [
+        "backend",
+        "image",
+        "workspace",
+        "read",
+        "write",
+        "tmpfs",
+        "protect",
+        "unprotect",
+        "net",
+        "require",
+        "user",
+        "hostname",
+        "cwd",
+        "env",
+        "command",
+        "limits",
+    ];
+
+    /// `self` below, `above` over it.
+    pub fn overlaid_by(mut self, above: Policy) -> Policy {
+        self.read.extend(above.read);
+        self.write.extend(above.write);
+        self.tmpfs.extend(above.tmpfs);
+        self.protect.extend(above.protect);
+        self.unprotect.extend(above.unprotect);
+        self.require.extend(above.require);
+        self.env.extend(above.env);
+        Policy {
+            backend: above.backend.or(self.backend),
+            image: above.image.or(self.image),
+            workspace: above.workspace.or(self.workspace),
+            net: above.net.or(self.net),
+            user: above.user.or(self.user),
+            hostname: above.hostname.or(self.hostname),
+            cwd: above.cwd.or(self.cwd),
+            command: if above.command.is_empty() { self.command } else { above.command },
+            limits: self.limits.overlaid_by(above.limits),
+            ..self
+        }
+    }
+}
+
+impl LimitsLayer {
+    pub const KEYS: [&'static str; 7] = ["memory", "cpus", "pids", "disk", "files", "output", "timeout"];
+
+    fn is_empty(&self) -> bool {
+        *self == LimitsLayer::default()
+    }
+
+    fn overlaid_by(self, above: LimitsLayer) -> LimitsLayer {
+        LimitsLayer {
+            memory: above.memory.or(self.memory),
+            cpus: above.cpus.or(self.cpus),
+            pids: above.pids.or(self.pids),
+            disk: above.disk.or(self.disk),
+            files: above.files.or(self.files),
+            output: above.output.or(self.output),
+            timeout: above.timeout.or(self.timeout),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layer_above_wins_and_lists_add_up() {
+        let below = Policy {
+            image: Some("a".into()),
+            read: vec!["/data".into()],
+            env: [("A".into(), "1".into()), ("B".into(), "1".into())].into(),
+            limits: LimitsLayer { memory: Some("1g".into()), ..Default::default() },
+            ..Default::default()
+        };
+        let above = Policy {
+            read: vec!["/more".into()],
+            env: [("B".into(), "2".into())].into(),
+            limits: LimitsLayer { pids: Some("5".into()), ..Default::default() },
+            ..Default::default()
+        };
+        let merged = below.overlaid_by(above);
+        assert_eq!(merged.image.as_deref(), Some("a"));
+        assert_eq!(merged.read, ["/data", "/more"]);
+        assert_eq!(merged.env["A"], "1");
+        assert_eq!(merged.env["B"], "2");
+        assert_eq!(merged.limits.memory.as_deref(), Some("1g"));
+        assert_eq!(merged.limits.pids.as_deref(), Some("5"));
+    }
+
+    /// A key that is missing from `KEYS` would never be suggested.
+    #[test]
+    fn the_list_of_keys_is_complete() {
+        let keys: Vec<String> = serde_json::from_value::<Policy>(serde_json::json!({}))
+            .map(|_| {
+                Policy::KEYS
+                    .iter()
+                    .filter(|key| {
+                        let body = serde_json::json!({ **key: null });
+                        let error = serde_json::from_value::<Policy>(body).err().map(|e| e.to_string());
+                        error.is_some_and(|e| e.contains("unknown field"))
+                    })
+                    .map(|key| key.to_string())
+                    .collect()
+            })
+            .unwrap();
+        assert!(keys.is_empty(), "not keys of a policy: {keys:?}");
+    }
+}
