@@ -3,7 +3,6 @@
 use crate::guarantees::Requirement;
 use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,7 +24,7 @@ pub enum Root {
     /// The host's /usr, read-only, under a small root of the sandbox's own.
     HostUsr,
     /// A directory that holds a whole root file system; never written to.
-    Directory { path: PathBuf, environment: BTreeMap<String, String> },
+    Directory { path: PathBuf },
 }
 
 /// A host directory at /workspace, writable, with protected names read-only.

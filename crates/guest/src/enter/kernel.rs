@@ -1,0 +1,137 @@
+//! /dev and /proc of the sandbox's own, with the usual masks of a container runtime.
+
+use crate::enter::root::{attach, attach_onto, new_filesystem, new_tmpfs};
+use crate::enter::sources::Sources;
+use crate::enter::steps::{clone_of, mount_point, open_inside, pin, write};
+use crate::failure::{During, Failure, Outcome};
+use crate::system::{MountLimits, limit_mount};
+use paddock_protocol::{Ids, KernelPlan, NodeKind};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, symlinkat, unlinkat};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+
+pub fn mount(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<()> {
+    let dev = mount_devices(root, plan, ids, sources)?;
+    mount_proc(root, &dev, plan, ids)?;
+    // Nothing is added after this; the tmpfs becomes read-only, what is mounted on it does not.
+    let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
+    limit_mount(dev.as_fd(), limits).during(|| "make /dev read-only".into())
+}
+
+/// Device nodes cannot be made in a user namespace, so the host's harmless ones are bound, each checked to
+/// be the device it should be (a runtime once bound an attacker's file for /dev/null).
+fn mount_devices(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<OwnedFd> {
+    let place = mount_point(root, "/dev", NodeKind::Directory)?;
+    let dev = new_tmpfs(1 << 20, 256, 0o755, (ids.root, ids.root_group), false)?;
+    attach_onto(dev.as_fd(), place.as_fd()).during(|| "mount /dev".into())?;
+    for (name, source) in &plan.devices {
+        let tree = sources.take(source)?;
+        check_device(name, &tree)?;
+        let limits = MountLimits { read_only: false, no_exec: true, no_devices: false, recursive: false };
+        limit_mount(tree.as_fd(), limits).during(|| format!("limit /dev/{name}"))?;
+        write(&dev, name, 0o666, b"").during(|| format!("make /dev/{name}"))?;
+        attach(tree.as_fd(), dev.as_fd(), name).during(|| format!("mount /dev/{name}"))?;
+    }
+    let links = [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ];
+    for (name, target) in links {
+        symlinkat(target, &dev, name).during(|| format!("link /dev/{name}"))?;
+    }
+    for name in ["pts", "shm"] {
+        mkdirat(&dev, name, Mode::from_raw_mode(0o755)).during(|| format!("make /dev/{name}"))?;
+    }
+    let pts = new_filesystem("devpts", &[("ptmxmode", "0666".into()), ("mode", "0620".into())], true)?;
+    attach(pts.as_fd(), dev.as_fd(), "pts").during(|| "mount /dev/pts".into())?;
+    let bytes = plan.shm_bytes;
+    let shm = new_tmpfs(bytes, bytes / 4096 + 64, 0o1777, (ids.root, ids.root_group), false)?;
+    attach(shm.as_fd(), dev.as_fd(), "shm").during(|| "mount /dev/shm".into())?;
+    Ok(dev)
+}
+
+/// Linux device numbers of what a program may expect to find.
+fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
+    let expected = match name {
+        "null" => (1, 3),
+        "zero" => (1, 5),
+        "full" => (1, 7),
+        "random" => (1, 8),
+        "urandom" => (1, 9),
+        "tty" => (5, 0),
+        _ => (0, 0),
+    };
+    let found = rustix::fs::fstat(tree).during(|| format!("look at /dev/{name}"))?;
+    let numbers = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+    let character = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
+    if character && numbers == expected {
+        return Ok(());
+    }
+    Err(Failure {
+        step: format!("/dev/{name} of the host is not the device it should be"),
+        errno: Errno::NODEV,
+    })
+}
+
+fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Outcome<()> {
+    let place = mount_point(root, "/proc", NodeKind::Directory)?;
+    // Nobody sees a process that it could not trace: PID 1 is hidden even from a root inside.
+    let proc = new_filesystem("proc", &[("hidepid", "ptraceable".into())], false)?;
+    attach_onto(proc.as_fd(), place.as_fd()).during(|| "mount /proc".into())?;
+
+    // A second lock on a door that seccomp already keeps shut. Not every kernel has each of them.
+    let bounds: Vec<OwnedFd> = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
+        .iter()
+        .filter_map(|kind| {
+            open_inside(root, &format!("/proc/sys/user/max_{kind}_namespaces"), OFlags::WRONLY).ok()
+        })
+        .collect();
+    // The file lives on /dev's tmpfs only until it is mounted where it belongs.
+    write(dev, "boot_id", 0o444, plan.boot_id.as_bytes()).during(|| "write the boot id".into())?;
+    let open = |path| open_inside(root, path, OFlags::PATH).during(|| format!("open {path}"));
+    cover_with(root, "/proc/sys/kernel/random/boot_id", &open("/dev/boot_id")?)?;
+    unlinkat(dev, "boot_id", AtFlags::empty()).during(|| "unlink the boot id".into())?;
+
+    let null = open("/dev/null")?;
+    for path in &plan.hide_files {
+        cover_with(root, path, &null)?;
+    }
+    for path in &plan.hide_directories {
+        if let Some(place) = existing(root, path)? {
+            let empty = new_tmpfs(4096, 2, 0o555, (ids.root, ids.root_group), false)?;
+            let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
+            limit_mount(empty.as_fd(), limits).during(|| format!("limit the cover of {path}"))?;
+            attach_onto(empty.as_fd(), place.as_fd()).during(|| format!("hide {path}"))?;
+        }
+    }
+    for path in &plan.read_only {
+        if existing(root, path)?.is_some() {
+            pin(root, path, true)?;
+        }
+    }
+    // Last: even a detached mount needs a mount namespace.
+    for bound in bounds {
+        let _ = rustix::io::write(&bound, b"0");
+    }
+    Ok(())
+}
+
+/// Mounts a read-only view of `source` on `path`, where this kernel has `path`.
+fn cover_with(root: &OwnedFd, path: &str, source: &OwnedFd) -> Outcome<()> {
+    let Some(place) = existing(root, path)? else { return Ok(()) };
+    let cover = clone_of(source)?;
+    let limits = MountLimits { read_only: true, no_exec: true, no_devices: false, recursive: false };
+    limit_mount(cover.as_fd(), limits).during(|| format!("limit the cover of {path}"))?;
+    attach_onto(cover.as_fd(), place.as_fd()).during(|| format!("hide {path}"))
+}
+
+fn existing(root: &OwnedFd, path: &str) -> Outcome<Option<OwnedFd>> {
+    match open_inside(root, path, OFlags::PATH) {
+        Ok(place) => Ok(Some(place)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(Failure { step: format!("open {path}"), errno }),
+    }
+}

@@ -1,0 +1,82 @@
+//! Builds the inside of the fence, in the order that makes each step safe:
+//!
+//! 1. [`sources`]: open what the host offers, with the caller's rights
+//! 2. become root of the namespace, cut the mounts off from the host's
+//! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it; [`kernel`] adds /proc and /dev
+//! 4. move in, drop the old root
+//! 5. [`rights`]: become an id that no work has, keep only what a supervisor needs
+
+mod clock;
+mod kernel;
+mod rights;
+mod root;
+mod sources;
+mod steps;
+mod users;
+
+use crate::failure::{During, Outcome};
+use crate::usage::Counters;
+use crate::work::Confinement;
+use paddock_protocol::Plan;
+use rustix::mount::{MountPropagationFlags, UnmountFlags};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+pub use users::{KnownUser, find_by_id as find_user_by_id, find_by_name as find_user_by_name};
+
+/// The agent's own view of the fence once it stands.
+pub struct Inside {
+    pub confinement: Confinement,
+    pub counters: Counters,
+    pub time_namespace: bool,
+}
+
+/// `passed` are the descriptors that came with the plan.
+pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Inside> {
+    let mounts = passed.split_off(plan.cgroup_descriptors.min(passed.len()));
+    let cgroups = passed;
+    let mut sources = sources::open(&plan, mounts)?;
+    rights::become_root(plan.ids)?;
+
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).during(|| "cut the mounts off from the host's".into())?;
+    let new_root = root::mount(&plan, &mut sources)?;
+    for step in &plan.steps {
+        steps::perform(step, &new_root, plan.ids, &mut sources)?;
+    }
+    move_in(&new_root)?;
+    drop((new_root, sources));
+    close_all_but(control, &cgroups)?;
+
+    rustix::system::sethostname(plan.hostname.as_bytes()).during(|| "set the host name".into())?;
+    if plan.own_network {
+        crate::system::raise_loopback().during(|| "bring loopback up".into())?;
+    }
+    let time_namespace = plan.time_namespace && clock::start_at_zero().is_ok();
+    let counters = Counters::open();
+    let confinement = Confinement::prepare(&plan, cgroups)?;
+    rights::become_guest(plan.ids)?;
+    Ok(Inside { confinement, counters, time_namespace })
+}
+
+/// pivot_root onto itself, then the old root is on top and can be let go.
+fn move_in(new_root: &OwnedFd) -> Outcome<()> {
+    rustix::process::fchdir(new_root).during(|| "go to the new root".into())?;
+    rustix::process::pivot_root(".", ".").during(|| "pivot_root".into())?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH).during(|| "let the old root go".into())?;
+    rustix::process::chdir("/").during(|| "go to /".into())
+}
+
+/// Nothing of the host may stay open: a directory descriptor left behind is a way out.
+fn close_all_but(control: i32, cgroups: &[OwnedFd]) -> Outcome<()> {
+    let mut keep: Vec<i32> = vec![0, 1, 2, control];
+    keep.extend(cgroups.iter().map(AsRawFd::as_raw_fd));
+    keep.sort_unstable();
+    let mut next = 0;
+    for number in keep {
+        if number > next {
+            crate::system::close_range(next, number - 1).during(|| "close what was inherited".into())?;
+        }
+        next = number + 1;
+    }
+    crate::system::close_range(next, i32::MAX).during(|| "close what was inherited".into())
+}

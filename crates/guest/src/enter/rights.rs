@@ -1,0 +1,49 @@
+//! Whose rights the agent has, at each point of its life.
+
+use crate::failure::{During, Outcome};
+use paddock_protocol::Ids;
+use rustix::process::{Gid, Uid};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, set_capabilities, set_capabilities_secure_bits,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+
+/// What a supervisor needs: to become another user, to signal and to write files for it, and to see it in
+/// /proc. Nothing that mounts or configures.
+const KEPT: CapabilitySet = CapabilitySet::SETUID
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::SYS_PTRACE);
+
+/// Files made from here on belong to the root of the sandbox.
+pub fn become_root(ids: Ids) -> Outcome<()> {
+    // Capabilities stay when the id changes, and an id of 0 brings none by itself.
+    let bits = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::NO_ROOT;
+    set_capabilities_secure_bits(bits).during(|| "set the secure bits".into())?;
+    switch(ids, ids.root)
+}
+
+/// From here on nothing that runs as the work shares an id with the agent (where the machine gave more than
+/// one), and nobody can trace it or read it in /proc.
+pub fn become_guest(ids: Ids) -> Outcome<()> {
+    switch(ids, ids.guest)?;
+    rustix::thread::clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
+    let sets = CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets).during(|| "drop capabilities".into())?;
+    rustix::thread::set_no_new_privs(true).during(|| "set no_new_privs".into())?;
+    crate::system::become_undumpable().during(|| "become undumpable".into())
+}
+
+fn switch(ids: Ids, id: u32) -> Outcome<()> {
+    if ids.single {
+        return Ok(());
+    }
+    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+    set_thread_groups(&[]).during(|| "drop groups".into())?;
+    set_thread_res_gid(gid, gid, gid).during(|| format!("become group {id}"))?;
+    set_thread_res_uid(uid, uid, uid).during(|| format!("become user {id}"))
+}

@@ -1,0 +1,105 @@
+//! The new root: a file system in memory whose size is the disk limit, alone or as the upper layer of an overlay.
+
+use crate::enter::sources::Sources;
+use crate::failure::{During, Outcome};
+use crate::system::{MountLimits, limit_mount};
+use paddock_protocol::{Plan, RootPlan};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, move_mount,
+};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Any directory of the host that is sure to exist: what we mount over it is seen by this namespace only,
+/// and the host's own /usr was opened before.
+const STAGING: &str = "/usr";
+
+pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<OwnedFd> {
+    if let RootPlan::Mounted { root } = &plan.root {
+        let root = sources.take(root)?;
+        attach(root.as_fd(), CWD, STAGING).during(|| "mount the root".into())?;
+        return Ok(root);
+    }
+    let owner = (plan.ids.root, plan.ids.root_group);
+    let disk = new_tmpfs(plan.disk_bytes, plan.disk_inodes, 0o755, owner, true)?;
+    attach(disk.as_fd(), CWD, STAGING).during(|| "mount the private disk".into())?;
+    match &plan.root {
+        RootPlan::Empty | RootPlan::Mounted { .. } => Ok(disk),
+        RootPlan::Overlay { lower } => {
+            let lower = sources.take(lower)?;
+            overlay(disk, lower)
+        }
+    }
+}
+
+/// Relative names: they are what the inside reads in its mount table.
+fn overlay(disk: OwnedFd, lower: OwnedFd) -> Outcome<OwnedFd> {
+    for name in ["lower", "upper", "work", "root"] {
+        mkdirat(&disk, name, Mode::from_raw_mode(0o755)).during(|| format!("make {name} of the overlay"))?;
+    }
+    limit_mount(lower.as_fd(), MountLimits::host(true, true)).during(|| "make the image read-only".into())?;
+    attach(lower.as_fd(), disk.as_fd(), "lower").during(|| "mount the image".into())?;
+    rustix::process::fchdir(&disk).during(|| "go to the private disk".into())?;
+
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).during(|| "open overlayfs".into())?;
+    for (key, value) in [("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")] {
+        fsconfig_set_string(&context, key, value).during(|| format!("set {key} of the overlay"))?;
+    }
+    // In a user namespace the overlay may keep its notes only in user.* attributes.
+    fsconfig_set_flag(&context, "userxattr").during(|| "set userxattr of the overlay".into())?;
+    fsconfig_create(&context).during(|| "make the overlay".into())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let root =
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).during(|| "mount the overlay".into())?;
+    attach(root.as_fd(), disk.as_fd(), "root").during(|| "attach the overlay".into())?;
+    openat(&disk, "root", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .during(|| "open the overlay".into())
+}
+
+pub fn new_tmpfs(
+    bytes: u64,
+    inodes: u64,
+    mode: u32,
+    owner: (u32, u32),
+    allow_exec: bool,
+) -> Outcome<OwnedFd> {
+    let options = [
+        ("size", bytes.to_string()),
+        ("nr_inodes", inodes.to_string()),
+        ("mode", format!("{mode:o}")),
+        ("uid", owner.0.to_string()),
+        ("gid", owner.1.to_string()),
+    ];
+    let context = configured("tmpfs", &options)?;
+    let exec = if allow_exec { MountAttrFlags::empty() } else { MountAttrFlags::MOUNT_ATTR_NOEXEC };
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | exec;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).during(|| "mount a tmpfs".into())
+}
+
+/// A file system of the kernel's: never executable, with devices only where it consists of them.
+pub fn new_filesystem(kind: &str, options: &[(&str, String)], devices: bool) -> Outcome<OwnedFd> {
+    let context = configured(kind, options)?;
+    let nodev = if devices { MountAttrFlags::empty() } else { MountAttrFlags::MOUNT_ATTR_NODEV };
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC | nodev;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).during(|| format!("mount {kind}"))
+}
+
+fn configured(kind: &str, options: &[(&str, String)]) -> Outcome<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).during(|| format!("open {kind}"))?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, value.as_str()).during(|| format!("set {key} of {kind}"))?;
+    }
+    fsconfig_create(&context).during(|| format!("make {kind}"))?;
+    Ok(context)
+}
+
+pub fn attach(mount: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &str) -> rustix::io::Result<()> {
+    move_mount(mount, "", directory, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// Puts `mount` on exactly the node that `target` is, without walking a path again.
+pub fn attach_onto(mount: BorrowedFd<'_>, target: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(mount, "", target, "", flags)
+}

@@ -1,0 +1,197 @@
+//! The steps of a plan. Every path is resolved below the new root: a link that an image planted leads to
+//! somewhere in that image, never to the host.
+
+use crate::enter::root::{attach_onto, new_tmpfs};
+use crate::enter::sources::Sources;
+use crate::enter::{kernel, users};
+use crate::failure::{During, Outcome};
+use crate::system::{MountLimits, limit_mount};
+use paddock_protocol::{Ids, NodeKind, ProtectedPath, Step};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chmodat, chownat, mkdirat, openat, openat2, symlinkat,
+    unlinkat,
+};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+
+pub fn perform(step: &Step, root: &OwnedFd, ids: Ids, sources: &mut Sources) -> Outcome<()> {
+    match step {
+        Step::Directory { path, mode, uid, gid } => {
+            make_directory(root, path, Some((*mode, *uid, *gid))).during(|| format!("make {path}"))
+        }
+        Step::Link { path, target } => {
+            replacing(root, path, |parent, name| symlinkat(target.as_str(), parent, name))
+        }
+        Step::File { path, mode, content } => {
+            replacing(root, path, |parent, name| create(parent, name, *mode, content))
+        }
+        Step::User { passwd_line, group_line, uid, gid } => {
+            users::add(root, passwd_line, group_line, *uid, *gid)
+        }
+        Step::Bind { source, target, kind, read_only, allow_exec } => {
+            let tree = sources.take(source)?;
+            limit_mount(tree.as_fd(), MountLimits::host(*read_only, *allow_exec))
+                .during(|| format!("restrict {target}"))?;
+            let place = mount_point(root, target, *kind)?;
+            attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {target}"))
+        }
+        Step::Tmpfs { target, bytes, mode, uid, gid, allow_exec } => {
+            let tree = new_tmpfs(*bytes, bytes / 4096 + 64, *mode, (*uid, *gid), *allow_exec)?;
+            let place = mount_point(root, target, NodeKind::Directory)?;
+            attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {target}"))
+        }
+        Step::Kernel(plan) => kernel::mount(root, plan, ids, sources),
+        Step::Protect { base, paths } => protect(root, base, paths),
+    }
+}
+
+/// Resolves below `root` as if it were `/`.
+pub fn open_inside(root: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
+}
+
+/// Overwrites a file, where the last part of its path is no link.
+pub fn write(root: &OwnedFd, path: &str, mode: u32, content: &[u8]) -> rustix::io::Result<()> {
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = openat2(root, path, flags, Mode::from_raw_mode(mode), how)?;
+    fill(&file, content)
+}
+
+fn create(parent: &OwnedFd, name: &str, mode: u32, content: &[u8]) -> rustix::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    fill(&openat(parent, name, flags, Mode::from_raw_mode(mode))?, content)
+}
+
+fn fill(file: &OwnedFd, content: &[u8]) -> rustix::io::Result<()> {
+    let mut rest = content;
+    while !rest.is_empty() {
+        let count = rustix::io::write(file, rest)?;
+        rest = &rest[count..];
+    }
+    Ok(())
+}
+
+/// Makes something at `path`, with its parents where missing, in place of what an image may have there
+/// (/etc/resolv.conf often is a link).
+fn replacing(
+    root: &OwnedFd,
+    path: &str,
+    make: impl Fn(&OwnedFd, &str) -> rustix::io::Result<()>,
+) -> Outcome<()> {
+    let attempt = || -> rustix::io::Result<()> {
+        let (parent, name) = match open_parent(root, path) {
+            Err(Errno::NOENT) => {
+                let (parent, _) = path.rsplit_once('/').ok_or(Errno::INVAL)?;
+                make_directory(root, parent, None)?;
+                open_parent(root, path)?
+            }
+            found => found?,
+        };
+        match make(&parent, name) {
+            Err(Errno::EXIST) => {
+                unlinkat(&parent, name, AtFlags::empty())?;
+                make(&parent, name)
+            }
+            made => made,
+        }
+    };
+    attempt().during(|| format!("make {path}"))
+}
+
+/// A place to mount on, made where the root has none.
+pub fn mount_point(root: &OwnedFd, path: &str, kind: NodeKind) -> Outcome<OwnedFd> {
+    let flags = match kind {
+        NodeKind::Directory => OFlags::PATH | OFlags::DIRECTORY,
+        NodeKind::File => OFlags::PATH,
+    };
+    match open_inside(root, path, flags) {
+        Err(Errno::NOENT) => {}
+        found => return found.during(|| format!("open {path}")),
+    }
+    match kind {
+        NodeKind::Directory => make_directory(root, path, None).during(|| format!("make {path}"))?,
+        NodeKind::File => replacing(root, path, |parent, name| create(parent, name, 0o644, b""))?,
+    }
+    open_inside(root, path, flags).during(|| format!("open {path}"))
+}
+
+/// With its parents. An existing directory gets the owner and mode too, if any are given.
+fn make_directory(root: &OwnedFd, path: &str, owned: Option<(u32, u32, u32)>) -> rustix::io::Result<()> {
+    let (parent, name) = match open_parent(root, path) {
+        Err(Errno::NOENT) => {
+            let (above, _) = path.rsplit_once('/').ok_or(Errno::INVAL)?;
+            make_directory(root, above, None)?;
+            open_parent(root, path)?
+        }
+        found => found?,
+    };
+    match mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
+        // What is there may be a link to a directory of the image.
+        Err(Errno::EXIST) => {
+            let directory = open_inside(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            if let Some((mode, uid, gid)) = owned {
+                rustix::fs::fchown(&directory, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+                rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode))?;
+            }
+            Ok(())
+        }
+        Err(errno) => Err(errno),
+        Ok(()) => {
+            if let Some((mode, uid, gid)) = owned {
+                let owner = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+                chownat(&parent, name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)?;
+                chmodat(&parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn open_parent<'a>(root: &OwnedFd, path: &'a str) -> rustix::io::Result<(OwnedFd, &'a str)> {
+    let (parent, name) = path.rsplit_once('/').ok_or(Errno::INVAL)?;
+    let parent = if parent.is_empty() { "/" } else { parent };
+    Ok((open_inside(root, parent, OFlags::PATH | OFlags::DIRECTORY)?, name))
+}
+
+/// Covers each name with itself, read-only, and pins every directory above it up to `base`, because a
+/// read-only `a/.git` falls to `mv a b` and a new `a/.git`.
+fn protect(root: &OwnedFd, base: &str, paths: &[ProtectedPath]) -> Outcome<()> {
+    let mut pinned = BTreeSet::new();
+    for protected in paths {
+        let mut so_far = base.to_string();
+        let mut parts = protected.path.split('/').peekable();
+        while let Some(part) = parts.next() {
+            so_far.push('/');
+            so_far.push_str(part);
+            if pinned.insert(so_far.clone()) {
+                pin(root, &so_far, parts.peek().is_none())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub fn pin(root: &OwnedFd, path: &str, read_only: bool) -> Outcome<()> {
+    // The workspace is full of names that somebody else chose: no link is followed.
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let place = openat2(root, path, flags, Mode::empty(), how).during(|| format!("open {path}"))?;
+    let cover = clone_of(&place)?;
+    if read_only {
+        limit_mount(cover.as_fd(), MountLimits::host(true, true))
+            .during(|| format!("make {path} read-only"))?;
+    }
+    attach_onto(cover.as_fd(), place.as_fd()).during(|| format!("pin {path}"))
+}
+
+pub fn clone_of(place: &OwnedFd) -> Outcome<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(place, "", flags).during(|| "clone a mount".into())
+}

@@ -1,0 +1,157 @@
+//! System calls that rustix does not wrap. Each returns the kernel's error number.
+
+use rustix::io::{Errno, Result};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+fn check(result: libc::c_long) -> Result<libc::c_long> {
+    if result < 0 {
+        let errno = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&errno).unwrap_or(Errno::IO));
+    }
+    Ok(result)
+}
+
+/// Attributes to add to a mount. Only ever adds: inside a user namespace the kernel refuses to clear what
+/// the source mount has. Set-user-id files are dead in every mount.
+#[derive(Clone, Copy)]
+pub struct MountLimits {
+    pub read_only: bool,
+    pub no_exec: bool,
+    pub no_devices: bool,
+    pub recursive: bool,
+}
+
+impl MountLimits {
+    /// For directories of the host, with everything mounted below them.
+    pub fn host(read_only: bool, allow_exec: bool) -> MountLimits {
+        MountLimits { read_only, no_exec: !allow_exec, no_devices: true, recursive: true }
+    }
+}
+
+pub fn limit_mount(tree: BorrowedFd<'_>, limits: MountLimits) -> Result<()> {
+    let flag = |wanted: bool, attribute: u64| if wanted { attribute } else { 0 };
+    let set = libc::MOUNT_ATTR_NOSUID
+        | flag(limits.read_only, libc::MOUNT_ATTR_RDONLY)
+        | flag(limits.no_exec, libc::MOUNT_ATTR_NOEXEC)
+        | flag(limits.no_devices, libc::MOUNT_ATTR_NODEV);
+    let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let recursive = if limits.recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is an empty C string, the structure lives across the call and its size is given.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | recursive,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    check(result).map(drop)
+}
+
+/// Closes every descriptor from `first` to `last`.
+///
+/// Precondition: nothing in this process still owns one of them.
+pub fn close_range(first: i32, last: i32) -> Result<()> {
+    // SAFETY: takes plain integers; ownership is the caller's promise above.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    check(result).map(drop)
+}
+
+/// Marks every descriptor above the standard three to be closed by `execve`.
+pub fn close_on_exec_from(first: u32) -> Result<()> {
+    // SAFETY: takes plain integers; with CLOEXEC nothing is closed under anybody's feet.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    check(result).map(drop)
+}
+
+/// Brings the loopback interface of the current network namespace up.
+pub fn raise_loopback() -> Result<()> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // SAFETY: ifreq is plain data for which all zeroes is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads one ifreq, which lives across the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    check(result.into()).map(drop)
+}
+
+/// Makes this process invisible to same-id tracers and to /proc readers.
+pub fn become_undumpable() -> Result<()> {
+    // SAFETY: PR_SET_DUMPABLE takes plain integers.
+    let result = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+    check(result.into()).map(drop)
+}
+
+/// A host that has gone is an error of a write, not the end of this process.
+pub fn ignore_broken_pipes() {
+    // SAFETY: SIG_IGN is always a valid disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Resets what a new program would inherit: the signal mask, and the ignored SIGPIPE.
+pub fn reset_signals() {
+    // SAFETY: plain libc calls on a zeroed, then initialised set; SIG_DFL is always a valid disposition.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+/// Blocks `signal` and returns a descriptor that becomes readable when it comes.
+pub fn signal_descriptor(signal: i32) -> Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the set is initialised by sigemptyset before use; signalfd returns a descriptor that only we own.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        let number = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        check(number.into())?;
+        Ok(std::os::fd::OwnedFd::from_raw_fd(number))
+    }
+}
+
+/// The Landlock ABI of this kernel; 0 where it has none.
+pub fn landlock_abi() -> u32 {
+    const VERSION_FLAG: u32 = 1;
+    // SAFETY: with a null attribute, size 0 and the version flag the call only answers a number.
+    let abi = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            VERSION_FLAG,
+        )
+    };
+    u32::try_from(abi).unwrap_or(0)
+}
+
+/// As many descriptors as one message of the kernel can carry.
+const MOST_DESCRIPTORS: usize = 253;
+
+/// Reads, and collects the descriptors that came along.
+pub fn receive_with_descriptors(
+    stream: &std::os::fd::OwnedFd,
+    buffer: &mut [u8],
+    descriptors: &mut Vec<std::os::fd::OwnedFd>,
+) -> Result<usize> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut pieces = [std::io::IoSliceMut::new(buffer)];
+    let received = recvmsg(stream, &mut pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = message {
+            descriptors.extend(passed);
+        }
+    }
+    Ok(received.bytes)
+}

@@ -1,0 +1,160 @@
+//! The layers that every process of the work wears. Prepared once; put on between fork and exec.
+
+use crate::failure::{During, Failure, Outcome};
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    Scope, path_beneath_rules,
+};
+use paddock_protocol::{Ids, LandlockPlan, Plan};
+use rustix::io::Errno;
+use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+use seccompiler::{BpfProgram, sock_filter};
+use std::os::fd::OwnedFd;
+
+pub struct Confinement {
+    pub ids: Ids,
+    pub landlock_abi: u32,
+    cgroups: Vec<OwnedFd>,
+    pids: u64,
+    files: u64,
+    landlock: Option<RulesetCreated>,
+    seccomp: BpfProgram,
+}
+
+impl Confinement {
+    /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
+    pub fn prepare(plan: &Plan, cgroups: Vec<OwnedFd>) -> Outcome<Confinement> {
+        let landlock_abi = crate::system::landlock_abi();
+        let landlock = match &plan.landlock {
+            Some(rules) if landlock_abi > 0 => Some(prepare_landlock(rules)?),
+            _ => None,
+        };
+        let seccomp = decode_filter(&plan.seccomp)?;
+        Ok(Confinement {
+            ids: plan.ids,
+            landlock_abi: if landlock.is_some() { landlock_abi } else { 0 },
+            cgroups,
+            pids: plan.limit_pids,
+            files: plan.limit_files,
+            landlock,
+            seccomp,
+        })
+    }
+
+    /// Joins the cgroups that hold the limits. First of all, so that nothing escapes the count.
+    pub fn join_cgroups(&self) -> Outcome<()> {
+        for entrance in &self.cgroups {
+            rustix::io::write(entrance, b"0").during(|| "join the cgroup".into())?;
+        }
+        Ok(())
+    }
+
+    /// Gives up everything. Precondition: called in the child, right before exec.
+    pub fn put_on(&self, uid: u32, gid: u32) -> Outcome<()> {
+        self.limit_resources()?;
+        self.become_user(uid, gid)?;
+        drop_capabilities()?;
+        set_no_new_privs(true).during(|| "set no_new_privs".into())?;
+        if let Some(rules) = &self.landlock {
+            let rules = rules.try_clone().during(|| "copy the Landlock rules".into())?;
+            rules
+                .restrict_self()
+                .map_err(|_| Failure { step: "restrict by Landlock".into(), errno: Errno::PERM })?;
+        }
+        seccompiler::apply_filter(&self.seccomp)
+            .map_err(|_| Failure { step: "load the seccomp filter".into(), errno: Errno::PERM })
+    }
+
+    fn limit_resources(&self) -> Outcome<()> {
+        // Where the machine allows less than was asked for, less it is.
+        let limit = |resource: Resource, wanted: u64| {
+            let most = getrlimit(resource).maximum.map_or(wanted, |maximum| maximum.min(wanted));
+            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+        };
+        limit(Resource::Nofile, self.files).during(|| "limit open files".into())?;
+        limit(Resource::Nproc, self.pids).during(|| "limit processes".into())?;
+        limit(Resource::Core, 0).during(|| "forbid core files".into())
+    }
+
+    fn become_user(&self, uid: u32, gid: u32) -> Outcome<()> {
+        if self.ids.single {
+            return if uid == self.ids.work {
+                Ok(())
+            } else {
+                Err(Failure {
+                    step: format!("become user {uid}: this sandbox has one id only"),
+                    errno: Errno::PERM,
+                })
+            };
+        }
+        if uid == self.ids.guest || gid == self.ids.guest {
+            return Err(Failure { step: "become the guest's own user".into(), errno: Errno::PERM });
+        }
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        set_thread_groups(&[gid]).during(|| "set groups".into())?;
+        set_thread_res_gid(gid, gid, gid).during(|| format!("become group {}", gid.as_raw()))?;
+        set_thread_res_uid(uid, uid, uid).during(|| format!("become user {}", uid.as_raw()))
+    }
+}
+
+fn drop_capabilities() -> Outcome<()> {
+    for number in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        match remove_capability_from_bounding_set(one) {
+            Ok(()) => {}
+            // Past the last capability that this kernel knows.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(Failure { step: "empty the bounding set".into(), errno }),
+        }
+    }
+    // An id of 0 must bring nothing back on exec, and no later program may change that.
+    let bits = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+    set_capabilities_secure_bits(bits).during(|| "lock the secure bits".into())?;
+    clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).during(|| "drop all capabilities".into())
+}
+
+/// Reads and executes everywhere, writes only where the plan says; what this kernel's Landlock does not know
+/// is left out by the crate, and the ABI in the guarantees says how much that is.
+fn prepare_landlock(plan: &LandlockPlan) -> Outcome<RulesetCreated> {
+    let abi = ABI::V7;
+    let build = || -> Result<RulesetCreated, landlock::RulesetError> {
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(abi))?;
+        if plan.scope_abstract_sockets {
+            ruleset = ruleset.scope(Scope::AbstractUnixSocket)?;
+        }
+        ruleset
+            .create()?
+            .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
+            .add_rules(path_beneath_rules(&plan.writable, AccessFs::from_all(abi)))
+    };
+    build().map_err(|_| Failure { step: "prepare Landlock".into(), errno: Errno::INVAL })
+}
+
+/// Eight bytes an instruction, as the kernel lays them out.
+fn decode_filter(bytes: &[u8]) -> Outcome<BpfProgram> {
+    if bytes.is_empty() || !bytes.len().is_multiple_of(8) {
+        return Err(Failure { step: "read the seccomp filter".into(), errno: Errno::INVAL });
+    }
+    let instruction = |b: &[u8]| sock_filter {
+        code: u16::from_ne_bytes([b[0], b[1]]),
+        jt: b[2],
+        jf: b[3],
+        k: u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
+    };
+    Ok(bytes.chunks_exact(8).map(instruction).collect())
+}

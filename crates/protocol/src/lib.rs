@@ -1,0 +1,52 @@
+//! What host and guest say to each other, over any byte stream.
+//!
+//! - [`frame`]: length-prefixed frames; output and input travel as raw bytes, everything else as messages
+//! - [`message`]: the messages, as MessagePack maps, so that a field can be added without breaking an old peer
+//! - [`plan`]: how the guest builds the inside of a fence when its backend leaves that to it
+//!
+//! Both sides treat the other as able to send anything: a length is checked before it is used, and a frame
+//! that does not decode ends the connection. See VERSIONING.md.
+
+mod frame;
+mod message;
+mod plan;
+
+pub use frame::{Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode_data, encode_message};
+pub use message::{
+    Channel, ExitKind, FromGuest, Start, StreamKind, ToGuest, Who, WindowSize, WorkUsage, decode_from_guest,
+    decode_to_guest,
+};
+pub use plan::{
+    Ids, KernelPlan, LandlockPlan, MemoryWatch, NodeKind, Plan, ProtectedPath, RootPlan, Source, Step,
+};
+
+/// One number for the whole protocol. It grows when an old peer could no longer understand a new one.
+pub const VERSION: u32 = 1;
+
+/// Bytes of one stream that may be under way before the receiver grants more.
+pub const WINDOW: u32 = 256 * 1024;
+
+/// What the fuzz target and the short run in `make test` both call: arbitrary bytes, in arbitrary pieces.
+#[doc(hidden)]
+pub fn fuzz_frames(data: &[u8]) {
+    let mut decoder = Decoder::new();
+    let piece = usize::from(data.first().copied().unwrap_or(1)).max(1);
+    for bytes in data.chunks(piece) {
+        decoder.push(bytes);
+        loop {
+            match decoder.next_frame() {
+                Ok(Some(Frame::Message(body))) => {
+                    let _ = decode_from_guest(&body);
+                    let _ = decode_to_guest(&body);
+                }
+                Ok(Some(Frame::Data { .. })) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        assert!(
+            decoder.buffered() <= FRAME_HEADER + MAX_PAYLOAD + piece,
+            "the decoder keeps at most one frame"
+        );
+    }
+}

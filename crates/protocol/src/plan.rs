@@ -1,0 +1,156 @@
+//! How the guest builds the inside of a fence: an ordered list of small steps that the backend composed.
+//! The guest knows how to do each step, the backend knows which and in what order.
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Plan {
+    pub hostname: String,
+    pub root: RootPlan,
+    pub disk_bytes: u64,
+    pub disk_inodes: u64,
+    /// Done in order, below the new root, before the guest moves into it.
+    pub steps: Vec<Step>,
+    pub ids: Ids,
+    /// Whether the network namespace is the sandbox's own, so that its loopback has to be brought up.
+    pub own_network: bool,
+    /// How many of the descriptors that came with the plan, from the first, put whoever writes `0` to them
+    /// into the work's cgroup.
+    pub cgroup_descriptors: usize,
+    /// The work's seccomp program, eight bytes an instruction.
+    pub seccomp: ByteBuf,
+    pub landlock: Option<LandlockPlan>,
+    pub limit_pids: u64,
+    pub limit_files: u64,
+    /// Set where the kernel holds no memory limit.
+    pub watch_memory: Option<MemoryWatch>,
+    /// Whether the work gets clocks that begin at its own start.
+    pub time_namespace: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum RootPlan {
+    /// An empty file system in memory, filled by the steps.
+    Empty,
+    /// A directory of the host below, never written; a private layer above.
+    Overlay { lower: Source },
+    /// A root that the host has made whole, its private layer included.
+    Mounted { root: Source },
+}
+
+/// Where something of the host comes from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Source {
+    /// A detached mount, made by the host: one of the descriptors that came with the plan, by its place.
+    Descriptor(usize),
+    /// A part of the host's system that every user can read.
+    System(String),
+    /// To be opened by the guest while it still has the caller's rights, and refused unless it is the very
+    /// file that the host looked at.
+    Path { path: String, device: u64, inode: u64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeKind {
+    File,
+    Directory,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Step {
+    /// Made with its parents where missing.
+    Directory {
+        path: String,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
+    Link {
+        path: String,
+        target: String,
+    },
+    File {
+        path: String,
+        mode: u32,
+        content: ByteBuf,
+    },
+    /// A line for the work's user, unless the image knows the id already.
+    User {
+        passwd_line: String,
+        group_line: String,
+        uid: u32,
+        gid: u32,
+    },
+    Bind {
+        source: Source,
+        target: String,
+        kind: NodeKind,
+        read_only: bool,
+        allow_exec: bool,
+    },
+    Tmpfs {
+        target: String,
+        bytes: u64,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+        allow_exec: bool,
+    },
+    /// /proc, /dev and their masks.
+    Kernel(KernelPlan),
+    /// Read-only names below an already mounted directory.
+    Protect {
+        base: String,
+        paths: Vec<ProtectedPath>,
+    },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct KernelPlan {
+    /// Name below /dev, and the host's node.
+    pub devices: Vec<(String, Source)>,
+    pub shm_bytes: u64,
+    /// The sandbox's own, instead of the host's.
+    pub boot_id: String,
+    /// What this kernel does not have is passed over.
+    pub hide_files: Vec<String>,
+    pub hide_directories: Vec<String>,
+    pub read_only: Vec<String>,
+}
+
+/// A path that exists on the host by now, the caller's own or a placeholder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProtectedPath {
+    pub path: String,
+}
+
+/// The ids inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    /// The guest's own, which no work may have; the same as `work` only where the machine gave one id.
+    pub guest: u32,
+    /// Owner of the root: 0, or the only id there is.
+    pub root: u32,
+    pub root_group: u32,
+    pub work: u32,
+    pub work_group: u32,
+    /// The highest id that work may have.
+    pub highest: u32,
+    /// With one id only there is nothing to switch to, and the kernel would refuse to switch groups.
+    pub single: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LandlockPlan {
+    /// Everything else is readable and executable only.
+    pub writable: Vec<String>,
+    /// Keeps the work from abstract sockets that it did not make; needed only on the host's network.
+    pub scope_abstract_sockets: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryWatch {
+    pub limit_bytes: u64,
+    pub interval_ms: u64,
+}
