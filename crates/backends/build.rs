@@ -1,0 +1,63 @@
+//! Builds the guest as one small static executable and hands its path to the crate, which carries it inside.
+//! A nested cargo is used because cargo cannot yet depend on another package's binary on stable.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    if let Err(reason) = build_guest() {
+        println!("cargo::error={reason}");
+    }
+}
+
+fn build_guest() -> Result<(), String> {
+    let variable = |name: &str| std::env::var(name).map_err(|_| format!("cargo did not set {name}"));
+    let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let crates = manifest.parent().ok_or("the manifest has no parent")?;
+    for watched in ["guest/src", "guest/Cargo.toml", "protocol/src", "protocol/Cargo.toml"] {
+        println!("cargo::rerun-if-changed={}", crates.join(watched).display());
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+
+    // target/<profile>/build/<package>/out: one guest build for all profiles.
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let target_directory = out.ancestors().nth(4).ok_or("OUT_DIR is too short")?.join("guest");
+    let target = variable("TARGET")?;
+    let status = Command::new(variable("CARGO")?)
+        .args(["build", "--quiet", "--profile", "guest", "--bin", "paddock-guest", "--locked"])
+        .args(["--target", &target])
+        .arg("--manifest-path")
+        .arg(crates.join("guest/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target_directory)
+        // Linters and coverage tools must not change what goes into a sandbox.
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("CLIPPY_ARGS")
+        .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static")
+        .status()
+        .map_err(|error| format!("cargo could not be started for the guest: {error}"))?;
+    if !status.success() {
+        return Err(
+            "the guest did not build; a static libc is needed (Debian: libc6-dev, Fedora: glibc-static)"
+                .into(),
+        );
+    }
+    let built = target_directory.join(&target).join("guest/paddock-guest");
+    let digest = check_and_digest(&built)?;
+    println!("cargo::rustc-env=PADDOCK_GUEST_DIGEST={digest:016x}");
+    println!("cargo::rustc-env=PADDOCK_GUEST_EXECUTABLE={}", built.display());
+    Ok(())
+}
+
+/// The size is a promise of SPECIFICATION.md; the digest names the unpacked file.
+fn check_and_digest(guest: &Path) -> Result<u64, String> {
+    let bytes = std::fs::read(guest).map_err(|error| format!("{}: {error}", guest.display()))?;
+    if bytes.len() > 2 << 20 {
+        return Err(format!("the guest has grown to {} bytes; at most 2 MiB are promised", bytes.len()));
+    }
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(hasher.finish())
+}

@@ -1,0 +1,15 @@
+//! Fences, and what each is made of.
+//!
+//! - [`backend`]: the trait that every fence implements, and its errors
+//! - [`select`]: which backend a spec gets
+//! - [`process`]: Linux namespaces, cgroups, seccomp and Landlock; no daemon, no KVM
+//!
+//! A backend only knows how to put up a fence and hand back a byte stream to the guest inside it.
+
+mod backend;
+mod process;
+mod select;
+
+pub use backend::{Backend, CreateError, Fence, FenceUsage, Raised};
+pub use process::serve_as_janitor_if_asked;
+pub use select::{SelectError, all, select};

@@ -1,0 +1,274 @@
+//! Where this machine keeps its controllers, and what its files are called.
+
+use crate::backend::FenceUsage;
+use paddock_model::Limits;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The directories below which a cgroup for a sandbox can be made, by controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hierarchies {
+    unified: Option<PathBuf>,
+    memory: Option<PathBuf>,
+    cpu: Option<PathBuf>,
+    pids: Option<PathBuf>,
+}
+
+pub struct Setting {
+    pub file: PathBuf,
+    pub value: String,
+    /// Not every kernel has the file (swap accounting).
+    pub optional: bool,
+}
+
+const PERIOD_MICROSECONDS: u64 = 100_000;
+
+/// What the caller may use on this machine. Everything absent means: no limit by the kernel.
+pub fn detect() -> &'static Hierarchies {
+    static FOUND: OnceLock<Hierarchies> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let read = |path| read_table(path).unwrap_or_default();
+        let mut found = from_tables(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+        found.drop_what_is_not_ours();
+        found
+    })
+}
+
+/// The kernel makes such a table anew for every read: one large read instead of many small ones.
+fn read_table(path: &str) -> std::io::Result<String> {
+    let mut text = String::with_capacity(32 * 1024);
+    std::fs::File::open(path)?.take(16 << 20).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Pure: the two tables of /proc in, directories out.
+fn from_tables(mountinfo: &str, own: &str) -> Hierarchies {
+    let mut found = Hierarchies::default();
+    for line in mountinfo.lines() {
+        let Some((place, kind, options)) = mount_of(line) else { continue };
+        match kind {
+            "cgroup" => {
+                let controllers: Vec<&str> = options.split(',').collect();
+                let path = own_path(own, |names| {
+                    names.split(',').any(|n| controllers.contains(&n) && !n.is_empty())
+                });
+                let parent = join(&place, path.unwrap_or("/"));
+                for (name, slot) in
+                    [("memory", &mut found.memory), ("cpu", &mut found.cpu), ("pids", &mut found.pids)]
+                {
+                    if controllers.contains(&name) {
+                        *slot = Some(parent.clone());
+                    }
+                }
+            }
+            "cgroup2" => found.unified = Some(join(&place, own_path(own, str::is_empty).unwrap_or("/"))),
+            _ => {}
+        }
+    }
+    // A unified hierarchy beside v1 carries no controller of ours.
+    if found.memory.is_some() || found.pids.is_some() || found.cpu.is_some() {
+        found.unified = None;
+    }
+    found
+}
+
+/// Mount point, file system and its options of one line of mountinfo.
+fn mount_of(line: &str) -> Option<(PathBuf, &str, &str)> {
+    let (before, after) = line.split_once(" - ")?;
+    let place = before.split(' ').nth(4)?;
+    let mut after = after.split(' ');
+    let kind = after.next()?;
+    let options = after.nth(1)?;
+    Some((PathBuf::from(place), kind, options))
+}
+
+fn own_path(own: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        wanted(controllers).then_some(path)
+    })
+}
+
+fn join(place: &Path, path: &str) -> PathBuf {
+    place.join(path.trim_start_matches('/'))
+}
+
+impl Hierarchies {
+    /// Keeps what this user may make directories in, and on v2 what has controllers to give.
+    fn drop_what_is_not_ours(&mut self) {
+        let writable = |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+        for slot in [&mut self.memory, &mut self.cpu, &mut self.pids] {
+            if slot.as_ref().is_some_and(|path| !writable(path)) {
+                *slot = None;
+            }
+        }
+        self.unified = self.unified.take().and_then(|own| unified_parent(&own));
+    }
+
+    pub fn is_unified(&self) -> bool {
+        self.unified.is_some()
+    }
+
+    pub fn limits_memory(&self) -> bool {
+        self.unified.is_some() || self.memory.is_some()
+    }
+
+    pub fn limits_cpu(&self) -> bool {
+        self.unified.is_some() || self.cpu.is_some()
+    }
+
+    pub fn limits_pids(&self) -> bool {
+        self.unified.is_some() || self.pids.is_some()
+    }
+
+    pub fn parents(&self) -> Vec<&PathBuf> {
+        [&self.unified, &self.memory, &self.cpu, &self.pids].into_iter().flatten().collect()
+    }
+
+    /// `tasks` moves one thread, which needs no lock over all forks of the machine as `cgroup.procs` does;
+    /// v2 has only the latter.
+    pub fn entrance(&self) -> &'static str {
+        if self.is_unified() { "cgroup.procs" } else { "tasks" }
+    }
+
+    pub fn settings(&self, name: &str, limits: &Limits) -> Vec<Setting> {
+        let quota = ((limits.cpus * PERIOD_MICROSECONDS as f64) as u64).max(1000);
+        let mut settings = Vec::new();
+        let mut set = |parent: &PathBuf, file: &str, value: String, optional: bool| {
+            settings.push(Setting { file: parent.join(name).join(file), value, optional });
+        };
+        if let Some(parent) = &self.unified {
+            set(parent, "memory.max", limits.memory.to_string(), false);
+            set(parent, "memory.swap.max", "0".into(), true);
+            set(parent, "memory.oom.group", "1".into(), true);
+            set(parent, "cpu.max", format!("{quota} {PERIOD_MICROSECONDS}"), false);
+            set(parent, "pids.max", limits.pids.to_string(), false);
+        }
+        if let Some(parent) = &self.memory {
+            set(parent, "memory.limit_in_bytes", limits.memory.to_string(), false);
+            set(parent, "memory.memsw.limit_in_bytes", limits.memory.to_string(), true);
+        }
+        // A quota of all processors limits nothing, and still makes the scheduler count. The period is the
+        // kernel's default.
+        let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        if let Some(parent) = self.cpu.as_ref().filter(|_| limits.cpus < processors) {
+            set(parent, "cpu.cfs_quota_us", quota.to_string(), false);
+        }
+        if let Some(parent) = &self.pids {
+            set(parent, "pids.max", limits.pids.to_string(), false);
+        }
+        settings
+    }
+
+    pub fn usage(&self, name: &str) -> FenceUsage {
+        let read = |parent: &Option<PathBuf>, file: &str| {
+            parent.as_ref().and_then(|p| std::fs::read_to_string(p.join(name).join(file)).ok())
+        };
+        let number = |text: Option<String>| text.and_then(|t| t.trim().parse::<u64>().ok());
+        if self.is_unified() {
+            let cpu = read(&self.unified, "cpu.stat").and_then(|t| field(&t, "usage_usec"));
+            let kills = read(&self.unified, "memory.events").and_then(|t| field(&t, "oom_kill"));
+            return FenceUsage {
+                cpu_ms: cpu.map(|us| us as f64 / 1e3),
+                peak_memory: number(read(&self.unified, "memory.peak")),
+                memory_kills: kills.unwrap_or(0),
+            };
+        }
+        let kills = read(&self.memory, "memory.oom_control").and_then(|t| field(&t, "oom_kill"));
+        FenceUsage {
+            // v1 counts in a hierarchy of its own; the guest, who reaps everybody, knows it for less.
+            cpu_ms: None,
+            peak_memory: number(read(&self.memory, "memory.max_usage_in_bytes")),
+            memory_kills: kills.unwrap_or(0),
+        }
+    }
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+const NEEDED: [&str; 3] = ["memory", "cpu", "pids"];
+
+/// On v2 a cgroup with processes cannot hand controllers to children, except the root. Root makes its
+/// sandboxes there. Others make them in the nearest cgroup of theirs that hands out controllers already, which
+/// has no processes; or in their own, whose processes move to a leaf first.
+fn unified_parent(own: &Path) -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        let top = mount_root(own);
+        return (is_ours(&top) && enable(&top)).then_some(top);
+    }
+    let mut theirs = own.ancestors().take_while(|path| is_ours(path));
+    let ready = theirs.find(|path| lists_all(path, "cgroup.subtree_control"));
+    let found = ready.or_else(|| (is_ours(own) && enable(own)).then_some(own));
+    found.map(Path::to_path_buf)
+}
+
+/// Whether this user may make cgroups here, and move processes from one of them to another.
+fn is_ours(path: &Path) -> bool {
+    let writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    writable(path) && writable(&path.join("cgroup.procs"))
+}
+
+fn lists_all(path: &Path, file: &str) -> bool {
+    let listed = std::fs::read_to_string(path.join(file)).unwrap_or_default();
+    NEEDED.iter().all(|need| listed.split_whitespace().any(|controller| controller == *need))
+}
+
+/// Whether every controller can be limited in children of `parent`, now or already.
+fn enable(parent: &Path) -> bool {
+    let write = || std::fs::write(parent.join("cgroup.subtree_control"), "+memory +cpu +pids").is_ok();
+    lists_all(parent, "cgroup.subtree_control")
+        || (lists_all(parent, "cgroup.controllers") && (write() || (move_to_leaf(parent).is_ok() && write())))
+}
+
+/// The topmost directory of the hierarchy that is seen from here.
+fn mount_root(own: &Path) -> PathBuf {
+    let is_cgroup = |path: &Path| path.join("cgroup.controllers").exists();
+    own.ancestors().take_while(|path| is_cgroup(path)).last().unwrap_or(own).to_path_buf()
+}
+
+fn move_to_leaf(parent: &Path) -> std::io::Result<()> {
+    let leaf = parent.join("paddock-engine");
+    std::fs::create_dir_all(&leaf)?;
+    std::fs::write(leaf.join("cgroup.procs"), "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_1_with_shared_and_separate_hierarchies() {
+        let mountinfo = "30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                         31 25 0:27 / /sys/fs/cgroup/memory rw,nosuid shared:5 - cgroup cgroup rw,memory\n\
+                         32 25 0:28 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
+                         33 25 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "5:pids:/\n4:memory:/a/b\n3:cpu,cpuacct:/c\n0::/\n";
+        let found = from_tables(mountinfo, own);
+        assert_eq!(found.memory.as_deref(), Some(Path::new("/sys/fs/cgroup/memory/a/b")));
+        assert_eq!(found.cpu.as_deref(), Some(Path::new("/sys/fs/cgroup/cpu,cpuacct/c")));
+        assert_eq!(found.unified, None);
+        assert_eq!(found.entrance(), "tasks");
+        let settings = found.settings("x", &Limits::default());
+        assert!(settings.iter().any(|s| s.file.ends_with("memory/a/b/x/memory.limit_in_bytes")));
+    }
+
+    #[test]
+    fn version_2_alone() {
+        let mountinfo = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+        let found = from_tables(mountinfo, "0::/user.slice/session-1.scope\n");
+        assert_eq!(found.unified.as_deref(), Some(Path::new("/sys/fs/cgroup/user.slice/session-1.scope")));
+        assert_eq!(found.entrance(), "cgroup.procs");
+        let settings = found.settings("x", &Limits { cpus: 1.5, ..Limits::default() });
+        assert!(settings.iter().any(|s| s.value == "150000 100000"));
+    }
+
+    #[test]
+    fn nonsense_gives_nothing() {
+        assert_eq!(from_tables("", ""), Hierarchies::default());
+        assert_eq!(from_tables("x - cgroup\n - \n", ":::\n"), Hierarchies::default());
+    }
+}

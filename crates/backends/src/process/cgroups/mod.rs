@@ -1,0 +1,89 @@
+//! Limits that the kernel holds. Written by hand, for v1 and v2: the maintained crate brings a D-Bus client
+//! and an async runtime with it, and cannot hand out descriptors by which the guest moves its own children
+//! (docs/decisions/0003-cgroups-by-hand.md).
+//!
+//! One cgroup per sandbox and hierarchy, for the work alone. The guest stays in the engine's, so that no
+//! shortage inside can ever kill it.
+
+mod hierarchy;
+
+pub use hierarchy::{Hierarchies, detect};
+
+use crate::backend::FenceUsage;
+use paddock_model::Limits;
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// The cgroups of one sandbox.
+pub struct WorkGroup {
+    hierarchies: Hierarchies,
+    directories: Vec<PathBuf>,
+}
+
+impl WorkGroup {
+    pub fn directories(hierarchies: &Hierarchies, name: &str) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = hierarchies.parents().iter().map(|parent| parent.join(name)).collect();
+        // Controllers that share a hierarchy share the directory.
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    pub fn create(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> Result<WorkGroup> {
+        let group = WorkGroup {
+            hierarchies: hierarchies.clone(),
+            directories: WorkGroup::directories(hierarchies, name),
+        };
+        if let Err(error) = group.fill(name, limits) {
+            let _ = group.remove();
+            return Err(error);
+        }
+        Ok(group)
+    }
+
+    fn fill(&self, name: &str, limits: &Limits) -> Result<()> {
+        for directory in &self.directories {
+            match std::fs::create_dir(directory) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(with_path(directory, error));
+                }
+                _ => {}
+            }
+        }
+        for setting in self.hierarchies.settings(name, limits) {
+            match std::fs::write(&setting.file, &setting.value) {
+                Err(error) if !setting.optional => return Err(with_path(&setting.file, error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that move whoever writes `0` to them, opened with the engine's rights.
+    pub fn entrances(&self) -> Result<Vec<File>> {
+        let file = self.hierarchies.entrance();
+        let open = |directory: &PathBuf| OpenOptions::new().write(true).open(directory.join(file));
+        self.directories.iter().map(open).collect()
+    }
+
+    pub fn usage(&self, name: &str) -> FenceUsage {
+        self.hierarchies.usage(name)
+    }
+
+    /// Precondition: nothing runs in it any more.
+    pub fn remove(&self) -> Result<()> {
+        self.directories.iter().try_for_each(|directory| remove(directory))
+    }
+}
+
+pub fn remove(directory: &Path) -> Result<()> {
+    match std::fs::remove_dir(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(with_path(directory, error)),
+        _ => Ok(()),
+    }
+}
+
+fn with_path(path: &Path, error: Error) -> Error {
+    Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

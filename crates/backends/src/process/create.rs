@@ -1,0 +1,135 @@
+//! The order in which a fence goes up. While the guest is being executed, the plan is composed; whatever
+//! fails, the half-made fence takes down what stood.
+
+use super::cgroups::{self, Hierarchies, WorkGroup};
+use super::fence::ProcessFence;
+use super::identity::Identity;
+use super::launch::{Launched, launch};
+use super::mounts::Passed;
+use super::slot::{self, Record, Slot, lock_placeholders};
+use super::{guest_executable, mounts, probe, root, seccomp, workspace};
+use crate::backend::{CreateError, HostStep, Raised};
+use paddock_model::{Access, Network, Root, SandboxId, Spec};
+use paddock_protocol::{LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message};
+use serde_bytes::ByteBuf;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// How often the guest looks at memory where the kernel holds no limit.
+const WATCH_INTERVAL_MS: u64 = 50;
+/// One inode for so many bytes of disk, as mkfs would.
+const BYTES_PER_INODE: u64 = 8192;
+
+pub fn create(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
+    let guest = guest_executable::open(state).host(|| "unpack the guest".into())?;
+    let slot = Slot::take(state).host(|| "take a place for a sandbox".into())?;
+    let identity = Identity::choose(slot.number, spec)?;
+    let mut fence = ProcessFence::new(state, format!("paddock-{id}"), slot);
+    // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
+    let hierarchies = cgroups::detect();
+    let Launched { pid, process, stream, gate } = launch(&guest, spec.network == Network::None)?;
+    fence.watch_over(process);
+    identity.write_maps(pid)?;
+    gate.open().host(|| "release the guest".into())?;
+
+    let mut record = Record {
+        guest: slot::start_time(pid).map(|started| (pid, started)),
+        cgroups: WorkGroup::directories(hierarchies, fence.name()),
+        placeholders: Vec::new(),
+    };
+    fence.remember(&record)?;
+    let entrances = fence.limit(hierarchies, &spec.limits)?;
+    let mut passed = Passed::default();
+    let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
+    let mut notes = Vec::new();
+    if let Some(place) = &spec.workspace {
+        let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
+        let survey = workspace::survey(place, fence.slot())?;
+        record.placeholders = survey.intended();
+        if !record.placeholders.is_empty() {
+            fence.start_janitor()?;
+        }
+        fence.remember(&record)?;
+        let made = survey.make(&mut record.placeholders);
+        fence.hold(record.placeholders.clone());
+        made?;
+        fence.remember(&record)?;
+        steps.extend(survey.steps(&identity, &mut passed)?);
+        steps.extend(survey.hide_from_git(&spec.root));
+        notes = survey.notes;
+    }
+    steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
+    steps.push(root::kernel(spec));
+    let plan = plan(spec, &identity, hierarchies, entrances.len(), root, steps);
+    send(&stream, plan, entrances, passed)?;
+    Ok(Raised { fence: Box::new(fence), stream, notes })
+}
+
+fn plan(
+    spec: &Spec,
+    identity: &Identity,
+    hierarchies: &Hierarchies,
+    cgroup_descriptors: usize,
+    root: paddock_protocol::RootPlan,
+    steps: Vec<Step>,
+) -> Plan {
+    let watch = MemoryWatch { limit_bytes: spec.limits.memory, interval_ms: WATCH_INTERVAL_MS };
+    Plan {
+        hostname: spec.hostname.clone(),
+        root,
+        disk_bytes: spec.limits.disk,
+        disk_inodes: inodes(spec),
+        steps,
+        ids: identity.ids,
+        own_network: spec.network == Network::None,
+        cgroup_descriptors,
+        seccomp: ByteBuf::from(seccomp::filter()),
+        landlock: Some(landlock(spec)),
+        // The guest's own process counts where it has the work's id.
+        limit_pids: u64::from(spec.limits.pids) + u64::from(identity.ids.single),
+        limit_files: spec.limits.files.into(),
+        watch_memory: (!hierarchies.limits_memory()).then_some(watch),
+        time_namespace: probe::has_time_namespace(),
+    }
+}
+
+pub fn inodes(spec: &Spec) -> u64 {
+    (spec.limits.disk / BYTES_PER_INODE).max(4096)
+}
+
+/// Where the work may write at all. Behind an image everything above it is private, so the whole root.
+fn landlock(spec: &Spec) -> LandlockPlan {
+    let mut writable: Vec<String> = match spec.root {
+        Root::HostUsr => {
+            ["/tmp", "/var/tmp", root::WORKSPACE, "/home", "/root", "/dev", "/proc"].map(String::from).into()
+        }
+        Root::Directory { .. } => vec!["/".into()],
+    };
+    let more =
+        spec.mounts.iter().filter(|m| m.access != Access::Read).map(|m| m.target.display().to_string());
+    writable.extend(more);
+    LandlockPlan { writable, scope_abstract_sockets: spec.network == Network::Host }
+}
+
+/// The plan, and with its first byte the descriptors that it speaks of.
+fn send(stream: &UnixStream, plan: Plan, entrances: Vec<File>, passed: Passed) -> Result<(), CreateError> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let mut bytes = Vec::new();
+    encode_message(&ToGuest::Enter(Box::new(plan)), &mut bytes)
+        .map_err(|error| CreateError::Guest { reason: error.to_string() })?;
+    let descriptors: Vec<OwnedFd> =
+        entrances.into_iter().map(OwnedFd::from).chain(passed.into_descriptors()).collect();
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(borrowed.len()))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !borrowed.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+        return Err(CreateError::Guest { reason: "too many descriptors for one message".into() });
+    }
+    let piece = std::io::IoSlice::new(&bytes);
+    let sent =
+        sendmsg(stream, &[piece], &mut ancillary, SendFlags::NOSIGNAL).host(|| "send the plan".into())?;
+    let mut rest = stream;
+    std::io::Write::write_all(&mut rest, &bytes[sent..]).host(|| "send the plan".into())
+}

@@ -1,0 +1,72 @@
+//! The guest that this build carries, as a file that can be executed.
+//!
+//! A file rather than a copy in memory: all sandboxes share its pages. It is never inside a sandbox, its
+//! owner is the engine's user, and the guest hides its own /proc entries, so that nothing inside can reach it
+//! (the way of CVE-2019-5736).
+
+use rustix::fs::{AtFlags, CWD, linkat};
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Result, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+static GUEST: &[u8] = include_bytes!(env!("PADDOCK_GUEST_EXECUTABLE"));
+
+/// Unpacked on first use, below the state directory.
+pub fn open(state: &Path) -> Result<File> {
+    let path = place(state);
+    match open_checked(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            unpack(&path)?;
+            open_checked(&path)
+        }
+        found => found,
+    }
+}
+
+/// One file per build: an engine of another version keeps its own.
+fn place(state: &Path) -> PathBuf {
+    state.join("guest").join(env!("PADDOCK_GUEST_DIGEST"))
+}
+
+fn open_checked(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let found = file.metadata()?;
+    let ours = found.uid() == rustix::process::geteuid().as_raw();
+    if !ours || found.mode() & 0o022 != 0 || found.len() != GUEST.len() as u64 || !found.is_file() {
+        let reason = format!("{} is not the file that Paddock wrote; remove it", path.display());
+        return Err(Error::new(ErrorKind::PermissionDenied, reason));
+    }
+    Ok(file)
+}
+
+/// The file has no name until it is whole, so that nothing of a killed engine is left.
+fn unpack(path: &Path) -> Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let mut file =
+        OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).mode(0o500).open(directory)?;
+    file.write_all(GUEST)?;
+    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+        // Another engine was faster.
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn unpacked_once_and_refused_when_changed() {
+        let state = tempfile::tempdir().unwrap();
+        assert_eq!(open(state.path()).unwrap().metadata().unwrap().len(), GUEST.len() as u64);
+        open(state.path()).unwrap();
+        std::fs::set_permissions(place(state.path()), PermissionsExt::from_mode(0o777)).unwrap();
+        assert_eq!(open(state.path()).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+}

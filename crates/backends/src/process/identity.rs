@@ -1,0 +1,259 @@
+//! Host ids for one sandbox. Root gives each a range of its own; an ordinary user gives subordinate ids where
+//! the system lends them, else the only id there is.
+
+use super::launch::{user_namespace, write_maps};
+use super::slot::SLOTS;
+use crate::backend::{CreateError, HostStep};
+use paddock_model::{Access, HIGHEST_ID, Identity as Kind, Root, Spec, User};
+use paddock_protocol::Ids;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Ids per sandbox of root's.
+const RANGE: u32 = 65_536;
+/// Host ids that no distribution, container manager or directory service assigns (0x70000000 to 0x7fffffff).
+const FIRST_HOST_ID: u32 = 0x7000_0000;
+/// The guest's id inside; no work may have it.
+const GUEST: u32 = HIGHEST_ID + 1;
+const AGENT: u32 = 1000;
+
+pub struct Identity {
+    pub ids: Ids,
+    /// Inside and host id of the work's user, for mounts whose owner it shall appear to be.
+    pub work_host: (u32, u32),
+    method: Method,
+    users: Vec<Line>,
+    groups: Vec<Line>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// As root: the whole range, written by ourselves.
+    Range,
+    /// As an ordinary user: through newuidmap and newgidmap.
+    Helpers,
+    /// One id, written by ourselves.
+    Single,
+}
+
+/// Inside id, host id, count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line(pub u32, pub u32, pub u32);
+
+/// Which of the three ways this machine and user have.
+pub fn method() -> Method {
+    static FOUND: OnceLock<Method> = OnceLock::new();
+    *FOUND.get_or_init(find_method)
+}
+
+fn find_method() -> Method {
+    if rustix::process::geteuid().is_root() && own_map_covers(FIRST_HOST_ID, SLOTS * RANGE) {
+        return Method::Range;
+    }
+    if helpers().is_some() && subordinate("/etc/subuid").is_some() && subordinate("/etc/subgid").is_some() {
+        return Method::Helpers;
+    }
+    Method::Single
+}
+
+/// Whether the code inside would have the caller's host id.
+pub fn kind(method: Method, spec: &Spec) -> Kind {
+    match method {
+        Method::Range => Kind::Own,
+        Method::Helpers if !shares_files(spec) => Kind::Own,
+        _ => Kind::Caller,
+    }
+}
+
+impl Identity {
+    pub fn choose(slot: u32, spec: &Spec) -> Result<Identity, CreateError> {
+        let method = method();
+        let (uid, gid) = work_ids(spec, method)?;
+        let ids = Ids {
+            guest: GUEST,
+            root: 0,
+            root_group: 0,
+            work: uid,
+            work_group: gid,
+            highest: HIGHEST_ID,
+            single: false,
+        };
+        let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        match method {
+            Method::Range => {
+                let base = FIRST_HOST_ID + slot * RANGE;
+                let map = vec![Line(0, base, RANGE)];
+                let work_host = (base + uid, base + gid);
+                Ok(Identity { ids, work_host, method, users: map.clone(), groups: map })
+            }
+            Method::Helpers => {
+                let (users, user) = lines(uid, caller.0, slot, spec, subordinate("/etc/subuid"));
+                let (groups, group) = lines(gid, caller.1, slot, spec, subordinate("/etc/subgid"));
+                Ok(Identity { ids, work_host: (user, group), method, users, groups })
+            }
+            Method::Single => {
+                let ids = Ids { guest: uid, root: uid, root_group: gid, single: true, ..ids };
+                let (users, groups) = (vec![Line(uid, caller.0, 1)], vec![Line(gid, caller.1, 1)]);
+                Ok(Identity { ids, work_host: caller, method, users, groups })
+            }
+        }
+    }
+
+    /// The host ids of the inside's root.
+    /// Precondition: as root, who gives whole ranges.
+    pub fn root_host(&self) -> (u32, u32) {
+        let first = |lines: &[Line]| lines.first().map_or(0, |line| line.1);
+        (first(&self.users), first(&self.groups))
+    }
+
+    /// Writes the maps of a process that waits in its new user namespace.
+    pub fn write_maps(&self, pid: u32) -> Result<(), CreateError> {
+        if self.method == Method::Helpers {
+            return self.run_helpers(pid);
+        }
+        if self.method == Method::Single {
+            std::fs::write(format!("/proc/{pid}/setgroups"), "deny").host(|| "forbid setgroups".into())?;
+        }
+        write_maps(pid, &self.users, &self.groups).host(|| "write the id maps".into())
+    }
+
+    /// A namespace with the sandbox's own maps, for mounts made before the sandbox's has any.
+    pub fn own_namespace(&self) -> std::io::Result<OwnedFd> {
+        user_namespace(&self.users, &self.groups)
+    }
+
+    fn run_helpers(&self, pid: u32) -> Result<(), CreateError> {
+        let start = |name: &str, lines: &[Line]| {
+            Command::new(name)
+                .arg(pid.to_string())
+                .args(lines.iter().flat_map(|l| [l.0.to_string(), l.1.to_string(), l.2.to_string()]))
+                .env_clear()
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .host(|| format!("start {name}"))
+        };
+        let (user_helper, group_helper) =
+            helpers().ok_or_else(|| CreateError::Guest { reason: "newuidmap has gone".into() })?;
+        // Both at once: each is a process of its own, and neither waits for the other.
+        let running = [start(&user_helper, &self.users)?, start(&group_helper, &self.groups)?];
+        for helper in running {
+            let output = helper.wait_with_output().host(|| "wait for newuidmap".into())?;
+            if !output.status.success() {
+                let reason = String::from_utf8_lossy(&output.stderr).trim().escape_debug().to_string();
+                return Err(CreateError::Guest { reason: format!("newuidmap refused: {reason}") });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn work_ids(spec: &Spec, method: Method) -> Result<(u32, u32), CreateError> {
+    match &spec.user {
+        User::Agent => Ok((AGENT, AGENT)),
+        User::Root => Ok((0, 0)),
+        User::Ids { uid, gid } => Ok((*uid, *gid)),
+        User::Name(_) if method == Method::Range => Ok((AGENT, AGENT)),
+        User::Name(name) => Err(CreateError::Unavailable {
+            missing: format!(
+                "user `{name}` has an id that only the image knows, and this user has too few host ids"
+            ),
+            remedy: Some("give the number (`--user 33`), or run paddock as root".into()),
+        }),
+    }
+}
+
+/// Files of the caller's that the work shall read or write as its own.
+fn shares_files(spec: &Spec) -> bool {
+    spec.workspace.is_some() || spec.mounts.iter().any(|m| m.access != Access::Tmpfs)
+}
+
+/// Three ids of this slot's own; the caller's where its files have to be reached. Returns the host id of the
+/// work's user too.
+fn lines(work: u32, caller: u32, slot: u32, spec: &Spec, range: Option<(u32, u32)>) -> (Vec<Line>, u32) {
+    let (first, count) = range.unwrap_or((0, 3));
+    let own = first + (slot % (count / 3).max(1)) * 3;
+    let host = if shares_files(spec) { caller } else { own + 1 };
+    let mut lines = vec![Line(GUEST, own, 1), Line(work, host, 1)];
+    if work != 0 {
+        // An image that this user unpacked belongs to this user: inside, to root.
+        let image = matches!(spec.root, Root::Directory { .. }) && host != caller;
+        lines.push(Line(0, if image { caller } else { own + 2 }, 1));
+    }
+    (lines, host)
+}
+
+fn helpers() -> Option<(String, String)> {
+    let find = |name: &str| {
+        let places = ["/usr/bin", "/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
+        places
+            .iter()
+            .map(|d| PathBuf::from(d).join(name))
+            .find(|p| p.is_file())
+            .map(|p| p.display().to_string())
+    };
+    Some((find("newuidmap")?, find("newgidmap")?))
+}
+
+/// First id and count that the system lends to this user.
+fn subordinate(table: &str) -> Option<(u32, u32)> {
+    let uid = rustix::process::getuid().as_raw();
+    let name = user_name(uid);
+    let text = std::fs::read_to_string(table).ok()?;
+    range_of(&text, uid, name.as_deref())
+}
+
+fn range_of(table: &str, uid: u32, name: Option<&str>) -> Option<(u32, u32)> {
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let owner = fields.next()?;
+        if owner != uid.to_string() && Some(owner) != name {
+            return None;
+        }
+        let (first, count): (u32, u32) = (fields.next()?.parse().ok()?, fields.next()?.trim().parse().ok()?);
+        (first > 0 && count >= 3 && first.checked_add(count).is_some()).then_some((first, count))
+    })
+}
+
+fn user_name(uid: u32) -> Option<String> {
+    let text = std::fs::read_to_string("/etc/passwd").ok()?;
+    let wanted = uid.to_string();
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == wanted).then(|| name.to_string())
+    })
+}
+
+/// Root inside a container may lack the ids that it would hand out.
+fn own_map_covers(first: u32, at_least: u32) -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.lines().any(|line| {
+        let fields: Vec<u64> = line.split_whitespace().filter_map(|f| f.parse().ok()).collect();
+        matches!(fields[..], [inside, _, count]
+            if inside <= u64::from(first) && u64::from(first) + u64::from(at_least) <= inside + count)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subordinate_ranges_by_name_and_number() {
+        let table = "alice:100000:65536\n1001:200000:65536\nbroken\nbob:0:65536\ncarol:5:1\n";
+        assert_eq!(range_of(table, 1000, Some("alice")), Some((100_000, 65_536)));
+        assert_eq!(range_of(table, 1001, None), Some((200_000, 65_536)));
+        assert_eq!(range_of(table, 1002, Some("bob")), None, "the host's root is nobody's subordinate");
+        assert_eq!(range_of(table, 1003, Some("carol")), None);
+    }
+
+    #[test]
+    fn the_ranges_of_all_slots_end_below_the_sign_bit() {
+        let last = u64::from(FIRST_HOST_ID) + u64::from(SLOTS) * u64::from(RANGE);
+        assert_eq!(last, 0x8000_0000);
+    }
+}

@@ -1,0 +1,298 @@
+//! Clone into new namespaces and execute the guest there.
+//!
+//! Between clone and exec the child makes system calls only: it shares the engine's memory, and the engine may have
+//! many threads.
+
+use super::identity::Line;
+use crate::backend::{CreateError, HostStep};
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+/// Only what cannot be entered later: the child makes the other namespaces itself, while the engine goes on.
+const AT_CLONE: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
+const IN_CHILD: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
+
+/// A process in its namespaces that waits for its ids.
+pub struct Launched {
+    pub pid: u32,
+    pub process: Child,
+    pub stream: UnixStream,
+    pub gate: Gate,
+}
+
+/// Where the child waits until its id maps are written.
+pub struct Gate(std::io::PipeWriter);
+
+impl Gate {
+    pub fn open(mut self) -> Result<()> {
+        std::io::Write::write_all(&mut self.0, b"1")
+    }
+}
+
+/// Killed and collected when dropped, so that no path of an error leaves it behind.
+pub struct Child {
+    pidfd: OwnedFd,
+    ended: bool,
+    _shared: Option<Box<Shared>>,
+}
+
+/// The guest as it is executed: built before the clone, because the child may not allocate.
+struct Program {
+    guest: RawFd,
+    null: RawFd,
+    wait: RawFd,
+    /// The child's copy of the gate's other end, without closing which it would wait for itself.
+    gate: RawFd,
+    control: RawFd,
+    control_text: [u8; 12],
+    namespaces: i32,
+}
+
+pub fn launch(guest: &File, own_network: bool) -> std::result::Result<Launched, CreateError> {
+    let (stream, inside) = UnixStream::pair().host(|| "make a socket pair".into())?;
+    let (wait, go) = std::io::pipe().host(|| "make a pipe".into())?;
+    let null = File::options().read(true).write(true).open("/dev/null").host(|| "open /dev/null".into())?;
+    let program = Program {
+        guest: guest.as_raw_fd(),
+        null: null.as_raw_fd(),
+        wait: wait.as_raw_fd(),
+        gate: go.as_raw_fd(),
+        control: inside.as_raw_fd(),
+        control_text: decimal(inside.as_raw_fd()),
+        namespaces: IN_CHILD | if own_network { libc::CLONE_NEWNET } else { 0 },
+    };
+    let (pid, process) = clone(AT_CLONE, Box::new(program)).map_err(explain_clone)?;
+    Ok(Launched { pid, process, stream, gate: Gate(go) })
+}
+
+fn explain_clone(error: Error) -> CreateError {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EINVAL) => {
+            super::probe::no_user_namespaces(&error)
+        }
+        _ => CreateError::Host { step: "clone into new namespaces".into(), source: error },
+    }
+}
+
+/// The child shares our memory until it executes the guest: no copy of it is made, and none is paid for by the
+/// first writes afterwards. It has a stack of its own, reads only what `program` holds, and writes nothing else.
+fn clone(flags: i32, program: Box<Program>) -> Result<(u32, Child)> {
+    let mut pidfd: RawFd = -1;
+    let mut shared = Box::new(Shared { program, _stack: vec![0; STACK].into_boxed_slice() });
+    let flags = flags | libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: the stack grows down from its end, cut to the alignment that the processor wants. Stack and program
+    // live in `shared`, which the returned `Child` keeps until the process has been collected. `pidfd` is where the
+    // kernel stores the descriptor.
+    let pid = unsafe {
+        let end = shared._stack.as_mut_ptr().add(STACK);
+        let top = end.sub(end.addr() % 16).cast::<libc::c_void>();
+        let argument = std::ptr::from_ref::<Program>(&shared.program).cast_mut().cast::<libc::c_void>();
+        libc::clone(become_guest, top, flags, argument, &raw mut pidfd)
+    };
+    if pid < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the kernel stored a descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok((pid as u32, Child { pidfd, ended: false, _shared: Some(shared) }))
+}
+
+/// What a child uses of our memory, before it executes.
+struct Shared {
+    program: Box<Program>,
+    _stack: Box<[u8]>,
+}
+
+const STACK: usize = 32 * 1024;
+
+/// Capabilities that the guest needs to build the inside. They count in the new user namespace only.
+const NEEDED: [u32; 12] = [
+    0,  // CHOWN
+    1,  // DAC_OVERRIDE
+    3,  // FOWNER
+    5,  // KILL
+    6,  // SETGID
+    7,  // SETUID
+    8,  // SETPCAP
+    12, // NET_ADMIN: loopback
+    19, // SYS_PTRACE: to see the work in /proc
+    21, // SYS_ADMIN: mounts
+    24, // SYS_RESOURCE: bounds on further namespaces
+    25, // SYS_TIME: clocks of its own
+];
+
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CapabilityData {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Exit codes of a child that never became the guest.
+const NO_NAMESPACES: i32 = 90;
+const GIVEN_UP: i32 = 91;
+const NOT_EXECUTED: i32 = 92;
+
+/// In the child, up to exec.
+extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `clone` passed a program that outlives this process. Only system calls, on descriptors that were made
+    // before: nothing here allocates, takes a lock or writes to the shared memory but its own stack (and, where a
+    // call fails, the engine's errno, after which the engine hears of the failure by other means).
+    unsafe {
+        let program = &*program.cast::<Program>();
+        libc::close(program.gate);
+        if libc::unshare(program.namespaces) != 0 {
+            libc::_exit(NO_NAMESPACES);
+        }
+        let mut go = 0u8;
+        if libc::read(program.wait, (&raw mut go).cast(), 1) != 1 {
+            // The engine gave up before it wrote the maps.
+            libc::_exit(GIVEN_UP);
+        }
+        libc::setsid();
+        for stream in 0..3 {
+            libc::dup2(program.null, stream);
+        }
+        inherit_capabilities();
+        libc::fcntl(program.control, libc::F_SETFD, 0);
+        let argv = [c"paddock-guest".as_ptr(), program.control_text.as_ptr().cast(), std::ptr::null()];
+        let env = [std::ptr::null::<libc::c_char>()];
+        libc::syscall(
+            libc::SYS_execveat,
+            program.guest,
+            c"".as_ptr(),
+            argv.as_ptr(),
+            env.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+        libc::_exit(NOT_EXECUTED);
+    }
+}
+
+/// Ambient, because the child's id is not 0 in its namespace and exec would drop everything.
+///
+/// # Safety
+/// Makes system calls only; for use between clone and exec.
+unsafe fn inherit_capabilities() {
+    const VERSION_3: u32 = 0x2008_0522;
+    const ALL: u32 = u32::MAX;
+    let header = CapabilityHeader { version: VERSION_3, pid: 0 };
+    let mut data = [CapabilityData { effective: 0, permitted: 0, inheritable: 0 }; 2];
+    // SAFETY: header and data have the layout of version 3 and live across the calls.
+    unsafe {
+        libc::syscall(libc::SYS_capget, &raw const header, data.as_mut_ptr());
+        for half in &mut data {
+            half.inheritable = half.permitted & ALL;
+        }
+        libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr());
+        for capability in NEEDED {
+            libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability as libc::c_ulong, 0, 0);
+        }
+    }
+}
+
+/// A user namespace with these maps and nobody in it, for mounts whose owners have to be mapped.
+pub fn user_namespace(users: &[Line], groups: &[Line]) -> Result<OwnedFd> {
+    let (wait, release) = std::io::pipe()?;
+    let mut pidfd: RawFd = -1;
+    let flags = libc::CLONE_NEWUSER | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: a fork into a new user namespace, as in `clone`; the child waits in one system call and exits.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, &raw mut pidfd, 0usize, 0usize) };
+    if pid == 0 {
+        // SAFETY: only system calls. The other end closes with the parent, or the parent kills us.
+        unsafe {
+            libc::close(release.as_raw_fd());
+            let mut byte = 0u8;
+            libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1);
+            libc::_exit(0);
+        }
+    }
+    if pid < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the kernel stored a descriptor that nobody else owns.
+    let _holder = Child { pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, ended: false, _shared: None };
+    write_maps(pid as u32, users, groups)?;
+    Ok(File::open(format!("/proc/{pid}/ns/user"))?.into())
+}
+
+pub fn write_maps(pid: u32, users: &[Line], groups: &[Line]) -> Result<()> {
+    for (file, lines) in [("uid_map", users), ("gid_map", groups)] {
+        let text: String = lines.iter().map(|l| format!("{} {} {}\n", l.0, l.1, l.2)).collect();
+        std::fs::write(format!("/proc/{pid}/{file}"), text)
+            .map_err(|error| Error::new(error.kind(), format!("{file}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// A descriptor's number as a C string.
+fn decimal(number: RawFd) -> [u8; 12] {
+    let mut text = [0; 12];
+    for (slot, byte) in text.iter_mut().zip(number.to_string().bytes().take(11)) {
+        *slot = byte;
+    }
+    text
+}
+
+impl Child {
+    /// Precondition of what is promised: [`Child::wait`] follows.
+    pub fn kill(&mut self) -> Result<()> {
+        if !self.ended {
+            rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL)?;
+        }
+        Ok(())
+    }
+
+    /// Kills it unless it has ended by itself within a moment.
+    pub fn end_soon(&mut self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let moment = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        let ended = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&moment)).unwrap_or(0);
+        if ended == 0 {
+            let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Why the child ended before it became the guest, if it did.
+    pub fn why_not_started(&mut self) -> Option<CreateError> {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        use std::os::fd::AsFd;
+        let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED).ok()??;
+        self.ended = true;
+        match status.exit_status()? {
+            NO_NAMESPACES => Some(super::probe::no_user_namespaces(&Error::from_raw_os_error(libc::EPERM))),
+            NOT_EXECUTED => Some(CreateError::Guest {
+                reason: "it could not be executed; is the state directory on a file system mounted noexec?"
+                    .into(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Waits for the end. The kernel ends everything else in the namespace before it lets PID 1 be collected.
+    pub fn wait(&mut self) -> Result<()> {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        use std::os::fd::AsFd;
+        if !self.ended {
+            waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED)?;
+            self.ended = true;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.kill();
+        let _ = self.wait();
+    }
+}

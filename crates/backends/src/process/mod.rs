@@ -1,0 +1,66 @@
+//! The process backend: the host's kernel, and every layer of it that separates.
+//!
+//! - [`probe`]: what this machine has of each layer, and how to get the rest
+//! - [`create`]: the order in which a fence goes up
+//! - [`identity`]: host ids that nothing else has
+//! - [`slot`]: one number per live sandbox, and what a crashed engine left behind
+//! - [`launch`]: clone into new namespaces and execute the guest
+//! - [`guest_executable`]: the guest that this build carries
+//! - [`cgroups`]: limits, v1 and v2
+//! - [`seccomp`]: the allow-list
+//! - [`root`], [`mounts`], [`workspace`], [`nested`]: what is seen inside
+//! - [`overlay`]: the root over an image, where the guest cannot make it itself
+//! - [`placeholder`]: stand-ins for protected names that do not exist
+//! - [`fence`]: the standing fence, and its end
+//! - [`janitor`]: cleans up when the engine is killed
+
+mod cgroups;
+mod create;
+mod fence;
+mod guest_executable;
+mod identity;
+mod janitor;
+mod launch;
+mod mounts;
+mod nested;
+mod overlay;
+mod placeholder;
+mod probe;
+mod root;
+mod seccomp;
+mod slot;
+mod workspace;
+
+pub use janitor::serve_if_asked as serve_as_janitor_if_asked;
+
+use crate::backend::{Backend, CreateError, Raised};
+use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use std::path::{Path, PathBuf};
+
+pub struct ProcessBackend {
+    state: PathBuf,
+}
+
+impl ProcessBackend {
+    pub fn new(state: &Path) -> Self {
+        ProcessBackend { state: state.to_path_buf() }
+    }
+}
+
+impl Backend for ProcessBackend {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    fn probe(&self) -> Availability {
+        probe::availability(&self.state)
+    }
+
+    fn guarantees(&self, spec: &Spec) -> Guarantees {
+        probe::guarantees(spec)
+    }
+
+    fn create(&self, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
+        create::create(&self.state, id, spec)
+    }
+}

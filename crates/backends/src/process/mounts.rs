@@ -1,0 +1,190 @@
+//! What of the host goes inside, opened so that nothing can be swapped between the look and the mount.
+
+use super::identity::{Identity, Line};
+use super::launch::user_namespace;
+use super::overlay;
+use crate::backend::{CreateError, HostStep};
+use paddock_model::{Access, Mount};
+use paddock_protocol::{NodeKind, RootPlan, Source, Step};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+use rustix::mount::{OpenTreeFlags, open_tree};
+use std::io::Error;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// Descriptors that travel with the plan, in their order.
+#[derive(Default)]
+pub struct Passed(Vec<OwnedFd>);
+
+/// One message of the kernel carries at most 253 descriptors; a few are the cgroups'.
+const MOST: usize = 200;
+
+impl Passed {
+    /// Precondition: the cgroups' descriptors are not counted; they travel before these.
+    fn add(&mut self, descriptor: OwnedFd) -> Result<Source, CreateError> {
+        if self.0.len() >= MOST {
+            return Err(CreateError::Guest { reason: format!("more than {MOST} mounts were asked for") });
+        }
+        self.0.push(descriptor);
+        Ok(Source::Descriptor(self.0.len() - 1))
+    }
+
+    pub fn into_descriptors(self) -> Vec<OwnedFd> {
+        self.0
+    }
+}
+
+/// Opens exactly the file that `path` names; a link anywhere in it means that somebody changed it since it
+/// was resolved.
+pub fn open_exactly(path: &Path) -> Result<(OwnedFd, Stat), CreateError> {
+    let refuse = |reason: String| CreateError::Mount { path: path.display().to_string(), reason };
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let file = openat2(CWD, path, flags, Mode::empty(), resolve).map_err(|errno| match errno {
+        rustix::io::Errno::LOOP => refuse("it became a symbolic link meanwhile".into()),
+        errno => refuse(Error::from(errno).to_string()),
+    })?;
+    let found = fstat(&file).host(|| format!("look at {}", path.display()))?;
+    Ok((file, found))
+}
+
+pub fn node_kind(path: &Path, found: &Stat) -> Result<NodeKind, CreateError> {
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Directory => Ok(NodeKind::Directory),
+        FileType::RegularFile => Ok(NodeKind::File),
+        _ => Err(CreateError::Mount {
+            path: path.display().to_string(),
+            reason: "only files and directories can be mounted, not sockets, devices or pipes".into(),
+        }),
+    }
+}
+
+/// As root: a detached mount on which the file's owner appears as the work's user, and whoever else owns
+/// something in it as nobody. As an ordinary user: the path, to be opened by the guest with the same rights.
+pub fn user_source(
+    path: &Path,
+    identity: &Identity,
+    passed: &mut Passed,
+) -> Result<(Source, NodeKind), CreateError> {
+    let (file, found) = open_exactly(path)?;
+    let kind = node_kind(path, &found)?;
+    if !rustix::process::geteuid().is_root() || identity.ids.single {
+        let path = path.to_str().ok_or_else(|| CreateError::Mount {
+            path: path.display().to_string(),
+            reason: "its name is not UTF-8".into(),
+        })?;
+        return Ok((Source::Path { path: path.into(), device: found.st_dev, inode: found.st_ino }, kind));
+    }
+    let users = [Line(found.st_uid, identity.work_host.0, 1)];
+    let groups = [Line(found.st_gid, identity.work_host.1, 1)];
+    let tree = detached(&file, path)?;
+    let namespace = user_namespace(&users, &groups).host(|| "make a user namespace for a mount".into())?;
+    map_ids(&tree, &namespace, path)?;
+    Ok((passed.add(tree)?, kind))
+}
+
+/// The root file system of an image, its ids shifted into the sandbox's range, under a private layer.
+pub fn image_root(
+    path: &Path,
+    disk: (u64, u64),
+    identity: &Identity,
+    passed: &mut Passed,
+) -> Result<RootPlan, CreateError> {
+    let (file, found) = open_exactly(path)?;
+    if node_kind(path, &found)? != NodeKind::Directory {
+        return Err(CreateError::Mount {
+            path: path.display().to_string(),
+            reason: "an image is a directory".into(),
+        });
+    }
+    let caller = rustix::process::geteuid();
+    if !caller.is_root() || identity.ids.single {
+        // Our own files go to its /etc, and no mapping makes somebody else's directory writable.
+        let etc = std::fs::metadata(path.join("etc"))
+            .map_or(found.st_uid, |etc| std::os::unix::fs::MetadataExt::uid(&etc));
+        if found.st_uid != caller.as_raw() || etc != caller.as_raw() {
+            return Err(CreateError::Mount {
+                path: path.display().to_string(),
+                reason:
+                    "as an ordinary user, an image directory and all in it has to be yours; pack it with \
+                         `tar -C DIR -cf image.tar .` and give the archive, or run paddock as root"
+                        .into(),
+            });
+        }
+        return user_source(path, identity, passed).map(|(lower, _)| RootPlan::Overlay { lower });
+    }
+    let tree = detached(&file, path)?;
+    let namespace = identity.own_namespace().host(|| "make a user namespace for the image".into())?;
+    map_ids(&tree, &namespace, path)?;
+    if overlay::guests_can().host(|| "look at the memory file system".into())? {
+        return Ok(RootPlan::Overlay { lower: passed.add(tree)? });
+    }
+    let disk = overlay::Disk { bytes: disk.0, inodes: disk.1, owner: identity.root_host() };
+    let root = overlay::mount(tree, disk).host(|| "make the overlay".into())?;
+    Ok(RootPlan::Mounted { root: passed.add(root)? })
+}
+
+fn detached(file: &OwnedFd, path: &Path) -> Result<OwnedFd, CreateError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(file, "", flags).host(|| format!("clone the mount of {}", path.display()))
+}
+
+fn map_ids(tree: &OwnedFd, namespace: &OwnedFd, path: &Path) -> Result<(), CreateError> {
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: namespace.as_raw_fd() as u64,
+    };
+    // SAFETY: the path is an empty C string, the structure lives across the call and its size is given.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = Error::last_os_error();
+    let reason = match error.raw_os_error() {
+        Some(libc::EINVAL) => "its file system cannot map ids, so its owner could not be kept; \
+                               copy it to a local disk, or run paddock as its owner instead of as root"
+            .into(),
+        _ => format!("its ids could not be mapped: {error}"),
+    };
+    Err(CreateError::Mount { path: path.display().to_string(), reason })
+}
+
+/// The caller's own mounts, in the order they were asked for.
+pub fn steps(
+    mounts: &[Mount],
+    memory: u64,
+    identity: &Identity,
+    passed: &mut Passed,
+) -> Result<Vec<Step>, CreateError> {
+    mounts.iter().map(|mount| step(mount, memory, identity, passed)).collect()
+}
+
+fn step(mount: &Mount, memory: u64, identity: &Identity, passed: &mut Passed) -> Result<Step, CreateError> {
+    let target = mount.target.display().to_string();
+    let Some(source) = mount.source.as_ref().filter(|_| mount.access != Access::Tmpfs) else {
+        return Ok(Step::Tmpfs {
+            target,
+            bytes: memory,
+            mode: 0o755,
+            uid: identity.ids.work,
+            gid: identity.ids.work_group,
+            allow_exec: true,
+        });
+    };
+    let (source, kind) = user_source(source, identity, passed)?;
+    Ok(Step::Bind { source, target, kind, read_only: mount.access == Access::Read, allow_exec: true })
+}

@@ -1,0 +1,118 @@
+//! A name that was made in a workspace only to be mounted over.
+
+use paddock_protocol::NodeKind;
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, StatxFlags, Uid, chownat, mkdirat, openat, statat, statx};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// File systems stamp with a clock that may lag by a tick.
+const CLOCK_LAG: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placeholder {
+    pub path: PathBuf,
+    mark: Mark,
+}
+
+/// How it is told from a file of the caller's by the same name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Mark {
+    Made {
+        device: u64,
+        inode: u64,
+    },
+    /// Not made yet when the record was written: whatever is younger and empty is ours.
+    Intended {
+        since: Duration,
+    },
+}
+
+impl Placeholder {
+    pub fn made(path: PathBuf, device: u64, inode: u64) -> Placeholder {
+        Placeholder { path, mark: Mark::Made { device, inode } }
+    }
+
+    pub fn intended(path: PathBuf) -> Placeholder {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Placeholder { path, mark: Mark::Intended { since: now.saturating_sub(CLOCK_LAG) } }
+    }
+
+    pub fn make(
+        parent: &OwnedFd,
+        name: &str,
+        kind: NodeKind,
+        owner: (u32, u32),
+        path: PathBuf,
+    ) -> rustix::io::Result<Placeholder> {
+        match kind {
+            NodeKind::Directory => mkdirat(parent, name, Mode::from_raw_mode(0o755))?,
+            NodeKind::File => {
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                drop(openat(parent, name, flags, Mode::from_raw_mode(0o644))?);
+            }
+        }
+        let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if (found.st_uid, found.st_gid) != owner {
+            // Root makes it for somebody else; where that cannot be, it stays root's and empty.
+            let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+            let _ = chownat(parent, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
+        }
+        Ok(Placeholder::made(path, found.st_dev, found.st_ino))
+    }
+
+    /// Only if it is still the empty thing that we made: whatever the caller put there meanwhile is the caller's.
+    pub fn remove(&self) {
+        let Ok(found) = std::fs::symlink_metadata(&self.path) else { return };
+        let ours = match self.mark {
+            Mark::Made { device, inode } => (found.dev(), found.ino()) == (device, inode),
+            Mark::Intended { since } => self.born().is_some_and(|born| born >= since),
+        };
+        if ours && found.is_dir() {
+            let _ = std::fs::remove_dir(&self.path);
+        } else if ours && found.is_file() && found.len() == 0 {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    fn born(&self) -> Option<Duration> {
+        let found = statx(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BTIME).ok()?;
+        let known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        known.then(|| Duration::new(found.stx_btime.tv_sec.max(0) as u64, found.stx_btime.tv_nsec))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_empty_thing_that_was_made_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("old"), "").unwrap();
+        std::thread::sleep(CLOCK_LAG * 3);
+        let old = Placeholder::intended(path("old"));
+        let new = Placeholder::intended(path("new"));
+        let full = Placeholder::intended(path("full"));
+        std::fs::write(path("new"), "").unwrap();
+        std::fs::write(path("full"), "the caller's").unwrap();
+        [old, new, full].iter().for_each(Placeholder::remove);
+        assert!(path("old").exists() && path("full").exists() && !path("new").exists());
+
+        let parent: OwnedFd = std::fs::File::open(directory.path()).unwrap().into();
+        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let made = Placeholder::make(&parent, "made", NodeKind::Directory, owner, path("made")).unwrap();
+        std::fs::write(path("made").join("x"), "").unwrap();
+        made.remove();
+        assert!(path("made").exists(), "something is in it");
+        std::fs::remove_dir_all(path("made")).unwrap();
+        std::fs::create_dir(path("made")).unwrap();
+        std::fs::create_dir(path("other")).unwrap();
+        Placeholder::made(path("other"), 0, 0).remove();
+        assert!(path("other").exists(), "not the one that was made");
+    }
+}

@@ -1,0 +1,255 @@
+//! What this machine has of each layer, and how to get the rest.
+
+use super::cgroups::{self, Hierarchies};
+use super::identity::{self, Line, Method};
+use super::launch::user_namespace;
+use crate::backend::CreateError;
+use paddock_model::{
+    Availability, Boundary, Check, CheckState, DiskLimit, Guarantees, Identity as Kind, Isolation,
+    LandlockLevel, LimitKind, Network, NetworkEnforcement, Spec,
+};
+use std::path::Path;
+
+pub fn guarantees(spec: &Spec) -> Guarantees {
+    let hierarchies = cgroups::detect();
+    let method = identity::method();
+    let mut guarantees = Guarantees {
+        backend: "process".into(),
+        boundary: Boundary::SharedKernel,
+        network: match spec.network {
+            Network::None => NetworkEnforcement::None,
+            Network::Host => NetworkEnforcement::Host,
+        },
+        identity: identity::kind(method, spec),
+        memory_limit: if hierarchies.limits_memory() { LimitKind::Kernel } else { LimitKind::Watched },
+        cpu_limit: if hierarchies.limits_cpu() { LimitKind::Kernel } else { LimitKind::None },
+        // Without a cgroup the kernel counts processes per user of the sandbox's own user namespace.
+        pids_limit: LimitKind::Kernel,
+        disk_limit: DiskLimit::KernelInMemory,
+        seccomp: if has_seccomp() { Isolation::On } else { Isolation::Absent },
+        landlock_abi: LandlockLevel(landlock_abi()),
+        time_namespace: if has_time_namespace() { Isolation::On } else { Isolation::Absent },
+        weaknesses: Vec::new(),
+    };
+    guarantees.weaknesses = weaknesses(&guarantees);
+    guarantees
+}
+
+fn weaknesses(g: &Guarantees) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut note = |holds: bool, text: &str| {
+        if holds {
+            found.push(text.to_string());
+        }
+    };
+    note(
+        g.network == NetworkEnforcement::Host,
+        "THE NETWORK IS THE HOST'S: the code inside reaches everything this machine reaches, loopback services included",
+    );
+    note(
+        g.memory_limit == LimitKind::Watched,
+        "memory is watched every 50 ms, not limited by the kernel: a fast program can pass the limit for a moment, and one that hides memory in descriptors under way between processes for longer",
+    );
+    note(g.cpu_limit == LimitKind::None, "processor time is not limited");
+    note(
+        g.identity == Kind::Caller,
+        "the code inside has the caller's host id: namespaces alone separate it from the caller's other processes",
+    );
+    note(g.landlock_abi.0 == 0, "this kernel has no Landlock");
+    note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");
+    note(
+        g.time_namespace == Isolation::Absent,
+        "the host's uptime can be seen: this kernel has no time namespaces",
+    );
+    found
+}
+
+pub fn has_time_namespace() -> bool {
+    Path::new("/proc/self/ns/time_for_children").exists()
+}
+
+fn has_seccomp() -> bool {
+    Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
+}
+
+pub fn landlock_abi() -> u32 {
+    const VERSION_FLAG: u32 = 1;
+    // SAFETY: with a null attribute, size 0 and the version flag the call only answers a number.
+    let abi = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            VERSION_FLAG,
+        )
+    };
+    u32::try_from(abi).unwrap_or(0)
+}
+
+/// Looks closer than a run does: it also tries.
+pub fn availability(state: &Path) -> Availability {
+    let swept = super::slot::sweep_all(state);
+    let mut checks = vec![user_namespaces(), ids()];
+    checks.extend(limits(cgroups::detect()));
+    checks.push(landlock());
+    checks.push(seccomp());
+    checks.push(time_namespace());
+    checks.push(file_system("overlay", "images need overlayfs", "modprobe overlay"));
+    checks.push(state_directory(state));
+    checks.push(Check {
+        name: "leftovers".into(),
+        state: CheckState::Good,
+        detail: match swept {
+            0 => "none".into(),
+            count => format!("{count} of engines that were killed, removed now"),
+        },
+        remedy: None,
+    });
+    let usable = checks.iter().all(|check| check.state != CheckState::Missing);
+    Availability { backend: "process".into(), usable, checks }
+}
+
+fn check(name: &str, state: CheckState, detail: impl Into<String>, remedy: Option<&str>) -> Check {
+    Check { name: name.into(), state, detail: detail.into(), remedy: remedy.map(str::to_string) }
+}
+
+fn user_namespaces() -> Check {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let tried = match identity::method() {
+        Method::Range => user_namespace(&[Line(0, uid, 1)], &[Line(0, gid, 1)]).map(drop),
+        _ => user_namespace(&[Line(0, uid, 1)], &[]).map(drop),
+    };
+    match tried {
+        Ok(()) => check("user namespaces", CheckState::Good, "can be made", None),
+        Err(error) => {
+            let (why, remedy) = why_no_user_namespaces();
+            check("user namespaces", CheckState::Missing, format!("{error}: {why}"), Some(remedy))
+        }
+    }
+}
+
+/// The error of a create that could not clone.
+pub fn no_user_namespaces(error: &std::io::Error) -> CreateError {
+    let (why, remedy) = why_no_user_namespaces();
+    CreateError::Unavailable {
+        missing: format!("new namespaces ({error}): {why}"),
+        remedy: Some(remedy.into()),
+    }
+}
+
+fn why_no_user_namespaces() -> (&'static str, &'static str) {
+    let setting = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_string());
+    if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+        return (
+            "AppArmor forbids them to unprivileged programs (Ubuntu 23.10 and later)",
+            "run as root: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile paddock /usr/local/bin/paddock \
+             flags=(unconfined) {\\n  userns,\\n}\\n' > /etc/apparmor.d/paddock && apparmor_parser -r /etc/apparmor.d/paddock \
+             (with the path of your paddock), or: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        );
+    }
+    if setting("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+        return ("this kernel keeps them for root", "run as root: sysctl kernel.unprivileged_userns_clone=1");
+    }
+    if setting("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") {
+        return ("their number is limited to 0", "run as root: sysctl user.max_user_namespaces=65536");
+    }
+    (
+        "the kernel or a container around us refuses them",
+        "inside Docker: docker run --privileged, or --security-opt seccomp=unconfined --security-opt systempaths=unconfined; \
+         else run paddock as root",
+    )
+}
+
+fn ids() -> Check {
+    match identity::method() {
+        Method::Range => check("identities", CheckState::Good, "a range of host ids for each sandbox", None),
+        Method::Helpers => check("identities", CheckState::Good, "subordinate ids through newuidmap", None),
+        Method::Single => check(
+            "identities",
+            CheckState::Degraded,
+            "one id: sandboxes share the caller's host id",
+            Some(
+                "run as root: apt-get install uidmap && usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER",
+            ),
+        ),
+    }
+}
+
+fn limits(hierarchies: &Hierarchies) -> Vec<Check> {
+    let version = if hierarchies.is_unified() { "cgroup v2" } else { "cgroup v1" };
+    let remedy = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        "systemd-run --user --scope -p Delegate=yes paddock ... (or run as root)"
+    } else {
+        "run as root: cgroup v1 cannot be delegated safely"
+    };
+    let one = |name: &str, held: bool, otherwise: &str| {
+        if held {
+            check(name, CheckState::Good, format!("held by the kernel ({version})"), None)
+        } else {
+            check(name, CheckState::Degraded, otherwise, Some(remedy))
+        }
+    };
+    vec![
+        one("memory limit", hierarchies.limits_memory(), "watched by the guest every 50 ms"),
+        one("cpu limit", hierarchies.limits_cpu(), "none"),
+        if hierarchies.limits_pids() {
+            one("process limit", true, "")
+        } else {
+            check("process limit", CheckState::Good, "held by the kernel (per user namespace)", None)
+        },
+    ]
+}
+
+fn landlock() -> Check {
+    match landlock_abi() {
+        0 => check(
+            "Landlock",
+            CheckState::Degraded,
+            "absent",
+            Some("needs Linux 5.13 or later with `landlock` in the kernel's lsm= list"),
+        ),
+        abi => check("Landlock", CheckState::Good, format!("ABI {abi}"), None),
+    }
+}
+
+fn seccomp() -> Check {
+    match has_seccomp() {
+        true => check("seccomp", CheckState::Good, "filters are available", None),
+        false => {
+            check("seccomp", CheckState::Missing, "absent", Some("needs a kernel with CONFIG_SECCOMP_FILTER"))
+        }
+    }
+}
+
+fn time_namespace() -> Check {
+    match has_time_namespace() {
+        true => check("time namespace", CheckState::Good, "available", None),
+        false => check("time namespace", CheckState::Degraded, "absent", Some("needs Linux 5.6 or later")),
+    }
+}
+
+fn file_system(name: &str, need: &str, remedy: &str) -> Check {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let found = known.lines().any(|line| line.split('\t').nth(1) == Some(name));
+    match found {
+        true => check(name, CheckState::Good, "available", None),
+        false => check(
+            name,
+            CheckState::Degraded,
+            format!("not loaded: {need}"),
+            Some(&format!("run as root: {remedy}")),
+        ),
+    }
+}
+
+fn state_directory(state: &Path) -> Check {
+    match super::guest_executable::open(state) {
+        Ok(_) => check("state directory", CheckState::Good, state.display().to_string(), None),
+        Err(error) => check(
+            "state directory",
+            CheckState::Missing,
+            format!("{}: {error}", state.display()),
+            Some("set PADDOCK_STATE_DIR to a directory of yours"),
+        ),
+    }
+}

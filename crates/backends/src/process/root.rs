@@ -1,0 +1,183 @@
+//! What the sandbox sees as its root: a small one around the host's /usr, or an image.
+
+use super::identity::Identity;
+use super::mounts::{Passed, image_root};
+use crate::backend::CreateError;
+use paddock_model::{Network, Root, Spec, User};
+use paddock_protocol::{KernelPlan, NodeKind, RootPlan, Source, Step};
+use serde_bytes::ByteBuf;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+pub const HOME: &str = "/home/agent";
+pub const WORKSPACE: &str = "/workspace";
+
+/// Parts of /etc that the host's programs cannot do without, and that hold no secret.
+const HOST_ETC: [&str; 9] = [
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "crypto-policies",
+];
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Readable by everybody, and about the host. What only the host's root can read needs no cover: inside,
+/// nobody is.
+const HIDDEN_FILES: [&str; 15] = [
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/kallsyms",
+    "/proc/interrupts",
+    "/proc/softirqs",
+    "/proc/config.gz",
+    "/proc/cmdline",
+    "/proc/modules",
+    "/proc/diskstats",
+    "/proc/partitions",
+    "/proc/sched_debug",
+    "/proc/schedstat",
+    "/proc/latency_stats",
+    "/proc/iomem",
+    "/proc/ioports",
+];
+const HIDDEN_DIRECTORIES: [&str; 4] = ["/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/driver"];
+const READ_ONLY: [&str; 1] = ["/proc/sys"];
+
+pub fn plan(
+    spec: &Spec,
+    identity: &Identity,
+    passed: &mut Passed,
+) -> Result<(RootPlan, Vec<Step>), CreateError> {
+    let (root, mut steps) = match &spec.root {
+        Root::HostUsr => (RootPlan::Empty, host_system()),
+        Root::Directory { path, .. } => {
+            let disk = (spec.limits.disk, super::create::inodes(spec));
+            (image_root(path, disk, identity, passed)?, Vec::new())
+        }
+    };
+    steps.extend(own_files(spec, identity));
+    Ok((root, steps))
+}
+
+/// /usr and what points into it, read-only.
+fn host_system() -> Vec<Step> {
+    let bind = |path: &str, kind| Step::Bind {
+        source: Source::System(path.into()),
+        target: path.into(),
+        kind,
+        read_only: true,
+        allow_exec: true,
+    };
+    let mut steps = vec![bind("/usr", NodeKind::Directory)];
+    for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
+        let path = format!("/{name}");
+        match std::fs::read_link(&path) {
+            Ok(target) => steps.push(Step::Link { path, target: target.display().to_string() }),
+            Err(_) if Path::new(&path).is_dir() => steps.push(bind(&path, NodeKind::Directory)),
+            Err(_) => {}
+        }
+    }
+    // Debian's JDKs keep their settings in /etc and do not start without them.
+    let java = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.rsplit_once('-').map(|(version, _processor)| version.to_string())
+    });
+    for name in HOST_ETC.iter().map(|n| n.to_string()).chain(java).collect::<BTreeSet<_>>() {
+        let path = format!("/etc/{name}");
+        if let Ok(found) = std::fs::metadata(&path) {
+            let kind = if found.is_dir() { NodeKind::Directory } else { NodeKind::File };
+            steps.push(bind(&path, kind));
+        }
+    }
+    steps
+}
+
+/// Who and where the sandbox is: its own answers, never the host's.
+fn own_files(spec: &Spec, identity: &Identity) -> Vec<Step> {
+    let root = (identity.ids.root, identity.ids.root_group);
+    let work = (identity.ids.work, identity.ids.work_group);
+    let directory = |path: &str, mode, owner: (u32, u32)| Step::Directory {
+        path: path.into(),
+        mode,
+        uid: owner.0,
+        gid: owner.1,
+    };
+    let file = |path: &str, content: String| Step::File {
+        path: path.into(),
+        mode: 0o644,
+        content: ByteBuf::from(content.into_bytes()),
+    };
+    let host = spec.hostname.as_str();
+    let mut steps = vec![
+        directory("/tmp", 0o1777, root),
+        directory("/var/tmp", 0o1777, root),
+        directory("/run", 0o755, root),
+        directory("/root", 0o700, root),
+        directory(HOME, 0o755, work),
+        directory(WORKSPACE, 0o755, work),
+        file("/etc/hostname", format!("{host}\n")),
+        file("/etc/hosts", format!("127.0.0.1 localhost {host}\n::1 localhost {host}\n")),
+        file("/etc/resolv.conf", resolvers(spec.network)),
+        file("/etc/machine-id", format!("{}\n", random_hex())),
+    ];
+    if spec.root == Root::HostUsr {
+        steps.push(file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()));
+        steps.push(file("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n".into()));
+        steps.push(file("/etc/group", "root:x:0:\n".into()));
+        if let Ok(zone) = std::fs::read_link("/etc/localtime") {
+            steps.push(Step::Link { path: "/etc/localtime".into(), target: zone.display().to_string() });
+        }
+    }
+    let (name, home, uid, gid) = match spec.user {
+        User::Root => ("root", "/root", 0, 0),
+        User::Ids { uid, gid } => ("agent", HOME, uid, gid),
+        User::Agent | User::Name(_) => ("agent", HOME, 1000, 1000),
+    };
+    steps.push(Step::User {
+        passwd_line: format!("{name}:x:{uid}:{gid}:{name}:{home}:/bin/sh"),
+        group_line: format!("{name}:x:{gid}:"),
+        uid,
+        gid,
+    });
+    steps
+}
+
+/// Without a network there is nobody to ask.
+fn resolvers(network: Network) -> String {
+    match network {
+        Network::None => String::new(),
+        Network::Host => std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default(),
+    }
+}
+
+/// /proc and /dev. The last step of every plan: nothing can be mounted after it.
+pub fn kernel(spec: &Spec) -> Step {
+    let strings = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+    let devices =
+        DEVICES.iter().map(|name| (name.to_string(), Source::System(format!("/dev/{name}")))).collect();
+    Step::Kernel(KernelPlan {
+        devices,
+        shm_bytes: (spec.limits.memory / 2).max(1 << 20),
+        boot_id: boot_id(),
+        hide_files: strings(&HIDDEN_FILES),
+        hide_directories: strings(&HIDDEN_DIRECTORIES),
+        read_only: strings(&READ_ONLY),
+    })
+}
+
+fn random_hex() -> String {
+    let mut bytes = [0u8; 16];
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn boot_id() -> String {
+    let hex = random_hex();
+    format!("{}-{}-{}-{}-{}\n", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}

@@ -1,0 +1,127 @@
+//! Which system calls the work may make: an allow-list. What nobody has heard of does not exist (ENOSYS),
+//! what is known and refused is refused (EPERM), a socket family that is not for sandboxes is not supported
+//! (EAFNOSUPPORT), and a call of a foreign architecture kills the process.
+//!
+//! - [`calls`]: the lists, and everything that depends on the processor
+//! - [`program`]: lists to BPF
+
+mod calls;
+mod program;
+
+use program::{Check, Verdict};
+use std::collections::BTreeMap;
+
+/// Terminal requests that put keystrokes into, or talk to, a terminal of somebody else.
+const REFUSED_TERMINAL_REQUESTS: [u32; 4] =
+    [libc::TIOCSTI as u32, libc::TIOCLINUX as u32, libc::TIOCCONS as u32, libc::TIOCSETD as u32];
+/// Every flag of clone(2) that makes a namespace.
+const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
+/// The default, Linux32, and the question which one it is: no execution of data, no fixed addresses.
+const PERSONALITIES: [u32; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
+
+/// As the kernel lays a program out: eight bytes an instruction.
+pub fn filter() -> Vec<u8> {
+    program::compile(&verdicts(), calls::ARCHITECTURE)
+}
+
+fn verdicts() -> BTreeMap<u32, Verdict> {
+    let mut verdicts = BTreeMap::new();
+    let mut set = |calls: &[i64], verdict: Verdict| {
+        verdicts.extend(calls.iter().map(|call| (*call as u32, verdict.clone())));
+    };
+    set(calls::REFUSED, Verdict::Errno(libc::EPERM));
+    set(calls::ALLOWED, Verdict::Allow);
+    set(&[libc::SYS_clone], Verdict::When(Check::NoBits { argument: 0, bits: NAMESPACE_FLAGS }));
+    let requests = REFUSED_TERMINAL_REQUESTS.to_vec();
+    set(&[libc::SYS_ioctl], Verdict::When(Check::NoneOf { argument: 1, values: requests }));
+    set(
+        &[libc::SYS_personality],
+        Verdict::When(Check::AnyOf { argument: 0, values: PERSONALITIES.to_vec() }),
+    );
+    let unix = vec![libc::AF_UNIX as u32];
+    set(&[libc::SYS_socketpair], Verdict::When(Check::AnyOf { argument: 0, values: unix }));
+    set(&[libc::SYS_socket], Verdict::Sockets);
+    // What changes a process by its number is for the caller itself: the guest may share its id.
+    set(calls::ON_ITSELF_BY_FIRST, Verdict::When(Check::AnyOf { argument: 0, values: vec![0] }));
+    set(calls::ON_ITSELF_BY_SECOND, Verdict::When(Check::AnyOf { argument: 1, values: vec![0] }));
+    verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program::run;
+    use super::*;
+
+    const ALLOWED: u32 = 0x7fff_0000;
+    const KILL: u32 = 0x8000_0000;
+
+    fn verdict(call: i64, arguments: [u64; 6]) -> u32 {
+        run(&filter(), calls::ARCHITECTURE, call as u32, arguments)
+    }
+
+    fn errno(number: i32) -> u32 {
+        0x0005_0000 | number as u32
+    }
+
+    #[test]
+    fn every_listed_call_gets_its_verdict_and_every_other_does_not_exist() {
+        let filter = filter();
+        let verdicts = verdicts();
+        for call in (0..1024).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
+            let found = run(&filter, calls::ARCHITECTURE, call, [0; 6]);
+            match verdicts.get(&call) {
+                Some(Verdict::Allow) => assert_eq!(found, ALLOWED, "call {call}"),
+                Some(Verdict::Errno(number)) => assert_eq!(found, errno(*number), "call {call}"),
+                Some(_) => {}
+                None => assert_eq!(found, errno(libc::ENOSYS), "call {call}"),
+            }
+        }
+        assert!(filter.len() / 8 < 1000, "{} instructions", filter.len() / 8);
+    }
+
+    #[test]
+    fn a_foreign_architecture_dies() {
+        const I386: u32 = 0x4000_0003;
+        assert_eq!(run(&filter(), I386, 20, [0; 6]), KILL);
+    }
+
+    #[test]
+    fn arguments_decide_where_they_must() {
+        assert_eq!(verdict(libc::SYS_clone, [libc::SIGCHLD as u64, 0, 0, 0, 0, 0]), ALLOWED);
+        for flag in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET, libc::CLONE_NEWCGROUP] {
+            assert_eq!(verdict(libc::SYS_clone, [flag as u64, 0, 0, 0, 0, 0]), errno(libc::EPERM));
+        }
+        assert_eq!(verdict(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), ALLOWED);
+        // The kernel looks at the low half only, and so do we.
+        for request in [libc::TIOCSTI, libc::TIOCSTI | 1 << 32, libc::TIOCLINUX] {
+            assert_eq!(verdict(libc::SYS_ioctl, [0, request, 0, 0, 0, 0]), errno(libc::EPERM));
+        }
+        assert_eq!(verdict(libc::SYS_prlimit64, [0, 7, 0, 0, 0, 0]), ALLOWED);
+        assert_eq!(verdict(libc::SYS_prlimit64, [1, 7, 0, 0, 0, 0]), errno(libc::EPERM));
+        assert_eq!(verdict(libc::SYS_setpriority, [0, 1, 19, 0, 0, 0]), errno(libc::EPERM));
+        assert_eq!(verdict(libc::SYS_personality, [0x0040_0000, 0, 0, 0, 0, 0]), errno(libc::EPERM));
+    }
+
+    #[test]
+    fn socket_families() {
+        let socket = |family: i32, protocol: i32| {
+            verdict(libc::SYS_socket, [family as u64, 1, protocol as u64, 0, 0, 0])
+        };
+        for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK] {
+            assert_eq!(socket(family, 0), ALLOWED);
+        }
+        for family in
+            [libc::AF_ALG, libc::AF_VSOCK, libc::AF_PACKET, libc::AF_XDP, libc::AF_KEY, libc::AF_TIPC]
+        {
+            assert_eq!(socket(family, 0), errno(libc::EAFNOSUPPORT));
+        }
+        assert_eq!(socket(libc::AF_NETLINK, libc::NETLINK_XFRM), errno(libc::EAFNOSUPPORT));
+    }
+
+    #[test]
+    fn nothing_is_both_allowed_and_refused() {
+        for call in calls::REFUSED {
+            assert!(!calls::ALLOWED.contains(call), "call {call}");
+        }
+    }
+}

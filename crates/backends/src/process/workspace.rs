@@ -1,0 +1,222 @@
+//! A host directory at /workspace, writable, with protected names read-only whether or not they exist yet.
+//!
+//! A name that does not exist is made as an empty stand-in, only so that a read-only mount can cover it, and
+//! removed at the end. While another sandbox covers the same stand-in it stays: removing a mount point removes
+//! the mount in every namespace.
+//!
+//! In two steps, so that the record of what will be made is written before anything is.
+
+use super::identity::Identity;
+use super::mounts::{Passed, node_kind, open_exactly, user_source};
+use super::placeholder::Placeholder;
+use super::root::WORKSPACE;
+use super::slot::Slot;
+use crate::backend::{CreateError, HostStep};
+use paddock_model::{Root, Workspace};
+use paddock_protocol::{NodeKind, ProtectedPath, Step};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+/// Protected names that are directories when they exist.
+const DIRECTORIES: [&str; 13] = [
+    ".git",
+    ".hg",
+    ".svn",
+    ".jj",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".husky",
+    ".githooks",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+];
+
+/// What is there, and what has to be made.
+pub struct Survey {
+    directory: PathBuf,
+    owner: (u32, u32),
+    /// Relative, each once: what will be covered.
+    covered: BTreeSet<String>,
+    absent: Vec<Absent>,
+    /// Stand-ins of other sandboxes: they become ours too, so that the last one removes them.
+    shared: Vec<Placeholder>,
+    /// Limits of the protection that the caller should know.
+    pub notes: Vec<String>,
+}
+
+struct Absent {
+    parent: OwnedFd,
+    name: String,
+    kind: NodeKind,
+    path: PathBuf,
+}
+
+enum Found {
+    Present { path: PathBuf, device: u64, inode: u64 },
+    Absent(Absent),
+}
+
+/// Precondition: the caller holds the lock over all stand-ins ([`super::slot::lock_placeholders`]), until
+/// [`Survey::make`] is done.
+pub fn survey(workspace: &Workspace, slot: &Slot) -> Result<Survey, CreateError> {
+    let (root, found) = open_exactly(&workspace.directory)?;
+    if node_kind(&workspace.directory, &found)? != NodeKind::Directory {
+        return Err(refuse(&workspace.directory, "a workspace is a directory"));
+    }
+    let mut survey = Survey {
+        directory: workspace.directory.clone(),
+        owner: (found.st_uid, found.st_gid),
+        covered: BTreeSet::new(),
+        absent: Vec::new(),
+        shared: Vec::new(),
+        notes: Vec::new(),
+    };
+    for name in &workspace.protect {
+        survey.add(&root, name, slot)?;
+    }
+    if workspace.protect.iter().any(|name| name == Path::new(".git")) {
+        let nested = super::nested::repositories(&workspace.directory);
+        for path in nested.found {
+            survey.add(&root, &path, slot)?;
+        }
+        if nested.incomplete {
+            survey.notes.push(
+                "the workspace is too large to look for repositories in all of it: \
+                 name those that matter with --protect DIR/.git"
+                    .into(),
+            );
+        }
+    }
+    Ok(survey)
+}
+
+impl Survey {
+    fn add(&mut self, root: &OwnedFd, name: &Path, slot: &Slot) -> Result<(), CreateError> {
+        match look(root, &self.directory, name)? {
+            Found::Present { path, device, inode } => {
+                self.covered.insert(text(&path)?);
+                let path = self.directory.join(path);
+                if slot.others_hold(&path) {
+                    self.shared.push(Placeholder::made(path, device, inode));
+                }
+            }
+            // Two names may share their first missing part, which covers both.
+            Found::Absent(absent) => {
+                if self.covered.insert(text(&absent.path)?) {
+                    self.absent.push(absent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What there will be to remove, for the record.
+    pub fn intended(&self) -> Vec<Placeholder> {
+        let intended =
+            self.absent.iter().map(|absent| Placeholder::intended(self.directory.join(&absent.path)));
+        intended.chain(self.shared.iter().cloned()).collect()
+    }
+
+    /// Makes the stand-ins. Whatever fails, `placeholders` names those that were made.
+    pub fn make(&self, placeholders: &mut Vec<Placeholder>) -> Result<(), CreateError> {
+        placeholders.clear();
+        placeholders.extend(self.shared.iter().cloned());
+        for absent in &self.absent {
+            let path = self.directory.join(&absent.path);
+            let made = Placeholder::make(&absent.parent, &absent.name, absent.kind, self.owner, path.clone());
+            placeholders.push(made.host(|| format!("make a stand-in for {}", path.display()))?);
+        }
+        Ok(())
+    }
+
+    /// Stand-ins are not the caller's files: git inside shall neither list nor commit them. An image keeps its
+    /// own system-wide settings of git.
+    pub fn hide_from_git(&self, root: &Root) -> Vec<Step> {
+        if self.absent.is_empty() || *root != Root::HostUsr {
+            return Vec::new();
+        }
+        let file = |path: &str, content: String| Step::File {
+            path: path.into(),
+            mode: 0o644,
+            content: serde_bytes::ByteBuf::from(content.into_bytes()),
+        };
+        let names: String =
+            self.absent.iter().map(|absent| format!("/{}\n", absent.path.display())).collect();
+        vec![
+            file("/etc/gitignore", names),
+            file("/etc/gitconfig", "[core]\n\texcludesFile = /etc/gitignore\n".into()),
+        ]
+    }
+
+    pub fn steps(&self, identity: &Identity, passed: &mut Passed) -> Result<[Step; 2], CreateError> {
+        let (source, kind) = user_source(&self.directory, identity, passed)?;
+        let target = WORKSPACE.to_string();
+        let paths = self.covered.iter().map(|path| ProtectedPath { path: path.clone() }).collect();
+        let protect = Step::Protect { base: target.clone(), paths };
+        Ok([Step::Bind { source, target, kind, read_only: false, allow_exec: true }, protect])
+    }
+}
+
+/// Follows `name` part by part, never through a link, to its end or to the first part that is missing.
+fn look(root: &OwnedFd, directory: &Path, name: &Path) -> Result<Found, CreateError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut parent =
+        openat(root, ".", flags, Mode::empty()).host(|| format!("open {}", directory.display()))?;
+    let mut path = PathBuf::new();
+    let mut parts = name.components().peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(part) = part else {
+            return Err(refuse(name, "a protected name is relative, without `..`"));
+        };
+        path.push(part);
+        let last = parts.peek().is_none();
+        let part = part.to_str().ok_or_else(|| refuse(&path, "its name is not UTF-8"))?;
+        let found = match statat(&parent, part, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => {
+                let directory = !last || DIRECTORIES.contains(&part);
+                let kind = if directory { NodeKind::Directory } else { NodeKind::File };
+                return Ok(Found::Absent(Absent { parent, name: part.into(), kind, path }));
+            }
+            Err(errno) => return Err(errno).host(|| format!("look at {}", path.display())),
+        };
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory | FileType::RegularFile if last => {
+                return Ok(Found::Present { path, device: found.st_dev, inode: found.st_ino });
+            }
+            FileType::Directory => {
+                let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+                parent = openat2(&parent, part, flags, Mode::empty(), resolve)
+                    .host(|| format!("open {}", path.display()))?;
+            }
+            FileType::Symlink => {
+                return Err(refuse(
+                    &directory.join(&path),
+                    "it is protected but is a symbolic link, which cannot be made read-only; \
+                     replace the link, or give up its protection with --unprotect",
+                ));
+            }
+            _ => {
+                return Err(refuse(
+                    &directory.join(&path),
+                    "it is protected but neither a file nor a directory",
+                ));
+            }
+        }
+    }
+    Err(refuse(name, "a protected name is not empty"))
+}
+
+fn text(path: &Path) -> Result<String, CreateError> {
+    path.to_str().map(str::to_string).ok_or_else(|| refuse(path, "its name is not UTF-8"))
+}
+
+fn refuse(path: &Path, reason: &str) -> CreateError {
+    CreateError::Mount { path: path.display().to_string(), reason: reason.into() }
+}

@@ -1,0 +1,49 @@
+//! Which backend a spec gets: the one that is named, or the first that is there and meets every demand.
+
+use crate::backend::Backend;
+use crate::process::ProcessBackend;
+use paddock_model::{Guarantees, Requirement, Spec};
+use std::path::Path;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SelectError {
+    #[error("there is no backend `{name}`; known are {known}")]
+    Unknown { name: String, known: String },
+    #[error("no backend of this machine gives `{requirement}`: {reasons}")]
+    Requirement { requirement: &'static str, reasons: String },
+}
+
+/// Every backend of this build, the preferred first.
+pub fn all(state: &Path) -> Vec<Box<dyn Backend>> {
+    vec![Box::new(ProcessBackend::new(state))]
+}
+
+pub fn select(
+    backends: Vec<Box<dyn Backend>>,
+    name: Option<&str>,
+    spec: &Spec,
+) -> Result<Box<dyn Backend>, SelectError> {
+    let known = backends.iter().map(|b| b.name()).collect::<Vec<_>>().join(", ");
+    let candidates: Vec<_> = backends.into_iter().filter(|b| name.is_none_or(|n| n == b.name())).collect();
+    if candidates.is_empty() {
+        return Err(SelectError::Unknown { name: name.unwrap_or_default().to_string(), known });
+    }
+    let mut refusals = Vec::new();
+    for backend in candidates {
+        // Looking at the machine takes time; who demands nothing need not wait for it.
+        let unmet = if spec.require.is_empty() { None } else { first_unmet(spec, &backend.guarantees(spec)) };
+        match unmet {
+            None => return Ok(backend),
+            Some((requirement, reason)) => {
+                refusals.push((requirement, format!("{}: {reason}", backend.name())))
+            }
+        }
+    }
+    let requirement = refusals.first().map_or("", |(r, _)| r.name());
+    let reasons = refusals.into_iter().map(|(_, reason)| reason).collect::<Vec<_>>().join("; ");
+    Err(SelectError::Requirement { requirement, reasons })
+}
+
+fn first_unmet(spec: &Spec, guarantees: &Guarantees) -> Option<(Requirement, String)> {
+    spec.require.iter().find_map(|r| r.met_by(guarantees).err().map(|reason| (*r, reason)))
+}
