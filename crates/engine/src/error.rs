@@ -1,0 +1,37 @@
+//! What can go wrong between a caller and its sandbox.
+
+use paddock_backends::{CreateError, SelectError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    #[error("image `{}` cannot be used", .reference.escape_debug())]
+    Image { reference: String, source: crate::images::ImageError },
+    #[error("the limits are not usable")]
+    Limits(#[from] paddock_model::LimitError),
+    #[error("the sandbox was lost: {detail}")]
+    Lost { detail: String },
+    #[error("{path} could not be written inside the sandbox")]
+    File { path: String, source: std::io::Error },
+    #[error("the sandbox could not be removed completely")]
+    Remove { source: std::io::Error },
+    #[error("no random numbers from the system")]
+    Random { source: std::io::Error },
+}
+
+impl EngineError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Create(error) => error.hint(),
+            EngineError::Image { source, .. } => source.hint().map(str::to_string),
+            EngineError::Select(SelectError::Requirement { .. }) => Some(
+                "`paddock doctor` says what each backend has on this machine; or leave the demand out".into(),
+            ),
+            EngineError::Remove { .. } => Some("`paddock doctor` removes what was left behind".into()),
+            _ => None,
+        }
+    }
+}

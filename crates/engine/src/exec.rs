@@ -1,0 +1,138 @@
+//! One command inside a sandbox.
+
+use crate::link::Link;
+use paddock_model::User;
+use paddock_protocol::{Channel, ExitKind, StreamKind, ToGuest, Who, WindowSize, WorkUsage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Command {
+    pub argv: Vec<String>,
+    /// The whole environment; nothing is added from the host.
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<String>,
+    pub user: User,
+    pub tty: Option<WindowSize>,
+    pub stdin: bool,
+    /// The guest's own backstop, in case that nobody else stops it.
+    pub deadline: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub enum ExecEvent {
+    Started,
+    StartFailed {
+        step: String,
+        errno: i32,
+    },
+    Output {
+        stream: StreamKind,
+        bytes: Vec<u8>,
+    },
+    Exited {
+        status: ExitKind,
+        usage: WorkUsage,
+    },
+    /// Nobody holds its streams any more.
+    Closed,
+    MemoryExceeded {
+        bytes: u64,
+    },
+    DeadlinePassed,
+    Lost {
+        detail: String,
+    },
+}
+
+pub struct Exec {
+    number: u32,
+    link: Link,
+    events: mpsc::UnboundedReceiver<ExecEvent>,
+    input: Arc<Semaphore>,
+    /// Output handed to the caller that the guest has not been granted again.
+    owed: Option<(StreamKind, u32)>,
+}
+
+impl Exec {
+    pub(crate) fn start(link: &Link, command: Command) -> Result<Exec, paddock_protocol::FrameError> {
+        let number = link.next_number();
+        let (events, input) = link.listen(number);
+        let bytes = |text: String| serde_bytes::ByteBuf::from(text.into_bytes());
+        link.send(&ToGuest::Start(Box::new(paddock_protocol::Start {
+            exec: number,
+            argv: command.argv.into_iter().map(bytes).collect(),
+            env: command.env.into_iter().map(|(name, value)| bytes(format!("{name}={value}"))).collect(),
+            cwd: command.cwd,
+            user: who(command.user),
+            tty: command.tty,
+            stdin: command.stdin,
+            deadline_ms: command.deadline.map(|d| d.as_millis() as u64),
+        })))?;
+        Ok(Exec { number, link: link.clone(), events, input, owed: None })
+    }
+
+    /// The next event. Asking again says that the output handed out before is dealt with, and lets the guest
+    /// send as much anew: whoever does not ask, stops the command's output, not the engine.
+    pub async fn next(&mut self) -> ExecEvent {
+        if let Some((stream, bytes)) = self.owed.take() {
+            self.link.grant(Channel { exec: self.number, stream }, bytes);
+        }
+        let event = self.events.recv().await.unwrap_or(ExecEvent::Closed);
+        if let ExecEvent::Output { stream, bytes } = &event {
+            self.owed = Some((*stream, bytes.len() as u32));
+        }
+        event
+    }
+
+    pub fn input(&self) -> Input {
+        Input { exec: self.number, link: self.link.clone(), room: self.input.clone() }
+    }
+
+    pub fn resize(&self, size: WindowSize) {
+        let _ = self.link.send(&ToGuest::Resize { exec: self.number, size });
+    }
+
+    /// To the command and everything in its process group.
+    pub fn signal(&self, signal: i32) {
+        let _ = self.link.send(&ToGuest::Signal { exec: self.number, signal });
+    }
+}
+
+fn who(user: User) -> Who {
+    match user {
+        User::Agent => Who::Ids { uid: 1000, gid: 1000 },
+        User::Root => Who::Ids { uid: 0, gid: 0 },
+        User::Ids { uid, gid } => Who::Ids { uid, gid },
+        User::Name(name) => Who::Name(name),
+    }
+}
+
+/// The command's standard input.
+pub struct Input {
+    exec: u32,
+    link: Link,
+    room: Arc<Semaphore>,
+}
+
+impl Input {
+    /// Waits while the command does not read. `false` when the sandbox has gone.
+    pub async fn write(&self, mut bytes: &[u8]) -> bool {
+        const PIECE: usize = 32 * 1024;
+        while !bytes.is_empty() {
+            let (piece, rest) = bytes.split_at(bytes.len().min(PIECE));
+            let Ok(permit) = self.room.acquire_many(piece.len() as u32).await else { return false };
+            permit.forget();
+            self.link.send_data(Channel { exec: self.exec, stream: StreamKind::Stdin }, piece);
+            bytes = rest;
+        }
+        true
+    }
+
+    pub fn close(&self) {
+        let _ = self.link.send(&ToGuest::CloseStdin { exec: self.exec });
+    }
+}

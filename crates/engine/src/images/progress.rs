@@ -1,0 +1,18 @@
+/// Told how a slow step goes. Steps come one after the other.
+pub trait Progress: Send + Sync {
+    /// A step begins; `total` is in bytes, where it is known.
+    fn start(&self, what: &str, total: Option<u64>);
+    fn advance(&self, bytes: u64);
+    /// The step is over. Not called for a step that failed.
+    fn done(&self);
+}
+
+/// For callers that do not show progress.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn start(&self, _what: &str, _total: Option<u64>) {}
+    fn advance(&self, _bytes: u64) {}
+    fn done(&self) {}
+}
