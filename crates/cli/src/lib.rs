@@ -1,0 +1,79 @@
+//! The `paddock` command: raw arguments -> resolved settings -> one action.
+//!
+//! - [`args`]: what may be typed, and the help
+//! - [`layers`]: template, policy file and flags, each turned into one layer of settings
+//! - [`settings`]: the layers merged, checked and resolved; every bad input ends here
+//! - [`commands`]: one file per command
+//! - [`session`]: one sandbox from start to end
+//! - [`policy_file`], [`env_file`]: the two file formats a caller writes
+//! - [`templates`], [`state`]: what is kept between calls
+//! - [`protected`]: the names in a workspace that the code inside may not touch
+//! - [`render`]: tables, errors and explanations, safe for a terminal
+//! - [`caller`], [`env_vars`]: the environment and the streams of one call
+
+mod args;
+mod caller;
+mod commands;
+mod env_file;
+mod env_vars;
+mod layers;
+pub mod policy_file;
+mod protected;
+mod render;
+mod session;
+mod settings;
+mod state;
+mod templates;
+
+pub use caller::{Caller, Environment, Terminals};
+
+use std::ffi::OsString;
+
+/// The whole program: real arguments, real streams. Returns the exit code.
+pub fn main() -> i32 {
+    prepare_process();
+    paddock_engine::serve_as_janitor_if_asked();
+    let mut stdin = std::io::stdin();
+    let mut stdout = std::io::stdout();
+    let mut stderr = std::io::stderr();
+    let mut caller = Caller {
+        environment: std::env::vars_os().collect(),
+        terminals: Terminals::of_this_process(),
+        stdin: &mut stdin,
+        stdout: &mut stdout,
+        stderr: &mut stderr,
+    };
+    run(std::env::args_os(), &mut caller)
+}
+
+/// What the Rust runtime would have done: a closed standard stream must not become the number of something else,
+/// and a reader that went away is an error of a write, not our end.
+fn prepare_process() {
+    for number in 0..3 {
+        // SAFETY: plain system calls on numbers. The lowest free number is taken, which is the closed one.
+        unsafe {
+            if libc::fcntl(number, libc::F_GETFD) == -1 {
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            }
+        }
+    }
+    // SAFETY: SIG_IGN is always a valid disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// One call of `paddock`. The first of `arguments` is the program's own name. Returns the exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, caller: &mut Caller) -> i32 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let command = match args::parse(&arguments) {
+        Ok(cli) => cli.command,
+        Err(stop) => return stop.print(caller),
+    };
+    let failure_code = command.failure_code();
+    let code = commands::execute(command, caller).unwrap_or_else(|error| {
+        render::error::print(&error, error.hint().as_deref(), caller);
+        failure_code
+    });
+    // A full pipe or disk at this point has nobody left to be told.
+    let _ = caller.stdout.flush();
+    code
+}

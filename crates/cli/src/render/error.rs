@@ -1,0 +1,43 @@
+//! `error:`, its causes, and a hint, each on a line of its own.
+
+use super::escape;
+use super::style::Style;
+use crate::caller::Caller;
+use std::error::Error;
+
+pub fn print(error: &dyn Error, hint: Option<&str>, caller: &mut Caller) {
+    let text = text(error, hint, caller.colour_on_stderr());
+    // Nobody is left to be told that the message itself could not be written.
+    let _ = caller.stderr.write_all(text.as_bytes()).and_then(|()| caller.stderr.flush());
+}
+
+fn text(error: &dyn Error, hint: Option<&str>, colour: bool) -> String {
+    let mut text = format!("{} {}\n", Style::Bad.paint("error:", colour), escape::line(&error.to_string()));
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(&format!("  caused by: {}\n", escape::line(&source.to_string())));
+        cause = source.source();
+    }
+    if let Some(hint) = hint {
+        text.push_str(&format!("{} {}\n", Style::Bold.paint("hint:", colour), escape::line(hint)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer \u{1b}[2J")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn the_chain_is_printed_once_and_escaped() {
+        let error = Outer(std::io::Error::other("inner"));
+        assert_eq!(
+            text(&error, Some("mend it"), false),
+            "error: outer \\u{1b}[2J\n  caused by: inner\nhint: mend it\n"
+        );
+    }
+}

@@ -1,0 +1,299 @@
+//! The whole resolved policy and what the sandbox would really have.
+
+use super::style::Style;
+use super::table::{Cell, Table};
+use crate::session::Session;
+use paddock_model::{Access, Guarantees, Network, Requirement, User, format_bytes, format_duration};
+use serde_json::{Map, Value, json};
+
+pub fn json(session: &Session, guarantees: &Guarantees) -> Value {
+    let mut spec = json!(session.spec);
+    if let Some(image) = &session.image {
+        spec["root"] = json!({ "kind": "image", "reference": image });
+    }
+    json!({
+        "backend": session.backend,
+        "spec": spec,
+        "command": session.argv,
+        "env": session.env,
+        "cwd": session.cwd,
+        "tty": session.tty,
+        "state_dir": session.state_dir,
+        "guarantees": guarantees,
+        "unmet": unmet(session, guarantees)
+            .into_iter()
+            .map(|(requirement, instead)| json!({ "require": requirement.name(), "instead": instead }))
+            .collect::<Vec<_>>(),
+    })
+}
+
+/// What was demanded and cannot be had, with what the sandbox would have instead.
+pub fn unmet(session: &Session, guarantees: &Guarantees) -> Vec<(Requirement, String)> {
+    let lacking = |requirement: &Requirement| Some((*requirement, requirement.met_by(guarantees).err()?));
+    session.spec.require.iter().filter_map(lacking).collect()
+}
+
+pub fn text(session: &Session, guarantees: &Guarantees, colour: bool) -> String {
+    let promised = as_rows(guarantees);
+    let groups = [
+        ("Command", command(session)),
+        ("Files", files(session)),
+        ("Protected in /workspace", protected(session)),
+        ("Environment", environment(session)),
+        ("Limits", limits(session)),
+        ("Guarantees", guaranteed(&promised)),
+        ("Required", required(session, guarantees)),
+        ("Weaker than it could be", weaknesses(guarantees)),
+    ];
+    let shown = groups.iter().filter_map(|(title, table)| {
+        let body = table.as_ref()?.render(colour);
+        Some(format!("{}\n{body}", Style::Bold.paint(title, colour)))
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+fn command(session: &Session) -> Option<Table> {
+    let user = match &session.spec.user {
+        User::Agent => "agent (1000:1000)".to_string(),
+        User::Root => "root, without a single capability".to_string(),
+        User::Ids { uid, gid } => format!("{uid}:{gid}"),
+        User::Name(name) => name.clone(),
+    };
+    let network = match session.spec.network {
+        Network::None => Cell::new("none (loopback only)", Style::Plain),
+        Network::Host => Cell::new("THE HOST'S OWN NETWORK, UNFENCED", Style::Bad),
+    };
+    let argv = session.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let cwd = session.cwd.as_ref().map(|cwd| cwd.display().to_string());
+    let mut table = Table::new(2);
+    let mut row = |name: &str, value: &str| table.row([name.into(), value.into()]);
+    row("backend", session.backend.as_deref().unwrap_or("the first usable one"));
+    row("root", session.image.as_deref().unwrap_or("the host's /usr, read-only"));
+    row("command", if argv.is_empty() { "none given" } else { &argv });
+    row("working directory", cwd.as_deref().unwrap_or("/workspace, unless the image names another"));
+    row("user", &user);
+    row("host name", &session.spec.hostname);
+    row("terminal", if session.tty { "yes" } else { "no" });
+    table.row(["network".into(), network]);
+    Some(table)
+}
+
+fn files(session: &Session) -> Option<Table> {
+    let mut table = Table::new(2);
+    if let Some(workspace) = &session.spec.workspace {
+        let directory = workspace.directory.display().to_string();
+        table.row(["/workspace".into(), "write".into(), directory.as_str().into()]);
+    }
+    for mount in &session.spec.mounts {
+        let access = match mount.access {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::Tmpfs => "in memory",
+        };
+        let source = mount.source.as_ref().map(|source| source.display().to_string()).unwrap_or_default();
+        let target = mount.target.display().to_string();
+        table.row([target.as_str().into(), access.into(), source.as_str().into()]);
+    }
+    let empty = session.spec.workspace.is_none() && session.spec.mounts.is_empty();
+    (!empty).then_some(table)
+}
+
+fn protected(session: &Session) -> Option<Table> {
+    const PER_ROW: usize = 4;
+    let workspace = session.spec.workspace.as_ref()?;
+    let mut table = Table::new(2);
+    for row in workspace.protect.chunks(PER_ROW) {
+        table.row(row.iter().map(|name| Cell::from(name.display().to_string().as_str())));
+    }
+    Some(table)
+}
+
+fn environment(session: &Session) -> Option<Table> {
+    let mut table = Table::new(2);
+    for (name, value) in &session.env {
+        table.row([name.as_str().into(), value.as_str().into()]);
+    }
+    (!session.env.is_empty()).then_some(table)
+}
+
+fn limits(session: &Session) -> Option<Table> {
+    let limits = &session.spec.limits;
+    let mut table = Table::new(2);
+    for (name, value) in [
+        ("memory", format_bytes(limits.memory)),
+        ("cpus", limits.cpus.to_string()),
+        ("pids", limits.pids.to_string()),
+        ("disk", format_bytes(limits.disk)),
+        ("files", format!("{} open per process", limits.files)),
+        ("output", format!("{} kept per stream", format_bytes(limits.output))),
+        ("timeout", limits.timeout.map_or("none".to_string(), format_duration)),
+    ] {
+        table.row([name.into(), value.as_str().into()]);
+    }
+    Some(table)
+}
+
+fn guaranteed(promised: &Map<String, Value>) -> Option<Table> {
+    let mut table = Table::new(2);
+    for (name, value) in promised {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        table.row([name.replace('_', " ").as_str().into(), value.as_str().into()]);
+    }
+    Some(table)
+}
+
+fn required(session: &Session, guarantees: &Guarantees) -> Option<Table> {
+    let mut table = Table::new(2);
+    for requirement in &session.spec.require {
+        let verdict = match requirement.met_by(guarantees) {
+            Ok(()) => Cell::new("met", Style::Good),
+            Err(instead) => Cell::new(&format!("NOT MET: {instead}"), Style::Bad),
+        };
+        table.row([requirement.name().into(), verdict]);
+    }
+    (!session.spec.require.is_empty()).then_some(table)
+}
+
+fn weaknesses(guarantees: &Guarantees) -> Option<Table> {
+    let mut table = Table::new(2);
+    for weakness in &guarantees.weaknesses {
+        table.row([Cell::new(weakness, Style::Warning)]);
+    }
+    (!guarantees.weaknesses.is_empty()).then_some(table)
+}
+
+/// Every guarantee but the weaknesses, by the names that JSON has for them: a new one is never left out.
+fn as_rows(guarantees: &Guarantees) -> Map<String, Value> {
+    match json!(guarantees) {
+        Value::Object(mut map) => {
+            map.remove("weaknesses");
+            map
+        }
+        _ => Map::new(),
+    }
+}
+
+/// As a shell would take it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::StdinMode;
+    use paddock_model::{
+        Boundary, DiskLimit, Identity, Isolation, LandlockLevel, LimitKind, Limits, NetworkEnforcement, Root,
+        Spec, Workspace,
+    };
+
+    fn guarantees() -> Guarantees {
+        Guarantees {
+            backend: "process".into(),
+            boundary: Boundary::SharedKernel,
+            network: NetworkEnforcement::Host,
+            identity: Identity::Own,
+            memory_limit: LimitKind::Kernel,
+            cpu_limit: LimitKind::Kernel,
+            pids_limit: LimitKind::Kernel,
+            disk_limit: DiskLimit::KernelInMemory,
+            seccomp: Isolation::On,
+            landlock_abi: LandlockLevel(4),
+            time_namespace: Isolation::On,
+            weaknesses: vec!["the network is the host's".into()],
+        }
+    }
+
+    fn session() -> Session {
+        let protect = [".git", "HEAD"].map(Into::into).to_vec();
+        Session {
+            state_dir: "/state".into(),
+            backend: None,
+            image: Some("python:3.12".into()),
+            spec: Spec {
+                root: Root::HostUsr,
+                workspace: Some(Workspace { directory: "/home/u/p".into(), protect }),
+                mounts: vec![],
+                limits: Limits::default(),
+                network: Network::Host,
+                user: User::Agent,
+                hostname: "paddock".into(),
+                require: vec![Requirement::MemoryLimit, Requirement::OwnKernel],
+            },
+            argv: vec!["python3".into(), "-c".into(), "print('\u{1b}')".into()],
+            env: [("A".into(), "1".into())].into(),
+            cwd: None,
+            stdin: StdinMode::Inherit,
+            tty: false,
+            json: false,
+            file: None,
+        }
+    }
+
+    #[test]
+    fn everything_that_was_decided_is_shown() {
+        let expected = "\
+Command
+  backend            the first usable one
+  root               python:3.12
+  command            python3 -c 'print('\\''\\u{1b}'\\'')'
+  working directory  /workspace, unless the image names another
+  user               agent (1000:1000)
+  host name          paddock
+  terminal           no
+  network            THE HOST'S OWN NETWORK, UNFENCED
+
+Files
+  /workspace  write  /home/u/p
+
+Protected in /workspace
+  .git  HEAD
+
+Environment
+  A  1
+
+Limits
+  memory   2 GiB
+  cpus     2
+  pids     512
+  disk     1 GiB
+  files    4096 open per process
+  output   8 MiB kept per stream
+  timeout  1 h
+
+Guarantees
+  backend         process
+  boundary        shared-kernel
+  cpu limit       kernel
+  disk limit      kernel-in-memory
+  identity        own
+  landlock abi    4
+  memory limit    kernel
+  network         host
+  pids limit      kernel
+  seccomp         on
+  time namespace  on
+
+Required
+  memory-limit  met
+  own-kernel    NOT MET: the sandbox would not have a kernel of its own
+
+Weaker than it could be
+  the network is the host's
+";
+        assert_eq!(text(&session(), &guarantees(), false), expected);
+    }
+
+    #[test]
+    fn json_names_the_image_and_what_is_unmet() {
+        let json = json(&session(), &guarantees());
+        assert_eq!(json["spec"]["root"]["reference"], "python:3.12");
+        assert_eq!(json["unmet"][0]["require"], "own-kernel");
+        assert_eq!(json["guarantees"]["boundary"], "shared-kernel");
+    }
+}

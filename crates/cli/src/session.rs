@@ -1,0 +1,108 @@
+//! One sandbox from start to end: what the commands ask of the engine.
+//!
+//! - [`conversation`]: the loop between the caller's streams and the command's
+//! - [`streams`]: the caller's stdin, stdout and stderr without blocking the loop
+//! - [`progress`]: what a person sees while an image is fetched
+//! - [`terminal`]: raw mode, size and Ctrl-C of the caller's terminal
+//! - [`report`]: exit code, messages and JSON of a run that is over
+
+mod conversation;
+mod progress;
+mod report;
+mod streams;
+mod terminal;
+
+use paddock_engine::{Engine, EngineError};
+use paddock_model::{Availability, Guarantees, Spec};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The names that `--backend` takes.
+pub const BACKENDS: &[&str] = &["process"];
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+#[derive(Debug)]
+pub struct Session {
+    pub state_dir: PathBuf,
+    pub backend: Option<String>,
+    /// An absolute path, or a registry reference.
+    pub image: Option<String>,
+    pub spec: Spec,
+    pub argv: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<PathBuf>,
+    pub stdin: StdinMode,
+    pub tty: bool,
+    pub json: bool,
+    /// Path inside and content, written before the command starts.
+    pub file: Option<(PathBuf, Vec<u8>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StdinMode {
+    Inherit,
+    None,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("interrupted by signal {0}")]
+    Interrupted(i32),
+    #[error("no command was given, and the image names none")]
+    MissingCommand,
+    #[error("the runtime could not be started")]
+    Runtime(#[source] std::io::Error),
+    #[error("the caller's streams cannot be used")]
+    Streams(#[source] std::io::Error),
+    #[error("the result could not be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+impl SessionError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SessionError::Engine(error) => error.hint(),
+            SessionError::MissingCommand => {
+                Some("write it after the options, as in `paddock run -- python3 script.py`".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Runs the command and passes its streams on. Returns the exit code.
+pub fn run(session: Session) -> Result<i32, SessionError> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Runtime)?;
+    let code = runtime.block_on(conversation::run(session));
+    // A read of stdin may still be waiting; nobody waits for it.
+    runtime.shutdown_background();
+    code
+}
+
+/// What a sandbox of this session would really have. Starts nothing.
+pub fn explain(session: &Session) -> Result<Guarantees, SessionError> {
+    Ok(Engine::new(&session.state_dir).guarantees(session.backend.as_deref(), &session.spec)?)
+}
+
+pub fn doctor(state_dir: &Path) -> Vec<Availability> {
+    Engine::new(state_dir).probe()
+}
+
+impl Session {
+    /// The whole environment of the command: the image's, ours, and what the caller named. Nothing else.
+    fn environment(&self, image: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut all =
+            BTreeMap::from([("PATH".to_string(), PATH.to_string()), ("LANG".into(), "C.UTF-8".into())]);
+        if self.tty {
+            let terminal = std::env::var("TERM").unwrap_or_else(|_| "xterm".into());
+            all.insert("TERM".into(), terminal);
+        }
+        all.extend(image.clone());
+        all.extend(self.env.clone());
+        all
+    }
+}

@@ -1,0 +1,193 @@
+//! Layers of settings -> one resolved, checked description. Nothing has been started yet when this fails.
+
+mod limits;
+mod paths;
+mod size;
+mod workspace;
+
+pub use limits::LimitsError;
+pub use paths::{PathError, split_mount};
+pub use size::SizeError;
+pub use workspace::WorkspaceError;
+
+use crate::session;
+use paddock_model::{
+    Access, Mount, NameError, Network, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
+    check_environment_name, check_hostname,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const DEFAULT_HOSTNAME: &str = "paddock";
+const WORKSPACE_TARGET: &str = "/workspace";
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub backend: Option<String>,
+    /// An absolute path, or a registry reference; the spec's root is left to whoever unpacks it.
+    pub image: Option<String>,
+    pub spec: Spec,
+    /// Empty where no layer names a command.
+    pub command: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<PathBuf>,
+}
+
+/// What the host's paths are measured against.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub state_dir: &'a Path,
+    pub home: Option<&'a Path>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("backend `{}` is not known; known are {}", .0.escape_debug(), session::BACKENDS.join(", "))]
+    UnknownBackend(String),
+    #[error("network `{}` is not known; known are none and host", .0.escape_debug())]
+    UnknownNetwork(String),
+    #[error("image `{}` is not a name: it is empty, or holds spaces or control characters", .0.escape_debug())]
+    ImageName(String),
+    #[error("`{}` is mounted twice", .0.display())]
+    TargetTwice(PathBuf),
+    #[error("the value of environment variable `{}` holds a NUL", .0.escape_debug())]
+    NulInValue(String),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    User(#[from] UserError),
+    #[error(transparent)]
+    Requirement(#[from] UnknownRequirement),
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
+}
+
+impl SettingsError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SettingsError::Path(error) => error.hint(),
+            SettingsError::Workspace(error) => error.hint(),
+            SettingsError::Size(error) => error.hint(),
+            SettingsError::UnknownBackend(_) => {
+                Some("`paddock doctor` shows what this machine has".to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `layers`: the lowest first.
+pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings, SettingsError> {
+    let workspace = workspace::resolve(layers, surroundings)?;
+    let merged = layers.iter().cloned().fold(Policy::default(), Policy::overlaid_by);
+    let mounts = mounts(&merged, workspace.is_some(), surroundings)?;
+    check_environment(&merged.env)?;
+    size::check(&merged.command, &merged.env)?;
+    let hostname = merged.hostname.unwrap_or_else(|| DEFAULT_HOSTNAME.to_string());
+    check_hostname(&hostname)?;
+    let user: Option<User> = merged.user.as_deref().map(str::parse).transpose()?;
+    let spec = Spec {
+        root: Root::HostUsr,
+        workspace,
+        mounts,
+        limits: limits::resolve(&merged.limits)?,
+        network: network(merged.net)?,
+        user: user.unwrap_or_default(),
+        hostname,
+        require: requirements(&merged.require)?,
+    };
+    Ok(Settings {
+        backend: known_backend(merged.backend)?,
+        image: merged.image.map(|image| checked_image(image, surroundings)).transpose()?,
+        spec,
+        command: merged.command,
+        env: merged.env,
+        cwd: merged.cwd.map(|cwd| paths::inside("working directory", &cwd)).transpose()?,
+    })
+}
+
+fn mounts(
+    policy: &Policy,
+    has_workspace: bool,
+    surroundings: Surroundings,
+) -> Result<Vec<Mount>, SettingsError> {
+    let mut mounts = Vec::new();
+    for text in &policy.read {
+        let (source, target) =
+            paths::host_mount("read path", text, |path| paths::refuse_source(path, surroundings.state_dir))?;
+        mounts.push(Mount { access: Access::Read, source: Some(source), target });
+    }
+    for text in &policy.write {
+        let (source, target) = paths::host_mount("write path", text, |path| {
+            paths::refuse_writable(path, surroundings.state_dir)
+        })?;
+        mounts.push(Mount { access: Access::Write, source: Some(source), target });
+    }
+    for text in &policy.tmpfs {
+        let target = paths::mount_target("tmpfs", text)?;
+        mounts.push(Mount { access: Access::Tmpfs, source: None, target });
+    }
+    let mut taken: BTreeSet<&Path> = has_workspace.then(|| Path::new(WORKSPACE_TARGET)).into_iter().collect();
+    match mounts.iter().find(|mount| !taken.insert(&mount.target)) {
+        Some(twice) => Err(SettingsError::TargetTwice(twice.target.clone())),
+        None => Ok(mounts),
+    }
+}
+
+fn check_environment(env: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+    for (name, value) in env {
+        check_environment_name(name)?;
+        if value.contains('\0') {
+            return Err(SettingsError::NulInValue(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn known_backend(backend: Option<String>) -> Result<Option<String>, SettingsError> {
+    match backend {
+        Some(name) if !session::BACKENDS.contains(&name.as_str()) => Err(SettingsError::UnknownBackend(name)),
+        known => Ok(known),
+    }
+}
+
+fn network(name: Option<String>) -> Result<Network, SettingsError> {
+    match name.as_deref() {
+        None => Ok(Network::default()),
+        Some("none") => Ok(Network::None),
+        Some("host") => Ok(Network::Host),
+        Some(other) => Err(SettingsError::UnknownNetwork(other.to_string())),
+    }
+}
+
+fn requirements(names: &[String]) -> Result<Vec<Requirement>, SettingsError> {
+    let mut requirements = Vec::new();
+    for name in names {
+        let requirement: Requirement = name.parse()?;
+        if !requirements.contains(&requirement) {
+            requirements.push(requirement);
+        }
+    }
+    Ok(requirements)
+}
+
+fn checked_image(image: String, surroundings: Surroundings) -> Result<String, SettingsError> {
+    if image.starts_with('/') {
+        let path = paths::host("image", &image)?;
+        paths::refused("image", &path, paths::refuse_source(&path, surroundings.state_dir))?;
+        return Ok(path.display().to_string());
+    }
+    if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(SettingsError::ImageName(image));
+    }
+    Ok(image)
+}
+
+#[cfg(test)]
+mod tests;
