@@ -1,0 +1,137 @@
+//! Who takes part: a bare process, Paddock, and the peers that this machine has.
+
+use crate::command::{CommandLine, Environment};
+use crate::peers::{self, Missing};
+use crate::scratch::Scratch;
+use anyhow::{Context, Result};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What every contestant runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workload {
+    True,
+    Python,
+}
+
+impl Workload {
+    pub const ALL: [Workload; 2] = [Workload::True, Workload::Python];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::True => "true",
+            Workload::Python => "python",
+        }
+    }
+
+    /// As it is written inside of a sandbox.
+    pub fn command(self) -> &'static [&'static str] {
+        match self {
+            Workload::True => &["true"],
+            Workload::Python => &["python3", "-c", "print(1)"],
+        }
+    }
+
+    /// A contestant that prints anything else did not run it.
+    pub fn expected_output(self) -> &'static str {
+        match self {
+            Workload::True => "",
+            Workload::Python => "1\n",
+        }
+    }
+}
+
+pub trait Contestant {
+    fn name(&self) -> &'static str;
+    fn version(&self) -> String;
+    fn command(&self, workload: Workload) -> CommandLine;
+
+    /// A daemon goes on working after its client has ended; the next contestant should not pay for that.
+    fn settle(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+pub struct Field {
+    pub paddock: Paddock,
+    bare: Bare,
+    peers: Vec<Box<dyn Contestant>>,
+    pub missing: Vec<Missing>,
+}
+
+impl Field {
+    /// Precondition: `paddock` is absolute.
+    pub fn assemble(scratch: &Scratch, paddock: &Path, installed: Option<&str>) -> Result<Field> {
+        let (state, temporary) = (scratch.directory("state")?, scratch.directory("tmp")?);
+        let paddock = Paddock { program: paddock.to_owned(), state, temporary };
+        paddock.command(Workload::True).output().context("paddock does not run")?;
+        let (peers, missing) = peers::prepare(scratch, installed);
+        Ok(Field { paddock, bare: Bare, peers, missing })
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &dyn Contestant> {
+        let ours: [&dyn Contestant; 2] = [&self.bare, &self.paddock];
+        ours.into_iter().chain(self.peers.iter().map(Box::as_ref))
+    }
+}
+
+struct Bare;
+
+impl Contestant for Bare {
+    fn name(&self) -> &'static str {
+        "bare"
+    }
+
+    fn version(&self) -> String {
+        let python = CommandLine::new("/usr/bin/python3").arg("--version").output();
+        python.map_or_else(|_| "no /usr/bin/python3".into(), |version| version.trim().to_owned())
+    }
+
+    fn command(&self, workload: Workload) -> CommandLine {
+        let mut line = match workload {
+            Workload::True => CommandLine::new("/bin/true"),
+            Workload::Python => CommandLine::new("/usr/bin/python3").args(&workload.command()[1..]),
+        };
+        line.environment = Environment::Only(vec![("PATH", peers::PATH.into()), ("LANG", "C.UTF-8".into())]);
+        line
+    }
+}
+
+/// With directories of its own: exactly one guest lies there, and nobody else's sandboxes are counted.
+pub struct Paddock {
+    pub program: PathBuf,
+    pub state: PathBuf,
+    pub temporary: PathBuf,
+}
+
+impl Paddock {
+    /// Changes when another build is put in its place.
+    pub fn identity(&self) -> Result<impl PartialEq + use<>> {
+        let found = self.program.metadata().context("paddock is gone")?;
+        Ok((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+    }
+
+    pub fn run(&self, command: &[&str]) -> CommandLine {
+        let mut line = CommandLine::new(&self.program).args(["run", "--"]).args(command);
+        let directories =
+            vec![("PADDOCK_STATE_DIR", self.state.clone().into()), ("TMPDIR", self.temporary.clone().into())];
+        line.environment = Environment::Inherited(directories);
+        line
+    }
+}
+
+impl Contestant for Paddock {
+    fn name(&self) -> &'static str {
+        "paddock"
+    }
+
+    fn version(&self) -> String {
+        let version = CommandLine::new(&self.program).arg("--version").output();
+        version.map_or_else(|_| "unknown".into(), |version| version.trim().to_owned())
+    }
+
+    fn command(&self, workload: Workload) -> CommandLine {
+        self.run(workload.command())
+    }
+}

@@ -1,0 +1,6 @@
+//! A policy file of a repository that nobody has read yet.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let _ = paddock_cli::policy_file::parse(text);
+});

@@ -1,0 +1,49 @@
+"""Installs the system packages that building and testing need, or names the command that would."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+# What is looked for, and Debian's package that brings it.
+BUILD = {"cc": "gcc libc6-dev", "git": "git"}
+TEST = {"newuidmap": "uidmap", "setpriv": "util-linux", "busybox": "busybox-static", "strace": None}
+
+
+def missing(tools):
+    return sorted({package for tool, package in tools.items() if package and not shutil.which(tool, path=search_path())})
+
+
+def search_path():
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def install(packages):
+    """True when they are there now."""
+    if not packages:
+        return True
+    names = " ".join(packages).split()
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *names]
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        print(f"setup: not installed: {' '.join(names)}; run as root: {' '.join(command)}", file=sys.stderr)
+        return False
+    print(f"setup: installing {' '.join(names)}", file=sys.stderr)
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    quiet = {"stdout": subprocess.DEVNULL, "env": environment}
+    if subprocess.run(command, **quiet).returncode != 0:
+        # The lists of a fresh machine are empty or old.
+        subprocess.run(["apt-get", "update", "-qq"], **quiet)
+        return subprocess.run(command, **quiet).returncode == 0
+    return True
+
+
+def main():
+    tests = "--tests" in sys.argv
+    if not install(missing(BUILD)):
+        sys.exit("setup: a C compiler with a static C library is needed to build Paddock")
+    if tests:
+        install(missing(TEST))
+
+
+if __name__ == "__main__":
+    main()

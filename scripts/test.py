@@ -1,0 +1,132 @@
+"""Runs every stage of the tests, then says in one table what passed, what failed and what this machine could not run.
+
+PADDOCK_REQUIRE names components that must not be skipped (CI names all that it installs).
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CARGO = os.environ.get("CARGO", "cargo")
+
+
+class Stage:
+    def __init__(self, name, command, environment=None):
+        self.name, self.command, self.environment = name, command, environment or {}
+        self.state, self.seconds, self.passed, self.failed, self.skips = "not run", 0.0, 0, 0, []
+
+    def run(self):
+        print(f"\n=== {self.name}: {' '.join(self.command)}", flush=True)
+        begun = time.monotonic()
+        process = subprocess.Popen(
+            self.command, cwd=ROOT, env={**os.environ, **self.environment}, text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if result := re.match(r"test result: \w+\. (\d+) passed; (\d+) failed", line):
+                self.passed += int(result[1])
+                self.failed += int(result[2])
+            elif result := re.match(r"CHECK \S+ (ok|FAIL)", line):
+                self.passed += result[1] == "ok"
+                self.failed += result[1] == "FAIL"
+            if line.startswith("SKIP "):
+                self.skips.append(line[5:].strip())
+        code = process.wait()
+        self.seconds = time.monotonic() - begun
+        self.state = {0: "passed", 77: "skipped"}.get(code, "FAILED")
+        return self.state
+
+
+def stages():
+    paddock = os.environ["PADDOCK_BIN"]
+    given = {"PADDOCK_BIN": paddock}
+    return [
+        Stage("formatting", [CARGO, "fmt", "--all", "--check"]),
+        Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        Stage("unit", [CARGO, "test", "--locked", "--workspace", "--exclude", "paddock-conformance", "--exclude", "paddock-e2e"]),
+        Stage("conformance", [CARGO, "test", "--locked", "-p", "paddock-conformance", "--", "--nocapture"], given),
+        Stage("end to end", [CARGO, "test", "--locked", "-p", "paddock-e2e", "--", "--nocapture"], given),
+        Stage("subordinate ids", [sys.executable, "tests/identities/run.py", "--paddock", paddock]),
+        Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
+    ]
+
+
+def components(ran):
+    """What the machine could be tested for: name, whether it was, and the reason if not."""
+    state = {stage.name: stage for stage in ran}
+    skips = [skip for stage in ran for skip in stage.skips]
+
+    def stage(name):
+        return None if state[name].state == "passed" else (state[name].skips or ["the stage failed"])[0]
+
+    return [
+        ("process-root", stage("conformance") if os.geteuid() == 0 else "the tests do not run as root"),
+        ("process-rootless", stage("conformance")),
+        ("subordinate-ids", stage("subordinate ids")),
+        ("images", next((skip for skip in skips if skip.startswith("images")), None) or stage("end to end")),
+        ("second-kernel", stage("second kernel")),
+    ]
+
+
+def leftovers():
+    """What a test must not leave: guests, mounts, cgroups, records."""
+    found = set()
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                if file.read().startswith((b"paddock-guest", b"paddock-janitor")):
+                    found.add(f"process {path.split('/')[2]}")
+        except OSError:
+            pass
+    with open("/proc/self/mountinfo") as file:
+        found.update(f"mount {line.split()[4]}" for line in file)
+    for depth in ("*", "*/*", "*/*/*", "*/*/*/*"):
+        found.update(f"cgroup {path}" for path in glob.glob(f"/sys/fs/cgroup/{depth}/paddock-sb-*"))
+    found.update(f"record {path}" for path in glob.glob("/run/paddock/*.json"))
+    return found
+
+
+def table(ran):
+    print("\n=== result\n")
+    for stage in ran:
+        counted = f"{stage.passed} passed, {stage.failed} failed" if stage.passed + stage.failed else ""
+        print(f"  {stage.name:<16} {stage.state:<8} {stage.seconds:7.1f} s  {counted}")
+    print()
+
+
+def main():
+    os.chdir(ROOT)
+    subprocess.run([sys.executable, "scripts/setup.py", "--tests"], check=False)
+    before = leftovers()
+    ran = stages()
+    for stage in ran:
+        stage.run()
+    new = leftovers() - before
+    table(ran)
+
+    required = os.environ.get("PADDOCK_REQUIRE", "").replace(",", " ").split()
+    failures = [f"{stage.name} failed" for stage in ran if stage.state == "FAILED"]
+    names = set()
+    for name, reason in components(ran):
+        names.add(name)
+        print(f"  {name:<16} {'skipped: ' + reason if reason else 'tested'}")
+        if reason and name in required:
+            failures.append(f"{name} is required but was skipped: {reason}")
+    failures += [f"PADDOCK_REQUIRE names {name}, which nobody knows" for name in set(required) - names]
+    failures += [f"left behind: {item}" for item in sorted(new)]
+    for skip in sorted({skip for stage in ran for skip in stage.skips}):
+        print(f"  skip: {skip}")
+    for failure in failures:
+        print(f"  FAILED: {failure}")
+    passed, failed = sum(s.passed for s in ran), sum(s.failed for s in ran)
+    print(f"\n{passed} passed, {max(failed, len(failures))} failed")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

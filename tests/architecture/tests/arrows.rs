@@ -1,0 +1,70 @@
+//! Arrows between the crates point one way, as the design says. A dependency against them fails here.
+
+#![allow(clippy::unwrap_used, reason = "a test: whatever is missing shall fail it")]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Who may depend on whom, directly. A crate that is not named here may depend on nothing of ours.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("paddock-model", &[]),
+    ("paddock-protocol", &[]),
+    ("paddock-guest", &["paddock-protocol"]),
+    ("paddock-backends", &["paddock-protocol", "paddock-model"]),
+    ("paddock-engine", &["paddock-backends", "paddock-protocol", "paddock-model"]),
+    ("paddock", &["paddock-engine", "paddock-model"]),
+    // Test tools look at what the product says, in its own words.
+    ("paddock-conformance", &["paddock-model"]),
+];
+
+const FORBIDDEN_NAMES: [&str; 3] = ["core", "common", "utils"];
+
+#[test]
+fn no_dependency_points_against_the_design() {
+    let mut wrong = Vec::new();
+    for (name, dependencies) in workspace() {
+        let allowed =
+            ARROWS.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, allowed)| *allowed);
+        let against = dependencies.iter().filter(|d| !allowed.contains(&d.as_str()));
+        wrong.extend(against.map(|dependency| format!("{name} -> {dependency}")));
+    }
+    assert!(wrong.is_empty(), "these dependencies point against the design: {wrong:?}");
+}
+
+#[test]
+fn no_crate_has_a_name_that_means_nothing() {
+    for name in workspace().keys() {
+        assert!(!FORBIDDEN_NAMES.iter().any(|bad| name.ends_with(bad)), "{name}");
+    }
+}
+
+#[test]
+fn the_table_names_only_crates_that_exist() {
+    let crates = workspace();
+    for (name, _) in ARROWS {
+        assert!(crates.contains_key(*name), "{name} is no crate of this workspace");
+    }
+}
+
+/// Every crate of the workspace, with those of ours that it depends on.
+fn workspace() -> BTreeMap<String, Vec<String>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_string();
+    let packages = metadata["packages"].as_array().unwrap();
+    let names: Vec<String> = packages.iter().map(|p| text(&p["name"])).collect();
+    packages
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap();
+            let ours = dependencies.iter().map(|d| text(&d["name"])).filter(|d| names.contains(d)).collect();
+            (text(&package["name"]), ours)
+        })
+        .collect()
+}

@@ -1,0 +1,198 @@
+//! Runs a command behind a backend, through the `paddock` binary, as root and as an ordinary user.
+
+use crate::host::Host;
+use anyhow::{Context, Result};
+use paddock_model::RunReport;
+use serde::Deserialize;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// The user that the rootless engine runs as; nobody's on any machine, and it needs no passwd entry.
+pub const ORDINARY_UID: u32 = 61_234;
+
+/// Longest that any one run may take before the suite calls it hung.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Longest that output may stay open after the end of the process that was started.
+const STRAGGLERS: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    Root,
+    Rootless,
+}
+
+impl std::fmt::Display for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Engine::Root => "root",
+            Engine::Rootless => "rootless",
+        })
+    }
+}
+
+/// Whose engine, and who inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub engine: Engine,
+    pub user: &'static str,
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.engine, self.user)
+    }
+}
+
+pub struct Fence {
+    pub backend: String,
+    pub identity: Identity,
+    pub binary: PathBuf,
+    pub inside: PathBuf,
+    pub readonly: PathBuf,
+    pub workspace: PathBuf,
+    pub home: PathBuf,
+}
+
+pub struct Run {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+    pub wall: Duration,
+    /// Most memory that the paddock process itself ever had resident.
+    pub peak_resident: u64,
+}
+
+impl Run {
+    pub fn report(&self) -> Result<RunReport> {
+        serde_json::from_str(&self.stdout).with_context(|| {
+            let head: String = self.stdout.chars().take(300).collect();
+            format!("no report ({}): stdout {head:?}, stderr {:?}", self.status, self.stderr.trim())
+        })
+    }
+}
+
+impl Fence {
+    /// The command line up to `--`, with what every run has.
+    pub fn command(&self, host: &Host, json: bool, flags: &[&str], inside: &[&str]) -> Command {
+        let uid = ORDINARY_UID.to_string();
+        // A descriptor of a host directory is left open on purpose: it must not arrive inside.
+        let trap = "exec 7</; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", trap, "sh"]);
+        if self.identity.engine == Engine::Rootless && host.as_root {
+            command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
+        }
+        command.arg(&self.binary).args(["run", "--backend", &self.backend, "--user", self.identity.user]);
+        if json {
+            command.arg("--json");
+        }
+        command.arg("--read").arg(format!("{}:/probe", self.inside.display()));
+        command.arg("--read").arg(format!("{}:/readonly", self.readonly.display()));
+        command.arg("--workspace").arg(&self.workspace);
+        command.args(["--protect", "deep/area/keys", "--protect", "later/missing"]);
+        command.args(flags).arg("--").args(inside);
+        command.current_dir("/").env("HOME", &self.home).env("PADDOCK_CANARY_SECRET", &host.secret);
+        for (name, folder) in
+            [("XDG_STATE_HOME", "state"), ("XDG_RUNTIME_DIR", "run"), ("XDG_CACHE_HOME", "cache")]
+        {
+            command.env(name, self.home.join(folder));
+        }
+        command
+    }
+
+    pub fn run(&self, host: &Host, flags: &[&str], inside: &[&str]) -> Result<Run> {
+        let run = finish(start(self.command(host, true, flags, inside))?)?;
+        if let Ok(report) = run.report() {
+            host.remember(&report.sandbox);
+        }
+        Ok(run)
+    }
+
+    pub fn probe(&self, host: &Host, flags: &[&str], arguments: &[&str]) -> Result<Run> {
+        let inside: Vec<&str> = std::iter::once("/probe/probe").chain(arguments.iter().copied()).collect();
+        self.run(host, flags, &inside)
+    }
+}
+
+pub struct Started {
+    pub child: Child,
+    begun: Instant,
+    /// The other end of stdin, ended but open: a socket that came through would still take descriptors.
+    _far: UnixStream,
+}
+
+/// Starts with a socket as stdin, so that one that is passed through as it is would show.
+pub fn start(mut command: Command) -> Result<Started> {
+    let (near, far) = UnixStream::pair()?;
+    far.shutdown(std::net::Shutdown::Write)?;
+    command.stdin(OwnedFd::from(near)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(Started { child: command.spawn().context("cannot start")?, begun: Instant::now(), _far: far })
+}
+
+pub fn finish(mut started: Started) -> Result<Run> {
+    let (child, begun) = (&mut started.child, started.begun);
+    let out = child.stdout.take().map(drain);
+    let err = child.stderr.take().map(drain);
+    let (status, peak_resident) = wait(child, begun)?;
+    let wall = begun.elapsed();
+    let text = |reader: Option<Receiver<Vec<u8>>>| -> Result<String> {
+        let Some(reader) = reader else { return Ok(String::new()) };
+        let bytes = reader.recv_timeout(STRAGGLERS).context("ended, but something keeps its output open")?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    Ok(Run { status, stdout: text(out)?, stderr: text(err)?, wall, peak_resident })
+}
+
+fn drain(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // An early end of the stream shows in what the caller makes of the bytes; a caller that has given up
+        // wants none.
+        let _ = from.read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+fn wait(child: &Child, begun: Instant) -> Result<(ExitStatus, u64)> {
+    let pid = child.id() as i32;
+    loop {
+        let mut status = 0;
+        // SAFETY: an all-zero rusage is valid; both outlive the call.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: as above; the pid is our own child, reaped only here.
+        if unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) } == pid {
+            return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024));
+        }
+        if begun.elapsed() > PATIENCE {
+            // SAFETY: takes no memory; the pid is our own child, not reaped yet.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            anyhow::bail!("hung for {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The binary under test, copied to where an ordinary user can run it: `PADDOCK_BIN`, or the one that was built
+/// beside the probe.
+pub fn binary_under_test(probe: &Path, to: &Path) -> Result<PathBuf> {
+    let named = std::env::var_os("PADDOCK_BIN").map(PathBuf::from);
+    let from = named.unwrap_or_else(|| probe.with_file_name("paddock"));
+    let target = to.join("paddock");
+    std::fs::copy(&from, &target)
+        .with_context(|| format!("no paddock to test at {}: build it or set PADDOCK_BIN", from.display()))?;
+    // The guest's executable, where it is a file of its own beside the binary.
+    let guest = from.with_file_name("paddock-guest");
+    if guest.exists() {
+        std::fs::copy(guest, to.join("paddock-guest"))?;
+    }
+    Ok(target)
+}

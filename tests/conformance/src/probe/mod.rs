@@ -1,0 +1,107 @@
+//! The half that runs inside. `probe ID` carries out one attack in this very process; `probe --batch ID,ID`
+//! each in a child of its own, so that one that is killed does not take the others along.
+//!
+//! Each attack answers with one line of JSON on stdout.
+
+mod arch;
+mod calls;
+mod filesystem;
+mod kernel;
+mod leaks;
+mod network;
+mod process;
+mod protected;
+mod resources;
+mod system;
+
+use crate::attack::{Attack, Deed, Finding, Line, Outcome};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Longest that one attack of a batch may take.
+const PATIENCE_SECONDS: u32 = 10;
+
+pub fn attacks() -> impl Iterator<Item = &'static Attack> {
+    [
+        filesystem::ATTACKS,
+        protected::ATTACKS,
+        process::ATTACKS,
+        kernel::ATTACKS,
+        calls::ATTACKS,
+        arch::ATTACKS,
+        network::ATTACKS,
+        resources::ATTACKS,
+        leaks::ATTACKS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+pub fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["--batch", ids] => {
+            // Read now: an attack may take away what they are read through.
+            system::fact("place");
+            for id in ids.split(',') {
+                in_child(id);
+            }
+            ExitCode::SUCCESS
+        }
+        ["--privileges"] => {
+            println!("{}", filesystem::privileges());
+            ExitCode::SUCCESS
+        }
+        ["--do", part, rest @ ..] => resources::part(part, rest),
+        [id] => {
+            say(id, &carry_out(id));
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("usage: probe ID | --batch ID,ID | --do PART [ARGUMENT]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn carry_out(id: &str) -> Finding {
+    let Some(attack) = attacks().find(|a| a.id == id) else {
+        return Finding::new(Outcome::Error, "no such attack");
+    };
+    match attack.deed {
+        Deed::Plain(run) => run(),
+        Deed::Text(run, argument) => run(argument),
+        Deed::Number(run, argument) => run(argument),
+        Deed::Call(number, arguments) => Finding::reached(system::call(number, arguments), "the call"),
+    }
+}
+
+fn in_child(id: &str) {
+    let child = system::fork(|| {
+        system::alarm(PATIENCE_SECONDS);
+        say(id, &carry_out(id));
+        0
+    });
+    let finding = match child.and_then(system::wait) {
+        Ok(system::End::Exited(0)) => return,
+        Ok(system::End::Exited(code)) => {
+            Finding::new(Outcome::Error, format!("the probe exited with {code}"))
+        }
+        Ok(system::End::Killed(libc::SIGSYS)) => Finding::new(Outcome::Denied, "killed by SIGSYS"),
+        Ok(system::End::Killed(libc::SIGKILL)) => Finding::new(Outcome::Bounded, "killed by SIGKILL"),
+        Ok(system::End::Killed(signal)) => Finding::new(Outcome::Error, format!("killed by signal {signal}")),
+        Err(error) => Finding::new(Outcome::Error, format!("fork: {error}")),
+    };
+    say(id, &finding);
+}
+
+/// One write, so that lines of several processes never mix.
+fn say(id: &str, finding: &Finding) {
+    let line = Line { attack: id.to_string(), finding: finding.clone() };
+    let mut text = serde_json::to_string(&line).unwrap_or_default();
+    text.push('\n');
+    let mut out = std::io::stdout().lock();
+    // Nobody is left to tell when stdout is gone; the harness misses the line and says so.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,153 @@
+//! Who starts Paddock.
+
+use crate::cgroups::Groups;
+use crate::{Finished, Invocation, executable};
+use anyhow::{Context, Result};
+use std::ffi::OsStr;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The ordinary user's id when the tests run as root: one that no package makes.
+pub const ORDINARY: u32 = 61234;
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+
+pub struct Caller {
+    pub uid: u32,
+    pub is_root: bool,
+    /// Set when the tests run as somebody else.
+    becomes: Option<u32>,
+    place: TempDir,
+    groups: Option<Groups>,
+}
+
+impl Caller {
+    pub fn root() -> Result<Caller> {
+        Caller::new(0, None)
+    }
+
+    /// Ourselves, unless we are root.
+    pub fn ordinary() -> Result<Caller> {
+        let own = rustix::process::geteuid();
+        if own.is_root() { Caller::new(ORDINARY, Some(ORDINARY)) } else { Caller::new(own.as_raw(), None) }
+    }
+
+    fn new(uid: u32, becomes: Option<u32>) -> Result<Caller> {
+        let place = tempfile::Builder::new().prefix("paddock-e2e-").tempdir()?;
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755))?;
+        let name = place.path().file_name().unwrap_or_default().to_string_lossy();
+        let groups = if uid == 0 { Some(Groups::make(&name)?) } else { None };
+        let caller = Caller { uid, is_root: uid == 0, becomes, place, groups };
+        caller.directory("home")?;
+        Ok(caller)
+    }
+
+    /// A new directory that belongs to the caller.
+    pub fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.place.path().join(name);
+        std::fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        self.own(&path)?;
+        Ok(path)
+    }
+
+    /// A new file that belongs to the caller.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
+        let path = self.place.path().join(name);
+        std::fs::write(&path, content).with_context(|| path.display().to_string())?;
+        self.own(&path)?;
+        Ok(path)
+    }
+
+    pub fn own(&self, path: &Path) -> Result<()> {
+        if let Some(uid) = self.becomes {
+            chown(path, Some(uid), Some(uid)).with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// A whole tree.
+    pub fn own_all(&self, path: &Path) -> Result<()> {
+        if let Some(uid) = self.becomes {
+            std::os::unix::fs::lchown(path, Some(uid), Some(uid))?;
+        }
+        if path.symlink_metadata()?.is_dir() {
+            for entry in std::fs::read_dir(path)? {
+                self.own_all(&entry?.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where files of the test are; the caller may read it.
+    pub fn place(&self) -> &Path {
+        self.place.path()
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.place.path().join("home")
+    }
+
+    /// Where this caller's sandboxes have their cgroups. Empty when the caller makes none, or they cannot be
+    /// told from others'.
+    pub fn cgroups(&self) -> &[PathBuf] {
+        self.groups.as_ref().map_or(&[], Groups::directories)
+    }
+
+    /// Where Paddock keeps its state for this caller.
+    pub fn state(&self) -> PathBuf {
+        if self.is_root { self.home().join("state") } else { self.home().join(".local/state/paddock") }
+    }
+
+    /// A program outside, as this caller and with nothing of our environment.
+    pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().env("HOME", self.home()).env("PATH", PATH).current_dir(self.home());
+        if self.is_root {
+            // An ordinary user's default is in the home directory already.
+            command.env("PADDOCK_STATE_DIR", self.state());
+        }
+        if let Some(uid) = self.becomes {
+            command.uid(uid).gid(uid);
+        }
+        if let Some(groups) = &self.groups {
+            groups.enter(&mut command);
+        }
+        command
+    }
+
+    /// A shell outside, as this caller, in a directory.
+    pub fn shell(&self, directory: &Path, script: &str) -> Result<Finished> {
+        let mut command = self.program("/bin/sh");
+        command.args(["-c", script]).current_dir(directory);
+        Invocation::new(command).finish()
+    }
+
+    pub fn executable(&self) -> Result<&'static Path> {
+        executable::path()
+    }
+
+    pub fn paddock<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Invocation> {
+        let mut command = self.program(self.executable()?);
+        command.args(arguments);
+        Ok(Invocation::new(command))
+    }
+
+    /// `paddock run` with options and a command, to its end.
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Finished> {
+        self.start_run(arguments)?.finish()
+    }
+
+    pub fn start_run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Invocation> {
+        let mut invocation = self.paddock(["run"])?;
+        invocation.command().args(arguments);
+        Ok(invocation)
+    }
+
+    /// `paddock run [options] -- sh -c SCRIPT`, to its end.
+    pub fn script(&self, options: &[&str], script: &str) -> Result<Finished> {
+        self.run(options.iter().chain(&["--", "sh", "-c", script]))
+    }
+}

@@ -1,0 +1,77 @@
+//! What a person meets: the `paddock` executable, from outside, on this machine. Nothing of Paddock's own
+//! crates is linked here; the executable is the one that `PADDOCK_BIN` names, else the one beside the tests.
+//!
+//! - [`Caller`]: who starts Paddock, root or an ordinary user, with a home and a state directory of its own
+//! - [`Invocation`], [`Running`], [`Finished`]: one start of it, with deadlines so that a hang is a failure
+//! - [`Terminal`]: a pseudo-terminal to run it under
+//! - [`images`], [`Registry`], [`Tar`]: root file systems around a static busybox, in every form
+//! - [`leftovers`]: what a run must not leave behind; looked for after every test
+//!
+//! Nothing is judged by the clock: a deadline only tells a hang from an answer.
+
+mod caller;
+mod cgroups;
+mod executable;
+pub mod images;
+mod invocation;
+pub mod leftovers;
+mod registry;
+mod tar;
+mod terminal;
+mod wait;
+
+pub use caller::{Caller, ORDINARY};
+pub use images::sha256;
+pub use invocation::{Finished, Invocation, Running, code as exit_code};
+pub use registry::Registry;
+pub use tar::Tar;
+pub use terminal::Terminal;
+pub use wait::{PATIENCE, until};
+
+use anyhow::{Context, Result};
+
+/// What a test is: it gets a caller, and whatever that caller's runs leave behind fails it too.
+pub type Test = fn(&Caller) -> Result<()>;
+
+pub fn as_root(name: &str, test: Test) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        skip(name, "the tests do not run as root");
+        return Ok(());
+    }
+    run(&Caller::root()?, test)
+}
+
+pub fn as_ordinary_user(_name: &str, test: Test) -> Result<()> {
+    run(&Caller::ordinary()?, test)
+}
+
+/// The reason why a case does not apply to this machine, in a form that a person can search the log for.
+/// Written past the capture of the test harness, which hides what passing tests print.
+pub fn skip(name: &str, reason: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "\nSKIP {name}: {reason}");
+}
+
+fn run(caller: &Caller, test: Test) -> Result<()> {
+    test(caller)?;
+    leftovers::none_of(caller).context("after the test")
+}
+
+/// One test for each kind of caller.
+#[macro_export]
+macro_rules! for_both_callers {
+    ($($name:ident),+ $(,)?) => {
+        mod as_root {
+            $(#[test]
+            fn $name() -> anyhow::Result<()> {
+                $crate::as_root(concat!(module_path!(), "::", stringify!($name)), super::$name)
+            })+
+        }
+        mod as_ordinary_user {
+            $(#[test]
+            fn $name() -> anyhow::Result<()> {
+                $crate::as_ordinary_user(concat!(module_path!(), "::", stringify!($name)), super::$name)
+            })+
+        }
+    };
+}

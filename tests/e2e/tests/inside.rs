@@ -1,0 +1,138 @@
+//! What the command finds around it: environment, directory, user, host name.
+
+use anyhow::{Result, ensure};
+use paddock_e2e::{Caller, for_both_callers};
+
+for_both_callers!(
+    nothing_of_the_hosts_environment,
+    variables_that_are_named,
+    variables_from_a_file,
+    the_working_directory,
+    the_user,
+    the_host_name,
+    only_its_own_processes,
+    what_is_writable,
+    no_descriptor_is_inherited,
+);
+
+fn nothing_of_the_hosts_environment(caller: &Caller) -> Result<()> {
+    let invocation = caller.start_run(["--", "env"])?;
+    let names = ["SECRET", "AWS_SECRET_ACCESS_KEY", "LD_PRELOAD_NOT", "BASH_ENV", "PYTHONPATH", "TERM"];
+    let invocation = names.iter().fold(invocation, |all, name| all.environment(name, "do-not-leak"));
+    let output = invocation.finish()?.success()?;
+    ensure!(!output.contains("do-not-leak"), "{output}");
+    let mut names: Vec<&str> = output.lines().filter_map(|line| line.split('=').next()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["HOME", "LANG", "PATH"]);
+    // Nor through the guest, which the command can see as process 1.
+    let look = ["--", "sh", "-c", "cat /proc/1/environ; cat /proc/1/cmdline; true"];
+    let finished = caller.start_run(look)?.environment("SECRET", "do-not-leak").finish()?;
+    ensure!(!finished.success()?.contains("do-not-leak"), "{}", finished.out());
+    Ok(())
+}
+
+fn variables_that_are_named(caller: &Caller) -> Result<()> {
+    let options =
+        ["--env", "A=one", "-e", "B=two=2 \u{e4}", "--env", "SECRET", "--env", "EMPTY=", "--env", "ABSENT"];
+    let script = "echo \"$A|$B|$SECRET|${EMPTY-unset}|${ABSENT-unset}|$OTHER\"";
+    let invocation = caller.start_run(options.iter().chain(&["--", "sh", "-c", script]))?;
+    let invocation = invocation.environment("SECRET", "named").environment("OTHER", "x");
+    assert_eq!(invocation.finish()?.success()?, "one|two=2 \u{e4}|named||unset|\n");
+    let finished = caller.script(&["--env", "PATH=/nowhere", "--env", "HOME=/tmp"], "echo $PATH $HOME")?;
+    // `sh` itself is looked for where the command's own PATH says.
+    finished.exited(127)?;
+    let finished = caller.run([
+        "--env",
+        "PATH=/nowhere",
+        "--env",
+        "HOME=/tmp",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo $PATH $HOME",
+    ])?;
+    assert_eq!(finished.success()?, "/nowhere /tmp\n");
+    Ok(())
+}
+
+fn variables_from_a_file(caller: &Caller) -> Result<()> {
+    let file = caller.file("variables", "# a comment\n\nA=one\nB=two words\nSECRET\nC=flag loses\n")?;
+    let options = ["--env-file", &file.display().to_string(), "--env", "C=flag wins"];
+    let arguments = options.iter().chain(&["--", "sh", "-c", "echo \"$A|$B|$SECRET|$C\""]);
+    let finished = caller.start_run(arguments)?.environment("SECRET", "named").finish()?;
+    assert_eq!(finished.success()?, "one|two words|named|flag wins\n");
+    let file = caller.file("bad", "A=one\n=two\n")?.display().to_string();
+    caller.run(["--env-file", &file, "--", "true"])?.refused(&[&file, "2"])?;
+    caller.run(["--env-file", "/no/such/file", "--", "true"])?.refused(&["/no/such/file"])
+}
+
+fn the_working_directory(caller: &Caller) -> Result<()> {
+    assert_eq!(caller.run(["--", "pwd"])?.success()?, "/workspace\n");
+    for directory in ["/tmp", "/usr/bin", "/home/agent"] {
+        let finished = caller.run(["--cwd", directory, "--", "pwd"])?;
+        assert_eq!(finished.success()?, format!("{directory}\n"));
+    }
+    Ok(())
+}
+
+fn the_user(caller: &Caller) -> Result<()> {
+    let script = "echo $(id -u) $(id -g) $HOME; touch ~/x /tmp/x /workspace/x && echo writes";
+    assert_eq!(caller.script(&[], script)?.success()?, "1000 1000 /home/agent\nwrites\n");
+    assert_eq!(caller.script(&["--user", "agent"], script)?.success()?, "1000 1000 /home/agent\nwrites\n");
+    assert_eq!(caller.script(&["--user", "root"], script)?.success()?, "0 0 /root\nwrites\n");
+    let finished = caller.script(&["--user", "1234"], "echo $(id -u) $(id -g)")?;
+    ensure!(finished.success()?.starts_with("1234 "), "{}", finished.out());
+    let finished = caller.script(&["--user", "1234:4321"], "echo $(id -u) $(id -g); touch /tmp/x")?;
+    assert_eq!(finished.success()?, "1234 4321\n");
+    for user in ["-1", "no such user", "4294967295", "1:2:3", ""] {
+        caller.script(&[&format!("--user={user}")], "true")?.refused(&[user])?;
+    }
+    Ok(())
+}
+
+fn the_host_name(caller: &Caller) -> Result<()> {
+    let script = "cat /proc/sys/kernel/hostname; cat /etc/hostname";
+    assert_eq!(caller.script(&[], script)?.success()?, "paddock\npaddock\n");
+    let finished = caller.script(&["--hostname", "barn-7"], script)?;
+    assert_eq!(finished.success()?, "barn-7\nbarn-7\n");
+    let finished = caller.script(&["--hostname", "barn-7"], "getent hosts barn-7")?;
+    ensure!(
+        finished.success()?.contains("127.0.0.1") || finished.out().contains("::1"),
+        "{}",
+        finished.out()
+    );
+    Ok(())
+}
+
+fn only_its_own_processes(caller: &Caller) -> Result<()> {
+    let output = caller.script(&[], "ls -d /proc/[0-9]*")?.success()?;
+    ensure!(output.lines().count() <= 3, "{output}");
+    Ok(())
+}
+
+fn what_is_writable(caller: &Caller) -> Result<()> {
+    caller
+        .script(&[], "touch /tmp/a /workspace/a ~/a /var/tmp/a /dev/shm/a && echo x > /dev/null")?
+        .success()?;
+    for path in ["/usr/bin/a", "/usr/a", "/etc/ssl/certs/a", "/proc/sys/kernel/hostname", "/a", "/etc/a"] {
+        let finished = caller.script(&[], &format!("echo x > {path}"))?;
+        ensure!(finished.code != 0, "{path} is writable");
+    }
+    let finished = caller.script(&["--user", "root"], "echo x > /etc/a && cat /etc/a; echo x > /usr/a")?;
+    ensure!(
+        finished.code != 0 && !std::path::Path::new("/usr/a").exists(),
+        "/usr is writable to root inside"
+    );
+    Ok(())
+}
+
+fn no_descriptor_is_inherited(caller: &Caller) -> Result<()> {
+    // One more than usual is open in the caller.
+    let executable = caller.executable()?.display();
+    let script = format!("exec 9</etc/passwd; exec {executable} run -- ls -l /proc/self/fd");
+    let output = caller.shell(&caller.home(), &script)?.success()?;
+    let open = output.lines().filter(|line| line.contains(" -> ")).count();
+    // Three streams, and the directory that is being listed.
+    assert_eq!(open, 4, "{output}");
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Every limit holds, and the command learns of it as the kernel would tell it.
+
+use anyhow::{Context, Result, ensure};
+use paddock_e2e::{Caller, for_both_callers, skip};
+use std::path::PathBuf;
+
+for_both_callers!(
+    memory,
+    memory_of_many_processes_together,
+    processes,
+    disk,
+    open_files,
+    processors,
+    time,
+    the_largest_and_smallest_values,
+);
+
+fn memory(caller: &Caller) -> Result<()> {
+    let program = "x = bytearray(50 << 20); print(len(x))";
+    let finished = caller.run(["--memory", "128MiB", "--", "python3", "-c", program])?;
+    assert_eq!(finished.success()?, "52428800\n");
+    // What is written to the private disk counts too: it is in memory.
+    let script = "head -c 200000000 /dev/zero > /tmp/x";
+    let finished = caller.script(&["--memory", "64MiB", "--disk", "1GiB"], script)?;
+    ensure!(finished.code != 0, "200 MB of files fit in 64 MiB");
+    Ok(())
+}
+
+fn memory_of_many_processes_together(caller: &Caller) -> Result<()> {
+    // Each fits, all of them do not. They stay until one has been ended.
+    let program = "\
+import os, signal
+for _ in range(8):
+    if os.fork() == 0:
+        x = bytearray(40 << 20)
+        signal.pause()
+print('ended by', os.wait()[1])";
+    let finished = caller.run(["--memory", "128MiB", "--", "python3", "-c", program])?;
+    // Whether one of them goes or all is the affair of who holds the limit.
+    let one = finished.code == 0 && finished.out() == "ended by 9\n";
+    ensure!(one || finished.code == 137, "exit code {}: {}{}", finished.code, finished.out(), finished.err());
+    Ok(())
+}
+
+fn processes(caller: &Caller) -> Result<()> {
+    let program = "\
+import os, sys
+made = 0
+try:
+    while made < 200:
+        if os.fork() == 0:
+            import time; time.sleep(600)
+        made += 1
+except OSError as error:
+    print(made, error.errno)";
+    let finished = caller.run(["--pids", "20", "--timeout", "30s", "--", "python3", "-c", program])?;
+    let output = finished.success()?;
+    let made: u32 = output.split(' ').next().context("no number")?.parse().with_context(|| output.clone())?;
+    ensure!((15..=20).contains(&made) && output.ends_with(" 11\n"), "{output}");
+    // A real one, bounded in number and in time.
+    let bomb = "b() { b | b & b; }; b; sleep 600";
+    caller.run(["--pids", "30", "--timeout", "1s", "--", "bash", "-c", bomb])?;
+    Ok(())
+}
+
+fn disk(caller: &Caller) -> Result<()> {
+    for place in ["/tmp", "/workspace", "$HOME"] {
+        let script =
+            format!("LC_ALL=C dd if=/dev/zero of={place}/x bs=1M count=64 2>&1; stat -c %s {place}/x");
+        let output = caller.script(&["--disk", "8MiB"], &script)?.success()?;
+        ensure!(output.contains("No space left on device"), "{place}: {output}");
+        let size: u64 = output.lines().last().context("no size")?.parse()?;
+        ensure!(size <= 8 << 20 && size > 4 << 20, "{place}: {size} bytes were written");
+    }
+    // Many empty files take space as well.
+    let many = "import os\nfor n in range(10**6): open(f'/tmp/{n}', 'w').close()";
+    let finished = caller.run(["--disk", "1MiB", "--timeout", "60s", "--", "python3", "-c", many])?;
+    finished.exited(1)?;
+    ensure!(finished.err().contains("No space left"), "{}", finished.err());
+    Ok(())
+}
+
+fn open_files(caller: &Caller) -> Result<()> {
+    let finished = caller.script(&["--files", "64"], "ulimit -n; ulimit -Hn; ulimit -n 128")?;
+    assert_eq!(finished.out(), "64\n64\n");
+    ensure!(finished.code != 0, "the limit could be raised");
+    Ok(())
+}
+
+fn processors(caller: &Caller) -> Result<()> {
+    caller.run(["--cpus", "0.5", "--", "true"])?.success()?;
+    let parent = caller.cgroups().iter().find(|path| path.join("cpu.cfs_quota_us").exists());
+    let Some(parent) = parent else {
+        skip("limits::processors", "not root, or no cgroup v1: only that --cpus is accepted was tested");
+        return Ok(());
+    };
+    let mut running =
+        caller.start_run(["--cpus", "1.5", "--", "sh", "-c", "echo ready; read line"])?.start()?;
+    running.wait_for("ready")?;
+    let groups = std::fs::read_dir(parent)?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let groups: Vec<PathBuf> = groups.collect();
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    let number =
+        |file: &str| -> Result<u64> { Ok(std::fs::read_to_string(groups[0].join(file))?.trim().parse()?) };
+    assert_eq!(number("cpu.cfs_quota_us")? * 2, number("cpu.cfs_period_us")? * 3);
+    running.write(b"\n")?;
+    running.finish()?.success()?;
+    Ok(())
+}
+
+fn time(caller: &Caller) -> Result<()> {
+    caller.run(["--timeout", "30s", "--", "true"])?.success()?;
+    caller.run(["--timeout", "none", "--", "true"])?.success()?;
+    caller.run(["--timeout", "200ms", "--", "sh", "-c", "while :; do :; done"])?.exited(124)?;
+    Ok(())
+}
+
+fn the_largest_and_smallest_values(caller: &Caller) -> Result<()> {
+    let large =
+        ["--memory", "1TiB", "--cpus", "4096", "--pids", "4194304", "--disk", "1TiB", "--files", "1048576"];
+    let finished =
+        caller.run(large.iter().chain(&["--output", "1GiB", "--timeout", "8760h", "--", "echo", "yes"]))?;
+    // More open files than the host gives is the one of these that a machine can lack.
+    ensure!(
+        finished.code == 0 || (finished.code == 125 && finished.err().contains("files")),
+        "exit code {}: {}",
+        finished.code,
+        finished.err()
+    );
+    // Far too small is told as such, whoever notices it.
+    for option in [["--memory", "1"], ["--disk", "1"], ["--pids", "1"], ["--files", "16"], ["--cpus", "0.01"]]
+    {
+        let finished =
+            caller.run(option.iter().chain(&["--timeout", "20s", "--", "sh", "-c", "echo ran"]))?;
+        ensure!(
+            finished.code == 0 || !finished.err().is_empty(),
+            "{option:?}: exit code {} without a word",
+            finished.code
+        );
+    }
+    Ok(())
+}

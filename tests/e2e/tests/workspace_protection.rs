@@ -1,0 +1,203 @@
+//! What code in a workspace may not touch: everything by which a later tool of the host would run code.
+
+use crate::workspace::{in_workspace, listing, repository};
+use anyhow::{Result, ensure};
+use paddock_e2e::{Caller, for_both_callers, images};
+
+for_both_callers!(
+    the_repository_cannot_be_changed,
+    hooks_cannot_be_planted,
+    it_cannot_be_moved_away,
+    it_cannot_be_made_where_there_is_none,
+    a_repository_below_is_protected_too,
+    more_names_can_be_protected,
+    names_can_be_unprotected,
+    protection_outlasts_another_run,
+    a_protected_name_may_be_a_link,
+);
+
+/// Each must fail, for the agent and for root inside.
+fn all_fail(caller: &Caller, directory: &std::path::Path, options: &[&str], attempts: &[&str]) -> Result<()> {
+    for user in ["agent", "root"] {
+        let attempt = |(number, attempt)| format!("if ({attempt}) >/dev/null 2>&1; then echo {number}; fi\n");
+        let script: String = attempts.iter().enumerate().map(attempt).collect();
+        let options: Vec<&str> = options.iter().chain(&["--user", user]).copied().collect();
+        let output = in_workspace(caller, directory, &options, &script)?.success()?;
+        let worked: Vec<&&str> =
+            output.lines().filter_map(|line| attempts.get(line.parse::<usize>().ok()?)).collect();
+        ensure!(output.is_empty(), "as {user} it was possible to {worked:?}");
+    }
+    Ok(())
+}
+
+fn the_repository_cannot_be_changed(caller: &Caller) -> Result<()> {
+    let (directory, _) = repository(caller)?;
+    let before = images::fingerprint(&directory.join(".git"))?;
+    let attempts = [
+        "echo x >> .git/config",
+        "git config core.pager evil",
+        "git config core.fsmonitor evil",
+        "touch .git/x",
+        "rm .git/HEAD",
+        "rm -rf .git",
+        "chmod 777 .git/config",
+        "ln .git/config hard && echo x >> hard",
+        "mount -o remount,rw /workspace/.git",
+        "umount /workspace/.git",
+        "umount -l /workspace/.git",
+        "git -c user.name=T -c user.email=t@example.org commit -qam x",
+    ];
+    all_fail(caller, &directory, &[], &attempts)?;
+    assert_eq!(images::fingerprint(&directory.join(".git"))?, before);
+    Ok(())
+}
+
+fn hooks_cannot_be_planted(caller: &Caller) -> Result<()> {
+    let (directory, _) = repository(caller)?;
+    let attempts = [
+        "echo x > .git/hooks/post-checkout",
+        "mkdir .git/hooks/x",
+        "cp /bin/true .git/hooks/pre-commit",
+        "git config core.hooksPath hooks",
+        "echo x > .githooks/pre-commit",
+        "echo x > .husky/pre-commit",
+        "echo x > .envrc",
+        "echo x > .vscode/tasks.json",
+        "mkdir .vscode/x",
+        "echo x > .npmrc",
+        "echo x > .mcp.json",
+        "echo x > .claude/settings.json",
+        "echo x > HEAD",
+    ];
+    let before = listing(&directory)?;
+    all_fail(caller, &directory, &[], &attempts)?;
+    assert_eq!(listing(&directory)?, before);
+    let hooks = directory.join(".git/hooks");
+    ensure!(
+        !hooks.join("post-checkout").exists() && !hooks.join("pre-commit").exists(),
+        "a hook was planted"
+    );
+    Ok(())
+}
+
+fn it_cannot_be_moved_away(caller: &Caller) -> Result<()> {
+    let (directory, _) = repository(caller)?;
+    let attempts = [
+        "mv .git elsewhere",
+        "mkdir other && mv -T other .git",
+        "ln -sfn sub .git",
+        "mv /workspace /tmp/w",
+        "python3 -c 'import os; os.rename(\".git\", \"moved\")'",
+        "python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).renameat2(-100, b\".git\", -100, b\"sub\", 2) != 0)'",
+    ];
+    all_fail(caller, &directory, &[], &attempts)?;
+    ensure!(directory.join(".git/HEAD").exists() && !directory.join("elsewhere").exists(), "it was moved");
+    Ok(())
+}
+
+fn it_cannot_be_made_where_there_is_none(caller: &Caller) -> Result<()> {
+    let directory = caller.directory("plain")?;
+    let attempts = [
+        "git init .",
+        "mkdir .git",
+        "mkdir -p .git/hooks",
+        "echo 'gitdir: /tmp/x' > .git",
+        "ln -s /tmp .git",
+        "rmdir .git",
+        "mkdir new && mv -T new .git",
+        "echo x > .git/config",
+    ];
+    all_fail(caller, &directory, &[], &attempts)?;
+    let made: Vec<String> = listing(&directory)?.into_iter().filter(|name| name != "new").collect();
+    ensure!(made.is_empty(), "left: {made:?}");
+    Ok(())
+}
+
+fn a_repository_below_is_protected_too(caller: &Caller) -> Result<()> {
+    let (directory, _) = repository(caller)?;
+    let script = "git init -q sub/nested && git init -q sub/deep/er && mkdir sub/module && \
+                  echo 'gitdir: ../../.git/modules/module' > sub/module/.git";
+    caller.shell(&directory, script)?.success()?;
+    caller.shell(&directory, "chmod -R a+rwX sub")?.success()?;
+    let before = images::fingerprint(&directory.join("sub/nested/.git"))?;
+    let attempts = [
+        "echo x >> sub/nested/.git/config",
+        "echo x > sub/nested/.git/hooks/pre-commit",
+        "mv sub/nested/.git sub/nested/moved",
+        "rm -rf sub/nested/.git/hooks && test ! -e sub/nested/.git/hooks",
+        "echo x >> sub/deep/er/.git/config",
+        "echo 'gitdir: /tmp' > sub/module/.git",
+    ];
+    all_fail(caller, &directory, &[], &attempts)?;
+    assert_eq!(images::fingerprint(&directory.join("sub/nested/.git"))?, before);
+    Ok(())
+}
+
+fn more_names_can_be_protected(caller: &Caller) -> Result<()> {
+    let (directory, _) = repository(caller)?;
+    let options = ["--protect", "tracked", "--protect", "sub", "--protect", "absent"];
+    let attempts = [
+        "echo x > tracked",
+        "rm tracked",
+        "mv tracked t",
+        "echo x > sub/file",
+        "mv sub s",
+        "echo x > absent/y",
+    ];
+    let before = listing(&directory)?;
+    all_fail(caller, &directory, &options, &attempts)?;
+    in_workspace(caller, &directory, &options, "echo x > free")?.success()?;
+    let after: Vec<String> = listing(&directory)?.difference(&before).cloned().collect();
+    assert_eq!(after, ["free"]);
+    for name in ["../outside", "/etc/passwd", ".."] {
+        in_workspace(caller, &directory, &["--protect", name], "true")?.refused(&[name])?;
+    }
+    Ok(())
+}
+
+fn names_can_be_unprotected(caller: &Caller) -> Result<()> {
+    let (directory, owner) = repository(caller)?;
+    let script =
+        "git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m second && echo x > .envrc";
+    in_workspace(caller, &directory, &["--unprotect", ".git", "--unprotect", ".envrc"], script)?.success()?;
+    assert_eq!(std::fs::read_to_string(directory.join(".envrc"))?, "x\n");
+    let log = caller.shell(&directory, "git -c safe.directory='*' log --oneline | wc -l")?;
+    assert_eq!(log.success()?, "2\n");
+    let found = std::os::unix::fs::MetadataExt::uid(&directory.join(".git/refs/heads/main").metadata()?);
+    assert_eq!(found, owner);
+    // A name that is not protected is a slip of the pen.
+    let finished = in_workspace(caller, &directory, &["--unprotect", ".gti"], "true")?;
+    finished.refused(&[".gti"])
+}
+
+/// A placeholder that two runs cover must stay until the last of them ends.
+fn protection_outlasts_another_run(caller: &Caller) -> Result<()> {
+    let directory = caller.directory("shared")?;
+    let path = directory.display().to_string();
+    let script = "echo ready; read line; mkdir .git/hooks 2>/dev/null || git init -q . 2>/dev/null || \
+                  echo x > .envrc 2>/dev/null || echo held";
+    let mut longer = caller.start_run(["--workspace", &path, "--", "sh", "-c", script])?.start()?;
+    longer.wait_for("ready")?;
+    for _ in 0..3 {
+        in_workspace(caller, &directory, &[], "true")?.success()?;
+    }
+    longer.write(b"now\n")?;
+    assert_eq!(longer.finish()?.success()?, "ready\nheld\n");
+    assert_eq!(listing(&directory)?.len(), 0, "{:?}", listing(&directory)?);
+    Ok(())
+}
+
+/// The code of an earlier run may have put a link there, to be followed out of the workspace.
+fn a_protected_name_may_be_a_link(caller: &Caller) -> Result<()> {
+    let directory = caller.directory("linked")?;
+    let outside = caller.directory("outside")?;
+    std::os::unix::fs::symlink(&outside, directory.join(".vscode"))?;
+    std::os::unix::fs::symlink("/etc/passwd", directory.join(".envrc"))?;
+    let finished =
+        in_workspace(caller, &directory, &[], "echo x > .vscode/x; rm .envrc; ln -sfn /tmp .vscode; true")?;
+    ensure!(finished.code == 0 || finished.code == 125, "exit code {}: {}", finished.code, finished.err());
+    assert_eq!(std::fs::read_link(directory.join(".vscode"))?, outside);
+    assert_eq!(std::fs::read_link(directory.join(".envrc"))?, std::path::Path::new("/etc/passwd"));
+    assert_eq!(std::fs::read_dir(&outside)?.count(), 0);
+    Ok(())
+}
