@@ -11,9 +11,9 @@ use crate::caller::Caller;
 use crate::layers::LayerError;
 use crate::render;
 use crate::session::SessionError;
-use crate::settings::SettingsError;
 use crate::state::StateError;
-use crate::templates::TemplateError;
+use paddock_engine::settings::SettingsError;
+use paddock_engine::templates::TemplateError;
 use std::io;
 
 #[derive(Debug, thiserror::Error)]

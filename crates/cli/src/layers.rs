@@ -3,9 +3,9 @@
 use crate::args::PolicyFlags;
 use crate::caller::Environment;
 use crate::env_file::{self, EnvFileError, VariableError};
-use crate::policy_file::{self, LARGEST_FILE, PolicyError};
-use crate::settings::split_mount;
-use crate::templates::{self, TemplateError};
+use paddock_engine::policy_file::{self, LARGEST_FILE, PolicyError};
+use paddock_engine::settings::split_mount;
+use paddock_engine::templates::{self, TemplateError};
 use paddock_model::{LimitsLayer, Policy};
 use std::collections::BTreeMap;
 use std::io::{self, Read};

@@ -2,12 +2,10 @@
 //!
 //! - [`args`]: what may be typed, and the help
 //! - [`layers`]: template, policy file and flags, each turned into one layer of settings
-//! - [`settings`]: the layers merged, checked and resolved; every bad input ends here
 //! - [`commands`]: one file per command
 //! - [`session`]: one sandbox from start to end
-//! - [`policy_file`], [`env_file`]: the two file formats a caller writes
-//! - [`templates`], [`state`]: what is kept between calls
-//! - [`protected`]: the names in a workspace that the code inside may not touch
+//! - [`env_file`]: variables from a file
+//! - [`state`]: where things are kept between calls
 //! - [`render`]: tables, errors and explanations, safe for a terminal
 //! - [`caller`], [`env_vars`]: the environment and the streams of one call
 
@@ -17,13 +15,9 @@ mod commands;
 mod env_file;
 mod env_vars;
 mod layers;
-pub mod policy_file;
-mod protected;
 mod render;
 mod session;
-mod settings;
 mod state;
-mod templates;
 
 pub use caller::{Caller, Environment, Terminals};
 

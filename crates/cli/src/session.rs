@@ -17,9 +17,6 @@ use paddock_model::{Availability, Guarantees, Spec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The names that `--backend` takes.
-pub const BACKENDS: &[&str] = &["process"];
-
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug)]

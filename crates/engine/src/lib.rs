@@ -4,6 +4,7 @@
 //! - [`sandbox`]: one live sandbox: commands, files, its end
 //! - [`link`]: the conversation with its guest, many commands over one stream
 //! - [`exec`]: one command: input, output with flow control, signals
+//! - [`settings`]: layers of settings -> one checked description; [`policy_file`] and [`templates`] are their files
 //! - [`images`]: from what the caller names to a root file system
 //! - [`capture`]: output kept within a bound, head and tail
 //!
@@ -15,7 +16,10 @@ mod error;
 mod exec;
 pub mod images;
 mod link;
+pub mod policy_file;
 mod sandbox;
+pub mod settings;
+pub mod templates;
 
 pub use capture::Capture;
 pub use engine::Engine;

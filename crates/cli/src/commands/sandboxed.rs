@@ -4,8 +4,8 @@ use super::{CommandError, print, print_json};
 use crate::args::{CallFlags, EXIT_PADDOCK_FAILED, PolicyFlags};
 use crate::caller::{Caller, Terminals};
 use crate::session::{self, Session, StdinMode};
-use crate::settings::{self, Surroundings};
 use crate::{layers, render, state};
+use paddock_engine::settings::{self, Surroundings};
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Streams {

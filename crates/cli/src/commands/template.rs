@@ -3,8 +3,9 @@
 use super::{CommandError, print, print_json};
 use crate::args::{TemplateAction, TemplateAddArgs};
 use crate::caller::Caller;
-use crate::settings::{self, Surroundings};
-use crate::{layers, render, state, templates};
+use crate::{layers, render, state};
+use paddock_engine::settings::{self, Surroundings};
+use paddock_engine::templates;
 use paddock_model::Policy;
 
 pub fn execute(action: TemplateAction, caller: &mut Caller) -> Result<i32, CommandError> {

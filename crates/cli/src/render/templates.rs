@@ -2,7 +2,7 @@
 
 use super::style::Style;
 use super::table::{Cell, Table};
-use crate::templates::Listed;
+use paddock_engine::templates::Listed;
 use serde_json::{Value, json};
 
 pub fn text(templates: &[Listed], colour: bool) -> String {

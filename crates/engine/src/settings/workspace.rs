@@ -2,7 +2,7 @@
 
 use super::Surroundings;
 use super::paths::{self, PathError};
-use crate::protected::{IN_A_HOME, IN_EVERY_WORKSPACE, WHERE_PRESENT};
+use super::protected::{IN_A_HOME, IN_EVERY_WORKSPACE, WHERE_PRESENT};
 use paddock_model::{Policy, Workspace};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};

@@ -2,6 +2,7 @@
 
 mod limits;
 mod paths;
+mod protected;
 mod size;
 mod workspace;
 
@@ -10,13 +11,15 @@ pub use paths::{PathError, split_mount};
 pub use size::SizeError;
 pub use workspace::WorkspaceError;
 
-use crate::session;
 use paddock_model::{
     Access, Mount, NameError, Network, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
     check_environment_name, check_hostname,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// The backends of this build.
+pub const BACKENDS: &[&str] = &["process"];
 
 const DEFAULT_HOSTNAME: &str = "paddock";
 const WORKSPACE_TARGET: &str = "/workspace";
@@ -42,7 +45,7 @@ pub struct Surroundings<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("backend `{}` is not known; known are {}", .0.escape_debug(), session::BACKENDS.join(", "))]
+    #[error("backend `{}` is not known; known are {}", .0.escape_debug(), BACKENDS.join(", "))]
     UnknownBackend(String),
     #[error("network `{}` is not known; known are none and host", .0.escape_debug())]
     UnknownNetwork(String),
@@ -152,7 +155,7 @@ fn check_environment(env: &BTreeMap<String, String>) -> Result<(), SettingsError
 
 fn known_backend(backend: Option<String>) -> Result<Option<String>, SettingsError> {
     match backend {
-        Some(name) if !session::BACKENDS.contains(&name.as_str()) => Err(SettingsError::UnknownBackend(name)),
+        Some(name) if !BACKENDS.contains(&name.as_str()) => Err(SettingsError::UnknownBackend(name)),
         known => Ok(known),
     }
 }
