@@ -7,8 +7,10 @@
 //! - [`guarantees`]: what a sandbox really has, and what a caller may demand
 //! - [`outcome`]: how a run ended, why, and what it used
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
+//! - [`api`]: the bodies of the HTTP API
 //! - [`names`]: names and ids that are safe to print, to use as file names and to log
 
+pub mod api;
 mod availability;
 mod guarantees;
 mod limits;

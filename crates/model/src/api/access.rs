@@ -1,0 +1,80 @@
+//! Who may do what, and how much of it.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Everything of its tenant, and its tokens.
+    Admin,
+    /// Everything of its tenant but tokens.
+    User,
+    /// Looks, and changes nothing.
+    ReadOnly,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    /// 1 to 64 of a-z, 0-9, `-`, `_` and `.`. Other tenants than one's own only for the machine's owner.
+    #[serde(default)]
+    pub tenant: Option<String>,
+    pub role: Role,
+    /// For people.
+    #[serde(default)]
+    pub label: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Token {
+    /// `tk-` and 16 hexadecimal digits; not secret.
+    pub id: String,
+    pub tenant: String,
+    pub role: Role,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    pub created_at_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CreatedToken {
+    #[serde(flatten)]
+    pub token: Token,
+    /// Shown once: only its hash is kept.
+    pub secret: String,
+}
+
+/// What a tenant may have at one time; absent is unlimited.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Quota {
+    pub live_sandboxes: Option<u32>,
+    /// Sum of the cpu limits of live sandboxes.
+    pub cpus: Option<f64>,
+    /// Sum of the memory limits of live sandboxes.
+    pub memory_bytes: Option<u64>,
+    pub creates_per_minute: Option<u32>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TenantUsage {
+    pub live_sandboxes: u32,
+    pub cpus: f64,
+    pub memory_bytes: u64,
+    /// Creates that wait for room.
+    pub waiting: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Tenant {
+    pub name: String,
+    pub quota: Quota,
+    pub usage: TenantUsage,
+}

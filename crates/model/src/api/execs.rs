@@ -1,0 +1,155 @@
+//! Commands and code inside a sandbox.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct StartExec {
+    /// A command line for `/bin/sh -c`. Either this or `argv`.
+    pub command: Option<String>,
+    pub argv: Option<Vec<String>>,
+    /// Added to the sandbox's.
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<String>,
+    pub user: Option<String>,
+    /// All of its standard input. Without it, and without `open_stdin`, the command reads nothing.
+    pub stdin: Option<String>,
+    /// Keep standard input open for `POST .../stdin`.
+    pub open_stdin: bool,
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub timeout_seconds: Option<f64>,
+    /// A terminal of this size; stdout and stderr are then one stream.
+    pub terminal: Option<TerminalSize>,
+    /// Answer at once instead of when the command has ended.
+    pub background: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TerminalSize {
+    #[cfg_attr(feature = "schema", schema(minimum = 1))]
+    pub rows: u16,
+    #[cfg_attr(feature = "schema", schema(minimum = 1))]
+    pub columns: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RunCode {
+    pub code: String,
+    /// `python` (default), `javascript`, `bash`.
+    #[serde(default)]
+    pub language: Option<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub cwd: Option<String>,
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub timeout_seconds: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ExecState {
+    Running,
+    Ended,
+}
+
+/// One command, running or ended. Output is filled in once it has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Exec {
+    pub exec: u32,
+    pub sandbox: String,
+    pub state: ExecState,
+    /// The command as it was given, as one line.
+    pub command: String,
+    pub started_at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at_ms: Option<u64>,
+    /// The command's own, or 128 and the signal's number; 124 after a time limit, as in a shell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ExecCause>,
+    pub timed_out: bool,
+    /// Text; bytes that are not UTF-8 are replaced. The exact bytes are at `.../stdout` and `.../stderr`.
+    pub stdout: String,
+    pub stderr: String,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    /// Bytes in the middle that were not kept.
+    pub stdout_missing_bytes: u64,
+    pub stderr_missing_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ExecCause {
+    Exited,
+    Signaled {
+        signal: i32,
+    },
+    TimeLimit {
+        limit_ms: u64,
+    },
+    OutOfMemory,
+    /// By a call.
+    Killed,
+    /// It never ran: no such command, not executable, no such directory.
+    NotStarted {
+        detail: String,
+    },
+    /// Its sandbox ended, hibernated or was lost.
+    SandboxEnded,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StreamName {
+    Stdout,
+    Stderr,
+}
+
+/// One line of `GET .../output`, in the order in which things happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum OutputEvent {
+    Output {
+        stream: StreamName,
+        /// Of the first byte, in its stream.
+        offset: u64,
+        /// Base64.
+        data: String,
+    },
+    /// Bytes that were not kept.
+    Gap { stream: StreamName, offset: u64, bytes: u64 },
+    /// The last line; `exec` without its output.
+    Ended { exec: Box<Exec> },
+    /// Nothing happened for a while; the connection lives.
+    Alive,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SignalExec {
+    /// A name (`TERM`, `SIGINT`) or a number as text.
+    pub signal: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StdinReceived {
+    /// All bytes of standard input so far; hand it back as `offset` with the next ones.
+    pub offset: u64,
+}

@@ -1,0 +1,28 @@
+//! The bodies of the HTTP API, shared by the server, the command and the tests. Requests refuse unknown fields.
+//!
+//! Times are milliseconds since 1970, sizes are bytes, numbers of seconds may have a fraction.
+
+mod access;
+mod changes;
+mod errors;
+mod execs;
+mod files;
+mod sandboxes;
+mod snapshots;
+
+pub use access::{CreateToken, CreatedToken, Quota, Role, Tenant, TenantUsage, Token};
+pub use changes::{Change, ChangeKind, Changes, MergeConflict, MergeReport, MergeRequest, Since};
+pub use errors::ApiError;
+pub use execs::{
+    Exec, ExecCause, ExecState, OutputEvent, RunCode, SignalExec, StartExec, StdinReceived, StreamName,
+    TerminalSize,
+};
+pub use files::{
+    ChangeMode, FileEntry, FileEvent, FileEventKind, FileKind, FilePage, MakeDirectory, MoveFile, SignPath,
+    SignedUrl,
+};
+pub use sandboxes::{
+    CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,
+    SandboxState, SandboxUsage, UpdateSandbox,
+};
+pub use snapshots::{CreateSnapshot, Fork, Forked, Snapshot, SnapshotPage};

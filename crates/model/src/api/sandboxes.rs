@@ -1,0 +1,230 @@
+//! One sandbox, from its creation to a day after its end.
+
+use crate::guarantees::Guarantees;
+use crate::limits::Limits;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct CreateSandbox {
+    /// A name of the caller's own, unique among the tenant's living sandboxes; usable wherever an id is.
+    pub name: Option<String>,
+    /// A template that `paddock template ls` lists. `code-interpreter` always exists.
+    pub template: Option<String>,
+    /// A directory, an archive or a registry reference. Paths of the host only for the machine's owner.
+    pub image: Option<String>,
+    /// Begin with the files of this snapshot (id or name).
+    pub snapshot: Option<String>,
+    pub backend: Option<String>,
+    /// Guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
+    pub require: Vec<String>,
+    /// Ends the sandbox so many seconds from now, whatever happens. Default 3600; `null` with `persistent`.
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub ttl_seconds: Option<f64>,
+    pub idle: Option<Idle>,
+    /// Left alone by the idle reaper and by the SDK's context managers.
+    pub persistent: bool,
+    pub env: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
+    pub limits: LimitsRequest,
+    /// `none` (default) or `host`; `host` only for the machine's owner.
+    pub network: Option<String>,
+    /// Who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
+    pub user: Option<String>,
+    pub cwd: Option<String>,
+    pub hostname: Option<String>,
+    /// A directory of the host at /workspace. Only for the machine's owner.
+    pub workspace: Option<String>,
+    /// Names in the workspace that stay read-only besides the built-in ones.
+    pub protect: Vec<String>,
+    pub unprotect: Vec<String>,
+    /// HOST[:INSIDE], read-only. Only for the machine's owner.
+    pub read: Vec<String>,
+    /// HOST[:INSIDE], writable. Only for the machine's owner.
+    pub write: Vec<String>,
+    pub tmpfs: Vec<String>,
+}
+
+/// What a caller may say of limits; the rest is as the template or the defaults have it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsRequest {
+    pub memory_bytes: Option<u64>,
+    pub cpus: Option<f64>,
+    pub pids: Option<u32>,
+    pub disk_bytes: Option<u64>,
+    pub open_files: Option<u32>,
+    /// Bytes kept of each output stream of each exec, half from its head and half from its tail.
+    pub output_bytes: Option<u64>,
+    /// Default time limit of one exec.
+    pub exec_timeout_seconds: Option<f64>,
+}
+
+/// Idle: no exec runs, nobody streams, no processor time is used. A request alone does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Idle {
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub seconds: f64,
+    pub action: IdleAction,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum IdleAction {
+    Kill,
+    Pause,
+    Hibernate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxState {
+    Creating,
+    Running,
+    /// Frozen: no processor time, memory kept.
+    Paused,
+    /// No processes, no memory; files kept. Any request wakes it.
+    Hibernated,
+    Ended,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Sandbox {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub state: SandboxState,
+    pub tenant: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The snapshot that it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The sandbox that it was forked from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    pub created_at_ms: u64,
+    /// When its time to live ends; none for a persistent sandbox without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Idle>,
+    pub persistent: bool,
+    pub metadata: BTreeMap<String, String>,
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub limits: Limits,
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub guarantees: Guarantees,
+    /// Execs that run now.
+    pub running_execs: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+}
+
+/// How and why a sandbox ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct End {
+    pub cause: EndCause,
+    /// The same in words.
+    pub reason: String,
+    pub at_ms: u64,
+    /// The last bytes that its last exec printed, for people.
+    pub last_output: String,
+    pub usage: SandboxUsage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EndCause {
+    /// By a call.
+    Killed,
+    TimeToLive,
+    Idle,
+    OutOfMemory,
+    /// A limit other than memory.
+    Limit {
+        limit: String,
+    },
+    Policy {
+        rule: String,
+    },
+    /// The guest agent went away without being asked to.
+    GuestLost {
+        detail: String,
+    },
+    /// The machine was restarted.
+    HostRestarted,
+    CreateFailed {
+        detail: String,
+    },
+}
+
+/// What a sandbox uses or used. A field is absent where nothing on the machine counts it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SandboxUsage {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SandboxPage {
+    pub sandboxes: Vec<Sandbox>,
+    /// Hand it back as `cursor` for what follows; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct UpdateSandbox {
+    /// Replaces all metadata.
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub idle: Option<Idle>,
+    pub persistent: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Extend {
+    /// Counted from now.
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub ttl_seconds: f64,
+}
+
+/// One line of the event stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Event {
+    pub at_ms: u64,
+    pub sandbox: String,
+    /// `created`, `paused`, `resumed`, `hibernated`, `woken`, `snapshot`, `forked`, `exec_started`, `exec_ended`, `ended`.
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
