@@ -38,8 +38,41 @@ pub enum LimitKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskLimit {
+    /// Held by the kernel: a quota of a disk in the engine's storage, apart from memory.
+    Kernel,
     /// Held by the kernel; the disk lives in memory and counts against the memory limit too.
     KernelInMemory,
+}
+
+/// How a sandbox is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PauseKind {
+    /// The kernel's freezer holds every process of the work, which cannot notice or resist.
+    KernelFreezer,
+    /// The guest stops every process with a signal: parents inside can see it.
+    StopSignals,
+}
+
+/// How a snapshot of the disk is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SnapshotKind {
+    /// By the file system, at once, whatever the disk holds.
+    FilesystemInstant,
+    /// File by file: takes as long as the disk is large.
+    FilesystemCopy,
+}
+
+/// What is still there afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Survivor {
+    Files,
+    Memory,
+    Processes,
+    /// On this side: whoever is at the other end may have given up meanwhile.
+    Connections,
 }
 
 /// Whose host ids the code inside has.
@@ -74,6 +107,10 @@ pub struct Guarantees {
     pub cpu_limit: LimitKind,
     pub pids_limit: LimitKind,
     pub disk_limit: DiskLimit,
+    pub pause: PauseKind,
+    pub snapshot: SnapshotKind,
+    pub survives_pause: Vec<Survivor>,
+    pub survives_hibernate: Vec<Survivor>,
     pub seccomp: Isolation,
     pub landlock_abi: LandlockLevel,
     pub time_namespace: Isolation,
@@ -147,7 +184,7 @@ impl Requirement {
             Requirement::CpuLimit => limit(g.cpu_limit),
             Requirement::PidsLimit => limit(g.pids_limit),
             Requirement::DiskLimit => match g.disk_limit {
-                DiskLimit::KernelInMemory => Ok(()),
+                DiskLimit::Kernel | DiskLimit::KernelInMemory => Ok(()),
             },
             Requirement::NoNetwork => {
                 holds(g.network == NetworkEnforcement::None, "the sandbox would have a network")

@@ -23,11 +23,11 @@ mod spec;
 pub use availability::{Availability, Check, CheckState};
 pub use guarantees::{
     Boundary, DiskLimit, Guarantees, Identity, Isolation, LandlockLevel, LimitKind, NetworkEnforcement,
-    Requirement, UnknownRequirement,
+    PauseKind, Requirement, SnapshotKind, Survivor, UnknownRequirement,
 };
 pub use limits::{LimitError, Limits};
 pub use names::{NameError, SandboxId, check_environment_name, check_hostname, check_template_name};
 pub use outcome::{Captured, Cause, ExitStatus, RunReport, Usage};
 pub use policy::{LimitsLayer, Policy};
 pub use quantity::{QuantityError, format_bytes, format_duration, parse_bytes, parse_duration};
-pub use spec::{Access, HIGHEST_ID, Mount, Network, Root, Spec, User, UserError, Workspace};
+pub use spec::{Access, Disk, HIGHEST_ID, Mount, Network, Root, Spec, User, UserError, Workspace};

@@ -11,6 +11,9 @@ pub struct Spec {
     pub workspace: Option<Workspace>,
     pub mounts: Vec<Mount>,
     pub limits: Limits,
+    /// Where everything lives that the sandbox writes outside its workspace and mounts.
+    #[serde(default)]
+    pub disk: Disk,
     pub network: Network,
     pub user: User,
     pub hostname: String,
@@ -24,6 +27,17 @@ pub enum Root {
     /// The host's /usr, read-only, under a small root of the sandbox's own.
     HostUsr,
     /// A directory that holds a whole root file system; never written to.
+    Directory { path: PathBuf },
+}
+
+/// The private disk: what the sandbox writes outside its workspace and mounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Disk {
+    /// A file system in memory, gone with the sandbox.
+    #[default]
+    Memory,
+    /// A directory of the engine's storage, which holds the limit itself. Absolute, without symbolic links.
     Directory { path: PathBuf },
 }
 

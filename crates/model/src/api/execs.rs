@@ -51,6 +51,9 @@ pub struct RunCode {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
     pub timeout_seconds: Option<f64>,
+    /// Answer at once instead of when the code has ended.
+    #[serde(default)]
+    pub background: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -206,6 +206,18 @@ pub struct UpdateSandbox {
     pub metadata: Option<BTreeMap<String, String>>,
     pub idle: Option<Idle>,
     pub persistent: Option<bool>,
+    /// Of commands from now on: replaces all variables that the creator gave.
+    pub env: Option<BTreeMap<String, String>>,
+    /// Of commands from now on.
+    pub cwd: Option<String>,
+    /// Of commands from now on: `agent`, `root`, a name of the image, UID or UID:GID.
+    pub user: Option<String>,
+    /// Default time limit of commands from now on.
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub exec_timeout_seconds: Option<f64>,
+    /// Bytes kept of each output stream of commands from now on.
+    #[cfg_attr(feature = "schema", schema(minimum = 1))]
+    pub output_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
