@@ -1,87 +1,48 @@
 //! The loop: messages from the host in, output and ends of processes out. One thread, level-triggered poll.
+//!
+//! - [`host`]: the connection, and where the next one comes from
+//! - [`exec`], [`output`]: one command, and one of its streams
+//! - [`clock`]: when the guest itself has to act
 
+mod clock;
 mod exec;
+mod host;
+mod output;
 
 use crate::enter::{Inside, enter};
 use crate::failure::{During, Failure, Outcome};
-use crate::outbound::Outbound;
 use crate::{files, system, usage, work};
+use clock::Lifetime;
 use exec::Exec;
+use host::{CHUNK, Host};
 use paddock_protocol::{
-    Decoder, ExitKind, Frame, FromGuest, MemoryWatch, Plan, Start, ToGuest, VERSION, decode_to_guest,
+    ExitKind, Frame, FromGuest, Kills, MemoryWatch, Start, ToGuest, Tool, VERSION, decode_to_guest,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How much is read at once, from the host and from the work.
-const CHUNK: usize = 64 * 1024;
+/// Nothing has happened for so long: it may be long before something does.
+const QUIET: Duration = Duration::from_millis(100);
 /// How long the killed may take to die; less than the host waits for last words.
 const DYING: Duration = Duration::from_millis(150);
 
-/// Runs until the host goes away. PID 1's end is the end of everything in its namespace.
+/// Runs until the host goes away, or, with a listener, until its time is over. PID 1's end is the end of everything
+/// in its namespace.
 pub fn run(control: OwnedFd) -> Outcome<()> {
-    let mut host = Host { control, decoder: Decoder::new(), outbound: Outbound::default() };
+    let number = control.as_raw_fd();
+    let mut host = Host::new(control);
     let (plan, passed) = host.wait_for_plan()?;
     let watch = plan.watch_memory;
-    match enter(plan, passed, host.control.as_raw_fd()) {
+    match enter(plan, passed, number) {
         Ok(inside) => Agent::new(host, inside, watch)?.serve(),
         Err(failure) => {
             let errno = failure.errno.raw_os_error();
             host.outbound.message(&FromGuest::EnterFailed { step: failure.step.clone(), errno });
-            host.outbound.flush(host.control.as_fd()).during(|| "report to the host".into())?;
+            host.flush();
             Err(failure)
-        }
-    }
-}
-
-struct Host {
-    control: OwnedFd,
-    decoder: Decoder,
-    outbound: Outbound,
-}
-
-impl Host {
-    /// `Ok(false)` when the host has gone.
-    fn receive(&mut self, buffer: &mut [u8]) -> Outcome<bool> {
-        match rustix::io::read(&self.control, &mut *buffer) {
-            Ok(0) => Ok(false),
-            Ok(count) => {
-                self.decoder.push(&buffer[..count]);
-                Ok(true)
-            }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(true),
-            Err(Errno::CONNRESET) => Ok(false),
-            Err(errno) => Err(Failure { step: "read from the host".into(), errno }),
-        }
-    }
-
-    fn next_frame(&mut self) -> Outcome<Option<Frame>> {
-        self.decoder.next_frame().map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })
-    }
-
-    /// The plan comes first, and with it the descriptors that it speaks of.
-    fn wait_for_plan(&mut self) -> Outcome<(Plan, Vec<OwnedFd>)> {
-        let mut buffer = vec![0; CHUNK];
-        let mut passed = Vec::new();
-        loop {
-            if let Some(Frame::Message(body)) = self.next_frame()? {
-                return match decode_to_guest(&body) {
-                    Ok(ToGuest::Enter(plan)) => Ok((*plan, passed)),
-                    _ => Err(Failure { step: "expected a plan".into(), errno: Errno::PROTO }),
-                };
-            }
-            let count = system::receive_with_descriptors(&self.control, &mut buffer, &mut passed)
-                .during(|| "read the plan".into())?;
-            if count == 0 {
-                return Err(Failure {
-                    step: "the host went away before it sent a plan".into(),
-                    errno: Errno::PIPE,
-                });
-            }
-            self.decoder.push(&buffer[..count]);
         }
     }
 }
@@ -93,20 +54,41 @@ struct Agent {
     execs: Vec<Exec>,
     watch: Option<MemoryWatch>,
     next_look: Instant,
+    /// The last command has ended.
+    over: bool,
     /// The most that any look has seen.
     most_memory: u64,
+    lifetime: Lifetime,
+    /// Since when the work stands still.
+    frozen: Option<Instant>,
+    /// Commands that came meanwhile: one that joins a frozen cgroup would hold up whoever waits for its start.
+    deferred: Vec<Start>,
+    /// Whether anything but the host has acted inside.
+    has_worked: bool,
+    /// Whether the memory that idleness does not need was given back.
+    trimmed: bool,
     buffer: Vec<u8>,
 }
 
+/// What woke the agent.
+struct Woken {
+    by_host: bool,
+    by_next_host: bool,
+}
+
 impl Agent {
-    fn new(mut host: Host, inside: Inside, watch: Option<MemoryWatch>) -> Outcome<Agent> {
+    fn new(mut host: Host, mut inside: Inside, watch: Option<MemoryWatch>) -> Outcome<Agent> {
         let children =
             system::signal_descriptor(libc::SIGCHLD).during(|| "watch for ended processes".into())?;
-        rustix::io::ioctl_fionbio(&host.control, true).during(|| "unblock the host's stream".into())?;
+        if let Some(control) = &host.control {
+            rustix::io::ioctl_fionbio(control, true).during(|| "unblock the host's stream".into())?;
+        }
+        host.listener = inside.listener.take();
         host.outbound.message(&FromGuest::Ready {
             version: VERSION,
             landlock_abi: inside.confinement.landlock_abi,
             time_namespace: inside.time_namespace,
+            ready_at: inside.ready_at,
         });
         Ok(Agent {
             host,
@@ -115,28 +97,82 @@ impl Agent {
             execs: Vec::new(),
             watch,
             next_look: Instant::now(),
+            over: false,
             most_memory: 0,
+            lifetime: Lifetime::default(),
+            frozen: None,
+            deferred: Vec::new(),
+            has_worked: false,
+            trimmed: false,
             buffer: vec![0; CHUNK],
         })
     }
 
     fn serve(mut self) -> Outcome<()> {
+        // The first command came right behind the plan. It is started before anything is answered: the host has
+        // nothing to do in between, and waking it would only take time from the command.
+        if !self.receive()? {
+            return Ok(());
+        }
         loop {
-            while let Some(frame) = self.host.next_frame()? {
-                self.handle(frame)?;
+            let heard = self.handle_frames();
+            if heard.is_err() || !self.host.flush() {
+                // A host that breaks the protocol loses its connection; one that will not come back ends the guest.
+                if !self.host.is_lasting() {
+                    return heard;
+                }
+                if heard.is_ok() {
+                    self.hear_out();
+                }
+                self.lose_host();
             }
-            if self.host.outbound.flush(self.host.control.as_fd()).is_err() {
+            if self.over && self.host.outbound.is_empty() {
                 return Ok(());
             }
-            let readable = self.wait_for_something()?;
-            if readable && !self.receive()? {
-                return Ok(());
+            let woken = self.wait_for_something()?;
+            if woken.by_host && !self.receive().unwrap_or(false) {
+                if !self.host.is_lasting() {
+                    return Ok(());
+                }
+                self.lose_host();
+            }
+            if woken.by_next_host {
+                // What the host before it had sent was acknowledged by it: nothing of that may be lost.
+                self.hear_out();
+                if self.host.accept() {
+                    self.forget_connection();
+                }
             }
             self.reap();
             self.move_bytes();
-            self.hold_limits();
+            if !self.hold_limits() {
+                return Ok(());
+            }
             self.report_ends();
         }
+    }
+
+    /// Everything that the host has sent until now. One that breaks the protocol is heard no further.
+    fn hear_out(&mut self) {
+        while self.handle_frames().is_ok() && self.host.has_more() && self.receive().unwrap_or(false) {}
+    }
+
+    fn handle_frames(&mut self) -> Outcome<()> {
+        while let Some(frame) = self.host.next_frame()? {
+            self.handle(frame)?;
+        }
+        Ok(())
+    }
+
+    fn lose_host(&mut self) {
+        self.host.disconnect();
+        self.forget_connection();
+    }
+
+    /// Tools end with the connection that asked for them: their streams close. Work goes on.
+    fn forget_connection(&mut self) {
+        self.execs.retain(|exec| !exec.is_tool());
+        self.execs.iter_mut().for_each(Exec::detach);
     }
 
     fn receive(&mut self) -> Outcome<bool> {
@@ -146,30 +182,49 @@ impl Agent {
         alive
     }
 
-    /// Whether the host has sent something.
-    fn wait_for_something(&mut self) -> Outcome<bool> {
+    fn wait_for_something(&mut self) -> Outcome<Woken> {
         let full = self.host.outbound.is_full();
-        let mut polled = Vec::with_capacity(2 + 4 * self.execs.len());
-        let writable = if self.host.outbound.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        polled.push(PollFd::new(&self.host.control, PollFlags::IN | writable));
+        let mut polled = Vec::with_capacity(3 + 4 * self.execs.len());
         polled.push(PollFd::new(&self.children, PollFlags::IN));
+        if let Some(control) = &self.host.control {
+            let writable = if self.host.outbound.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            polled.push(PollFd::new(control, PollFlags::IN | writable));
+        }
+        if let Some(listener) = &self.host.listener {
+            polled.push(PollFd::new(listener, PollFlags::IN));
+        }
         for exec in &self.execs {
             exec.add_to_poll(&mut polled, full);
         }
-        let timeout = self.next_timeout();
+        let backlog = !full && self.execs.iter().any(Exec::has_backlog);
+        let timeout = if backlog { Some(Duration::ZERO) } else { self.next_timeout() };
+        let quiet = (!self.trimmed && timeout.is_none_or(|timeout| timeout > QUIET)).then_some(QUIET);
+        let timeout = quiet.or(timeout);
+        let timeout =
+            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
         match poll(&mut polled, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(0) if quiet.is_some() => {
+                system::give_memory_back();
+                self.trimmed = true;
+            }
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => self.trimmed = false,
             Err(errno) => return Err(Failure { step: "poll".into(), errno }),
         }
-        Ok(polled[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR))
+        let mut answers = polled[1..]
+            .iter()
+            .map(|p| p.revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR));
+        let by_host = self.host.control.is_some() && answers.next().unwrap_or(false);
+        let by_next_host = self.host.listener.is_some() && answers.next().unwrap_or(false);
+        Ok(Woken { by_host, by_next_host })
     }
 
-    fn next_timeout(&self) -> Option<Timespec> {
-        let deadline = self.execs.iter().filter_map(|exec| exec.deadline).min();
+    fn next_timeout(&self) -> Option<Duration> {
+        let deadlines = self.execs.iter().filter(|_| self.frozen.is_none()).filter_map(|exec| exec.deadline);
         let look = self.watch.filter(|_| !self.execs.is_empty()).map(|_| self.next_look);
-        let next = deadline.into_iter().chain(look).min()?;
-        let rest = next.saturating_duration_since(Instant::now());
-        Some(Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() })
+        let now = Instant::now();
+        let next = deadlines.chain(look).min().map(|at| at.saturating_duration_since(now));
+        next.into_iter().chain(self.lifetime.next_look(self.host.control.is_some())).min()
     }
 
     fn handle(&mut self, frame: Frame) -> Outcome<()> {
@@ -177,21 +232,45 @@ impl Agent {
             Frame::Data { channel, bytes } => {
                 if let Some(exec) = self.execs.iter_mut().find(|e| e.takes_input_from(channel)) {
                     exec.queue_input(bytes);
+                    exec.tell_credit(&mut self.host.outbound);
                 }
                 return Ok(());
             }
             Frame::Message(body) => body,
         };
+        let refuse = |step: &str| Err(Failure { step: step.into(), errno: Errno::PROTO });
         let message =
             decode_to_guest(&body).map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })?;
+        if !self.host.known && !matches!(message, ToGuest::Resume) {
+            return refuse("a host that has not said that it takes over");
+        }
         match message {
-            ToGuest::Enter(_) => return Err(Failure { step: "a second plan".into(), errno: Errno::PROTO }),
+            ToGuest::Enter(_) => return refuse("a second plan"),
+            ToGuest::Resume => {
+                // Who takes over has let the work go on, whatever the host before it was at.
+                self.freeze(false, false);
+                // What was started just now is no more known to it than the rest, until it asks.
+                self.execs.iter_mut().for_each(Exec::detach);
+                self.introduce();
+            }
+            ToGuest::Start(start) if self.frozen.is_some() && start.tool.is_none() => self.defer(*start),
             ToGuest::Start(start) => self.start(&start),
+            ToGuest::Continue { exec, stdout, stderr } => {
+                self.with(exec, |e| e.go_on_from(stdout, stderr));
+                self.advance(exec);
+            }
+            ToGuest::Forget { exec } => self.execs.retain(|e| e.number != exec),
             ToGuest::CloseStdin { exec } => self.with(exec, Exec::close_input),
             ToGuest::Resize { exec, size } => self.with(exec, |e| e.resize(size)),
             ToGuest::Signal { exec, signal } => self.with(exec, |e| e.signal(signal)),
+            ToGuest::Kill { exec } => self.with(exec, Exec::kill),
             ToGuest::Credit { channel, bytes } => {
                 self.execs.iter_mut().for_each(|exec| exec.grant(channel, bytes));
+            }
+            ToGuest::Deadline { ms } => self.lifetime.set(ms),
+            ToGuest::Freeze { request, on, signals } => {
+                self.freeze(on, signals);
+                self.host.outbound.message(&FromGuest::Done { request, errno: 0 });
             }
             ToGuest::WriteFile { request, path, mode, append, content } => {
                 let ids = self.inside.confinement.ids;
@@ -201,7 +280,7 @@ impl Agent {
                 self.host.outbound.message(&FromGuest::Done { request, errno });
             }
             ToGuest::Stop => {
-                kill_everything();
+                self.end_all_work();
                 self.reap_killed();
                 let usage = self.inside.counters.read(self.most_memory);
                 self.host.outbound.message(&FromGuest::Stopped { usage });
@@ -210,20 +289,81 @@ impl Agent {
         Ok(())
     }
 
+    fn introduce(&mut self) {
+        self.host.known = true;
+        let execs = self.execs.iter().map(Exec::state).collect();
+        let ready_at = self.inside.ready_at;
+        self.host.outbound.message(&FromGuest::Resumed { version: VERSION, ready_at, execs });
+    }
+
     fn with(&mut self, number: u32, action: impl FnOnce(&mut Exec)) {
         if let Some(exec) = self.execs.iter_mut().find(|e| e.number == number) {
             action(exec);
         }
     }
 
+    /// Sends at once what can be sent of one exec.
+    fn advance(&mut self, number: u32) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let (counters, most) = (&self.inside.counters, self.most_memory);
+        if let Some(exec) = self.execs.iter_mut().find(|e| e.number == number) {
+            exec.read_output(&mut buffer, &mut self.host.outbound);
+            exec.report_end(&mut self.host.outbound, || counters.read(most));
+        }
+        self.buffer = buffer;
+    }
+
+    /// A number that is known already is the same exec, asked for twice.
     fn start(&mut self, start: &Start) {
-        match work::spawn(start, &self.inside.confinement) {
-            Ok(spawned) => self.execs.push(Exec::new(start, spawned)),
-            Err(failure) => self.host.outbound.message(&FromGuest::StartFailed {
-                exec: start.exec,
-                step: failure.step,
-                errno: failure.errno.raw_os_error(),
-            }),
+        if self.execs.iter().any(|e| e.number == start.exec) {
+            return;
+        }
+        let lasting = self.host.is_lasting();
+        let import = start.tool == Some(Tool::Import);
+        let spawned = if import && self.has_worked {
+            Err(Failure { step: "import a disk that is in use".into(), errno: Errno::BUSY })
+        } else if !import && lasting {
+            self.has_worked = true;
+            self.inside.confinement.share_domain()
+        } else {
+            Ok(())
+        };
+        let spawned = spawned.and_then(|()| match &start.tool {
+            Some(tool) => work::spawn_tool(start, tool, &self.inside.confinement, self.inside.layer.as_ref()),
+            None => work::spawn(start, &self.inside.confinement),
+        });
+        let failed = spawned.is_err();
+        self.execs.push(Exec::new(start, spawned, lasting));
+        if failed {
+            self.advance(start.exec);
+        }
+    }
+
+    fn defer(&mut self, start: Start) {
+        if !self.deferred.iter().any(|known| known.exec == start.exec) {
+            self.deferred.push(start);
+        }
+    }
+
+    fn freeze(&mut self, on: bool, signals: bool) {
+        if signals {
+            signal_everything(if on { libc::SIGSTOP } else { libc::SIGCONT });
+            for tool in self.execs.iter_mut().filter(|e| on && e.is_tool()) {
+                tool.signal(libc::SIGCONT);
+            }
+        }
+        match (on, self.frozen) {
+            (true, None) => self.frozen = Some(Instant::now()),
+            (false, Some(since)) => {
+                self.frozen = None;
+                for deadline in self.execs.iter_mut().filter_map(|e| e.deadline.as_mut()) {
+                    *deadline += since.elapsed();
+                }
+                for start in std::mem::take(&mut self.deferred) {
+                    self.start(&start);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -243,7 +383,8 @@ impl Agent {
                 (None, Some(signal)) => ExitKind::Signaled(signal),
                 (None, None) => continue,
             };
-            if let Some(exec) = self.execs.iter_mut().find(|e| e.pid == pid) {
+            // A number may be used again once its process was collected.
+            if let Some(exec) = self.execs.iter_mut().find(|e| e.pid == Some(pid) && e.status.is_none()) {
                 exec.status = Some(ended);
             }
         }
@@ -258,34 +399,51 @@ impl Agent {
         }
     }
 
+    /// Who ends it by force wants to hear afterwards what it used, so the guest stays for that.
+    fn end_all_work(&mut self) {
+        self.execs.iter_mut().for_each(|exec| exec.last = false);
+        kill_everything();
+    }
+
     fn move_bytes(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for exec in &mut self.execs {
-            exec.read_start_report(&mut self.host.outbound);
-            exec.write_input(&mut self.host.outbound);
+            exec.read_start_report();
+            exec.write_input();
             exec.read_output(&mut buffer, &mut self.host.outbound);
         }
         self.buffer = buffer;
     }
 
-    /// The limits that the guest holds itself: deadlines always, memory where the kernel does not.
-    fn hold_limits(&mut self) {
+    /// The limits that the guest holds itself: deadlines always, memory where the kernel does not. `false` when its
+    /// own time is over.
+    fn hold_limits(&mut self) -> bool {
+        if self.lifetime.is_over(self.host.control.is_some()) {
+            return false;
+        }
         let now = Instant::now();
-        for exec in self.execs.iter_mut().filter(|e| e.deadline.is_some_and(|d| d <= now)) {
-            exec.deadline = None;
-            kill_everything();
-            self.host.outbound.message(&FromGuest::DeadlinePassed { exec: exec.number });
+        let frozen = self.frozen.is_some();
+        let passed = |exec: &Exec| !frozen && exec.deadline.is_some_and(|deadline| deadline <= now);
+        if self.execs.iter().any(|exec| passed(exec) && exec.kills == Kills::Everything) {
+            self.end_all_work();
+        }
+        for exec in self.execs.iter_mut().filter(|exec| passed(exec)) {
+            exec.pass_deadline();
+            if exec.kills == Kills::Exec {
+                exec.kill();
+            }
         }
         let Some(watch) = self.watch.filter(|_| now >= self.next_look && !self.execs.is_empty()) else {
-            return;
+            return true;
         };
         self.next_look = now + Duration::from_millis(watch.interval_ms);
         let bytes = usage::memory_in_use(&self.inside.counters);
         self.most_memory = self.most_memory.max(bytes);
         if bytes > watch.limit_bytes {
-            kill_everything();
+            self.end_all_work();
             self.host.outbound.message(&FromGuest::MemoryExceeded { bytes });
         }
+        true
     }
 
     fn report_ends(&mut self) {
@@ -293,14 +451,21 @@ impl Agent {
         for exec in &mut self.execs {
             exec.report_end(&mut self.host.outbound, || counters.read(most));
         }
-        self.execs.retain(|exec| !exec.is_finished());
+        self.over |= self.execs.iter().any(Exec::ends_the_sandbox);
+        // A lasting guest remembers how an exec ended until the host says that it does.
+        let lasting = self.host.is_lasting();
+        self.execs.retain(|exec| !exec.is_finished() || (lasting && !exec.is_tool()));
     }
 }
 
 /// Everything in the namespace but this process.
 fn kill_everything() {
+    signal_everything(libc::SIGKILL);
+}
+
+fn signal_everything(number: i32) {
     // SAFETY: plain integers; -1 from PID 1 means all others of its namespace.
-    unsafe { libc::kill(-1, libc::SIGKILL) };
+    unsafe { libc::kill(-1, number) };
 }
 
 fn signal_group(leader: Pid, number: i32) {

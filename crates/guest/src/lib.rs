@@ -4,7 +4,8 @@
 //! - [`work`]: starts processes behind every layer: ids, capabilities, limits, Landlock, seccomp
 //! - [`agent`]: the loop between the host's byte stream and the processes
 //! - [`outbound`]: what waits to be sent, bounded
-//! - [`files`]: file operations for the host
+//! - [`files`]: a new file for the host, before any work
+//! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
 //! - [`usage`]: what the work used, and the memory watch for machines without a kernel limit
 //! - [`system`]: the few system calls that no crate wraps
 //!
@@ -16,6 +17,7 @@ mod failure;
 mod files;
 mod outbound;
 mod system;
+mod tools;
 mod usage;
 mod work;
 

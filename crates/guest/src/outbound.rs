@@ -2,7 +2,7 @@
 
 use paddock_protocol::{FromGuest, encode_data, encode_message};
 use rustix::io::Errno;
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 
 /// Above this, the agent stops reading what the work prints.
 const FULL: usize = 512 * 1024;
@@ -35,7 +35,7 @@ impl Outbound {
     }
 
     /// Writes as much as the stream takes now.
-    pub fn flush(&mut self, control: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    pub fn flush(&mut self, control: &impl AsFd) -> rustix::io::Result<()> {
         while !self.is_empty() {
             match rustix::io::write(control, &self.bytes[self.sent..]) {
                 Ok(count) => self.sent += count,

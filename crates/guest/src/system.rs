@@ -87,6 +87,24 @@ pub fn become_undumpable() -> Result<()> {
     check(result.into()).map(drop)
 }
 
+/// Hands back what was needed once, such as the code that built the inside: what is needed again comes back from
+/// the page cache.
+pub fn give_memory_back() {
+    unsafe extern "C" {
+        static __executable_start: u8;
+        static etext: u8;
+    }
+    const PAGE: usize = 4096;
+    let (start, end) = (&raw const __executable_start as usize, &raw const etext as usize);
+    let (start, end) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
+    // SAFETY: the linker's own marks around the program's text, which is mapped from its file, read-only: a page that
+    // is dropped is read again from there when it is next executed. malloc_trim only gives back what is free.
+    unsafe {
+        libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED);
+        libc::malloc_trim(0);
+    }
+}
+
 /// A host that has gone is an error of a write, not the end of this process.
 pub fn ignore_broken_pipes() {
     // SAFETY: SIG_IGN is always a valid disposition.

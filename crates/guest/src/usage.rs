@@ -8,13 +8,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 /// Counters that have to be opened before the agent hides itself from /proc.
 pub struct Counters {
     io: Option<File>,
-    disk: &'static str,
+    /// `None` where the disk is the host's: the host counts it.
+    disk: Option<&'static str>,
 }
 
 impl Counters {
     /// Precondition: /proc is the sandbox's own.
-    pub fn open() -> Counters {
-        Counters { io: File::open("/proc/self/io").ok(), disk: "/tmp" }
+    pub fn open(disk_in_memory: bool) -> Counters {
+        Counters { io: File::open("/proc/self/io").ok(), disk: disk_in_memory.then_some("/tmp") }
     }
 
     /// Processor time and bytes count every process that has ended: whoever reaps adds them up, and the last
@@ -36,9 +37,9 @@ impl Counters {
     }
 
     pub fn disk_bytes(&self) -> u64 {
-        match rustix::fs::statvfs(self.disk) {
-            Ok(disk) => (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
-            Err(_) => 0,
+        match self.disk.map(rustix::fs::statvfs) {
+            Some(Ok(disk)) => (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
+            _ => 0,
         }
     }
 

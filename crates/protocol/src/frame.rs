@@ -150,8 +150,11 @@ mod tests {
             seed
         };
         let mut valid = Vec::new();
-        encode_message(&FromGuest::Ready { version: 1, landlock_abi: 7, time_namespace: true }, &mut valid)
-            .unwrap();
+        encode_message(
+            &FromGuest::Ready { version: 1, landlock_abi: 7, time_namespace: true, ready_at: 9 },
+            &mut valid,
+        )
+        .unwrap();
         encode_data(5, b"some output", &mut valid);
         for round in 0..20_000 {
             let mut input: Vec<u8> =

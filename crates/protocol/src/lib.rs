@@ -2,6 +2,7 @@
 //!
 //! - [`frame`]: length-prefixed frames; output and input travel as raw bytes, everything else as messages
 //! - [`message`]: the messages, as MessagePack maps, so that a field can be added without breaking an old peer
+//! - [`tool`]: what the guest does with files and ports for the host, and the records in which it answers
 //! - [`plan`]: how the guest builds the inside of a fence when its backend leaves that to it
 //!
 //! Both sides treat the other as able to send anything: a length is checked before it is used, and a frame
@@ -10,18 +11,29 @@
 mod frame;
 mod message;
 mod plan;
+mod record;
+mod tool;
 
 pub use frame::{Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode_data, encode_message};
 pub use message::{
-    Channel, ExitKind, FromGuest, Start, StreamKind, ToGuest, Who, WindowSize, WorkUsage, decode_from_guest,
-    decode_to_guest,
+    Channel, ExecPhase, ExecState, ExitKind, FromGuest, Kills, Start, StreamKind, ToGuest, Who, WindowSize,
+    WorkUsage, decode_from_guest, decode_to_guest,
 };
 pub use plan::{
-    Ids, KernelPlan, LandlockPlan, MemoryWatch, NodeKind, Plan, ProtectedPath, RootPlan, Source, Step,
+    DiskPlan, Ids, KernelPlan, LandlockPlan, MemoryWatch, NodeKind, Plan, ProtectedPath, RootPlan, Source,
+    Step,
+};
+
+pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};
+pub use tool::{
+    LayerEntry, ListRecord, Node, NodeType, Tool, ToolFailure, WATCH_LIMIT, WatchKind, WatchRecord,
 };
 
 /// One number for the whole protocol. It grows when an old peer could no longer understand a new one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// Numbers from here on belong to tools: they end with the connection that asked for them.
+pub const FIRST_TOOL: u32 = 1 << 29;
 
 /// Bytes of one stream that may be under way before the receiver grants more.
 pub const WINDOW: u32 = 256 * 1024;

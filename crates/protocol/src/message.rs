@@ -2,6 +2,7 @@
 
 use crate::frame::FrameError;
 use crate::plan::Plan;
+use crate::tool::Tool;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -37,6 +38,34 @@ pub enum ToGuest {
     },
     /// Kill all work and say what it used. Answered by `Stopped`.
     Stop,
+    /// The first message of every connection but the first: a host that takes over. Answered by `Resumed`.
+    Resume,
+    /// What the host has safely: go on from these offsets, and say again what became of the exec. Until then nothing
+    /// of it is sent over a new connection.
+    Continue {
+        exec: u32,
+        stdout: u64,
+        stderr: u64,
+    },
+    /// The host knows how it ended and needs nothing more of it.
+    Forget {
+        exec: u32,
+    },
+    /// End everything of the exec: its process group and its session.
+    Kill {
+        exec: u32,
+    },
+    /// The guest ends by itself so many milliseconds from now, unless told anew; `None`: never.
+    Deadline {
+        ms: Option<u64>,
+    },
+    /// The work stands still, or goes on: clocks of the execs stop with it. `signals` where no cgroup does it.
+    /// Answered by `Done`.
+    Freeze {
+        request: u32,
+        on: bool,
+        signals: bool,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,6 +74,10 @@ pub enum FromGuest {
         version: u32,
         landlock_abi: u32,
         time_namespace: bool,
+        /// When the inside was built, by the clock that stamps files, in nanoseconds since 1970: what has changed
+        /// later was changed by the work.
+        #[serde(default)]
+        ready_at: u64,
     },
     /// The inside could not be built; the guest ends.
     EnterFailed {
@@ -89,6 +122,33 @@ pub enum FromGuest {
     Stopped {
         usage: WorkUsage,
     },
+    Resumed {
+        version: u32,
+        ready_at: u64,
+        execs: Vec<ExecState>,
+    },
+}
+
+/// An exec as a guest describes it to a host that takes over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecState {
+    pub exec: u32,
+    pub phase: ExecPhase,
+    /// The first byte of each stream that is still held; everything before it was acknowledged.
+    pub stdout: u64,
+    pub stderr: u64,
+    /// Bytes of input that came, and how many of them the exec has not read yet.
+    pub stdin: u64,
+    pub stdin_queued: u32,
+    pub stdin_open: bool,
+    pub deadline_passed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecPhase {
+    Running,
+    StartFailed { step: String, errno: i32 },
+    Ended { status: ExitKind, usage: WorkUsage },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -103,6 +163,24 @@ pub struct Start {
     pub stdin: bool,
     /// The guest's own backstop: it ends the exec so many milliseconds after its start.
     pub deadline_ms: Option<u64>,
+    /// What it ends then.
+    #[serde(default)]
+    pub deadline_kills: Kills,
+    /// A tool of the guest's own instead of a program: `argv`, `env` and `tty` mean nothing then.
+    #[serde(default)]
+    pub tool: Option<Tool>,
+    /// The sandbox ends with it: the guest goes once it has told its end, without waiting to be killed.
+    #[serde(default)]
+    pub last: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kills {
+    /// All work of the sandbox.
+    #[default]
+    Everything,
+    /// The exec's process group and session.
+    Exec,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

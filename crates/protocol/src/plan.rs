@@ -8,8 +8,7 @@ use serde_bytes::ByteBuf;
 pub struct Plan {
     pub hostname: String,
     pub root: RootPlan,
-    pub disk_bytes: u64,
-    pub disk_inodes: u64,
+    pub disk: DiskPlan,
     /// Done in order, below the new root, before the guest moves into it.
     pub steps: Vec<Step>,
     pub ids: Ids,
@@ -27,11 +26,28 @@ pub struct Plan {
     pub watch_memory: Option<MemoryWatch>,
     /// Whether the work gets clocks that begin at its own start.
     pub time_namespace: bool,
+    /// A listening socket, by its place as in [`Source::Descriptor`]. With one the guest outlives its host: it goes
+    /// on when the connection closes, and takes the next one here.
+    #[serde(default)]
+    pub listener: Option<usize>,
+    /// Descriptors, by their place, that stay open for as long as the guest lives: a lock that says so.
+    #[serde(default)]
+    pub keep: Vec<usize>,
+}
+
+/// Where what the work writes is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum DiskPlan {
+    /// A file system in memory, gone with the guest.
+    Memory { bytes: u64, inodes: u64 },
+    /// A directory of the host's, perhaps with what an earlier life left in it: the root itself, or what lies above
+    /// the image.
+    Mounted(Source),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum RootPlan {
-    /// An empty file system in memory, filled by the steps.
+    /// The disk itself, filled by the steps.
     Empty,
     /// A directory of the host below, never written; a private layer above.
     Overlay { lower: Source },
@@ -42,7 +58,8 @@ pub enum RootPlan {
 /// Where something of the host comes from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Source {
-    /// A detached mount, made by the host: one of the descriptors that came with the plan, by its place.
+    /// A detached mount, made by the host: one of the descriptors that came with the plan, by its place
+    /// after the cgroups'.
     Descriptor(usize),
     /// A part of the host's system that every user can read.
     System(String),

@@ -1,8 +1,13 @@
-//! One running command: its streams, how much of each may be under way, and how it ended.
+//! One running command or tool: its streams, how it began and how it ended, and what of that this connection was told.
 
+use crate::agent::output::Output;
+use crate::failure::Failure;
 use crate::outbound::Outbound;
-use crate::work::{Spawned, resize};
-use paddock_protocol::{Channel, ExitKind, FromGuest, Start, StreamKind, WINDOW, WindowSize, WorkUsage};
+use crate::work::{Spawned, kill_session, resize};
+use paddock_protocol::{
+    Channel, ExecPhase, ExecState, ExitKind, FIRST_TOOL, FromGuest, Kills, Start, StreamKind, WINDOW,
+    WindowSize, WorkUsage,
+};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -12,47 +17,96 @@ use std::time::{Duration, Instant};
 
 pub struct Exec {
     pub number: u32,
-    pub pid: Pid,
+    /// `None` where not even a process could be made.
+    pub pid: Option<Pid>,
     pub status: Option<ExitKind>,
     pub deadline: Option<Instant>,
-    report: Option<OwnedFd>,
-    /// Exec itself failed; the process was never the caller's, and its end is not told.
-    failed: bool,
-    told: bool,
-    finished: bool,
+    pub kills: Kills,
+    phase: Phase,
+    /// Counted when the process was gone.
+    usage: Option<WorkUsage>,
+    deadline_passed: bool,
+    /// Whether the host of this connection has started it or asked for it.
+    attached: bool,
+    told: Told,
     tty: bool,
-    stdin: Option<OwnedFd>,
-    queued: VecDeque<u8>,
-    input_closed: bool,
+    /// The sandbox ends with it.
+    pub last: bool,
+    input: InputStream,
     outputs: [Output; 2],
 }
 
-struct Output {
-    stream: StreamKind,
+enum Phase {
+    /// Until the pipe that exec closes says which.
+    Starting(OwnedFd),
+    Started,
+    /// Exec itself failed; the process was never the caller's, and its end is not told.
+    Failed {
+        step: String,
+        errno: i32,
+    },
+}
+
+/// Over this connection.
+#[derive(Default)]
+struct Told {
+    start: bool,
+    deadline: bool,
+    end: bool,
+    closed: bool,
+}
+
+struct InputStream {
     descriptor: Option<OwnedFd>,
-    credit: u32,
-    /// Nothing more to read at the moment.
-    drained: bool,
+    queued: VecDeque<u8>,
+    received: u64,
+    /// Read by the work, and the host does not know it yet.
+    owed: u32,
+    closing: bool,
 }
 
 impl Exec {
-    pub fn new(start: &Start, spawned: Spawned) -> Exec {
-        let output = |stream, descriptor| Output { stream, descriptor, credit: WINDOW, drained: false };
+    /// `lasting`: a later host may ask for it again.
+    pub fn new(start: &Start, spawned: Result<Spawned, Failure>, lasting: bool) -> Exec {
+        let hold = lasting && start.exec < FIRST_TOOL;
+        let output = |stream, descriptor| Output::new(start.exec, stream, descriptor, hold);
+        let (pid, phase, streams) = match spawned {
+            Ok(s) => (Some(s.pid), Phase::Starting(s.report), (s.stdin, s.stdout, s.stderr)),
+            Err(failure) => {
+                let phase = Phase::Failed { step: failure.step, errno: failure.errno.raw_os_error() };
+                (None, phase, (None, None, None))
+            }
+        };
         Exec {
             number: start.exec,
-            pid: spawned.pid,
+            pid,
             status: None,
             deadline: start.deadline_ms.map(|ms| Instant::now() + Duration::from_millis(ms)),
-            report: Some(spawned.report),
-            failed: false,
-            told: false,
-            finished: false,
+            kills: start.deadline_kills,
+            phase,
+            usage: None,
+            deadline_passed: false,
+            attached: true,
+            told: Told::default(),
             tty: start.tty.is_some(),
-            stdin: spawned.stdin,
-            queued: VecDeque::new(),
-            input_closed: false,
-            outputs: [output(StreamKind::Stdout, spawned.stdout), output(StreamKind::Stderr, spawned.stderr)],
+            last: start.last,
+            input: InputStream {
+                descriptor: streams.0,
+                queued: VecDeque::new(),
+                received: 0,
+                owed: 0,
+                closing: false,
+            },
+            outputs: [output(StreamKind::Stdout, streams.1), output(StreamKind::Stderr, streams.2)],
         }
+    }
+
+    pub fn is_tool(&self) -> bool {
+        self.number >= FIRST_TOOL
+    }
+
+    pub fn has_backlog(&self) -> bool {
+        self.attached && self.outputs.iter().any(Output::has_backlog)
     }
 
     fn channel(&self, stream: StreamKind) -> u32 {
@@ -60,16 +114,14 @@ impl Exec {
     }
 
     pub fn add_to_poll<'a>(&'a self, polled: &mut Vec<PollFd<'a>>, outbound_full: bool) {
-        if let Some(report) = &self.report {
+        if let Phase::Starting(report) = &self.phase {
             polled.push(PollFd::new(report, PollFlags::IN));
         }
-        if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.queued.is_empty()) {
+        if let Some(stdin) = self.input.descriptor.as_ref().filter(|_| !self.input.queued.is_empty()) {
             polled.push(PollFd::new(stdin, PollFlags::OUT));
         }
-        for output in self.outputs.iter().filter(|o| o.credit > 0 && !outbound_full) {
-            if let Some(descriptor) = &output.descriptor {
-                polled.push(PollFd::new(descriptor, PollFlags::IN));
-            }
+        for output in &self.outputs {
+            output.add_to_poll(polled, self.attached, outbound_full);
         }
     }
 
@@ -79,17 +131,22 @@ impl Exec {
 
     /// Anything over the window is dropped with the stream: the host broke the protocol.
     pub fn queue_input(&mut self, bytes: Vec<u8>) {
-        if self.queued.len() + bytes.len() > WINDOW as usize {
-            self.stdin = None;
-            self.queued.clear();
-        } else if self.stdin.is_some() {
-            self.queued.extend(bytes);
+        self.input.received += bytes.len() as u64;
+        if self.input.queued.len() + bytes.len() > WINDOW as usize {
+            self.input.descriptor = None;
+            self.input.queued.clear();
+        } else if self.input.descriptor.is_some() {
+            self.input.queued.extend(bytes);
+            self.write_input();
+        } else {
+            // Nobody reads it; whoever sends it shall not wait for that.
+            self.input.owed += bytes.len() as u32;
         }
     }
 
     pub fn close_input(&mut self) {
-        self.input_closed = true;
-        if self.queued.is_empty() {
+        self.input.closing = true;
+        if self.input.queued.is_empty() {
             self.end_input();
         }
     }
@@ -101,124 +158,183 @@ impl Exec {
     }
 
     pub fn signal(&mut self, number: i32) {
-        if self.status.is_none() {
-            super::signal_group(self.pid, number);
+        if let Some(pid) = self.pid.filter(|_| self.status.is_none()) {
+            super::signal_group(pid, number);
+        }
+    }
+
+    /// Its process group and its session, also when the process that began them has gone.
+    pub fn kill(&mut self) {
+        if let Some(pid) = self.pid {
+            kill_session(pid, self.status.is_none());
         }
     }
 
     pub fn grant(&mut self, channel: u32, bytes: u32) {
-        let number = self.number;
-        for output in &mut self.outputs {
-            if (Channel { exec: number, stream: output.stream }).number() == channel {
-                output.credit = output.credit.saturating_add(bytes).min(WINDOW);
+        self.outputs.iter_mut().for_each(|output| output.acknowledge(channel, bytes));
+    }
+
+    pub fn pass_deadline(&mut self) {
+        self.deadline = None;
+        self.deadline_passed = true;
+    }
+
+    /// Another host has come, which knows nothing of this exec until it asks.
+    pub fn detach(&mut self) {
+        self.attached = false;
+        self.told = Told::default();
+        self.input.owed = 0;
+    }
+
+    pub fn go_on_from(&mut self, stdout: u64, stderr: u64) {
+        self.attached = true;
+        self.told = Told::default();
+        self.outputs[0].go_on_from(stdout);
+        self.outputs[1].go_on_from(stderr);
+    }
+
+    pub fn state(&self) -> ExecState {
+        let phase = match (&self.phase, self.status, self.usage) {
+            (Phase::Failed { step, errno }, ..) => {
+                ExecPhase::StartFailed { step: step.clone(), errno: *errno }
             }
+            (_, Some(status), usage) => ExecPhase::Ended { status, usage: usage.unwrap_or_default() },
+            (_, None, _) => ExecPhase::Running,
+        };
+        ExecState {
+            exec: self.number,
+            phase,
+            stdout: self.outputs[0].acknowledged(),
+            stderr: self.outputs[1].acknowledged(),
+            stdin: self.input.received,
+            stdin_queued: self.input.queued.len() as u32,
+            stdin_open: self.input.descriptor.is_some() && !self.input.closing,
+            deadline_passed: self.deadline_passed,
         }
     }
 
     /// The pipe that exec closes: empty when it worked, else the reason.
-    pub fn read_start_report(&mut self, outbound: &mut Outbound) {
-        let Some(report) = &self.report else { return };
+    pub fn read_start_report(&mut self) {
+        let Phase::Starting(report) = &self.phase else { return };
         let mut reason = [0; 512];
-        match rustix::io::read(report, &mut reason) {
+        self.phase = match rustix::io::read(report, &mut reason) {
             Err(Errno::AGAIN | Errno::INTR) => return,
-            Ok(count) if count >= 4 => {
-                self.failed = true;
-                let errno = i32::from_ne_bytes([reason[0], reason[1], reason[2], reason[3]]);
-                let step = String::from_utf8_lossy(&reason[4..count]).into_owned();
-                outbound.message(&FromGuest::StartFailed { exec: self.number, step, errno });
-            }
-            _ => {
-                let pid = self.pid.as_raw_nonzero().get() as u32;
-                outbound.message(&FromGuest::Started { exec: self.number, pid });
-            }
-        }
-        self.report = None;
+            Ok(count) if count >= 4 => Phase::Failed {
+                errno: i32::from_ne_bytes([reason[0], reason[1], reason[2], reason[3]]),
+                step: String::from_utf8_lossy(&reason[4..count]).into_owned(),
+            },
+            _ => Phase::Started,
+        };
     }
 
-    pub fn write_input(&mut self, outbound: &mut Outbound) {
-        let Some(stdin) = &self.stdin else { return };
-        let mut written = 0;
-        while !self.queued.is_empty() {
-            match rustix::io::write(stdin, self.queued.as_slices().0) {
+    pub fn write_input(&mut self) {
+        let Some(stdin) = &self.input.descriptor else { return };
+        while !self.input.queued.is_empty() {
+            match rustix::io::write(stdin, self.input.queued.as_slices().0) {
                 Ok(count) => {
-                    self.queued.drain(..count);
-                    written += count as u32;
+                    self.input.queued.drain(..count);
+                    self.input.owed += count as u32;
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 // Nobody reads any more; what comes later is dropped too.
                 Err(_) => {
-                    self.stdin = None;
-                    self.queued.clear();
+                    self.input.descriptor = None;
+                    self.input.owed += self.input.queued.len() as u32;
+                    self.input.queued.clear();
                     break;
                 }
             }
         }
-        if written > 0 {
-            outbound.message(&FromGuest::Credit { channel: self.channel(StreamKind::Stdin), bytes: written });
-        }
-        if self.input_closed && self.queued.is_empty() {
-            self.end_input();
+        if self.input.queued.is_empty() {
+            self.input.queued.shrink_to(0);
+            if self.input.closing {
+                self.end_input();
+            }
         }
     }
 
     /// A terminal has no end to close: its end-of-file is a character.
     fn end_input(&mut self) {
-        self.input_closed = false;
+        self.input.closing = false;
         if self.tty {
             const END_OF_TRANSMISSION: u8 = 4;
-            if let Some(terminal) = &self.stdin {
+            if let Some(terminal) = &self.input.descriptor {
                 let _ = rustix::io::write(terminal, &[END_OF_TRANSMISSION]);
             }
         } else {
-            self.stdin = None;
+            self.input.descriptor = None;
         }
     }
 
     pub fn read_output(&mut self, buffer: &mut [u8], outbound: &mut Outbound) {
-        let number = self.number;
+        // Its beginning is told before its first byte.
+        self.tell_start(outbound);
+        self.tell_credit(outbound);
         for output in &mut self.outputs {
-            output.drained = false;
-            while !outbound.is_full() && output.credit > 0 {
-                let Some(descriptor) = &output.descriptor else { break };
-                let most = buffer.len().min(output.credit as usize);
-                match rustix::io::read(descriptor, &mut buffer[..most]) {
-                    Ok(0) => output.descriptor = None,
-                    Ok(count) => {
-                        output.credit -= count as u32;
-                        let channel = Channel { exec: number, stream: output.stream }.number();
-                        outbound.data(channel, &buffer[..count]);
-                    }
-                    Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => {
-                        output.drained = true;
-                        break;
-                    }
-                    // A terminal whose last user has gone answers with an error.
-                    Err(_) => output.descriptor = None,
-                }
-            }
+            output.advance(buffer, self.attached, outbound);
         }
+    }
+
+    pub fn tell_credit(&mut self, outbound: &mut Outbound) {
+        let owed = if self.attached { std::mem::take(&mut self.input.owed) } else { 0 };
+        if owed > 0 {
+            outbound.message(&FromGuest::Credit { channel: self.channel(StreamKind::Stdin), bytes: owed });
+        }
+    }
+
+    fn tell_start(&mut self, outbound: &mut Outbound) {
+        if !self.attached || self.told.start {
+            return;
+        }
+        let exec = self.number;
+        let message = match (&self.phase, self.pid) {
+            (Phase::Starting(_), _) | (Phase::Started, None) => return,
+            (Phase::Started, Some(pid)) => {
+                FromGuest::Started { exec, pid: pid.as_raw_nonzero().get() as u32 }
+            }
+            (Phase::Failed { step, errno }, _) => {
+                FromGuest::StartFailed { exec, step: step.clone(), errno: *errno }
+            }
+        };
+        outbound.message(&message);
+        self.told.start = true;
     }
 
     /// The end is told after the last byte that the process itself can have written; that its streams are at
     /// their end, when nobody holds them any more.
     pub fn report_end(&mut self, outbound: &mut Outbound, usage: impl FnOnce() -> WorkUsage) {
-        let Some(status) = self.status.filter(|_| self.report.is_none()) else { return };
-        let drained = self.outputs.iter().all(|o| o.drained || o.descriptor.is_none());
-        if !self.told && drained {
-            self.told = true;
-            if !self.failed {
-                outbound.message(&FromGuest::Exited { exec: self.number, status, usage: usage() });
+        if self.attached && self.deadline_passed && !self.told.deadline {
+            self.told.deadline = true;
+            outbound.message(&FromGuest::DeadlinePassed { exec: self.number });
+        }
+        let gone = self.status.is_some() || self.pid.is_none();
+        if !gone || matches!(self.phase, Phase::Starting(_)) {
+            return;
+        }
+        let usage = *self.usage.get_or_insert_with(usage);
+        if !self.attached {
+            return;
+        }
+        if !self.told.end && self.outputs.iter().all(Output::is_at_rest) {
+            self.told.end = true;
+            if let (Some(status), Phase::Started) = (self.status, &self.phase) {
+                outbound.message(&FromGuest::Exited { exec: self.number, status, usage });
             }
         }
-        if self.told && !self.finished && self.outputs.iter().all(|o| o.descriptor.is_none()) {
-            self.finished = true;
+        if self.told.end && !self.told.closed && self.outputs.iter().all(Output::is_closed) {
+            self.told.closed = true;
             outbound.message(&FromGuest::Closed { exec: self.number });
         }
     }
 
+    /// Whether it was the last, and its end has been told.
+    pub fn ends_the_sandbox(&self) -> bool {
+        self.last && self.told.end && matches!(self.phase, Phase::Started)
+    }
+
+    /// Everything was told, and nobody will ask again.
     pub fn is_finished(&self) -> bool {
-        self.finished
+        self.told.closed
     }
 }

@@ -96,17 +96,8 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Out
     unlinkat(dev, "boot_id", AtFlags::empty()).during(|| "unlink the boot id".into())?;
 
     let null = open("/dev/null")?;
-    for path in &plan.hide_files {
-        cover_with(root, path, &null)?;
-    }
-    for path in &plan.hide_directories {
-        if let Some(place) = existing(root, path)? {
-            let empty = new_tmpfs(4096, 2, 0o555, (ids.root, ids.root_group), false)?;
-            let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
-            limit_mount(empty.as_fd(), limits).during(|| format!("limit the cover of {path}"))?;
-            attach_onto(empty.as_fd(), place.as_fd()).during(|| format!("hide {path}"))?;
-        }
-    }
+    hide_all(root, &proc, &plan.hide_files, |path| cover_with(root, path, &null))?;
+    hide_all(root, &proc, &plan.hide_directories, |path| cover_with_nothing(root, path, ids))?;
     for path in &plan.read_only {
         if existing(root, path)?.is_some() {
             pin(root, path, true)?;
@@ -119,13 +110,56 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Out
     Ok(())
 }
 
+/// Covers the first of `paths` that this kernel has, and the others with copies of that cover, which have its limits.
+fn hide_all(
+    root: &OwnedFd,
+    proc: &OwnedFd,
+    paths: &[String],
+    cover_first: impl Fn(&str) -> Outcome<bool>,
+) -> Outcome<()> {
+    let mut paths = paths.iter();
+    let mut first = None;
+    for path in paths.by_ref() {
+        if cover_first(path)? {
+            first = Some(open_inside(root, path, OFlags::PATH).during(|| format!("open {path}"))?);
+            break;
+        }
+    }
+    let Some(first) = first else { return Ok(()) };
+    let mut cover = None;
+    for path in paths {
+        let copy = match cover.take() {
+            Some(unused) => unused,
+            None => clone_of(&first)?,
+        };
+        // By name: there is no link in what the kernel shows here, and none would be followed at the end.
+        match attach(copy.as_fd(), proc.as_fd(), path.trim_start_matches("/proc/")) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => cover = Some(copy),
+            Err(errno) => return Err(Failure { step: format!("hide {path}"), errno }),
+        }
+    }
+    Ok(())
+}
+
 /// Mounts a read-only view of `source` on `path`, where this kernel has `path`.
-fn cover_with(root: &OwnedFd, path: &str, source: &OwnedFd) -> Outcome<()> {
-    let Some(place) = existing(root, path)? else { return Ok(()) };
+fn cover_with(root: &OwnedFd, path: &str, source: &OwnedFd) -> Outcome<bool> {
+    let Some(place) = existing(root, path)? else { return Ok(false) };
     let cover = clone_of(source)?;
     let limits = MountLimits { read_only: true, no_exec: true, no_devices: false, recursive: false };
     limit_mount(cover.as_fd(), limits).during(|| format!("limit the cover of {path}"))?;
-    attach_onto(cover.as_fd(), place.as_fd()).during(|| format!("hide {path}"))
+    attach_onto(cover.as_fd(), place.as_fd()).during(|| format!("hide {path}"))?;
+    Ok(true)
+}
+
+/// Mounts an empty, read-only directory on `path`, where this kernel has `path`.
+fn cover_with_nothing(root: &OwnedFd, path: &str, ids: Ids) -> Outcome<bool> {
+    let Some(place) = existing(root, path)? else { return Ok(false) };
+    let empty = new_tmpfs(4096, 2, 0o555, (ids.root, ids.root_group), false)?;
+    let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
+    limit_mount(empty.as_fd(), limits).during(|| format!("limit the cover of {path}"))?;
+    attach_onto(empty.as_fd(), place.as_fd()).during(|| format!("hide {path}"))?;
+    Ok(true)
 }
 
 fn existing(root: &OwnedFd, path: &str) -> Outcome<Option<OwnedFd>> {

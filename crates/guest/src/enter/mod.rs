@@ -17,10 +17,12 @@ mod users;
 use crate::failure::{During, Outcome};
 use crate::usage::Counters;
 use crate::work::Confinement;
-use paddock_protocol::Plan;
+use paddock_protocol::{DiskPlan, Plan, Source};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+pub use clock::file_time;
 pub use users::{KnownUser, find_by_id as find_user_by_id, find_by_name as find_user_by_name};
 
 /// The agent's own view of the fence once it stands.
@@ -28,6 +30,14 @@ pub struct Inside {
     pub confinement: Confinement,
     pub counters: Counters,
     pub time_namespace: bool,
+    /// Where the next host comes from.
+    pub listener: Option<OwnedFd>,
+    /// The disk's own tree: everything that was written, and nothing of an image. `None` where the host made the root
+    /// and the guest has no way to it, and where nobody will ask.
+    pub layer: Option<OwnedFd>,
+    /// When the inside was built, by the clock that stamps files.
+    pub ready_at: u64,
+    _kept: Vec<OwnedFd>,
 }
 
 /// `passed` are the descriptors that came with the plan.
@@ -35,27 +45,43 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let mounts = passed.split_off(plan.cgroup_descriptors.min(passed.len()));
     let cgroups = passed;
     let mut sources = sources::open(&plan, mounts)?;
+    let listener = plan.listener.map(|place| sources.take(&Source::Descriptor(place))).transpose()?;
+    let kept = plan
+        .keep
+        .iter()
+        .map(|place| sources.take(&Source::Descriptor(*place)))
+        .collect::<Outcome<Vec<_>>>()?;
     rights::become_root(plan.ids)?;
 
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).during(|| "cut the mounts off from the host's".into())?;
-    let new_root = root::mount(&plan, &mut sources)?;
+    let (new_root, layer) = root::mount(&plan, &mut sources)?;
     for step in &plan.steps {
         steps::perform(step, &new_root, plan.ids, &mut sources)?;
     }
     move_in(&new_root)?;
     drop((new_root, sources));
-    close_all_but(control, &cgroups)?;
+    close_all_but(control, cgroups.iter().chain(&kept).chain(&listener).chain(&layer))?;
 
     rustix::system::sethostname(plan.hostname.as_bytes()).during(|| "set the host name".into())?;
     if plan.own_network {
         crate::system::raise_loopback().during(|| "bring loopback up".into())?;
     }
     let time_namespace = plan.time_namespace && clock::start_at_zero().is_ok();
-    let counters = Counters::open();
-    let confinement = Confinement::prepare(&plan, cgroups)?;
+    let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
+    let confinement = Confinement::prepare(&plan, cgroups, layer.as_ref())?;
     rights::become_guest(plan.ids)?;
-    Ok(Inside { confinement, counters, time_namespace })
+    let ready_at = if listener.is_some() { ready_at(layer.as_ref())? } else { 0 };
+    Ok(Inside { confinement, counters, time_namespace, listener, layer, ready_at, _kept: kept })
+}
+
+fn ready_at(layer: Option<&OwnedFd>) -> Outcome<u64> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let tree = match layer {
+        Some(layer) => openat(layer, ".", flags, Mode::empty()),
+        None => openat(CWD, "/", flags, Mode::empty()),
+    };
+    tree.and_then(|tree| clock::file_time(&tree)).during(|| "note the time".into())
 }
 
 /// pivot_root onto itself, then the old root is on top and can be let go.
@@ -67,9 +93,9 @@ fn move_in(new_root: &OwnedFd) -> Outcome<()> {
 }
 
 /// Nothing of the host may stay open: a directory descriptor left behind is a way out.
-fn close_all_but(control: i32, cgroups: &[OwnedFd]) -> Outcome<()> {
+fn close_all_but<'a>(control: i32, others: impl Iterator<Item = &'a OwnedFd>) -> Outcome<()> {
     let mut keep: Vec<i32> = vec![0, 1, 2, control];
-    keep.extend(cgroups.iter().map(AsRawFd::as_raw_fd));
+    keep.extend(others.map(AsRawFd::as_raw_fd));
     keep.sort_unstable();
     let mut next = 0;
     for number in keep {

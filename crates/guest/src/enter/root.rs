@@ -1,10 +1,12 @@
-//! The new root: a file system in memory whose size is the disk limit, alone or as the upper layer of an overlay.
+//! The new root: the private disk, alone or as the upper layer of an overlay. The disk is a file system in memory whose
+//! size is the limit, or a directory that the host gave.
 
 use crate::enter::sources::Sources;
 use crate::failure::{During, Outcome};
 use crate::system::{MountLimits, limit_mount};
-use paddock_protocol::{Plan, RootPlan};
+use paddock_protocol::{DiskPlan, Plan, RootPlan};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, move_mount,
@@ -15,32 +17,49 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// and the host's own /usr was opened before.
 const STAGING: &str = "/usr";
 
-pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<OwnedFd> {
+/// The root, and the disk's own tree for whoever outlives its host.
+pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<(OwnedFd, Option<OwnedFd>)> {
     if let RootPlan::Mounted { root } = &plan.root {
         let root = sources.take(root)?;
         attach(root.as_fd(), CWD, STAGING).during(|| "mount the root".into())?;
-        return Ok(root);
+        return Ok((root, None));
     }
     let owner = (plan.ids.root, plan.ids.root_group);
-    let disk = new_tmpfs(plan.disk_bytes, plan.disk_inodes, 0o755, owner, true)?;
+    let (disk, lasting) = match &plan.disk {
+        DiskPlan::Memory { bytes, inodes } => (new_tmpfs(*bytes, *inodes, 0o755, owner, true)?, false),
+        DiskPlan::Mounted(source) => (sources.take(source)?, true),
+    };
     attach(disk.as_fd(), CWD, STAGING).during(|| "mount the private disk".into())?;
-    match &plan.root {
-        RootPlan::Empty | RootPlan::Mounted { .. } => Ok(disk),
-        RootPlan::Overlay { lower } => {
-            let lower = sources.take(lower)?;
-            overlay(disk, lower)
+    let lower = match &plan.root {
+        RootPlan::Overlay { lower } => sources.take(lower)?,
+        RootPlan::Empty | RootPlan::Mounted { .. } => {
+            let layer = plan.listener.map(|_| open_tree_of(&disk, ".")).transpose()?;
+            return Ok((disk, layer));
         }
-    }
+    };
+    let root = overlay(&disk, lower, lasting)?;
+    let layer = plan.listener.map(|_| open_tree_of(&disk, "upper")).transpose()?;
+    Ok((root, layer))
+}
+
+fn open_tree_of(disk: &OwnedFd, name: &str) -> Outcome<OwnedFd> {
+    openat(disk, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .during(|| "open the disk's own tree".into())
 }
 
 /// Relative names: they are what the inside reads in its mount table.
-fn overlay(disk: OwnedFd, lower: OwnedFd) -> Outcome<OwnedFd> {
+///
+/// `lasting`: the disk may have been an overlay's before, and may become another's later.
+fn overlay(disk: &OwnedFd, lower: OwnedFd, lasting: bool) -> Outcome<OwnedFd> {
     for name in ["lower", "upper", "work", "root"] {
-        mkdirat(&disk, name, Mode::from_raw_mode(0o755)).during(|| format!("make {name} of the overlay"))?;
+        match mkdirat(disk, name, Mode::from_raw_mode(0o755)) {
+            Err(Errno::EXIST) if lasting => {}
+            made => made.during(|| format!("make {name} of the overlay"))?,
+        }
     }
     limit_mount(lower.as_fd(), MountLimits::host(true, true)).during(|| "make the image read-only".into())?;
     attach(lower.as_fd(), disk.as_fd(), "lower").during(|| "mount the image".into())?;
-    rustix::process::fchdir(&disk).during(|| "go to the private disk".into())?;
+    rustix::process::fchdir(disk).during(|| "go to the private disk".into())?;
 
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).during(|| "open overlayfs".into())?;
     for (key, value) in [("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")] {
@@ -48,12 +67,16 @@ fn overlay(disk: OwnedFd, lower: OwnedFd) -> Outcome<OwnedFd> {
     }
     // In a user namespace the overlay may keep its notes only in user.* attributes.
     fsconfig_set_flag(&context, "userxattr").during(|| "set userxattr of the overlay".into())?;
+    if lasting {
+        // An index ties an upper layer to one lower for good; a snapshot's copy could not be mounted again.
+        fsconfig_set_string(&context, "index", "off").during(|| "set index of the overlay".into())?;
+    }
     fsconfig_create(&context).during(|| "make the overlay".into())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let root =
         fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).during(|| "mount the overlay".into())?;
     attach(root.as_fd(), disk.as_fd(), "root").during(|| "attach the overlay".into())?;
-    openat(&disk, "root", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    openat(disk, "root", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .during(|| "open the overlay".into())
 }
 

@@ -1,7 +1,7 @@
 //! Opens what the host offers as detached mounts, while this process still has the caller's rights.
 
 use crate::failure::{During, Failure, Outcome};
-use paddock_protocol::{Plan, RootPlan, Source, Step};
+use paddock_protocol::{DiskPlan, Plan, RootPlan, Source, Step};
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -30,6 +30,9 @@ pub fn open(plan: &Plan, passed: Vec<OwnedFd>) -> Outcome<Sources> {
     let passed = passed.into_iter().map(Some).collect();
     let mut sources = Sources { passed, by_path: BTreeMap::new() };
     if let RootPlan::Overlay { lower: source } | RootPlan::Mounted { root: source } = &plan.root {
+        sources.add(source)?;
+    }
+    if let DiskPlan::Mounted(source) = &plan.disk {
         sources.add(source)?;
     }
     for step in &plan.steps {

@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub fn perform(step: &Step, root: &OwnedFd, ids: Ids, sources: &mut Sources) -> Outcome<()> {
     match step {
@@ -61,7 +61,7 @@ pub fn write(root: &OwnedFd, path: &str, mode: u32, content: &[u8]) -> rustix::i
     fill(&file, content)
 }
 
-fn create(parent: &OwnedFd, name: &str, mode: u32, content: &[u8]) -> rustix::io::Result<()> {
+fn create(parent: BorrowedFd<'_>, name: &str, mode: u32, content: &[u8]) -> rustix::io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     fill(&openat(parent, name, flags, Mode::from_raw_mode(mode))?, content)
 }
@@ -80,7 +80,7 @@ fn fill(file: &OwnedFd, content: &[u8]) -> rustix::io::Result<()> {
 fn replacing(
     root: &OwnedFd,
     path: &str,
-    make: impl Fn(&OwnedFd, &str) -> rustix::io::Result<()>,
+    make: impl Fn(BorrowedFd<'_>, &str) -> rustix::io::Result<()>,
 ) -> Outcome<()> {
     let attempt = || -> rustix::io::Result<()> {
         let (parent, name) = match open_parent(root, path) {
@@ -91,10 +91,10 @@ fn replacing(
             }
             found => found?,
         };
-        match make(&parent, name) {
+        match make(parent.as_fd(), name) {
             Err(Errno::EXIST) => {
                 unlinkat(&parent, name, AtFlags::empty())?;
-                make(&parent, name)
+                make(parent.as_fd(), name)
             }
             made => made,
         }
@@ -108,13 +108,13 @@ pub fn mount_point(root: &OwnedFd, path: &str, kind: NodeKind) -> Outcome<OwnedF
         NodeKind::Directory => OFlags::PATH | OFlags::DIRECTORY,
         NodeKind::File => OFlags::PATH,
     };
-    match open_inside(root, path, flags) {
-        Err(Errno::NOENT) => {}
-        found => return found.during(|| format!("open {path}")),
-    }
     match kind {
+        // Made without a look first: mostly it is not there.
         NodeKind::Directory => make_directory(root, path, None).during(|| format!("make {path}"))?,
-        NodeKind::File => replacing(root, path, |parent, name| create(parent, name, 0o644, b""))?,
+        NodeKind::File => match open_inside(root, path, flags) {
+            Err(Errno::NOENT) => replacing(root, path, |parent, name| create(parent, name, 0o644, b""))?,
+            found => return found.during(|| format!("open {path}")),
+        },
     }
     open_inside(root, path, flags).during(|| format!("open {path}"))
 }
@@ -151,10 +151,27 @@ fn make_directory(root: &OwnedFd, path: &str, owned: Option<(u32, u32, u32)>) ->
     }
 }
 
-fn open_parent<'a>(root: &OwnedFd, path: &'a str) -> rustix::io::Result<(OwnedFd, &'a str)> {
+/// The directory that something is made in; the root itself need not be opened again.
+enum Parent<'a> {
+    Root(&'a OwnedFd),
+    Below(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Parent::Root(root) => root.as_fd(),
+            Parent::Below(directory) => directory.as_fd(),
+        }
+    }
+}
+
+fn open_parent<'a>(root: &'a OwnedFd, path: &'a str) -> rustix::io::Result<(Parent<'a>, &'a str)> {
     let (parent, name) = path.rsplit_once('/').ok_or(Errno::INVAL)?;
-    let parent = if parent.is_empty() { "/" } else { parent };
-    Ok((open_inside(root, parent, OFlags::PATH | OFlags::DIRECTORY)?, name))
+    if parent.is_empty() {
+        return Ok((Parent::Root(root), name));
+    }
+    Ok((Parent::Below(open_inside(root, parent, OFlags::PATH | OFlags::DIRECTORY)?), name))
 }
 
 /// Covers each name with itself, read-only, and pins every directory above it up to `base`, because a

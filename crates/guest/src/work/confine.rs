@@ -2,8 +2,8 @@
 
 use crate::failure::{During, Failure, Outcome};
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, Scope, path_beneath_rules,
 };
 use paddock_protocol::{Ids, LandlockPlan, Plan};
 use rustix::io::Errno;
@@ -23,15 +23,25 @@ pub struct Confinement {
     pids: u64,
     files: u64,
     landlock: Option<RulesetCreated>,
+    /// Whether this process itself is in the domain, and with it all that it starts.
+    shared: bool,
     seccomp: BpfProgram,
 }
 
+/// A tool's own bound: it is outside of the work's.
+const TOOL_MEMORY: u64 = 512 << 20;
+/// What works on the disk itself, for every owner there.
+const OF_THE_DISK: CapabilitySet =
+    CapabilitySet::CHOWN.union(CapabilitySet::DAC_OVERRIDE).union(CapabilitySet::FOWNER);
+
 impl Confinement {
     /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
-    pub fn prepare(plan: &Plan, cgroups: Vec<OwnedFd>) -> Outcome<Confinement> {
+    ///
+    /// `layer`, the disk's own tree, stays readable: nobody but the guest has a way to it.
+    pub fn prepare(plan: &Plan, cgroups: Vec<OwnedFd>, layer: Option<&OwnedFd>) -> Outcome<Confinement> {
         let landlock_abi = crate::system::landlock_abi();
         let landlock = match &plan.landlock {
-            Some(rules) if landlock_abi > 0 => Some(prepare_landlock(rules)?),
+            Some(rules) if landlock_abi > 0 => Some(prepare_landlock(rules, layer)?),
             _ => None,
         };
         let seccomp = decode_filter(&plan.seccomp)?;
@@ -42,6 +52,7 @@ impl Confinement {
             pids: plan.limit_pids,
             files: plan.limit_files,
             landlock,
+            shared: false,
             seccomp,
         })
     }
@@ -54,28 +65,64 @@ impl Confinement {
         Ok(())
     }
 
+    /// One Landlock domain for everything from here on, this process included: a domain of its own for each command
+    /// would hide the commands from each other. What keeps the work away from this process is its other id and that
+    /// it cannot be traced.
+    pub fn share_domain(&mut self) -> Outcome<()> {
+        if !self.shared {
+            self.restrict()?;
+            self.shared = true;
+        }
+        Ok(())
+    }
+
     /// Gives up everything. Precondition: called in the child, right before exec.
     pub fn put_on(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.limit_resources()?;
+        self.give_up(uid, gid)
+    }
+
+    /// The same without the work's limits. Precondition: called in a child.
+    pub fn put_on_for_a_tool(&self, uid: u32, gid: u32) -> Outcome<()> {
+        limit_tool()?;
+        self.give_up(uid, gid)
+    }
+
+    /// Keeps the guest's id and its rights over files, nothing else. Precondition: called in a child.
+    pub fn put_on_for_the_disk(&self) -> Outcome<()> {
+        limit_tool()?;
+        let sets = CapabilitySets {
+            effective: OF_THE_DISK,
+            permitted: OF_THE_DISK,
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, sets).during(|| "drop capabilities".into())?;
+        self.filter()
+    }
+
+    fn give_up(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.become_user(uid, gid)?;
         drop_capabilities()?;
         set_no_new_privs(true).during(|| "set no_new_privs".into())?;
-        if let Some(rules) = &self.landlock {
-            let rules = rules.try_clone().during(|| "copy the Landlock rules".into())?;
-            rules
-                .restrict_self()
-                .map_err(|_| Failure { step: "restrict by Landlock".into(), errno: Errno::PERM })?;
+        if !self.shared {
+            self.restrict()?;
         }
+        self.filter()
+    }
+
+    fn restrict(&self) -> Outcome<()> {
+        let Some(rules) = &self.landlock else { return Ok(()) };
+        let rules = rules.try_clone().during(|| "copy the Landlock rules".into())?;
+        let refused = |_| Failure { step: "restrict by Landlock".into(), errno: Errno::PERM };
+        rules.restrict_self().map(drop).map_err(refused)
+    }
+
+    fn filter(&self) -> Outcome<()> {
         seccompiler::apply_filter(&self.seccomp)
             .map_err(|_| Failure { step: "load the seccomp filter".into(), errno: Errno::PERM })
     }
 
     fn limit_resources(&self) -> Outcome<()> {
-        // Where the machine allows less than was asked for, less it is.
-        let limit = |resource: Resource, wanted: u64| {
-            let most = getrlimit(resource).maximum.map_or(wanted, |maximum| maximum.min(wanted));
-            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
-        };
         limit(Resource::Nofile, self.files).during(|| "limit open files".into())?;
         limit(Resource::Nproc, self.pids).during(|| "limit processes".into())?;
         limit(Resource::Core, 0).during(|| "forbid core files".into())
@@ -100,6 +147,17 @@ impl Confinement {
         set_thread_res_gid(gid, gid, gid).during(|| format!("become group {}", gid.as_raw()))?;
         set_thread_res_uid(uid, uid, uid).during(|| format!("become user {}", uid.as_raw()))
     }
+}
+
+fn limit_tool() -> Outcome<()> {
+    limit(Resource::As, TOOL_MEMORY).during(|| "limit memory".into())?;
+    limit(Resource::Core, 0).during(|| "forbid core files".into())
+}
+
+/// Where the machine allows less than was asked for, less it is.
+fn limit(resource: Resource, wanted: u64) -> rustix::io::Result<()> {
+    let most = getrlimit(resource).maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
 }
 
 fn drop_capabilities() -> Outcome<()> {
@@ -128,7 +186,7 @@ fn drop_capabilities() -> Outcome<()> {
 
 /// Reads and executes everywhere, writes only where the plan says; what this kernel's Landlock does not know
 /// is left out by the crate, and the ABI in the guarantees says how much that is.
-fn prepare_landlock(plan: &LandlockPlan) -> Outcome<RulesetCreated> {
+fn prepare_landlock(plan: &LandlockPlan, layer: Option<&OwnedFd>) -> Outcome<RulesetCreated> {
     let abi = ABI::V7;
     let build = || -> Result<RulesetCreated, landlock::RulesetError> {
         let mut ruleset = Ruleset::default()
@@ -140,7 +198,8 @@ fn prepare_landlock(plan: &LandlockPlan) -> Outcome<RulesetCreated> {
         ruleset
             .create()?
             .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
-            .add_rules(path_beneath_rules(&plan.writable, AccessFs::from_all(abi)))
+            .add_rules(path_beneath_rules(&plan.writable, AccessFs::from_all(abi)))?
+            .add_rules(layer.map(|tree| Ok(PathBeneath::new(tree, AccessFs::from_read(abi)))))
     };
     build().map_err(|_| Failure { step: "prepare Landlock".into(), errno: Errno::INVAL })
 }

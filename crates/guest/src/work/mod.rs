@@ -2,9 +2,15 @@
 //!
 //! - [`confine`]: the layers, in the order they are put on
 //! - [`spawn`]: fork, streams or terminal, then the layers, then the program
+//! - [`tool`]: the same for the guest's own tools, which need no program
+//! - [`kill`]: the end of one exec, with its session
 
 mod confine;
+mod kill;
 mod spawn;
+mod tool;
 
 pub use confine::Confinement;
+pub use kill::kill_session;
 pub use spawn::{Spawned, resize, spawn};
+pub use tool::spawn_tool;

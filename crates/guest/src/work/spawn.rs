@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use rustix::pty::{OpenptFlags, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// A process that has been forked; whether it could be executed is told by `report`.
 pub struct Spawned {
@@ -23,10 +23,10 @@ pub struct Spawned {
 }
 
 /// The child's ends of the streams.
-struct Streams {
-    stdin: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
+pub struct Streams {
+    pub stdin: OwnedFd,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
     terminal: bool,
 }
 
@@ -47,11 +47,17 @@ pub fn spawn(start: &Start, confinement: &Confinement) -> Outcome<Spawned> {
         None => pipes(start.stdin, program.uid, program.gid)?,
     };
     let child = Child { program: &program, streams: &streams, confinement, report: &report_child };
-    let pid = child.start()?;
-    for stream in [&stdin, &stdout, &stderr].into_iter().flatten().chain([&report]) {
+    let spawned = Spawned { pid: child.start()?, stdin, stdout, stderr, report };
+    unblock(&spawned)?;
+    Ok(spawned)
+}
+
+pub fn unblock(spawned: &Spawned) -> Outcome<()> {
+    let streams = [&spawned.stdin, &spawned.stdout, &spawned.stderr].into_iter().flatten();
+    for stream in streams.chain([&spawned.report]) {
         rustix::io::ioctl_fionbio(stream, true).during(|| "unblock a stream".into())?;
     }
-    Ok(Spawned { pid, stdin, stdout, stderr, report })
+    Ok(())
 }
 
 /// What the child needs, in memory that it shares with its parent until it executes.
@@ -94,22 +100,22 @@ extern "C" fn in_child(child: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `start` passed a reference to a `Child` that lives until this process has executed or exited.
     let child = unsafe { &*child.cast::<Child>() };
     let failure = run(child.program, child.streams, child.confinement);
-    tell(child.report, &failure);
+    tell(child.report.as_raw_fd(), &failure);
     // SAFETY: ends the child at once, without the exit handlers of the memory it shares.
     unsafe { libc::_exit(127) }
 }
 
-fn last_errno() -> Errno {
+pub fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-fn pipe(what: &str) -> Outcome<(OwnedFd, OwnedFd)> {
+pub fn pipe(what: &str) -> Outcome<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC).during(|| format!("make a pipe for {what}"))
 }
 
-type Ends = (Streams, Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>);
+pub type Ends = (Streams, Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>);
 
-fn pipes(wants_stdin: bool, uid: u32, gid: u32) -> Outcome<Ends> {
+pub fn pipes(wants_stdin: bool, uid: u32, gid: u32) -> Outcome<Ends> {
     let (stdin, stdin_host) = if wants_stdin {
         let (child, host) = pipe("stdin")?;
         (child, Some(host))
@@ -162,7 +168,7 @@ impl Program {
 }
 
 /// Ids and home directory.
-fn user(start: &Start, confinement: &Confinement) -> Outcome<(u32, u32, String)> {
+pub fn user(start: &Start, confinement: &Confinement) -> Outcome<(u32, u32, String)> {
     use paddock_protocol::Who;
     let known = match &start.user {
         Who::Name(name) => crate::enter::find_user_by_name(name)
@@ -240,10 +246,10 @@ fn execute(program: &Program) -> Failure {
     Failure { step: "execute".into(), errno: worst }
 }
 
-fn tell(report: &OwnedFd, failure: &Failure) {
+pub fn tell(report: RawFd, failure: &Failure) {
     let mut message = failure.errno.raw_os_error().to_ne_bytes().to_vec();
     message.extend_from_slice(failure.step.as_bytes());
     message.truncate(512);
     // SAFETY: the buffer lives across the call; a lost report shows as an exit with 127.
-    unsafe { libc::write(report.as_raw_fd(), message.as_ptr().cast(), message.len()) };
+    unsafe { libc::write(report, message.as_ptr().cast(), message.len()) };
 }

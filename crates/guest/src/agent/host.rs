@@ -1,0 +1,110 @@
+//! The connection to the host: one stream, and for a guest that outlives its host the place where the next comes from.
+
+use crate::failure::{During, Failure, Outcome};
+use crate::outbound::Outbound;
+use crate::system;
+use paddock_protocol::{Decoder, Frame, Plan, ToGuest, decode_to_guest};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::os::fd::OwnedFd;
+
+/// How much is read at once, from the host and from the work.
+pub const CHUNK: usize = 64 * 1024;
+
+pub struct Host {
+    /// `None` while nobody is there.
+    pub control: Option<OwnedFd>,
+    pub listener: Option<OwnedFd>,
+    pub outbound: Outbound,
+    /// Whether this connection has said who it is: the first one by its plan, every other by `Resume`.
+    pub known: bool,
+    decoder: Decoder,
+}
+
+impl Host {
+    pub fn new(control: OwnedFd) -> Host {
+        Host {
+            control: Some(control),
+            listener: None,
+            outbound: Outbound::default(),
+            known: true,
+            decoder: Decoder::new(),
+        }
+    }
+
+    pub fn is_lasting(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// `Ok(false)` when the host has gone.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Outcome<bool> {
+        let Some(control) = &self.control else { return Ok(true) };
+        match rustix::io::read(control, &mut *buffer) {
+            Ok(0) => Ok(false),
+            Ok(count) => {
+                self.decoder.push(&buffer[..count]);
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(true),
+            Err(Errno::CONNRESET) => Ok(false),
+            Err(errno) => Err(Failure { step: "read from the host".into(), errno }),
+        }
+    }
+
+    /// Whether something waits to be received.
+    pub fn has_more(&self) -> bool {
+        self.control
+            .as_ref()
+            .is_some_and(|control| rustix::io::ioctl_fionread(control).is_ok_and(|bytes| bytes > 0))
+    }
+
+    /// `false` when the host has gone.
+    pub fn flush(&mut self) -> bool {
+        self.control.as_ref().is_none_or(|control| self.outbound.flush(control).is_ok())
+    }
+
+    pub fn next_frame(&mut self) -> Outcome<Option<Frame>> {
+        self.decoder.next_frame().map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })
+    }
+
+    /// Forgets the connection, with whatever was half read or half written.
+    pub fn disconnect(&mut self) {
+        self.control = None;
+        self.decoder = Decoder::new();
+        self.outbound = Outbound::default();
+        self.known = false;
+    }
+
+    /// The next connection, if one waits. A failure is that connection's, not the guest's.
+    pub fn accept(&mut self) -> bool {
+        let Some(listener) = &self.listener else { return false };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(control) = accept_with(listener, flags) else { return false };
+        self.disconnect();
+        self.control = Some(control);
+        true
+    }
+
+    /// The plan comes first, and with it the descriptors that it speaks of.
+    pub fn wait_for_plan(&mut self) -> Outcome<(Plan, Vec<OwnedFd>)> {
+        let mut buffer = vec![0; CHUNK];
+        let mut passed = Vec::new();
+        loop {
+            if let Some(Frame::Message(body)) = self.next_frame()? {
+                return match decode_to_guest(&body) {
+                    Ok(ToGuest::Enter(plan)) => Ok((*plan, passed)),
+                    _ => Err(Failure { step: "expected a plan".into(), errno: Errno::PROTO }),
+                };
+            }
+            let gone =
+                || Failure { step: "the host went away before it sent a plan".into(), errno: Errno::PIPE };
+            let control = self.control.as_ref().ok_or_else(gone)?;
+            let count = system::receive_with_descriptors(control, &mut buffer, &mut passed)
+                .during(|| "read the plan".into())?;
+            if count == 0 {
+                return Err(gone());
+            }
+            self.decoder.push(&buffer[..count]);
+        }
+    }
+}

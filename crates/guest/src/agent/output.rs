@@ -1,0 +1,217 @@
+//! One output stream of an exec: how much of it the host has, how much is under way, and, for a guest that outlives
+//! its host, the bytes between the two.
+
+use crate::agent::host::CHUNK;
+use crate::outbound::Outbound;
+use paddock_protocol::{Channel, StreamKind, WINDOW};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+/// A buffer that grew is given back when it is empty, so that an idle agent stays small.
+const KEEP: usize = 16 * 1024;
+
+pub struct Output {
+    channel: u32,
+    pub descriptor: Option<OwnedFd>,
+    /// Offsets: what the host has safely, what was read from the work, what was sent over this connection.
+    acknowledged: u64,
+    read: u64,
+    sent: u64,
+    /// From `acknowledged` to `read`. `None` where no other host will ever ask for it.
+    held: Option<VecDeque<u8>>,
+    /// Nothing more to read at the moment.
+    drained: bool,
+}
+
+impl Output {
+    pub fn new(exec: u32, stream: StreamKind, descriptor: Option<OwnedFd>, hold: bool) -> Output {
+        Output {
+            channel: Channel { exec, stream }.number(),
+            descriptor,
+            acknowledged: 0,
+            read: 0,
+            sent: 0,
+            held: hold.then(VecDeque::new),
+            drained: false,
+        }
+    }
+
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Whether everything that there is at the moment has been read and sent.
+    pub fn is_at_rest(&self) -> bool {
+        self.sent == self.read && (self.drained || self.descriptor.is_none())
+    }
+
+    /// Read, and neither sent nor waiting for the work to write more.
+    pub fn has_backlog(&self) -> bool {
+        self.sent < self.read
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.descriptor.is_none() && self.sent == self.read
+    }
+
+    fn room(&self) -> usize {
+        (u64::from(WINDOW) - (self.read - self.acknowledged)) as usize
+    }
+
+    pub fn add_to_poll<'a>(&'a self, polled: &mut Vec<PollFd<'a>>, attached: bool, outbound_full: bool) {
+        if self.room() > 0 && !(attached && outbound_full) {
+            polled.extend(self.descriptor.as_ref().map(|d| PollFd::new(d, PollFlags::IN)));
+        }
+    }
+
+    pub fn acknowledge(&mut self, channel: u32, bytes: u32) {
+        if channel == self.channel {
+            self.release_to(self.acknowledged + u64::from(bytes));
+        }
+    }
+
+    /// A new host has everything before `offset`, and nothing was sent to it yet.
+    pub fn go_on_from(&mut self, offset: u64) {
+        self.release_to(offset);
+        self.sent = self.acknowledged;
+    }
+
+    fn release_to(&mut self, offset: u64) {
+        let offset = offset.clamp(self.acknowledged, self.read);
+        if let Some(held) = &mut self.held {
+            held.drain(..(offset - self.acknowledged) as usize);
+            if held.is_empty() && held.capacity() > KEEP {
+                *held = VecDeque::new();
+            }
+        }
+        self.acknowledged = offset;
+    }
+
+    /// Precondition: `attached` says whether the host of this connection has asked for this exec.
+    pub fn advance(&mut self, buffer: &mut [u8], attached: bool, outbound: &mut Outbound) {
+        self.drained = false;
+        if attached {
+            self.send_held(outbound);
+        }
+        while self.room() > 0 && !(attached && outbound.is_full()) {
+            let Some(descriptor) = &self.descriptor else { break };
+            let most = buffer.len().min(self.room());
+            match rustix::io::read(descriptor, &mut buffer[..most]) {
+                Ok(0) => self.descriptor = None,
+                Ok(count) => self.take(&buffer[..count], attached, outbound),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.drained = true;
+                    break;
+                }
+                // A terminal whose last user has gone answers with an error.
+                Err(_) => self.descriptor = None,
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], attached: bool, outbound: &mut Outbound) {
+        if let Some(held) = &mut self.held {
+            held.extend(bytes);
+        }
+        if attached && self.sent == self.read {
+            outbound.data(self.channel, bytes);
+            self.sent += bytes.len() as u64;
+        }
+        self.read += bytes.len() as u64;
+    }
+
+    /// What was read while no host was there, or sent to one that has gone.
+    fn send_held(&mut self, outbound: &mut Outbound) {
+        let Some(held) = &mut self.held else { return };
+        while self.sent < self.read && !outbound.is_full() {
+            let start = (self.sent - self.acknowledged) as usize;
+            let (front, back) = held.as_slices();
+            let piece = if start < front.len() { &front[start..] } else { &back[start - front.len()..] };
+            let piece = &piece[..piece.len().min(CHUNK)];
+            outbound.data(self.channel, piece);
+            self.sent += piece.len() as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paddock_protocol::{Decoder, Frame};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn output() -> (UnixStream, Output) {
+        let (work, guest) = UnixStream::pair().unwrap();
+        guest.set_nonblocking(true).unwrap();
+        (work, Output::new(5, StreamKind::Stdout, Some(guest.into()), true))
+    }
+
+    fn sent(outbound: &mut Outbound) -> Vec<u8> {
+        let (host, guest) = UnixStream::pair().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut &host, &mut bytes).unwrap();
+            bytes
+        });
+        outbound.flush(&guest).unwrap();
+        drop(guest);
+        let mut decoder = Decoder::new();
+        decoder.push(&reader.join().unwrap());
+        let mut all = Vec::new();
+        while let Some(frame) = decoder.next_frame().unwrap() {
+            let Frame::Data { bytes, .. } = frame else { panic!("only data was sent") };
+            all.extend(bytes);
+        }
+        all
+    }
+
+    #[test]
+    fn a_new_host_gets_exactly_what_the_last_one_did_not_acknowledge() {
+        let (mut work, mut output) = output();
+        let (mut buffer, mut outbound) = (vec![0; CHUNK], Outbound::default());
+        work.write_all(b"one two three").unwrap();
+        output.advance(&mut buffer, true, &mut outbound);
+        assert_eq!(sent(&mut outbound), b"one two three");
+        output.acknowledge(output.channel, 4);
+        // The connection is lost, and the work goes on.
+        work.write_all(b" four").unwrap();
+        output.advance(&mut buffer, false, &mut outbound);
+        assert!(outbound.is_empty());
+        // The next host had journaled a little more than it could acknowledge.
+        output.go_on_from(8);
+        output.advance(&mut buffer, true, &mut outbound);
+        assert_eq!(sent(&mut outbound), b"three four");
+        assert_eq!(output.acknowledged(), 8);
+        assert!(output.is_at_rest());
+    }
+
+    #[test]
+    fn without_a_host_the_work_stops_at_the_window() {
+        let (mut work, mut output) = output();
+        work.set_nonblocking(true).unwrap();
+        let (mut buffer, mut outbound) = (vec![0; CHUNK], Outbound::default());
+        let mut written = 0;
+        while let Ok(count) = work.write(&[7; 4096]) {
+            written += count;
+            output.advance(&mut buffer, false, &mut outbound);
+        }
+        assert!(written > WINDOW as usize);
+        assert_eq!(output.read, u64::from(WINDOW));
+        output.go_on_from(0);
+        output.advance(&mut buffer, true, &mut outbound);
+        assert_eq!(sent(&mut outbound).len(), WINDOW as usize);
+    }
+
+    #[test]
+    fn an_offset_that_cannot_be_is_cut_to_what_there_is() {
+        let (mut work, mut output) = output();
+        work.write_all(b"abc").unwrap();
+        output.advance(&mut [0; 16], true, &mut Outbound::default());
+        output.go_on_from(u64::MAX);
+        assert_eq!((output.acknowledged(), output.sent), (3, 3));
+    }
+}

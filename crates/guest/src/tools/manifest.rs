@@ -1,0 +1,83 @@
+//! Everything that the disk's own layer holds, with what tells whether it has changed.
+
+use super::walk::{Visit, walk};
+use super::{beneath, node, streams};
+use crate::failure::{During, Outcome};
+use paddock_protocol::{LayerEntry, NodeType};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags, fgetxattr, fstat, statx};
+use rustix::io::Errno;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// How an overlay marks a directory that hides what is below it.
+pub const OPAQUE: &str = "user.overlay.opaque";
+/// How it marks what the image below has as well.
+const ORIGIN: &str = "user.overlay.origin";
+
+pub fn manifest(layer: BorrowedFd<'_>) -> Outcome<()> {
+    let root =
+        beneath::open(layer, b".", OFlags::RDONLY | OFlags::DIRECTORY).during(|| "open the disk".into())?;
+    let device = fstat(&root).during(|| "look at the disk".into())?.st_dev;
+    let mut listing = Listing { device, answers: streams::Answers::open()? };
+    walk(root, true, &mut listing)?;
+    listing.answers.flush()
+}
+
+struct Listing {
+    device: u64,
+    answers: streams::Answers,
+}
+
+impl Visit for Listing {
+    fn entry(&mut self, directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat) -> Outcome<bool> {
+        // What is mounted here is not the disk's.
+        if found.st_dev != self.device {
+            return Ok(false);
+        }
+        let entry = LayerEntry {
+            node: node::describe(directory, name, path, found),
+            changed_ns: node::nanoseconds(found.st_ctime, found.st_ctime_nsec),
+            born_ns: born(directory, name),
+            in_image: came_from_below(directory, name, found),
+            inode: found.st_ino,
+            whiteout: is_whiteout(found),
+            opaque: node::kind(found) == NodeType::Directory && is_opaque(directory, name),
+        };
+        self.answers.put(&entry)?;
+        Ok(true)
+    }
+
+    fn closed(&mut self, path: &[u8], errno: Errno) -> Outcome<()> {
+        Err(errno).during(|| format!("enter {}", super::shown(path)))
+    }
+}
+
+/// When it was made; 0 where the file system does not know.
+fn born(directory: &OwnedFd, name: &[u8]) -> i64 {
+    match statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BTIME) {
+        Ok(found) if found.stx_mask & StatxFlags::BTIME.bits() != 0 => {
+            node::nanoseconds(found.stx_btime.tv_sec, i64::from(found.stx_btime.tv_nsec))
+        }
+        _ => 0,
+    }
+}
+
+/// The overlay notes on what it copied up from where. Links and special files carry no notes, and count as new.
+fn came_from_below(directory: &OwnedFd, name: &[u8], found: &Stat) -> bool {
+    if !matches!(node::kind(found), NodeType::File | NodeType::Directory) {
+        return false;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let Ok(opened) = beneath::open(directory, name, flags) else { return false };
+    let mut value = [0; 256];
+    fgetxattr(&opened, ORIGIN, &mut value[..]).is_ok()
+}
+
+pub fn is_whiteout(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice && found.st_rdev == 0
+}
+
+fn is_opaque(directory: &OwnedFd, name: &[u8]) -> bool {
+    let Ok(opened) = beneath::open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY) else { return false };
+    let mut value = [0; 8];
+    fgetxattr(&opened, OPAQUE, &mut value[..]).is_ok_and(|length| value[..length] == *b"y")
+}

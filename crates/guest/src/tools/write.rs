@@ -1,0 +1,133 @@
+//! A whole new file in place of what was there, or nothing.
+
+use super::{directory, node, shown, streams};
+use crate::failure::{During, Failure, Outcome};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+
+const DEFAULT_MODE: u32 = 0o644;
+
+/// What has the name is replaced, also a link: it is not followed. A file that is replaced passes its mode on.
+pub fn write(path: &[u8], mode: Option<u32>, parents: bool) -> Outcome<()> {
+    let (parent, name) = split(path)?;
+    if parents {
+        directory::make_all(parent)?;
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(CWD, parent, flags, Mode::empty()).during(|| format!("open {}", shown(parent)))?;
+    let mode = match (mode, statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        (_, Ok(found)) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
+            return Err(Failure { step: format!("{} is a directory", shown(path)), errno: Errno::ISDIR });
+        }
+        (Some(mode), _) => mode,
+        (None, Ok(found)) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => found.st_mode,
+        (None, _) => DEFAULT_MODE,
+    };
+    let (mut file, unfinished) = Unfinished::create(folder)?;
+    copy_pieces(&mut file, path)?;
+    fchmod(&file, Mode::from_raw_mode(mode & 0o7777))
+        .during(|| format!("set the mode of {}", shown(path)))?;
+    unfinished.finish(name).during(|| format!("put {} in its place", shown(path)))?;
+    streams::answer(&node::look(path)?)
+}
+
+/// The directory and the last part of a path.
+pub fn split(path: &[u8]) -> Outcome<(&[u8], &[u8])> {
+    let refuse = |errno| Failure { step: format!("`{}` does not name a file", shown(path)), errno };
+    let (parent, name) = match path.iter().rposition(|b| *b == b'/') {
+        Some(0) => (&b"/"[..], &path[1..]),
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&b"."[..], path),
+    };
+    match name {
+        b"" if path.is_empty() => Err(refuse(Errno::NOENT)),
+        b"" | b"." | b".." => Err(refuse(Errno::ISDIR)),
+        _ => Ok((parent, name)),
+    }
+}
+
+fn copy_pieces(file: &mut File, path: &[u8]) -> Outcome<()> {
+    let mut input = streams::input().during(|| "open the input".into())?;
+    let cut = || Failure { step: "the content was not sent to its end".into(), errno: Errno::CANCELED };
+    loop {
+        let length = match streams::read_length(&mut input)? {
+            None => return Err(cut()),
+            Some(0) => return Ok(()),
+            Some(length) => length,
+        };
+        let mut piece = (&mut input).take(length as u64);
+        let copied = copy(&mut piece, file).during(|| format!("write {}", shown(path)))?;
+        if copied < length as u64 {
+            return Err(cut());
+        }
+    }
+}
+
+fn copy(from: &mut impl Read, to: &mut File) -> std::io::Result<u64> {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut copied = 0;
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(copied);
+        }
+        to.write_all(&buffer[..count])?;
+        copied += count as u64;
+    }
+}
+
+/// A file with a name of its own, removed unless it gets the one it is for.
+pub struct Unfinished {
+    folder: OwnedFd,
+    name: String,
+    finished: bool,
+}
+
+impl Unfinished {
+    pub fn create(folder: OwnedFd) -> Outcome<(File, Unfinished)> {
+        let process = std::process::id();
+        for attempt in 0..100 {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+            let name = format!(".paddock-{process:x}-{:x}{:x}-{attempt}", now.tv_sec, now.tv_nsec);
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match openat(&folder, name.as_str(), flags, Mode::from_raw_mode(0o600)) {
+                Ok(file) => return Ok((file.into(), Unfinished { folder, name, finished: false })),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno).during(|| "make a file".into()),
+            }
+        }
+        Err(Failure { step: "find a free name".into(), errno: Errno::EXIST })
+    }
+
+    pub fn finish(mut self, name: &[u8]) -> rustix::io::Result<()> {
+        renameat(&self.folder, self.name.as_str(), &self.folder, name)?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_cut_at_their_last_part() {
+        assert_eq!(split(b"/a/b").unwrap(), (&b"/a"[..], &b"b"[..]));
+        assert_eq!(split(b"/a").unwrap(), (&b"/"[..], &b"a"[..]));
+        assert_eq!(split(b"a").unwrap(), (&b"."[..], &b"a"[..]));
+        for path in [&b""[..], b"/", b"a/", b"a/..", b"."] {
+            assert!(split(path).is_err(), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Starts a tool: a copy of this process that gives up everything and then works for the host, outside of the
+//! work's cgroup and of its limit on processes, so that it works when the work is at its limits or stands still.
+
+use crate::failure::{During, Outcome};
+use crate::work::Confinement;
+use crate::work::spawn::{Spawned, Streams, pipe, pipes, tell, unblock, user};
+use paddock_protocol::{Start, Tool};
+use rustix::fs::Mode;
+use rustix::process::Pid;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Where the child keeps the disk's own layer.
+const LAYER: i32 = 3;
+const REPORT: i32 = 4;
+
+/// `layer` is the disk's own tree, for the tools that work on it.
+pub fn spawn_tool(
+    start: &Start,
+    tool: &Tool,
+    confinement: &Confinement,
+    layer: Option<&OwnedFd>,
+) -> Outcome<Spawned> {
+    let (uid, gid, _) = user(start, confinement)?;
+    let (report, report_child) = pipe("the start report")?;
+    let (streams, stdin, stdout, stderr) = pipes(true, uid, gid)?;
+    // SAFETY: this process has one thread; the child runs on a copy of its memory and never returns from here.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let child = Child { start, tool, confinement, layer, ids: (uid, gid) };
+        let code = child.run(&streams, &report_child);
+        // SAFETY: ends the child at once, without the exit handlers of its parent.
+        unsafe { libc::_exit(code) }
+    }
+    let pid = Pid::from_raw(pid.max(0)).ok_or_else(super::spawn::last_errno).during(|| "fork".into())?;
+    let spawned = Spawned { pid, stdin, stdout, stderr, report };
+    unblock(&spawned)?;
+    Ok(spawned)
+}
+
+struct Child<'a> {
+    start: &'a Start,
+    tool: &'a Tool,
+    confinement: &'a Confinement,
+    layer: Option<&'a OwnedFd>,
+    ids: (u32, u32),
+}
+
+impl Child<'_> {
+    fn run(&self, streams: &Streams, report: &OwnedFd) -> i32 {
+        if let Err(failure) = self.connect(streams, report) {
+            tell(report.as_raw_fd(), &failure);
+            return 127;
+        }
+        // From here on the report has another number.
+        if let Err(failure) = self.give_up() {
+            tell(REPORT, &failure);
+            return 127;
+        }
+        // SAFETY: closes our own copy of the report, by which the parent hears that the tool has begun.
+        unsafe { libc::close(REPORT) };
+        crate::tools::run(self.tool, self.layer.is_some().then_some(LAYER))
+    }
+
+    fn connect(&self, streams: &Streams, report: &OwnedFd) -> Outcome<()> {
+        rustix::process::setsid().during(|| "start a session".into())?;
+        rustix::stdio::dup2_stdin(&streams.stdin).during(|| "set stdin".into())?;
+        rustix::stdio::dup2_stdout(&streams.stdout).during(|| "set stdout".into())?;
+        rustix::stdio::dup2_stderr(&streams.stderr).during(|| "set stderr".into())?;
+        self.keep_only_what_is_needed(report)
+    }
+
+    fn give_up(&self) -> Outcome<()> {
+        crate::system::reset_signals();
+        rustix::process::umask(Mode::from_raw_mode(0o022));
+        if self.tool.is_of_the_disk() {
+            return self.confinement.put_on_for_the_disk();
+        }
+        self.confinement.put_on_for_a_tool(self.ids.0, self.ids.1)?;
+        let cwd = self.start.cwd.as_deref().unwrap_or("/");
+        rustix::process::chdir(cwd).during(|| format!("enter the directory {cwd}"))
+    }
+
+    /// Nothing of the guest's own may stay open: not its connection, not the entrances of its cgroups.
+    fn keep_only_what_is_needed(&self, report: &OwnedFd) -> Outcome<()> {
+        use rustix::io::Errno;
+        // Moved out of the way first: either may have the number of the other's place.
+        let high = |descriptor: &OwnedFd| {
+            rustix::io::fcntl_dupfd_cloexec(descriptor, 10)
+                .map(|copy| std::mem::ManuallyDrop::new(copy).as_raw_fd())
+        };
+        let report = high(report).during(|| "keep the report".into())?;
+        let layer = self.layer.map(high).transpose().during(|| "keep the disk".into())?;
+        let place = |from: i32, to: i32| {
+            // SAFETY: plain integers. What had the number `to` is one of the parent's descriptors, which this process
+            // neither uses nor closes by itself: it ends by _exit.
+            if unsafe { libc::dup2(from, to) } == to { Ok(()) } else { Err(Errno::BADF) }
+        };
+        place(report, REPORT).during(|| "keep the report".into())?;
+        match layer.filter(|_| self.tool.is_of_the_disk()) {
+            Some(layer) => place(layer, LAYER).during(|| "keep the disk".into())?,
+            None => crate::system::close_range(LAYER, LAYER).during(|| "close what is not needed".into())?,
+        }
+        crate::system::close_range(REPORT + 1, i32::MAX).during(|| "close what is not needed".into())
+    }
+}

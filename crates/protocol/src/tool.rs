@@ -1,0 +1,163 @@
+//! Tools: what the guest itself does for the host, each in a process of its own with the rights of the work's user.
+//! They speak over the streams of an exec: raw bytes, or records. One that fails says why in one [`ToolFailure`] on
+//! its standard error and exits with 1.
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+/// How many directories one watch may cover.
+pub const WATCH_LIMIT: usize = 8192;
+
+/// Paths are the kernel's: any bytes but NUL. They are resolved inside, relative to the start's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tool {
+    /// Out: one [`Node`], then the bytes. Regular files only.
+    Read {
+        path: ByteBuf,
+        offset: u64,
+        length: Option<u64>,
+    },
+    /// In: pieces, each with its length before it (four bytes, little endian); a piece of length 0 puts the file in
+    /// its place. Without that, nothing happens. Out: one [`Node`].
+    Write {
+        path: ByteBuf,
+        mode: Option<u32>,
+        parents: bool,
+    },
+    /// Out: one [`Node`]. A link is not followed.
+    Stat {
+        path: ByteBuf,
+    },
+    /// Out: [`ListRecord`]s, in the order of their paths, part by part; the last is `End`.
+    List {
+        path: ByteBuf,
+        recursive: bool,
+        /// Relative to `path`: only what comes later.
+        after: Option<ByteBuf>,
+        limit: u32,
+    },
+    /// Out: one [`Node`].
+    MakeDirectory {
+        path: ByteBuf,
+        mode: Option<u32>,
+        parents: bool,
+    },
+    /// Out: one [`Node`], as it is at its new place.
+    Move {
+        from: ByteBuf,
+        to: ByteBuf,
+        overwrite: bool,
+    },
+    Remove {
+        path: ByteBuf,
+        recursive: bool,
+    },
+    /// Out: one [`Node`].
+    ChangeMode {
+        path: ByteBuf,
+        mode: u32,
+    },
+    /// Out: [`WatchRecord`]s until its input is closed; the first says that the watch is set.
+    Watch {
+        path: ByteBuf,
+        recursive: bool,
+    },
+    /// Out: a tar of `path`, with names relative to it.
+    Pack {
+        path: ByteBuf,
+    },
+    /// In: a tar, unpacked below `path`.
+    Unpack {
+        path: ByteBuf,
+    },
+    /// A connection to a port inside. Out: one empty record once it stands, then the bytes.
+    Connect {
+        port: u16,
+    },
+    /// Out: a [`LayerEntry`] for everything that the disk itself holds, in no order.
+    Manifest,
+    /// In: paths below the disk's own root, as records, an empty one at the end. Out: a tar of them.
+    PackLayer,
+    /// Out: a tar of the whole disk, with owners, attributes and what hides parts of the image.
+    Export,
+    /// In: what `Export` gave. Only before any work has started.
+    Import,
+}
+
+impl Tool {
+    /// Whether it works on the disk itself, beneath what the work sees, with the guest's own rights.
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(self, Tool::Manifest | Tool::PackLayer | Tool::Export | Tool::Import)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFailure {
+    pub errno: i32,
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeType {
+    File,
+    Directory,
+    Link,
+    /// A pipe, socket or device.
+    Other,
+}
+
+/// One file as the kernel describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// As it was asked for; in a list, relative to what was asked for.
+    pub path: ByteBuf,
+    pub kind: NodeType,
+    pub size: u64,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub modified_ns: i64,
+    pub target: Option<ByteBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ListRecord {
+    Entry(Node),
+    End { more: bool },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WatchKind {
+    Watching,
+    Created,
+    Modified,
+    Deleted,
+    MovedFrom,
+    MovedTo,
+    Attributes,
+    /// The kernel dropped events, or there are more directories than one watch may cover.
+    Overflow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchRecord {
+    pub kind: WatchKind,
+    /// Relative to what is watched; empty for that itself.
+    pub path: ByteBuf,
+}
+
+/// Something that the disk's own layer holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerEntry {
+    pub node: Node,
+    pub changed_ns: i64,
+    /// When it was made; 0 where the file system does not know.
+    pub born_ns: i64,
+    /// The image below has something at this path.
+    pub in_image: bool,
+    pub inode: u64,
+    /// It hides what the image has at this path.
+    pub whiteout: bool,
+    /// A directory that hides everything that the image has below this path.
+    pub opaque: bool,
+}
