@@ -1,6 +1,8 @@
 //! What a backend is asked for. Few methods, so that a new one is a day's work.
 
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 
 pub trait Backend: Send + Sync {
@@ -13,7 +15,20 @@ pub trait Backend: Send + Sync {
     fn guarantees(&self, spec: &Spec) -> Guarantees;
 
     /// Puts up a fence whose guest is coming up: it says that it is ready, or why not, over the stream.
-    fn create(&self, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError>;
+    ///
+    /// A `lasting` sandbox goes on when this engine ends, by itself or by force: its guest then waits for another
+    /// engine to [`adopt`](Backend::adopt) it. Any other ends with the stream.
+    fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError>;
+
+    /// Takes over a lasting sandbox that an earlier engine of the same state directory left. The stream is a new
+    /// one; its guest goes on where the old one broke.
+    fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError>;
+
+    /// Ends and removes every lasting sandbox of this state directory that is not in `keep`, those included whose
+    /// engine was killed while it made them; says which.
+    ///
+    /// Precondition: nobody else makes lasting sandboxes in this state directory meanwhile.
+    fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>>;
 }
 
 /// A fence, and the stream to the guest inside.
@@ -24,21 +39,56 @@ pub struct Raised {
     pub notes: Vec<String>,
 }
 
-pub trait Fence: Send {
+/// A sandbox that stands. Every method may block for a moment; none belongs on a thread that serves others.
+///
+/// Dropping it destroys it; [`Fence::leave`] is the way to let go of it without.
+pub trait Fence: Send + Sync {
     /// Why the guest never greeted, if the backend can tell. Ends what is left of it.
     fn why_not_started(&mut self) -> Option<CreateError>;
 
     /// Ends everything inside, at once, removes every trace of the fence, and says what the kernel counted.
+    /// Works on a frozen sandbox, and on one that has ended by itself.
     fn destroy(&mut self) -> std::io::Result<FenceUsage>;
+
+    /// What the kernel has counted so far.
+    fn usage(&self) -> std::io::Result<FenceUsage>;
+
+    /// Stops all work where it stands, and returns when nothing of it runs any more. The guest goes on.
+    /// [`std::io::ErrorKind::Unsupported`] where this machine cannot.
+    fn freeze(&self) -> std::io::Result<()>;
+
+    /// Lets the work go on. Nothing happens to work that is not frozen.
+    fn thaw(&self) -> std::io::Result<()>;
+
+    /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on.
+    /// One that is not lasting is destroyed.
+    fn leave(self: Box<Self>);
+
+    /// A descriptor that becomes readable when the guest has ended, and everything inside with it.
+    fn ended(&self) -> Option<BorrowedFd<'_>>;
 }
 
 /// `None` in a field where the kernel does not count.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FenceUsage {
     pub cpu_ms: Option<f64>,
+    /// What the work holds now; as the other counts of now, nothing once it has ended.
+    pub memory: Option<u64>,
+    pub processes: Option<u64>,
     pub peak_memory: Option<u64>,
     /// Processes that the kernel killed for want of memory.
     pub memory_kills: u64,
+}
+
+/// Why a lasting sandbox could not be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error("sandbox {id} has ended: {detail}")]
+    Gone { id: SandboxId, detail: String },
+    #[error("the record of sandbox {id} cannot be read: {detail}")]
+    Damaged { id: SandboxId, detail: String },
+    #[error("the guest of sandbox {id} cannot be reached")]
+    Connect { id: SandboxId, source: std::io::Error },
 }
 
 #[derive(Debug, thiserror::Error)]

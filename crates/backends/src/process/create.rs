@@ -4,13 +4,14 @@
 use super::cgroups::{self, Hierarchies, WorkGroup};
 use super::fence::ProcessFence;
 use super::identity::Identity;
+use super::lasting::{self, Lasting};
 use super::launch::{Launched, launch};
 use super::mounts::Passed;
 use super::slot::{self, Record, Slot, lock_placeholders};
-use super::{guest_executable, mounts, probe, root, seccomp, workspace};
+use super::{disk, guest_executable, head_start, mounts, probe, root, seccomp, workspace};
 use crate::backend::{CreateError, HostStep, Raised};
 use paddock_model::{Access, Network, Root, SandboxId, Spec};
-use paddock_protocol::{LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message};
+use paddock_protocol::{DiskPlan, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message};
 use serde_bytes::ByteBuf;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,14 +23,15 @@ const WATCH_INTERVAL_MS: u64 = 50;
 /// One inode for so many bytes of disk, as mkfs would.
 const BYTES_PER_INODE: u64 = 8192;
 
-pub fn create(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
-    let guest = guest_executable::open(state).host(|| "unpack the guest".into())?;
+pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+    let own_network = spec.network == Network::None;
+    let beginning = Beginning::choose(state, own_network)?;
     let slot = Slot::take(state).host(|| "take a place for a sandbox".into())?;
     let identity = Identity::choose(slot.number, spec)?;
-    let mut fence = ProcessFence::new(state, format!("paddock-{id}"), slot);
+    let mut fence = ProcessFence::new(state, id, slot, lasting);
     // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
-    let hierarchies = cgroups::detect();
-    let Launched { pid, process, stream, gate } = launch(&guest, spec.network == Network::None)?;
+    let hierarchies = &cgroups::detect().for_life(lasting);
+    let Launched { pid, process, stream, mut gate } = beginning.launched(own_network)?;
     fence.watch_over(process);
     identity.write_maps(pid)?;
     gate.open().host(|| "release the guest".into())?;
@@ -38,6 +40,13 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raised, Creat
         guest: slot::start_time(pid).map(|started| (pid, started)),
         cgroups: WorkGroup::directories(hierarchies, fence.name()),
         placeholders: Vec::new(),
+        lasting: lasting.then(|| Lasting {
+            id: id.clone(),
+            state: lasting::owner(state),
+            slot: fence.slot().number,
+            hierarchies: hierarchies.clone(),
+            notes: Vec::new(),
+        }),
     };
     fence.remember(&record)?;
     let entrances = fence.limit(hierarchies, &spec.limits)?;
@@ -62,9 +71,57 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raised, Creat
     }
     steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
     steps.push(root::kernel(spec));
-    let plan = plan(spec, &identity, hierarchies, entrances.len(), root, steps);
+    let disk = disk::plan(spec, &identity, &mut passed)?;
+    let mut plan = plan(spec, &identity, hierarchies, entrances.len(), root, disk, steps);
+    if let Some(lasting) = &mut record.lasting {
+        lasting.notes.clone_from(&notes);
+        outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
+    }
     send(&stream, plan, entrances, passed)?;
+    if lasting {
+        fence.stand_alone(gate.was_passed());
+    }
     Ok(Raised { fence: Box::new(fence), stream, notes })
+}
+
+/// Gives the guest what it needs to go on without this engine, and the next engine what it needs to find it.
+fn outlive(
+    state: &Path,
+    record: &Record,
+    slot: &Slot,
+    plan: &mut Plan,
+    passed: &mut Passed,
+) -> Result<(), CreateError> {
+    let Some(kept) = &record.lasting else { return Ok(()) };
+    let directory = lasting::directory(state, &kept.id);
+    let listener = lasting::listen(&directory).host(|| format!("listen in {}", directory.display()))?;
+    lasting::write(&directory, record).host(|| "write what the next engine has to know".into())?;
+    plan.listener = Some(passed.place(listener.into())?);
+    let share = slot.share().host(|| "share the sandbox's place".into())?;
+    plan.keep = vec![passed.place(share)?];
+    Ok(())
+}
+
+/// The child that had a head start, if it fits; else the guest, for a child that is made when its turn comes.
+enum Beginning {
+    Waiting(Launched),
+    Guest(File),
+}
+
+impl Beginning {
+    fn choose(state: &Path, own_network: bool) -> Result<Beginning, CreateError> {
+        match head_start::take().filter(|_| own_network) {
+            Some(waiting) => Ok(Beginning::Waiting(waiting)),
+            None => guest_executable::open(state).map(Beginning::Guest).host(|| "unpack the guest".into()),
+        }
+    }
+
+    fn launched(self, own_network: bool) -> Result<Launched, CreateError> {
+        match self {
+            Beginning::Waiting(child) => Ok(child),
+            Beginning::Guest(guest) => launch(&guest, own_network),
+        }
+    }
 }
 
 fn plan(
@@ -73,14 +130,14 @@ fn plan(
     hierarchies: &Hierarchies,
     cgroup_descriptors: usize,
     root: paddock_protocol::RootPlan,
+    disk: DiskPlan,
     steps: Vec<Step>,
 ) -> Plan {
     let watch = MemoryWatch { limit_bytes: spec.limits.memory, interval_ms: WATCH_INTERVAL_MS };
     Plan {
         hostname: spec.hostname.clone(),
         root,
-        disk_bytes: spec.limits.disk,
-        disk_inodes: inodes(spec),
+        disk,
         steps,
         ids: identity.ids,
         own_network: spec.network == Network::None,
@@ -92,6 +149,8 @@ fn plan(
         limit_files: spec.limits.files.into(),
         watch_memory: (!hierarchies.limits_memory()).then_some(watch),
         time_namespace: probe::has_time_namespace(),
+        listener: None,
+        keep: Vec::new(),
     }
 }
 

@@ -2,40 +2,56 @@
 
 use super::cgroups::{Hierarchies, WorkGroup};
 use super::janitor::Janitor;
+use super::lasting::{self, Lasting};
 use super::launch::Child;
 use super::placeholder::Placeholder;
 use super::slot::{Record, Slot};
 use crate::backend::{CreateError, Fence, FenceUsage, HostStep};
-use paddock_model::Limits;
+use paddock_model::{Limits, SandboxId};
 use std::fs::File;
 use std::io::Result;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub struct ProcessFence {
     state: PathBuf,
+    id: SandboxId,
+    /// Of its cgroups.
     name: String,
     slot: Slot,
     group: Option<WorkGroup>,
     guest: Option<Child>,
     placeholders: Vec<Placeholder>,
     janitor: Option<Janitor>,
+    lasting: bool,
     down: bool,
 }
 
 impl ProcessFence {
-    pub fn new(state: &Path, name: String, slot: Slot) -> Self {
-        let state = state.to_path_buf();
+    pub fn new(state: &Path, id: &SandboxId, slot: Slot, lasting: bool) -> Self {
         ProcessFence {
-            state,
-            name,
+            state: state.to_path_buf(),
+            id: id.clone(),
+            name: format!("paddock-{id}"),
             slot,
             group: None,
             guest: None,
             placeholders: Vec::new(),
             janitor: None,
+            lasting,
             down: false,
         }
+    }
+
+    /// That of a lasting sandbox, from what its engine wrote down. Its guest may have ended.
+    pub fn found(state: &Path, record: Record, lasting: &Lasting) -> Self {
+        let slot = Slot::held_by_guest(state, lasting.slot);
+        let mut fence = ProcessFence::new(state, &lasting.id, slot, true);
+        fence.group = Some(WorkGroup::found(&lasting.hierarchies, &fence.name));
+        fence.guest = record.guest.and_then(|(pid, started)| Child::found(pid, started));
+        fence.placeholders = record.placeholders;
+        fence
     }
 
     pub fn name(&self) -> &str {
@@ -66,13 +82,32 @@ impl ProcessFence {
         self.guest = Some(guest);
     }
 
+    /// A lasting sandbox keeps its stand-ins, whatever becomes of the engine.
     pub fn start_janitor(&mut self) -> std::result::Result<(), CreateError> {
-        self.janitor = Janitor::start(&self.state, self.slot.record()).host(|| "start the janitor".into())?;
+        if !self.lasting {
+            self.janitor =
+                Janitor::start(&self.state, self.slot.record()).host(|| "start the janitor".into())?;
+        }
         Ok(())
     }
 
     pub fn hold(&mut self, placeholders: Vec<Placeholder>) {
         self.placeholders = placeholders;
+    }
+
+    /// From now on it stands without us.
+    ///
+    /// Precondition: the guest has been sent its share of the slot.
+    pub fn stand_alone(&mut self, executed: bool) {
+        self.slot.hand_over();
+        if let Some(guest) = self.guest.as_mut().filter(|_| executed) {
+            guest.has_executed();
+        }
+    }
+
+    /// The first half of `destroy`, for who has many to end.
+    pub fn kill(&mut self) -> Result<()> {
+        self.guest.as_mut().map_or(Ok(()), Child::kill)
     }
 
     /// A cgroup is busy for a moment after its last process was collected.
@@ -99,19 +134,49 @@ impl Fence for ProcessFence {
         if std::mem::replace(&mut self.down, true) {
             return Ok(FenceUsage::default());
         }
-        let mut guest = self.guest.take();
-        if let Some(guest) = &mut guest {
-            guest.kill()?;
-        }
+        self.kill()?;
         // While the kernel takes the sandbox apart.
-        let usage = self.group.as_ref().map_or_else(FenceUsage::default, |group| group.usage(&self.name));
-        if let Some(guest) = &mut guest {
+        let usage = self.usage()?;
+        if let Some(group) = self.group.as_ref().filter(|_| self.lasting) {
+            group.let_die(&self.name);
+        }
+        // The guest is not in it, so it may be empty before the guest is gone; else it is tried again below.
+        if self.group.as_ref().is_some_and(|group| group.remove().is_ok()) {
+            self.group = None;
+        }
+        if let Some(mut guest) = self.guest.take() {
             guest.wait()?;
         }
         self.remove_group()?;
-        self.slot.release(&self.state, &self.placeholders)?;
+        if self.lasting {
+            lasting::remove(&lasting::directory(&self.state, &self.id))?;
+        }
+        self.slot.release(&self.state, self.id.as_str(), &self.placeholders)?;
         self.janitor = None;
         Ok(usage)
+    }
+
+    fn usage(&self) -> Result<FenceUsage> {
+        Ok(self.group.as_ref().map_or_else(FenceUsage::default, |group| group.usage(&self.name)))
+    }
+
+    fn freeze(&self) -> Result<()> {
+        self.group.as_ref().map_or(Ok(()), |group| group.freeze(&self.name))
+    }
+
+    fn thaw(&self) -> Result<()> {
+        self.group.as_ref().map_or(Ok(()), |group| group.thaw(&self.name))
+    }
+
+    fn leave(mut self: Box<Self>) {
+        if let Some(guest) = self.guest.take_if(|_| self.lasting && !self.down) {
+            guest.leave();
+            self.down = true;
+        }
+    }
+
+    fn ended(&self) -> Option<BorrowedFd<'_>> {
+        self.guest.as_ref().map(Child::descriptor)
     }
 }
 

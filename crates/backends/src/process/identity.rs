@@ -108,6 +108,14 @@ impl Identity {
         (first(&self.users), first(&self.groups))
     }
 
+    /// The lines of a sandbox that has a whole range of ids, for users and groups.
+    pub fn whole_range(&self) -> Option<(Line, Line)> {
+        match (self.method, &self.users[..], &self.groups[..]) {
+            (Method::Range, [users], [groups]) => Some((*users, *groups)),
+            _ => None,
+        }
+    }
+
     /// Writes the maps of a process that waits in its new user namespace.
     pub fn write_maps(&self, pid: u32) -> Result<(), CreateError> {
         if self.method == Method::Helpers {

@@ -7,7 +7,7 @@ use super::identity::Line;
 use crate::backend::{CreateError, HostStep};
 use std::fs::File;
 use std::io::{Error, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 /// Only what cannot be entered later: the child makes the other namespaces itself, while the engine goes on.
@@ -26,8 +26,15 @@ pub struct Launched {
 pub struct Gate(std::io::PipeWriter);
 
 impl Gate {
-    pub fn open(mut self) -> Result<()> {
+    pub fn open(&mut self) -> Result<()> {
         std::io::Write::write_all(&mut self.0, b"1")
+    }
+
+    /// Whether the child has executed the guest, or ended: its end of the pipe is closed by either.
+    pub fn was_passed(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let moment = Timespec { tv_sec: 1, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.0, PollFlags::empty())], Some(&moment)).is_ok_and(|events| events > 0)
     }
 }
 
@@ -43,8 +50,9 @@ struct Program {
     guest: RawFd,
     null: RawFd,
     wait: RawFd,
-    /// The child's copy of the gate's other end, without closing which it would wait for itself.
-    gate: RawFd,
+    /// What the child needs of all that the engine has open, in order. Whatever else it held would outlive the
+    /// engine with it: its own gate, for which it waits, those of other children, and slots.
+    needed: [RawFd; 4],
     control: RawFd,
     control_text: [u8; 12],
     namespaces: i32,
@@ -54,11 +62,13 @@ pub fn launch(guest: &File, own_network: bool) -> std::result::Result<Launched, 
     let (stream, inside) = UnixStream::pair().host(|| "make a socket pair".into())?;
     let (wait, go) = std::io::pipe().host(|| "make a pipe".into())?;
     let null = File::options().read(true).write(true).open("/dev/null").host(|| "open /dev/null".into())?;
+    let mut needed = [guest.as_raw_fd(), null.as_raw_fd(), wait.as_raw_fd(), inside.as_raw_fd()];
+    needed.sort_unstable();
     let program = Program {
         guest: guest.as_raw_fd(),
         null: null.as_raw_fd(),
         wait: wait.as_raw_fd(),
-        gate: go.as_raw_fd(),
+        needed,
         control: inside.as_raw_fd(),
         control_text: decimal(inside.as_raw_fd()),
         namespaces: IN_CHILD | if own_network { libc::CLONE_NEWNET } else { 0 },
@@ -149,7 +159,9 @@ extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
     // call fails, the engine's errno, after which the engine hears of the failure by other means).
     unsafe {
         let program = &*program.cast::<Program>();
-        libc::close(program.gate);
+        close_others(&program.needed);
+        // First, so that a Ctrl-C at the terminal is for the engine alone.
+        libc::setsid();
         if libc::unshare(program.namespaces) != 0 {
             libc::_exit(NO_NAMESPACES);
         }
@@ -158,7 +170,6 @@ extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
             // The engine gave up before it wrote the maps.
             libc::_exit(GIVEN_UP);
         }
-        libc::setsid();
         for stream in 0..3 {
             libc::dup2(program.null, stream);
         }
@@ -175,6 +186,19 @@ extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
             libc::AT_EMPTY_PATH,
         );
         libc::_exit(NOT_EXECUTED);
+    }
+}
+
+/// # Safety
+/// Makes system calls only; for use between clone and exec.
+unsafe fn close_others(needed: &[RawFd; 4]) {
+    let mut first = libc::STDERR_FILENO + 1;
+    for last in needed.iter().copied().chain([RawFd::MAX]) {
+        if first < last {
+            // SAFETY: the table of descriptors is this process's own copy, and nobody uses these.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last - 1, 0) };
+        }
+        first = first.max(last.saturating_add(1));
     }
 }
 
@@ -244,10 +268,37 @@ fn decimal(number: RawFd) -> [u8; 12] {
 }
 
 impl Child {
+    /// The guest of a sandbox that another engine made, unless it has ended.
+    pub fn found(pid: u32, started: u64) -> Option<Child> {
+        let number = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+        let pidfd = rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()).ok()?;
+        // Looked at after the descriptor is held: from here on the number is not given to another.
+        (super::slot::start_time(pid) == Some(started)).then_some(())?;
+        Some(Child { pidfd, ended: false, _shared: None })
+    }
+
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Precondition: the child has executed the guest, and uses nothing of our memory any more.
+    pub fn has_executed(&mut self) {
+        self._shared = None;
+    }
+
+    /// Lets go of it, alive.
+    pub fn leave(mut self) {
+        self.ended = true;
+    }
+
     /// Precondition of what is promised: [`Child::wait`] follows.
     pub fn kill(&mut self) -> Result<()> {
         if !self.ended {
-            rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL)?;
+            // One that is nobody's any more has ended.
+            match rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
         Ok(())
     }
@@ -265,7 +316,6 @@ impl Child {
     /// Why the child ended before it became the guest, if it did.
     pub fn why_not_started(&mut self) -> Option<CreateError> {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
-        use std::os::fd::AsFd;
         let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED).ok()??;
         self.ended = true;
         match status.exit_status()? {
@@ -280,14 +330,24 @@ impl Child {
 
     /// Waits for the end. The kernel ends everything else in the namespace before it lets PID 1 be collected.
     pub fn wait(&mut self) -> Result<()> {
+        use rustix::io::Errno;
         use rustix::process::{WaitId, WaitIdOptions, waitid};
-        use std::os::fd::AsFd;
-        if !self.ended {
-            waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED)?;
-            self.ended = true;
+        if self.ended {
+            return Ok(());
         }
+        match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
+            // Somebody else's child: it is not ours to collect.
+            Err(Errno::CHILD) => while rustix::io::retry_on_intr(|| readable(&self.pidfd))? == 0 {},
+            collected => drop(collected?),
+        }
+        self.ended = true;
         Ok(())
     }
+}
+
+fn readable(descriptor: &OwnedFd) -> rustix::io::Result<usize> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    poll(&mut [PollFd::new(descriptor, PollFlags::IN)], None)
 }
 
 impl Drop for Child {

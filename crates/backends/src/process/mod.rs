@@ -5,21 +5,28 @@
 //! - [`identity`]: host ids that nothing else has
 //! - [`slot`]: one number per live sandbox, and what a crashed engine left behind
 //! - [`launch`]: clone into new namespaces and execute the guest
+//! - [`head_start`]: a child that waits for its sandbox, so that the sandbox need not wait for it
 //! - [`guest_executable`]: the guest that this build carries
 //! - [`cgroups`]: limits, v1 and v2
 //! - [`seccomp`]: the allow-list
 //! - [`root`], [`mounts`], [`workspace`], [`nested`]: what is seen inside
 //! - [`overlay`]: the root over an image, where the guest cannot make it itself
 //! - [`placeholder`]: stand-ins for protected names that do not exist
+//! - [`disk`]: where what the work writes is kept
+//! - [`lasting`], [`adopt`]: what outlives its engine, and how the next one takes it over
 //! - [`fence`]: the standing fence, and its end
 //! - [`janitor`]: cleans up when the engine is killed
 
+mod adopt;
 mod cgroups;
 mod create;
+mod disk;
 mod fence;
 mod guest_executable;
+mod head_start;
 mod identity;
 mod janitor;
+mod lasting;
 mod launch;
 mod mounts;
 mod nested;
@@ -31,10 +38,14 @@ mod seccomp;
 mod slot;
 mod workspace;
 
+pub use disk::NEUTRAL_ID;
+pub use head_start::HeadStart;
 pub use janitor::serve_if_asked as serve_as_janitor_if_asked;
+pub use seccomp::give_up_calls;
 
-use crate::backend::{Backend, CreateError, Raised};
+use crate::backend::{AdoptError, Backend, CreateError, Raised};
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub struct ProcessBackend {
@@ -60,7 +71,15 @@ impl Backend for ProcessBackend {
         probe::guarantees(spec)
     }
 
-    fn create(&self, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
-        create::create(&self.state, id, spec)
+    fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+        create::create(&self.state, id, spec, lasting)
+    }
+
+    fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError> {
+        adopt::adopt(&self.state, id)
+    }
+
+    fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
+        adopt::sweep(&self.state, keep)
     }
 }

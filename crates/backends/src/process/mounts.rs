@@ -4,7 +4,7 @@ use super::identity::{Identity, Line};
 use super::launch::user_namespace;
 use super::overlay;
 use crate::backend::{CreateError, HostStep};
-use paddock_model::{Access, Mount};
+use paddock_model::{Access, Disk, Mount, Spec};
 use paddock_protocol::{NodeKind, RootPlan, Source, Step};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -21,12 +21,17 @@ const MOST: usize = 200;
 
 impl Passed {
     /// Precondition: the cgroups' descriptors are not counted; they travel before these.
-    fn add(&mut self, descriptor: OwnedFd) -> Result<Source, CreateError> {
+    pub fn add(&mut self, descriptor: OwnedFd) -> Result<Source, CreateError> {
+        self.place(descriptor).map(Source::Descriptor)
+    }
+
+    /// As `add`, for what is no mount.
+    pub fn place(&mut self, descriptor: OwnedFd) -> Result<usize, CreateError> {
         if self.0.len() >= MOST {
             return Err(CreateError::Guest { reason: format!("more than {MOST} mounts were asked for") });
         }
         self.0.push(descriptor);
-        Ok(Source::Descriptor(self.0.len() - 1))
+        Ok(self.0.len() - 1)
     }
 
     pub fn into_descriptors(self) -> Vec<OwnedFd> {
@@ -79,14 +84,14 @@ pub fn user_source(
     let groups = [Line(found.st_gid, identity.work_host.1, 1)];
     let tree = detached(&file, path)?;
     let namespace = user_namespace(&users, &groups).host(|| "make a user namespace for a mount".into())?;
-    map_ids(&tree, &namespace, path)?;
+    map_ids(&tree, &namespace, 0, path)?;
     Ok((passed.add(tree)?, kind))
 }
 
 /// The root file system of an image, its ids shifted into the sandbox's range, under a private layer.
 pub fn image_root(
     path: &Path,
-    disk: (u64, u64),
+    spec: &Spec,
     identity: &Identity,
     passed: &mut Passed,
 ) -> Result<RootPlan, CreateError> {
@@ -115,11 +120,16 @@ pub fn image_root(
     }
     let tree = detached(&file, path)?;
     let namespace = identity.own_namespace().host(|| "make a user namespace for the image".into())?;
-    map_ids(&tree, &namespace, path)?;
-    if overlay::guests_can().host(|| "look at the memory file system".into())? {
+    map_ids(&tree, &namespace, 0, path)?;
+    let in_memory = spec.disk == Disk::Memory;
+    if !in_memory || overlay::guests_can().host(|| "look at the memory file system".into())? {
         return Ok(RootPlan::Overlay { lower: passed.add(tree)? });
     }
-    let disk = overlay::Disk { bytes: disk.0, inodes: disk.1, owner: identity.root_host() };
+    let disk = overlay::Disk {
+        bytes: spec.limits.disk,
+        inodes: super::create::inodes(spec),
+        owner: identity.root_host(),
+    };
     let root = overlay::mount(tree, disk).host(|| "make the overlay".into())?;
     Ok(RootPlan::Mounted { root: passed.add(root)? })
 }
@@ -132,9 +142,10 @@ fn detached(file: &OwnedFd, path: &Path) -> Result<OwnedFd, CreateError> {
     open_tree(file, "", flags).host(|| format!("clone the mount of {}", path.display()))
 }
 
-fn map_ids(tree: &OwnedFd, namespace: &OwnedFd, path: &Path) -> Result<(), CreateError> {
+/// `more` are further attributes of the mount.
+pub fn map_ids(tree: &OwnedFd, namespace: &OwnedFd, more: u64, path: &Path) -> Result<(), CreateError> {
     let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_IDMAP,
+        attr_set: libc::MOUNT_ATTR_IDMAP | more,
         attr_clr: 0,
         propagation: 0,
         userns_fd: namespace.as_raw_fd() as u64,

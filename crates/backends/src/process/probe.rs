@@ -5,8 +5,8 @@ use super::identity::{self, Line, Method};
 use super::launch::user_namespace;
 use crate::backend::CreateError;
 use paddock_model::{
-    Availability, Boundary, Check, CheckState, DiskLimit, Guarantees, Identity as Kind, Isolation,
-    LandlockLevel, LimitKind, Network, NetworkEnforcement, Spec,
+    Availability, Boundary, Check, CheckState, Disk, DiskLimit, Guarantees, Identity as Kind, Isolation,
+    LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, SnapshotKind, Spec, Survivor,
 };
 use std::path::Path;
 
@@ -25,7 +25,17 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         cpu_limit: if hierarchies.limits_cpu() { LimitKind::Kernel } else { LimitKind::None },
         // Without a cgroup the kernel counts processes per user of the sandbox's own user namespace.
         pids_limit: LimitKind::Kernel,
-        disk_limit: DiskLimit::KernelInMemory,
+        disk_limit: match spec.disk {
+            Disk::Memory => DiskLimit::KernelInMemory,
+            Disk::Directory { .. } => DiskLimit::Kernel,
+        },
+        pause: if hierarchies.can_freeze() { PauseKind::KernelFreezer } else { PauseKind::StopSignals },
+        snapshot: match spec.disk {
+            Disk::Memory => SnapshotKind::FilesystemCopy,
+            Disk::Directory { .. } => SnapshotKind::FilesystemInstant,
+        },
+        survives_pause: vec![Survivor::Files, Survivor::Memory, Survivor::Processes, Survivor::Connections],
+        survives_hibernate: vec![Survivor::Files],
         seccomp: if has_seccomp() { Isolation::On } else { Isolation::Absent },
         landlock_abi: LandlockLevel(landlock_abi()),
         time_namespace: if has_time_namespace() { Isolation::On } else { Isolation::Absent },

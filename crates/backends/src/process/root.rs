@@ -56,10 +56,7 @@ pub fn plan(
 ) -> Result<(RootPlan, Vec<Step>), CreateError> {
     let (root, mut steps) = match &spec.root {
         Root::HostUsr => (RootPlan::Empty, host_system()),
-        Root::Directory { path, .. } => {
-            let disk = (spec.limits.disk, super::create::inodes(spec));
-            (image_root(path, disk, identity, passed)?, Vec::new())
-        }
+        Root::Directory { path, .. } => (image_root(path, spec, identity, passed)?, Vec::new()),
     };
     steps.extend(own_files(spec, identity));
     Ok((root, steps))

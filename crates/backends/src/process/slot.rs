@@ -1,11 +1,13 @@
 //! One number per live sandbox of this machine's user. Holding it means holding a lock that the kernel lets
 //! go when the engine dies, so that the next engine can tell a live sandbox from what a crash left behind.
 
+use super::lasting::{self, Lasting};
 use super::placeholder::Placeholder;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +16,8 @@ pub const SLOTS: u32 = 4096;
 
 pub struct Slot {
     pub number: u32,
-    locks: File,
+    /// Absent where the guest of a lasting sandbox holds the lock.
+    locks: Option<File>,
     record: PathBuf,
 }
 
@@ -25,6 +28,8 @@ pub struct Record {
     pub guest: Option<(u32, u64)>,
     pub cgroups: Vec<PathBuf>,
     pub placeholders: Vec<Placeholder>,
+    #[serde(default)]
+    pub lasting: Option<Lasting>,
 }
 
 impl Slot {
@@ -49,10 +54,40 @@ impl Slot {
         for offset in 0..SLOTS {
             let number = start.wrapping_add(offset) % SLOTS;
             if lock(&locks, number)? {
-                return Ok(Slot { number, locks, record: directory.join(format!("{number}.json")) });
+                let slot = Slot { number, locks: Some(locks), record: record_of(directory, number) };
+                slot.inherit(directory)?;
+                return Ok(slot);
             }
         }
         Err(Error::new(ErrorKind::ResourceBusy, format!("all {SLOTS} places for sandboxes are taken")))
+    }
+
+    /// That of a sandbox that holds it by itself.
+    pub fn held_by_guest(state: &Path, number: u32) -> Slot {
+        Slot { number, locks: None, record: record_of(&run_directory(state), number) }
+    }
+
+    /// Somebody may have died here since the sweep. Their record has to be worked off before it is overwritten.
+    fn inherit(&self, directory: &Path) -> Result<()> {
+        match read_record(&self.record) {
+            Some(record) if !remove(directory, &self.record, &record) => {
+                Err(Error::new(ErrorKind::ResourceBusy, "a sandbox in the same place is still ending"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A descriptor that holds the slot too, for as long as it is open anywhere.
+    pub fn share(&self) -> Result<OwnedFd> {
+        match &self.locks {
+            Some(locks) => Ok(locks.try_clone()?.into()),
+            None => Err(Error::other("the slot is held by its guest already")),
+        }
+    }
+
+    /// From now on only those hold it who were given a share.
+    pub fn hand_over(&mut self) {
+        self.locks = None;
     }
 
     /// Where the sandbox is remembered while it lives.
@@ -67,18 +102,37 @@ impl Slot {
         std::fs::rename(&new, &self.record)
     }
 
-    /// Whether another sandbox relies on this placeholder.
-    pub fn others_hold(&self, path: &Path) -> bool {
-        self.record.parent().is_some_and(|directory| named_by_others(directory, &self.record, path))
+    /// The placeholders that other sandboxes rely on. Read once for many: there may be a thousand records.
+    pub fn held_by_others(&self) -> BTreeSet<PathBuf> {
+        self.record.parent().map_or_else(BTreeSet::new, |directory| named_by_others(directory, &self.record))
     }
 
     /// Precondition: nothing runs in the sandbox any more.
-    pub fn release(&self, state: &Path, placeholders: &[Placeholder]) -> Result<()> {
+    pub fn release(&self, state: &Path, id: &str, placeholders: &[Placeholder]) -> Result<()> {
+        let probe = match self.locks {
+            Some(_) => None,
+            None => {
+                let probe = open_locks(&run_directory(state))?;
+                // Whoever holds it now has worked off our record, or is about to.
+                if !lock(&probe, self.number)? || !self.remembers(id) {
+                    return Ok(());
+                }
+                Some(probe)
+            }
+        };
         let _guard = if placeholders.is_empty() { None } else { Some(lock_placeholders(state)?) };
-        for placeholder in placeholders.iter().filter(|p| !self.others_hold(&p.path)) {
-            placeholder.remove();
+        if !placeholders.is_empty() {
+            let held = self.held_by_others();
+            placeholders.iter().filter(|p| !held.contains(&p.path)).for_each(Placeholder::remove);
         }
-        self.forget()
+        self.forget()?;
+        drop(probe);
+        Ok(())
+    }
+
+    fn remembers(&self, id: &str) -> bool {
+        let lasting = read_record(&self.record).and_then(|record| record.lasting);
+        lasting.is_some_and(|lasting| lasting.id.as_str() == id)
     }
 
     fn forget(&self) -> Result<()> {
@@ -92,7 +146,9 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         // The lock would go with the file anyway; this lets a process that keeps it open take the slot again.
-        let _ = set_lock(&self.locks, self.number, libc::F_UNLCK);
+        if let Some(locks) = &self.locks {
+            let _ = set_lock(locks, self.number, libc::F_UNLCK);
+        }
     }
 }
 
@@ -102,6 +158,22 @@ pub fn sweep_all(state: &Path) -> usize {
     sweep(&run_directory(state))
 }
 
+/// Every lasting sandbox of this state directory, whole or half-made, live or not.
+pub fn lasting(state: &Path) -> Result<Vec<(Record, Lasting)>> {
+    let entries = match std::fs::read_dir(run_directory(state)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let records = paths.filter(|path| path.extension().is_some_and(|e| e == "json"));
+    let owner = lasting::owner(state);
+    let ours = records.filter_map(|path| read_record(&path)).filter_map(|mut record| {
+        let lasting = record.lasting.take().filter(|lasting| lasting.state == owner)?;
+        Some((record, lasting))
+    });
+    Ok(ours.collect())
+}
+
 fn sweep(directory: &Path) -> usize {
     let mut swept = 0;
     let Ok(entries) = std::fs::read_dir(directory) else { return swept };
@@ -109,12 +181,18 @@ fn sweep(directory: &Path) -> usize {
     let Ok(probe) = open_locks(directory) else { return swept };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let number = name.to_str().and_then(|n| n.strip_suffix(".json")).and_then(|n| n.parse::<u32>().ok());
-        let Some(number) = number.filter(|n| *n < SLOTS) else { continue };
+        let Some((number, extension)) = name.to_str().and_then(|name| name.split_once('.')) else { continue };
+        let Some(number) = number.parse::<u32>().ok().filter(|n| *n < SLOTS) else { continue };
         if !lock(&probe, number).unwrap_or(false) {
             continue;
         }
         let path = entry.path();
+        if extension == "new" {
+            // Never came to be a record.
+            let _ = std::fs::remove_file(&path);
+            let _ = set_lock(&probe, number, libc::F_UNLCK);
+            continue;
+        }
         swept += usize::from(read_record(&path).is_none_or(|record| remove(directory, &path, &record)));
         let _ = set_lock(&probe, number, libc::F_UNLCK);
     }
@@ -132,13 +210,12 @@ fn lock_placeholders_in(directory: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Whether another record, of a live sandbox or of one that crashed, names the same placeholder.
-fn named_by_others(directory: &Path, own: &Path, wanted: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(directory) else { return false };
-    entries.flatten().map(|entry| entry.path()).filter(|path| path != own).any(|path| {
-        path.extension().is_some_and(|e| e == "json")
-            && read_record(&path).is_some_and(|record| record.placeholders.iter().any(|p| p.path == wanted))
-    })
+/// The placeholders that any other record names, of a live sandbox or of one that crashed.
+fn named_by_others(directory: &Path, own: &Path) -> BTreeSet<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let others = entries.map(|entry| entry.path()).filter(|path| path != own);
+    let records = others.filter(|path| path.extension().is_some_and(|e| e == "json"));
+    records.filter_map(|path| read_record(&path)).flat_map(|r| r.placeholders).map(|p| p.path).collect()
 }
 
 fn read_record(path: &Path) -> Option<Record> {
@@ -154,12 +231,16 @@ fn remove(directory: &Path, own: &Path, record: &Record) -> bool {
     if !record.cgroups.iter().all(|path| super::cgroups::remove(path).is_ok()) {
         return false;
     }
+    if let Some(kept) = &record.lasting
+        && lasting::remove(&directory.join(kept.id.as_str())).is_err()
+    {
+        return false;
+    }
     // Another sandbox may be about to rely on the same names.
     let Ok(_guard) = lock_placeholders_in(directory) else { return false };
-    for placeholder in &record.placeholders {
-        if !named_by_others(directory, own, &placeholder.path) {
-            placeholder.remove();
-        }
+    if !record.placeholders.is_empty() {
+        let held = named_by_others(directory, own);
+        record.placeholders.iter().filter(|p| !held.contains(&p.path)).for_each(Placeholder::remove);
     }
     std::fs::remove_file(own).is_ok()
 }
@@ -175,8 +256,12 @@ pub fn start_time(pid: u32) -> Option<u64> {
 }
 
 /// Gone with the machine's boot, as the sandboxes are.
-fn run_directory(state: &Path) -> PathBuf {
+pub fn run_directory(state: &Path) -> PathBuf {
     if rustix::process::geteuid().is_root() { PathBuf::from("/run/paddock") } else { state.join("run") }
+}
+
+fn record_of(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("{number}.json"))
 }
 
 fn open_locks(directory: &Path) -> Result<File> {

@@ -77,13 +77,14 @@ pub fn survey(workspace: &Workspace, slot: &Slot) -> Result<Survey, CreateError>
         shared: Vec::new(),
         notes: Vec::new(),
     };
+    let held = slot.held_by_others();
     for name in &workspace.protect {
-        survey.add(&root, name, slot)?;
+        survey.add(&root, name, &held)?;
     }
     if workspace.protect.iter().any(|name| name == Path::new(".git")) {
         let nested = super::nested::repositories(&workspace.directory);
         for path in nested.found {
-            survey.add(&root, &path, slot)?;
+            survey.add(&root, &path, &held)?;
         }
         if nested.incomplete {
             survey.notes.push(
@@ -97,12 +98,12 @@ pub fn survey(workspace: &Workspace, slot: &Slot) -> Result<Survey, CreateError>
 }
 
 impl Survey {
-    fn add(&mut self, root: &OwnedFd, name: &Path, slot: &Slot) -> Result<(), CreateError> {
+    fn add(&mut self, root: &OwnedFd, name: &Path, held: &BTreeSet<PathBuf>) -> Result<(), CreateError> {
         match look(root, &self.directory, name)? {
             Found::Present { path, device, inode } => {
                 self.covered.insert(text(&path)?);
                 let path = self.directory.join(path);
-                if slot.others_hold(&path) {
+                if held.contains(&path) {
                     self.shared.push(Placeholder::made(path, device, inode));
                 }
             }

@@ -2,17 +2,22 @@
 
 use crate::backend::FenceUsage;
 use paddock_model::Limits;
+use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The directories below which a cgroup for a sandbox can be made, by controller.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hierarchies {
     unified: Option<PathBuf>,
     memory: Option<PathBuf>,
     cpu: Option<PathBuf>,
     pids: Option<PathBuf>,
+    /// Of v1, and only of use to lasting sandboxes, as is `accounting`: a short run does without their price.
+    freezer: Option<PathBuf>,
+    /// Processor time.
+    accounting: Option<PathBuf>,
 }
 
 pub struct Setting {
@@ -20,6 +25,15 @@ pub struct Setting {
     pub value: String,
     /// Not every kernel has the file (swap accounting).
     pub optional: bool,
+}
+
+pub struct Freezer {
+    pub file: PathBuf,
+    pub freeze: &'static str,
+    pub thaw: &'static str,
+    pub report: PathBuf,
+    /// A whole line of the report.
+    pub frozen: &'static str,
 }
 
 const PERIOD_MICROSECONDS: u64 = 100_000;
@@ -54,9 +68,13 @@ fn from_tables(mountinfo: &str, own: &str) -> Hierarchies {
                     names.split(',').any(|n| controllers.contains(&n) && !n.is_empty())
                 });
                 let parent = join(&place, path.unwrap_or("/"));
-                for (name, slot) in
-                    [("memory", &mut found.memory), ("cpu", &mut found.cpu), ("pids", &mut found.pids)]
-                {
+                for (name, slot) in [
+                    ("memory", &mut found.memory),
+                    ("cpu", &mut found.cpu),
+                    ("pids", &mut found.pids),
+                    ("freezer", &mut found.freezer),
+                    ("cpuacct", &mut found.accounting),
+                ] {
                     if controllers.contains(&name) {
                         *slot = Some(parent.clone());
                     }
@@ -99,7 +117,8 @@ impl Hierarchies {
     /// Keeps what this user may make directories in, and on v2 what has controllers to give.
     fn drop_what_is_not_ours(&mut self) {
         let writable = |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
-        for slot in [&mut self.memory, &mut self.cpu, &mut self.pids] {
+        let all = [&mut self.memory, &mut self.cpu, &mut self.pids, &mut self.freezer, &mut self.accounting];
+        for slot in all {
             if slot.as_ref().is_some_and(|path| !writable(path)) {
                 *slot = None;
             }
@@ -123,8 +142,33 @@ impl Hierarchies {
         self.unified.is_some() || self.pids.is_some()
     }
 
+    /// What a sandbox uses that ends with its engine, or that does not.
+    pub fn for_life(&self, lasting: bool) -> Hierarchies {
+        let mut used = self.clone();
+        if !lasting {
+            (used.freezer, used.accounting) = (None, None);
+        }
+        used
+    }
+
+    pub fn can_freeze(&self) -> bool {
+        self.unified.is_some() || self.freezer.is_some()
+    }
+
+    /// What is written to stop the work or let it go on, and how the kernel says that it has stopped.
+    pub fn freezer(&self, name: &str) -> Option<Freezer> {
+        if let Some(parent) = &self.unified {
+            let group = parent.join(name);
+            let (file, report) = (group.join("cgroup.freeze"), group.join("cgroup.events"));
+            return Some(Freezer { file, freeze: "1", thaw: "0", report, frozen: "frozen 1" });
+        }
+        let file = self.freezer.as_ref()?.join(name).join("freezer.state");
+        Some(Freezer { report: file.clone(), file, freeze: "FROZEN", thaw: "THAWED", frozen: "FROZEN" })
+    }
+
     pub fn parents(&self) -> Vec<&PathBuf> {
-        [&self.unified, &self.memory, &self.cpu, &self.pids].into_iter().flatten().collect()
+        let all = [&self.unified, &self.memory, &self.cpu, &self.pids, &self.freezer, &self.accounting];
+        all.into_iter().flatten().collect()
     }
 
     /// `tasks` moves one thread, which needs no lock over all forks of the machine as `cgroup.procs` does;
@@ -172,14 +216,18 @@ impl Hierarchies {
             let kills = read(&self.unified, "memory.events").and_then(|t| field(&t, "oom_kill"));
             return FenceUsage {
                 cpu_ms: cpu.map(|us| us as f64 / 1e3),
+                memory: number(read(&self.unified, "memory.current")),
+                processes: number(read(&self.unified, "pids.current")),
                 peak_memory: number(read(&self.unified, "memory.peak")),
                 memory_kills: kills.unwrap_or(0),
             };
         }
         let kills = read(&self.memory, "memory.oom_control").and_then(|t| field(&t, "oom_kill"));
         FenceUsage {
-            // v1 counts in a hierarchy of its own; the guest, who reaps everybody, knows it for less.
-            cpu_ms: None,
+            // v1 counts in a hierarchy of its own; for a short run the guest, who reaps everybody, knows it for less.
+            cpu_ms: number(read(&self.accounting, "cpuacct.usage")).map(|ns| ns as f64 / 1e6),
+            memory: number(read(&self.memory, "memory.usage_in_bytes")),
+            processes: number(read(&self.pids, "pids.current")),
             peak_memory: number(read(&self.memory, "memory.max_usage_in_bytes")),
             memory_kills: kills.unwrap_or(0),
         }
@@ -251,6 +299,9 @@ mod tests {
         assert_eq!(found.memory.as_deref(), Some(Path::new("/sys/fs/cgroup/memory/a/b")));
         assert_eq!(found.cpu.as_deref(), Some(Path::new("/sys/fs/cgroup/cpu,cpuacct/c")));
         assert_eq!(found.unified, None);
+        assert_eq!(found.accounting, found.cpu, "they share a hierarchy");
+        assert_eq!(found.for_life(false).accounting, None);
+        assert!(!found.can_freeze() && found.freezer("x").is_none());
         assert_eq!(found.entrance(), "tasks");
         let settings = found.settings("x", &Limits::default());
         assert!(settings.iter().any(|s| s.file.ends_with("memory/a/b/x/memory.limit_in_bytes")));

@@ -5,6 +5,7 @@
 //! One cgroup per sandbox and hierarchy, for the work alone. The guest stays in the engine's, so that no
 //! shortage inside can ever kill it.
 
+mod freeze;
 mod hierarchy;
 
 pub use hierarchy::{Hierarchies, detect};
@@ -30,11 +31,13 @@ impl WorkGroup {
         all
     }
 
+    /// Those of a sandbox that another engine made.
+    pub fn found(hierarchies: &Hierarchies, name: &str) -> WorkGroup {
+        WorkGroup { hierarchies: hierarchies.clone(), directories: WorkGroup::directories(hierarchies, name) }
+    }
+
     pub fn create(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> Result<WorkGroup> {
-        let group = WorkGroup {
-            hierarchies: hierarchies.clone(),
-            directories: WorkGroup::directories(hierarchies, name),
-        };
+        let group = WorkGroup::found(hierarchies, name);
         if let Err(error) = group.fill(name, limits) {
             let _ = group.remove();
             return Err(error);

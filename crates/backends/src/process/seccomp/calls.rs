@@ -97,3 +97,14 @@ pub const REFUSED: &[i64] = &[
     #[cfg(target_arch = "x86_64")] SYS_modify_ldt, #[cfg(target_arch = "x86_64")] SYS_ustat,
     #[cfg(target_arch = "x86_64")] SYS_sysfs, #[cfg(target_arch = "x86_64")] SYS_uselib,
 ];
+
+/// What the engine never does once a sandbox stands: it executes nothing, mounts nothing, enters nothing, and has no
+/// business with the kernel's modules, programs or keys, or with the memory of others.
+#[rustfmt::skip]
+pub const ENGINE_GIVES_UP: &[i64] = &[
+    SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_init_module, SYS_finit_module,
+    SYS_delete_module, SYS_kexec_load, SYS_kexec_file_load, SYS_reboot, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
+    SYS_io_uring_setup, SYS_add_key, SYS_request_key, SYS_keyctl, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot,
+    SYS_open_tree, SYS_move_mount, SYS_fsopen, SYS_fsmount, SYS_mount_setattr, SYS_unshare, SYS_setns, SYS_swapon,
+    SYS_swapoff, SYS_acct, SYS_quotactl, SYS_settimeofday, SYS_clock_settime, SYS_sethostname, SYS_setdomainname,
+];

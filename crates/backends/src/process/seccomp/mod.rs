@@ -2,11 +2,15 @@
 //! what is known and refused is refused (EPERM), a socket family that is not for sandboxes is not supported
 //! (EAFNOSUPPORT), and a call of a foreign architecture kills the process.
 //!
+//! - [`own`]: what the engine gives up itself
 //! - [`calls`]: the lists, and everything that depends on the processor
 //! - [`program`]: lists to BPF
 
 mod calls;
+mod own;
 mod program;
+
+pub use own::give_up_calls;
 
 use program::{Check, Verdict};
 use std::collections::BTreeMap;
@@ -14,6 +18,18 @@ use std::collections::BTreeMap;
 /// Terminal requests that put keystrokes into, or talk to, a terminal of somebody else.
 const REFUSED_TERMINAL_REQUESTS: [u32; 4] =
     [libc::TIOCSTI as u32, libc::TIOCLINUX as u32, libc::TIOCCONS as u32, libc::TIOCSETD as u32];
+/// Requests that btrfs grants to everybody: a subvolume made inside a disk would not count against its limit, and a
+/// snapshot of the disk would not hold it.
+const REFUSED_DISK_REQUESTS: [u32; 8] = [
+    0x5000_9401, // SNAP_CREATE
+    0x5000_9417, // SNAP_CREATE_V2
+    0x5000_940E, // SUBVOL_CREATE
+    0x5000_9418, // SUBVOL_CREATE_V2
+    0x5000_940F, // SNAP_DESTROY
+    0x5000_943F, // SNAP_DESTROY_V2
+    0x4008_941A, // SUBVOL_SETFLAGS
+    0xC0C8_9425, // SET_RECEIVED_SUBVOL
+];
 /// Every flag of clone(2) that makes a namespace.
 const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
 /// The default, Linux32, and the question which one it is: no execution of data, no fixed addresses.
@@ -32,7 +48,7 @@ fn verdicts() -> BTreeMap<u32, Verdict> {
     set(calls::REFUSED, Verdict::Errno(libc::EPERM));
     set(calls::ALLOWED, Verdict::Allow);
     set(&[libc::SYS_clone], Verdict::When(Check::NoBits { argument: 0, bits: NAMESPACE_FLAGS }));
-    let requests = REFUSED_TERMINAL_REQUESTS.to_vec();
+    let requests = [&REFUSED_TERMINAL_REQUESTS[..], &REFUSED_DISK_REQUESTS[..]].concat();
     set(&[libc::SYS_ioctl], Verdict::When(Check::NoneOf { argument: 1, values: requests }));
     set(
         &[libc::SYS_personality],
@@ -92,6 +108,11 @@ mod tests {
             assert_eq!(verdict(libc::SYS_clone, [flag as u64, 0, 0, 0, 0, 0]), errno(libc::EPERM));
         }
         assert_eq!(verdict(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), ALLOWED);
+        // Copies that share their blocks are everybody's right.
+        assert_eq!(verdict(libc::SYS_ioctl, [0, 0x4004_9409, 0, 0, 0, 0]), ALLOWED);
+        for request in REFUSED_DISK_REQUESTS {
+            assert_eq!(verdict(libc::SYS_ioctl, [0, request.into(), 0, 0, 0, 0]), errno(libc::EPERM));
+        }
         // The kernel looks at the low half only, and so do we.
         for request in [libc::TIOCSTI, libc::TIOCSTI | 1 << 32, libc::TIOCLINUX] {
             assert_eq!(verdict(libc::SYS_ioctl, [0, request, 0, 0, 0, 0]), errno(libc::EPERM));

@@ -54,7 +54,30 @@ pub fn compile(verdicts: &BTreeMap<u32, Verdict>, architecture: u32) -> Vec<u8> 
         plain(RETURN, KILL_PROCESS),
         plain(LOAD, NUMBER),
     ];
-    program.extend(tree(&ranges(verdicts)));
+    tree(&ranges(verdicts), &mut program);
+    program.iter().flat_map(|i| i.bytes()).collect()
+}
+
+/// Everything is allowed but `calls`, which get EPERM.
+/// Precondition: fewer than 250 calls, which is as far as a conditional jump reaches.
+pub fn refuse(calls: &[i64], architecture: u32) -> Vec<u8> {
+    /// The numbers of x32, a second door to the same calls; no other processor has any so high.
+    const SECOND_DOOR: u32 = 0x4000_0000;
+    let to_refuse = |index: usize| (calls.len() - index) as u8 + 1;
+    let mut program = vec![
+        plain(LOAD, ARCHITECTURE),
+        Instruction { code: JUMP_IF_EQUAL, if_true: 1, if_false: 0, value: architecture },
+        plain(RETURN, KILL_PROCESS),
+        plain(LOAD, NUMBER),
+        Instruction { code: JUMP_IF_AT_LEAST, if_true: to_refuse(0), if_false: 0, value: SECOND_DOOR },
+    ];
+    program.extend(calls.iter().enumerate().map(|(index, call)| Instruction {
+        code: JUMP_IF_EQUAL,
+        if_true: to_refuse(index + 1),
+        if_false: 0,
+        value: *call as u32,
+    }));
+    program.extend([plain(RETURN, ALLOW), plain(RETURN, ERRNO | libc::EPERM as u32)]);
     program.iter().flat_map(|i| i.bytes()).collect()
 }
 
@@ -80,20 +103,24 @@ fn ranges(verdicts: &BTreeMap<u32, Verdict>) -> Vec<(u32, Verdict)> {
 }
 
 /// Precondition: `ranges` is not empty and sorted by start.
-fn tree(ranges: &[(u32, Verdict)]) -> Vec<Instruction> {
+fn tree(ranges: &[(u32, Verdict)], program: &mut Vec<Instruction>) {
     if let [(_, verdict)] = ranges {
-        return leaf(verdict);
+        return program.extend(leaf(verdict));
     }
     let (low, high) = ranges.split_at(ranges.len() / 2);
-    let (below, above) = (tree(low), tree(high));
-    // A conditional jump reaches 255 instructions; the unconditional one beside it reaches any.
-    let mut code = vec![
-        Instruction { code: JUMP_IF_AT_LEAST, if_true: 0, if_false: 1, value: high[0].0 },
-        plain(JUMP, below.len() as u32),
-    ];
-    code.extend(below);
-    code.extend(above);
-    code
+    let at = program.len();
+    program.push(Instruction { code: JUMP_IF_AT_LEAST, if_true: 0, if_false: 0, value: high[0].0 });
+    tree(low, program);
+    // A conditional jump reaches 255 instructions; an unconditional one beside it reaches any.
+    let below = program.len() - at - 1;
+    match u8::try_from(below) {
+        Ok(near) => program[at].if_true = near,
+        Err(_) => {
+            program[at].if_false = 1;
+            program.insert(at + 1, plain(JUMP, below as u32));
+        }
+    }
+    tree(high, program);
 }
 
 fn leaf(verdict: &Verdict) -> Vec<Instruction> {

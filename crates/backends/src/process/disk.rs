@@ -1,0 +1,52 @@
+//! The private disk: memory, or a directory of the engine's storage.
+//!
+//! In the storage all disks have the same owners, a neutral range that no sandbox runs with: so a copy of a disk
+//! serves a sandbox in any slot. The mount translates them to the slot's range.
+
+use super::create::inodes;
+use super::identity::{Identity, Line};
+use super::launch::user_namespace;
+use super::mounts::{Passed, map_ids, node_kind, open_exactly};
+use crate::backend::{CreateError, HostStep};
+use paddock_model::{Disk, Spec};
+use paddock_protocol::{DiskPlan, NodeKind};
+use rustix::mount::{OpenTreeFlags, open_tree};
+use std::path::Path;
+
+/// The owner, in storage, of what the inside's root owns.
+///
+/// Host ids that no distribution, container manager or directory service assigns, below those of the slots.
+pub const NEUTRAL_ID: u32 = 0x6F00_0000;
+
+pub fn plan(spec: &Spec, identity: &Identity, passed: &mut Passed) -> Result<DiskPlan, CreateError> {
+    match &spec.disk {
+        Disk::Memory => Ok(DiskPlan::Memory { bytes: spec.limits.disk, inodes: inodes(spec) }),
+        Disk::Directory { path } => Ok(DiskPlan::Mounted(passed.add(mounted(path, identity)?)?)),
+    }
+}
+
+/// A detached mount on which the neutral ids appear as the sandbox's.
+fn mounted(path: &Path, identity: &Identity) -> Result<std::os::fd::OwnedFd, CreateError> {
+    let refuse =
+        |reason: &str| CreateError::Mount { path: path.display().to_string(), reason: reason.into() };
+    let Some((users, groups)) = identity.whole_range() else {
+        return Err(refuse(
+            "only root can give a sandbox a disk in storage; an ordinary user's is in memory",
+        ));
+    };
+    let (file, found) = open_exactly(path)?;
+    if node_kind(path, &found)? != NodeKind::Directory {
+        return Err(refuse("a disk is a directory"));
+    }
+    if (found.st_uid, found.st_gid) != (NEUTRAL_ID, NEUTRAL_ID) {
+        return Err(refuse("it is not a disk of the engine's storage: its owner is another"));
+    }
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&file, "", flags).host(|| format!("clone the mount of {}", path.display()))?;
+    let neutral = |line: Line| [Line(NEUTRAL_ID + line.0, line.1, line.2)];
+    let namespace = user_namespace(&neutral(users), &neutral(groups))
+        .host(|| "make a user namespace for the disk".into())?;
+    map_ids(&tree, &namespace, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, path)?;
+    Ok(tree)
+}

@@ -1,0 +1,115 @@
+//! What of a sandbox outlives its engine: a directory with the socket on which its guest waits for the next engine,
+//! and a record of what that engine has to know.
+//!
+//! The slot's record names the directory before it is made, so that whoever sweeps finds it.
+
+use super::cgroups::Hierarchies;
+use super::slot::{Record, run_directory};
+use crate::backend::AdoptError;
+use paddock_model::SandboxId;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use serde::{Deserialize, Serialize};
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+const SOCKET: &str = "guest.sock";
+const RECORD: &str = "record.json";
+
+/// Whose it is, and where its parts are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lasting {
+    pub id: SandboxId,
+    /// The state directory of the engine that made it: root's engines share their run directory.
+    pub state: PathBuf,
+    pub slot: u32,
+    pub hierarchies: Hierarchies,
+    pub notes: Vec<String>,
+}
+
+/// One name for a state directory, however its engine was told of it.
+pub fn owner(state: &Path) -> PathBuf {
+    state.canonicalize().unwrap_or_else(|_| state.to_path_buf())
+}
+
+/// Where the parts are that have a name in the file system.
+pub fn directory(state: &Path, id: &SandboxId) -> PathBuf {
+    run_directory(state).join(id.as_str())
+}
+
+/// Makes the directory and, in it, the socket on which the guest will listen.
+pub fn listen(directory: &Path) -> Result<UnixListener> {
+    std::fs::DirBuilder::new().mode(0o700).create(directory)?;
+    UnixListener::bind(short(&open(directory)?))
+}
+
+pub fn connect(directory: &Path) -> Result<UnixStream> {
+    UnixStream::connect(short(&open(directory)?))
+}
+
+/// Precondition: the record is complete; it is the same one that the slot has.
+pub fn write(directory: &Path, record: &Record) -> Result<()> {
+    let new = directory.join("record.new");
+    std::fs::write(&new, serde_json::to_vec(record)?)?;
+    std::fs::rename(new, directory.join(RECORD))
+}
+
+pub fn read(state: &Path, id: &SandboxId) -> std::result::Result<(Record, Lasting), AdoptError> {
+    let path = directory(state, id).join(RECORD);
+    let damaged = |detail: String| AdoptError::Damaged { id: id.clone(), detail };
+    let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            AdoptError::Gone { id: id.clone(), detail: "it left no record on this machine".into() }
+        }
+        _ => damaged(format!("{}: {error}", path.display())),
+    })?;
+    let record: Record =
+        serde_json::from_slice(&bytes).map_err(|error| damaged(format!("{}: {error}", path.display())))?;
+    match record.lasting.clone() {
+        Some(lasting) if lasting.id == *id => Ok((record, lasting)),
+        _ => Err(damaged(format!("{} is of another sandbox", path.display()))),
+    }
+}
+
+/// Precondition: nothing runs in the sandbox any more.
+pub fn remove(directory: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn open(directory: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    openat(CWD, directory, flags, Mode::empty()).map_err(|errno| {
+        let error = Error::from(errno);
+        Error::new(error.kind(), format!("{}: {error}", directory.display()))
+    })
+}
+
+/// A socket's name has 107 bytes at most; the directory may be anywhere.
+fn short(directory: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_in_a_directory_with_a_long_name() {
+        let top = tempfile::tempdir().unwrap();
+        let directory = top.path().join("d".repeat(200));
+        let listener = listen(&directory).unwrap();
+        let _stream = connect(&directory).unwrap();
+        listener.accept().unwrap();
+        assert_eq!(listen(&directory).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        drop(listener);
+        assert_eq!(connect(&directory).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        remove(&directory).unwrap();
+        remove(&directory).unwrap();
+        assert!(!directory.exists());
+    }
+}

@@ -1,0 +1,158 @@
+//! A host that speaks just enough of the protocol, and a look at everything that a sandbox leaves on its machine.
+
+use paddock_backends::{Backend, Raised, all};
+use paddock_model::{Disk, Limits, Network, Root, SandboxId, Spec, User, Workspace};
+use paddock_protocol::{Decoder, Frame, FromGuest, Start, ToGuest, Who, decode_from_guest, encode_message};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub fn backend(state: &Path) -> Box<dyn Backend> {
+    all(state).into_iter().find(|backend| backend.name() == "process").unwrap()
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+pub fn spec(workspace: Option<&Path>) -> Spec {
+    let protect = vec![PathBuf::from(".git"), PathBuf::from("Makefile")];
+    Spec {
+        root: Root::HostUsr,
+        workspace: workspace.map(|directory| Workspace { directory: directory.to_path_buf(), protect }),
+        mounts: Vec::new(),
+        limits: Limits { memory: 256 << 20, ..Limits::default() },
+        disk: Disk::Memory,
+        network: Network::None,
+        user: User::Agent,
+        hostname: "lasting".into(),
+        require: Vec::new(),
+    }
+}
+
+pub fn new_id() -> SandboxId {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).unwrap();
+    SandboxId::from_random(u64::from_ne_bytes(random))
+}
+
+/// One connection to a guest.
+pub struct Host {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Host {
+    pub fn new(stream: UnixStream) -> Host {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Host { stream, decoder: Decoder::new() }
+    }
+
+    pub fn say(&mut self, message: &ToGuest) {
+        let mut bytes = Vec::new();
+        encode_message(message, &mut bytes).unwrap();
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// The first answer that `wanted` takes.
+    pub fn hear<T>(&mut self, mut wanted: impl FnMut(FromGuest) -> Option<T>) -> T {
+        let mut buffer = [0; 65536];
+        loop {
+            while let Some(frame) = self.decoder.next_frame().unwrap() {
+                let Frame::Message(body) = frame else { continue };
+                let message = decode_from_guest(&body).unwrap();
+                if let FromGuest::EnterFailed { step, errno } = &message {
+                    panic!("{step}: {}", std::io::Error::from_raw_os_error(*errno));
+                }
+                if let Some(answer) = wanted(message) {
+                    return answer;
+                }
+            }
+            let count = self.stream.read(&mut buffer).expect("the guest says nothing");
+            assert!(count > 0, "the guest has gone");
+            self.decoder.push(&buffer[..count]);
+        }
+    }
+
+    pub fn is_ready(&mut self) {
+        self.hear(|message| matches!(message, FromGuest::Ready { .. }).then_some(()));
+    }
+
+    pub fn start(&mut self, exec: u32, script: &str) {
+        let bytes = |text: &str| serde_bytes::ByteBuf::from(text.as_bytes());
+        self.say(&ToGuest::Start(Box::new(Start {
+            exec,
+            argv: ["/bin/sh", "-c", script].map(bytes).to_vec(),
+            env: vec![bytes("PATH=/usr/bin:/bin")],
+            cwd: None,
+            user: Who::Ids { uid: 1000, gid: 1000 },
+            tty: None,
+            stdin: false,
+            deadline_ms: None,
+            deadline_kills: Default::default(),
+            tool: None,
+            last: false,
+        })));
+        self.hear(|message| match message {
+            FromGuest::Started { exec: started, .. } if started == exec => Some(()),
+            FromGuest::StartFailed { step, errno, .. } => panic!("{step}: {errno}"),
+            _ => None,
+        });
+    }
+}
+
+/// A lasting sandbox that is ready.
+pub fn raise(state: &Path, id: &SandboxId, spec: &Spec) -> (Box<dyn paddock_backends::Fence>, Host) {
+    let Raised { fence, stream, .. } = backend(state).create(id, spec, true).unwrap();
+    let mut host = Host::new(stream);
+    host.is_ready();
+    (fence, host)
+}
+
+/// Where this user's engines keep their records.
+fn run_directory(state: &Path) -> PathBuf {
+    if is_root() { "/run/paddock".into() } else { state.join("run") }
+}
+
+/// Everything on this machine that belongs to a sandbox of this state directory.
+pub fn traces(state: &Path, ids: &[SandboxId]) -> Vec<String> {
+    let mut found = Vec::new();
+    let named = |text: &str| ids.iter().any(|id| text.contains(id.as_str()));
+    for entry in std::fs::read_dir(run_directory(state)).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let record = std::fs::read_to_string(&path).unwrap_or_default();
+        if named(&path.display().to_string()) || named(&record) {
+            found.push(path.display().to_string());
+        }
+    }
+    let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+    for directory in hierarchies.map(|entry| entry.path()).chain(["/sys/fs/cgroup".into()]) {
+        for group in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = group.path().display().to_string();
+            if named(&path) {
+                found.push(path);
+            }
+        }
+    }
+    // The guest that this state directory holds is executed by nobody else.
+    let executable = state.join("guest");
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if std::fs::read_link(process.path().join("exe")).is_ok_and(|exe| exe.starts_with(&executable)) {
+            found.push(process.path().display().to_string());
+        }
+    }
+    found
+}
+
+/// What is left after the kernel had time to finish.
+pub fn traces_in_the_end(state: &Path, ids: &[SandboxId]) -> Vec<String> {
+    let deadline = Instant::now() + Duration::from_secs(3);
+    loop {
+        let found = traces(state, ids);
+        if found.is_empty() || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
