@@ -1,10 +1,12 @@
 //! From a spec to a sandbox.
 
 use crate::error::EngineError;
-use crate::images::{ImageStore, Progress, ResolvedImage};
-use crate::link::Link;
+use crate::images::{ImageStore, NoProgress, Progress, ResolvedImage};
 use crate::sandbox::Sandbox;
+use paddock_backends::{AdoptError, Backend, Fence, Raised};
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use std::collections::BTreeSet;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -39,28 +41,109 @@ impl Engine {
         store.resolve(reference, progress).await.map_err(named)
     }
 
+    /// As `image` for an absolute path; any other reference is one of a registry, whatever exists under that name
+    /// where this process happens to stand.
+    pub(crate) async fn image_for_others(&self, reference: &str) -> Result<ResolvedImage, EngineError> {
+        if reference.starts_with('/') {
+            return self.image(reference, &NoProgress).await;
+        }
+        let named = |source| EngineError::Image { reference: reference.chars().take(200).collect(), source };
+        let store = ImageStore::open(&self.state.join("images")).map_err(named)?;
+        store.resolve_from_registry(reference, &NoProgress).await.map_err(named)
+    }
+
     /// A sandbox whose guest is still coming up: commands may be given to it already, and
     /// [`Sandbox::ready`] says whether it did.
     ///
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
     pub fn create(&self, backend: Option<&str>, spec: &Spec) -> Result<Sandbox, EngineError> {
+        let id = new_id()?;
+        let raised = self.put_up(&id, backend, spec, false)?;
+        Sandbox::start(id, raised)
+    }
+
+    /// The fence of a sandbox that outlives this engine. Blocks for a moment.
+    pub(crate) fn raise(
+        &self,
+        id: &SandboxId,
+        backend: Option<&str>,
+        spec: &Spec,
+    ) -> Result<RaisedFence, EngineError> {
+        self.put_up(id, backend, spec, true)
+    }
+
+    fn put_up(
+        &self,
+        id: &SandboxId,
+        backend: Option<&str>,
+        spec: &Spec,
+        lasting: bool,
+    ) -> Result<RaisedFence, EngineError> {
         let started = Instant::now();
         spec.limits.check()?;
         let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
-        let id = SandboxId::from_random(random()?);
-        let raised = backend.create(&id, spec)?;
-        let lost = |error: std::io::Error| EngineError::Lost { detail: error.to_string() };
-        raised.stream.set_nonblocking(true).map_err(lost)?;
-        let stream = tokio::net::UnixStream::from_std(raised.stream).map_err(lost)?;
-        let link = Link::start(stream);
+        let raised = backend.create(id, spec, lasting)?;
         // While the guest builds its inside.
         let mut guarantees = backend.guarantees(spec);
         guarantees.weaknesses.extend(raised.notes);
-        Ok(Sandbox::new(id, guarantees, raised.fence, link, started))
+        Ok(RaisedFence { fence: raised.fence, stream: raised.stream, guarantees, started })
+    }
+
+    /// Takes over a sandbox that an earlier engine left. Blocks for a moment.
+    pub(crate) fn adopt(&self, id: &SandboxId, backend: Option<&str>) -> Result<Raised, AdoptError> {
+        let mut why = None;
+        for candidate in self.backends(backend) {
+            match candidate.adopt(id) {
+                Ok(raised) => return Ok(raised),
+                Err(error) => why = Some(error),
+            }
+        }
+        Err(why.unwrap_or_else(|| AdoptError::Gone {
+            id: id.clone(),
+            detail: "its backend is not known".into(),
+        }))
+    }
+
+    /// Ends every lasting sandbox that is not in `keep`; says which.
+    pub(crate) fn sweep(&self, keep: &BTreeSet<SandboxId>) -> Vec<SandboxId> {
+        let swept = self.backends(None).into_iter().map(|backend| (backend.name(), backend.sweep(keep)));
+        let mut all = Vec::new();
+        for (backend, swept) in swept {
+            match swept {
+                Ok(ids) => all.extend(ids),
+                Err(error) => tracing::warn!(backend, %error, "what was left behind could not be removed"),
+            }
+        }
+        all
+    }
+
+    /// Removes what is left of one sandbox that has ended by itself.
+    pub(crate) fn remove(&self, id: &SandboxId) {
+        match self.adopt(id, None) {
+            Ok(mut raised) => drop(raised.fence.destroy()),
+            Err(error) => tracing::debug!(%error, "nothing was left"),
+        }
+    }
+
+    fn backends(&self, name: Option<&str>) -> Vec<Box<dyn Backend>> {
+        let all = paddock_backends::all(&self.state).into_iter();
+        all.filter(|backend| name.is_none_or(|name| name == backend.name())).collect()
     }
 }
 
-fn random() -> Result<u64, EngineError> {
+/// A fence that stands, before anybody talks to its guest.
+pub struct RaisedFence {
+    pub(crate) fence: Box<dyn Fence>,
+    pub(crate) stream: UnixStream,
+    pub(crate) guarantees: Guarantees,
+    pub(crate) started: Instant,
+}
+
+pub(crate) fn new_id() -> Result<SandboxId, EngineError> {
+    Ok(SandboxId::from_random(random()?))
+}
+
+pub(crate) fn random() -> Result<u64, EngineError> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|errno| EngineError::Random { source: errno.into() })?;

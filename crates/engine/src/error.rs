@@ -18,6 +18,8 @@ pub enum EngineError {
     File { path: String, source: std::io::Error },
     #[error("the sandbox could not be removed completely")]
     Remove { source: std::io::Error },
+    #[error("the work inside could not be stopped or let go on")]
+    Freeze { source: std::io::Error },
     #[error("no random numbers from the system")]
     Random { source: std::io::Error },
 }

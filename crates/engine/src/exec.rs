@@ -1,12 +1,13 @@
-//! One command inside a sandbox.
+//! One command inside a sandbox: what it is, what it says, what it reads.
 
-use crate::link::Link;
+use crate::inbox::Inbox;
+use crate::link::{Heard, Link};
 use paddock_model::User;
-use paddock_protocol::{Channel, ExitKind, StreamKind, ToGuest, Who, WindowSize, WorkUsage};
+use paddock_protocol::{Channel, ExitKind, Kills, StreamKind, ToGuest, Who, WindowSize, WorkUsage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub struct Command {
     pub stdin: bool,
     /// The guest's own backstop, in case that nobody else stops it.
     pub deadline: Option<Duration>,
+    /// The sandbox is to end with this command.
+    pub last: bool,
 }
 
 #[derive(Debug)]
@@ -51,16 +54,35 @@ pub enum ExecEvent {
 pub struct Exec {
     number: u32,
     link: Link,
-    events: mpsc::UnboundedReceiver<ExecEvent>,
+    inbox: Arc<Inbox>,
     input: Arc<Semaphore>,
     /// Output handed to the caller that the guest has not been granted again.
     owed: Option<(StreamKind, u32)>,
 }
 
 impl Exec {
+    /// In a sandbox with this one command: its deadline ends everything.
     pub(crate) fn start(link: &Link, command: Command) -> Result<Exec, paddock_protocol::FrameError> {
-        let number = link.next_number();
-        let (events, input) = link.listen(number);
+        Exec::begin(link, link.next_number(), command, Kills::Everything)
+    }
+
+    /// One of many: its deadline ends what belongs to it.
+    pub(crate) fn start_numbered(
+        link: &Link,
+        number: u32,
+        command: Command,
+    ) -> Result<Exec, paddock_protocol::FrameError> {
+        link.reserve_number(number);
+        Exec::begin(link, number, command, Kills::Exec)
+    }
+
+    fn begin(
+        link: &Link,
+        number: u32,
+        command: Command,
+        deadline_kills: Kills,
+    ) -> Result<Exec, paddock_protocol::FrameError> {
+        let exec = Exec::listen(link, number, 0);
         let bytes = |text: String| serde_bytes::ByteBuf::from(text.into_bytes());
         link.send(&ToGuest::Start(Box::new(paddock_protocol::Start {
             exec: number,
@@ -71,8 +93,21 @@ impl Exec {
             tty: command.tty,
             stdin: command.stdin,
             deadline_ms: command.deadline.map(|d| d.as_millis() as u64),
+            deadline_kills,
+            tool: None,
+            last: command.last,
         })))?;
-        Ok(Exec { number, link: link.clone(), events, input, owed: None })
+        Ok(exec)
+    }
+
+    /// `queued` bytes of its input are under way already.
+    pub(crate) fn listen(link: &Link, number: u32, queued: u32) -> Exec {
+        let Heard { inbox, input } = link.listen(number, queued);
+        Exec { number, link: link.clone(), inbox, input, owed: None }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// The next event. Asking again says that the output handed out before is dealt with, and lets the guest
@@ -81,7 +116,7 @@ impl Exec {
         if let Some((stream, bytes)) = self.owed.take() {
             self.link.grant(Channel { exec: self.number, stream }, bytes);
         }
-        let event = self.events.recv().await.unwrap_or(ExecEvent::Closed);
+        let event = self.inbox.next().await;
         if let ExecEvent::Output { stream, bytes } = &event {
             self.owed = Some((*stream, bytes.len() as u32));
         }
@@ -96,13 +131,18 @@ impl Exec {
         let _ = self.link.send(&ToGuest::Resize { exec: self.number, size });
     }
 
+    /// Ends the command, its process group and its session.
+    pub fn kill(&self) {
+        let _ = self.link.send(&ToGuest::Kill { exec: self.number });
+    }
+
     /// To the command and everything in its process group.
     pub fn signal(&self, signal: i32) {
         let _ = self.link.send(&ToGuest::Signal { exec: self.number, signal });
     }
 }
 
-fn who(user: User) -> Who {
+pub(crate) fn who(user: User) -> Who {
     match user {
         User::Agent => Who::Ids { uid: 1000, gid: 1000 },
         User::Root => Who::Ids { uid: 0, gid: 0 },
@@ -112,6 +152,7 @@ fn who(user: User) -> Who {
 }
 
 /// The command's standard input.
+#[derive(Clone)]
 pub struct Input {
     exec: u32,
     link: Link,
@@ -119,11 +160,13 @@ pub struct Input {
 }
 
 impl Input {
+    /// What is sent at once: dropping a write of no more than this sends it whole or not at all.
+    pub const PIECE: usize = 32 * 1024;
+
     /// Waits while the command does not read. `false` when the sandbox has gone.
     pub async fn write(&self, mut bytes: &[u8]) -> bool {
-        const PIECE: usize = 32 * 1024;
         while !bytes.is_empty() {
-            let (piece, rest) = bytes.split_at(bytes.len().min(PIECE));
+            let (piece, rest) = bytes.split_at(bytes.len().min(Self::PIECE));
             let Ok(permit) = self.room.acquire_many(piece.len() as u32).await else { return false };
             permit.forget();
             self.link.send_data(Channel { exec: self.exec, stream: StreamKind::Stdin }, piece);

@@ -4,27 +4,55 @@
 //! - [`sandbox`]: one live sandbox: commands, files, its end
 //! - [`link`]: the conversation with its guest, many commands over one stream
 //! - [`exec`]: one command: input, output with flow control, signals
+//! - [`inbox`]: what a guest said and nobody has taken yet
+//! - [`resume`]: a sandbox that another engine left
+//! - [`files`], [`disk`], [`port`]: what the guest's tools do, through [`tool`] and [`transfer`]
 //! - [`settings`]: layers of settings -> one checked description; [`policy_file`] and [`templates`] are their files
+//! - [`storage`]: where the disks of lasting sandboxes are kept, and their snapshots
 //! - [`images`]: from what the caller names to a root file system
+//! - [`store`]: records in SQLite; [`journal`]: output of execs; [`audit`]: a signed timeline per sandbox
+//! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
 //! - [`capture`]: output kept within a bound, head and tail
 //!
 //! A library: `paddock run` embeds it.
 
+pub mod access;
+pub mod audit;
 mod capture;
+mod disk;
 mod engine;
 mod error;
 mod exec;
+mod file_error;
+mod files;
+pub mod fleet;
 pub mod images;
+mod inbox;
+pub mod journal;
 mod link;
 pub mod policy_file;
+mod port;
+mod resume;
 mod sandbox;
 pub mod settings;
+pub mod signing;
+pub mod storage;
+pub mod store;
 pub mod templates;
+mod tool;
+mod transfer;
 
 pub use capture::Capture;
+pub use disk::{Disk, DiskUpload, Layered};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use exec::{Command, Exec, ExecEvent, Input};
-pub use paddock_backends::serve_as_janitor_if_asked;
-pub use paddock_protocol::{ExitKind, StreamKind, WindowSize, WorkUsage};
+pub use file_error::{FileError, FileErrorKind};
+pub use files::{ArchiveUpload, FileUpload, Files, Watch};
+pub use paddock_backends::{HeadStart, give_up_calls, serve_as_janitor_if_asked};
+pub use paddock_protocol::{ExecPhase, ExitKind, StreamKind, WindowSize, WorkUsage};
+pub use port::PortStream;
+pub use resume::{KnownExec, ResumedExec};
 pub use sandbox::{Ended, Sandbox};
+pub use tool::Place;
+pub use transfer::Download;

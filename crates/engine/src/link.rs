@@ -2,10 +2,12 @@
 //! writes. The guest is not believed: more output than was granted, or a frame that does not decode, ends the
 //! conversation.
 
+use crate::error::EngineError;
 use crate::exec::ExecEvent;
+use crate::inbox::Inbox;
 use paddock_protocol::{
-    Channel, Decoder, Frame, FrameError, FromGuest, StreamKind, ToGuest, VERSION, WINDOW, WorkUsage,
-    decode_from_guest, encode_data, encode_message,
+    Channel, Decoder, ExecState, FIRST_TOOL, Frame, FrameError, FromGuest, StreamKind, ToGuest, VERSION,
+    WINDOW, WorkUsage, decode_from_guest, encode_data, encode_message,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +20,14 @@ const CHUNK: usize = 128 * 1024;
 #[derive(Clone)]
 pub struct Link {
     shared: Arc<Mutex<Shared>>,
-    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+    closing: Arc<Notify>,
+}
+
+enum Outgoing {
+    Bytes(Vec<u8>),
+    /// Answered once everything before it is with the kernel.
+    Flush(oneshot::Sender<()>),
 }
 
 /// What a guest that is ready says of the layers it has put up.
@@ -26,6 +35,15 @@ pub struct Link {
 pub struct Layers {
     pub landlock_abi: u32,
     pub time_namespace: bool,
+    pub ready_at: u64,
+}
+
+/// What a guest says to a host that takes over.
+#[derive(Debug)]
+pub struct Resumed {
+    pub version: u32,
+    pub ready_at: u64,
+    pub execs: Vec<ExecState>,
 }
 
 /// Why a guest did not become ready.
@@ -44,25 +62,51 @@ struct Shared {
     execs: HashMap<u32, Listener>,
     answers: HashMap<u32, oneshot::Sender<i32>>,
     stopped: Option<oneshot::Sender<WorkUsage>>,
+    resumed: Option<oneshot::Sender<Resumed>>,
     lost: Option<String>,
+    ended: Arc<Notify>,
     next_number: u32,
+    next_tool: u32,
 }
 
 struct Listener {
-    events: mpsc::UnboundedSender<ExecEvent>,
+    inbox: Arc<Inbox>,
     input: Arc<Semaphore>,
     /// Bytes that the guest may still send, for stdout and stderr.
     granted: [u32; 2],
+    /// What can be said once only, and was.
+    said: Said,
+}
+
+#[derive(Default)]
+struct Said {
+    start: bool,
+    end: bool,
+    deadline: bool,
+    memory: bool,
+}
+
+/// A command as the link sees it from the outside.
+pub struct Heard {
+    pub inbox: Arc<Inbox>,
+    pub input: Arc<Semaphore>,
 }
 
 impl Link {
-    pub fn start(stream: UnixStream) -> Link {
+    fn start(stream: UnixStream) -> Link {
         let (outgoing, queue) = mpsc::unbounded_channel();
         let (reader, writer) = stream.into_split();
-        let link = Link { shared: Arc::default(), outgoing };
+        let link = Link { shared: Arc::default(), outgoing, closing: Arc::default() };
         tokio::spawn(write_all(writer, queue));
         tokio::spawn(read_all(reader, link.clone()));
         link
+    }
+
+    /// Precondition: called on a tokio runtime.
+    pub fn over(stream: std::os::unix::net::UnixStream) -> Result<Link, EngineError> {
+        let lost = |error: std::io::Error| EngineError::Lost { detail: error.to_string() };
+        stream.set_nonblocking(true).map_err(lost)?;
+        Ok(Link::start(UnixStream::from_std(stream).map_err(lost)?))
     }
 
     /// Precondition: the message is within the protocol's bound, which its builder checked.
@@ -70,14 +114,26 @@ impl Link {
         let mut bytes = Vec::new();
         encode_message(message, &mut bytes)?;
         // A guest that has gone is told of by the reader.
-        let _ = self.outgoing.send(bytes);
+        let _ = self.outgoing.send(Outgoing::Bytes(bytes));
         Ok(())
+    }
+
+    /// Returns when all that was sent so far is with the kernel: the guest gets it even if this process is killed.
+    pub async fn flushed(&self) {
+        let (sender, written) = oneshot::channel();
+        let _ = self.outgoing.send(Outgoing::Flush(sender));
+        let _ = written.await;
+    }
+
+    /// Ends the conversation from this side.
+    pub fn close(&self) {
+        self.closing.notify_one();
     }
 
     pub fn send_data(&self, channel: Channel, data: &[u8]) {
         let mut bytes = Vec::with_capacity(data.len() + 8);
         encode_data(channel.number(), data, &mut bytes);
-        let _ = self.outgoing.send(bytes);
+        let _ = self.outgoing.send(Outgoing::Bytes(bytes));
     }
 
     pub fn next_number(&self) -> u32 {
@@ -86,21 +142,78 @@ impl Link {
         shared.next_number
     }
 
-    pub fn listen(&self, exec: u32) -> (mpsc::UnboundedReceiver<ExecEvent>, Arc<Semaphore>) {
-        let (events, receiver) = mpsc::unbounded_channel();
-        let input = Arc::new(Semaphore::new(WINDOW as usize));
+    /// Numbers that callers chose are not given out again.
+    pub fn reserve_number(&self, number: u32) {
+        let mut shared = self.shared();
+        shared.next_number = shared.next_number.max(number);
+    }
+
+    pub fn next_tool(&self) -> u32 {
+        let mut shared = self.shared();
+        let number = FIRST_TOOL + shared.next_tool;
+        shared.next_tool = (shared.next_tool + 1) % FIRST_TOOL;
+        number
+    }
+
+    /// `queued` bytes of its input are under way already.
+    pub fn listen(&self, exec: u32, queued: u32) -> Heard {
+        let inbox = Arc::new(Inbox::default());
+        let input = Arc::new(Semaphore::new(WINDOW.saturating_sub(queued) as usize));
         let mut shared = self.shared();
         if let Some(detail) = &shared.lost {
-            let _ = events.send(ExecEvent::Lost { detail: detail.clone() });
+            inbox.push(ExecEvent::Lost { detail: detail.clone() });
+            input.close();
         }
-        shared.execs.insert(exec, Listener { events, input: input.clone(), granted: [WINDOW; 2] });
-        (receiver, input)
+        let listener = Listener {
+            inbox: inbox.clone(),
+            input: input.clone(),
+            granted: [WINDOW; 2],
+            said: Said::default(),
+        };
+        shared.execs.insert(exec, listener);
+        Heard { inbox, input }
+    }
+
+    /// What the guest says of it from here on is dropped.
+    pub fn ignore(&self, exec: u32) {
+        self.shared().execs.remove(&exec);
+    }
+
+    /// Why the conversation ended, once it has.
+    pub async fn lost(&self) -> String {
+        let ended = self.shared().ended.clone();
+        loop {
+            let notified = ended.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if let Some(detail) = &self.shared().lost {
+                return detail.clone();
+            }
+            notified.await;
+        }
+    }
+
+    /// The first words of a host that takes over; `None` when the guest has gone.
+    pub async fn resume(&self) -> Option<Resumed> {
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut shared = self.shared();
+            if shared.lost.is_some() {
+                return None;
+            }
+            // It greeted somebody else.
+            shared.greeted_once = true;
+            shared.resumed = Some(sender);
+        }
+        self.send(&ToGuest::Resume).ok()?;
+        answer.await.ok()
     }
 
     /// Lets the guest send so many bytes more.
     pub fn grant(&self, channel: Channel, bytes: u32) {
         if let Some(listener) = self.shared().execs.get_mut(&channel.exec) {
-            listener.granted[output_index(channel.stream)] += bytes;
+            let granted = &mut listener.granted[output_index(channel.stream)];
+            *granted = granted.saturating_add(bytes).min(WINDOW);
         }
         let _ = self.send(&ToGuest::Credit { channel: channel.number(), bytes });
     }
@@ -151,15 +264,17 @@ impl Link {
     fn lose(&self, detail: String) {
         let mut shared = self.shared();
         for listener in shared.execs.values() {
-            let _ = listener.events.send(ExecEvent::Lost { detail: detail.clone() });
+            listener.inbox.push(ExecEvent::Lost { detail: detail.clone() });
             listener.input.close();
         }
         shared.answers.clear();
         shared.stopped = None;
+        shared.resumed = None;
         if !shared.greeted_once {
             shared.greet(Err(Greeting::Lost(detail.clone())));
         }
         shared.lost = Some(detail);
+        shared.ended.notify_waiters();
     }
 
     fn dispatch(&self, frame: Frame) -> Result<(), String> {
@@ -169,21 +284,30 @@ impl Link {
             Frame::Message(body) => decode_from_guest(&body).map_err(|error| error.to_string())?,
         };
         match message {
-            FromGuest::Started { exec, .. } => shared.tell(exec, ExecEvent::Started),
+            FromGuest::Started { exec, .. } => {
+                return shared.tell_once(exec, |said| &mut said.start, ExecEvent::Started);
+            }
             FromGuest::StartFailed { exec, step, errno } => {
-                shared.tell(exec, ExecEvent::StartFailed { step, errno })
+                let event = ExecEvent::StartFailed { step, errno };
+                return shared.tell_once(exec, |said| &mut said.start, event);
             }
             FromGuest::Exited { exec, status, usage } => {
-                shared.tell(exec, ExecEvent::Exited { status, usage })
+                let event = ExecEvent::Exited { status, usage };
+                return shared.tell_once(exec, |said| &mut said.end, event);
             }
             FromGuest::Closed { exec } => {
-                shared.tell(exec, ExecEvent::Closed);
-                shared.execs.remove(&exec);
+                if let Some(listener) = shared.execs.remove(&exec) {
+                    listener.inbox.push(ExecEvent::Closed);
+                }
             }
-            FromGuest::DeadlinePassed { exec } => shared.tell(exec, ExecEvent::DeadlinePassed),
+            FromGuest::DeadlinePassed { exec } => {
+                return shared.tell_once(exec, |said| &mut said.deadline, ExecEvent::DeadlinePassed);
+            }
             FromGuest::MemoryExceeded { bytes } => {
-                for listener in shared.execs.values() {
-                    let _ = listener.events.send(ExecEvent::MemoryExceeded { bytes });
+                for listener in shared.execs.values_mut() {
+                    if !std::mem::replace(&mut listener.said.memory, true) {
+                        listener.inbox.push(ExecEvent::MemoryExceeded { bytes });
+                    }
                 }
             }
             FromGuest::Credit { channel, bytes } => {
@@ -204,11 +328,15 @@ impl Link {
                     let _ = answer.send(usage);
                 }
             }
+            FromGuest::Resumed { version, ready_at, execs } => {
+                let answer = shared.resumed.take().ok_or("it answered what nobody asked")?;
+                let _ = answer.send(Resumed { version, ready_at, execs });
+            }
             FromGuest::Ready { .. } | FromGuest::EnterFailed { .. } if shared.greeted_once => {
                 return Err("it greeted twice".into());
             }
-            FromGuest::Ready { version: VERSION, landlock_abi, time_namespace } => {
-                shared.greet(Ok(Layers { landlock_abi, time_namespace }));
+            FromGuest::Ready { version: VERSION, landlock_abi, time_namespace, ready_at } => {
+                shared.greet(Ok(Layers { landlock_abi, time_namespace, ready_at }));
             }
             FromGuest::Ready { version, .. } => shared.greet(Err(Greeting::Version(version))),
             FromGuest::EnterFailed { step, errno } => shared.greet(Err(Greeting::Failed { step, errno })),
@@ -224,10 +352,19 @@ impl Shared {
         self.greeted.notify_one();
     }
 
-    fn tell(&mut self, exec: u32, event: ExecEvent) {
-        if let Some(listener) = self.execs.get(&exec) {
-            let _ = listener.events.send(event);
+    /// A guest that says again what can happen once only is not believed any more.
+    fn tell_once(
+        &mut self,
+        exec: u32,
+        what: impl FnOnce(&mut Said) -> &mut bool,
+        event: ExecEvent,
+    ) -> Result<(), String> {
+        let Some(listener) = self.execs.get_mut(&exec) else { return Ok(()) };
+        if std::mem::replace(what(&mut listener.said), true) {
+            return Err("it told the same of a command twice".into());
         }
+        listener.inbox.push(event);
+        Ok(())
     }
 
     fn output(&mut self, channel: u32, bytes: Vec<u8>) -> Result<(), String> {
@@ -239,7 +376,9 @@ impl Shared {
         let Some(listener) = self.execs.get_mut(&channel.exec) else { return Ok(()) };
         let granted = &mut listener.granted[output_index(channel.stream)];
         *granted = granted.checked_sub(bytes.len() as u32).ok_or("it sent more output than was granted")?;
-        let _ = listener.events.send(ExecEvent::Output { stream: channel.stream, bytes });
+        if !bytes.is_empty() {
+            listener.inbox.push(ExecEvent::Output { stream: channel.stream, bytes });
+        }
         Ok(())
     }
 }
@@ -250,11 +389,16 @@ fn output_index(stream: StreamKind) -> usize {
 
 async fn write_all(
     mut writer: tokio::net::unix::OwnedWriteHalf,
-    mut queue: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut queue: mpsc::UnboundedReceiver<Outgoing>,
 ) {
-    while let Some(bytes) = queue.recv().await {
-        if writer.write_all(&bytes).await.is_err() {
-            return;
+    while let Some(outgoing) = queue.recv().await {
+        match outgoing {
+            Outgoing::Bytes(bytes) => {
+                if writer.write_all(&bytes).await.is_err() {
+                    return;
+                }
+            }
+            Outgoing::Flush(written) => drop(written.send(())),
         }
     }
 }
@@ -263,7 +407,11 @@ async fn read_all(mut reader: tokio::net::unix::OwnedReadHalf, link: Link) {
     let mut decoder = Decoder::new();
     let mut buffer = vec![0; CHUNK];
     let detail = loop {
-        match reader.read(&mut buffer).await {
+        let read = tokio::select! {
+            read = reader.read(&mut buffer) => read,
+            () = link.closing.notified() => break "this engine let go of it".to_string(),
+        };
+        match read {
             Ok(0) => break "it closed the connection".to_string(),
             Ok(count) => decoder.push(&buffer[..count]),
             Err(error) => break error.to_string(),

@@ -1,27 +1,38 @@
 //! One live sandbox.
 
+use crate::disk::Disk;
+use crate::engine::RaisedFence;
 use crate::error::EngineError;
 use crate::exec::{Command, Exec};
+use crate::file_error::FileError;
+use crate::files::Files;
 use crate::link::{Greeting, Layers, Link};
-use paddock_backends::{CreateError, Fence};
-use paddock_model::{Guarantees, Isolation, LandlockLevel, SandboxId, Usage};
-use paddock_protocol::{ToGuest, VERSION, WorkUsage};
+use crate::port::{self, PortStream};
+use crate::tool::Place;
+use paddock_backends::{CreateError, Fence, FenceUsage, Raised};
+use paddock_model::{Guarantees, Isolation, LandlockLevel, PauseKind, SandboxId, Usage, User};
+use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A guest that is not ready by then never will be.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a guest may take to say what its work used, when it is being ended by force.
 const LAST_WORDS: Duration = Duration::from_millis(250);
+/// A guest that is alive answers a simple question at once.
+const ANSWER: Duration = Duration::from_secs(10);
 /// A file is sent in pieces that fit a frame.
 const FILE_PIECE: usize = 512 * 1024;
 
 pub struct Sandbox {
     pub id: SandboxId,
     pub guarantees: Guarantees,
-    fence: Box<dyn Fence>,
+    /// `None` once it was let go of.
+    fence: Arc<Mutex<Option<Box<dyn Fence>>>>,
     link: Link,
     started: Instant,
     ready: bool,
+    ready_at: u64,
 }
 
 /// What was counted at the end.
@@ -39,7 +50,35 @@ impl Sandbox {
         link: Link,
         started: Instant,
     ) -> Sandbox {
-        Sandbox { id, guarantees, fence, link, started, ready: false }
+        let fence = Arc::new(Mutex::new(Some(fence)));
+        Sandbox { id, guarantees, fence, link, started, ready: false, ready_at: 0 }
+    }
+
+    /// Over a fence that a backend has just put up: its guest is still coming up, as after
+    /// [`Engine::create`](crate::Engine::create).
+    ///
+    /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
+    pub fn over(id: SandboxId, guarantees: Guarantees, raised: Raised) -> Result<Sandbox, EngineError> {
+        let link = Link::over(raised.stream)?;
+        Ok(Sandbox::new(id, guarantees, raised.fence, link, Instant::now()))
+    }
+
+    /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
+    pub(crate) fn start(id: SandboxId, raised: RaisedFence) -> Result<Sandbox, EngineError> {
+        let RaisedFence { fence, stream, guarantees, started } = raised;
+        Ok(Sandbox::new(id, guarantees, fence, Link::over(stream)?, started))
+    }
+
+    pub(crate) fn taken_over(
+        id: SandboxId,
+        guarantees: Guarantees,
+        fence: Box<dyn Fence>,
+        link: Link,
+        started: Instant,
+        ready_at: u64,
+    ) -> Sandbox {
+        let fence = Arc::new(Mutex::new(Some(fence)));
+        Sandbox { id, guarantees, fence, link, started, ready: true, ready_at }
     }
 
     /// Waits until the inside is built. What was asked of the sandbox before is done then, in order.
@@ -51,6 +90,7 @@ impl Sandbox {
         match greeting {
             Ok(Ok(layers)) => {
                 self.ready = true;
+                self.ready_at = layers.ready_at;
                 self.correct_guarantees(layers);
                 Ok(())
             }
@@ -63,7 +103,8 @@ impl Sandbox {
                 Err(CreateError::Guest { reason }.into())
             }
             Ok(Err(Greeting::Lost(reason))) => {
-                Err(self.fence.why_not_started().unwrap_or(CreateError::Guest { reason }).into())
+                let why = self.fence().as_mut().and_then(|fence| fence.why_not_started());
+                Err(why.unwrap_or(CreateError::Guest { reason }).into())
             }
             Err(_) => {
                 let reason = format!("it said nothing for {} seconds", PATIENCE.as_secs());
@@ -89,6 +130,141 @@ impl Sandbox {
 
     pub fn exec(&self, command: Command) -> Result<Exec, EngineError> {
         Exec::start(&self.link, command).map_err(|error| EngineError::Lost { detail: error.to_string() })
+    }
+
+    /// One of many commands, under a number that the caller has noted: asked for twice, it is started once. Below
+    /// 2^29.
+    ///
+    /// With the kernel when this returns: the guest gets it even if this engine is killed then.
+    pub async fn exec_numbered(&self, number: u32, command: Command) -> Result<Exec, EngineError> {
+        let exec = Exec::start_numbered(&self.link, number, command)
+            .map_err(|error| EngineError::Lost { detail: error.to_string() })?;
+        self.link.flushed().await;
+        Ok(exec)
+    }
+
+    /// How it ended is noted; the guest need not remember it.
+    pub fn forget(&self, number: u32) {
+        self.link.ignore(number);
+        let _ = self.link.send(&ToGuest::Forget { exec: number });
+    }
+
+    /// Ends the command, its process group and its session.
+    pub fn kill_exec(&self, number: u32) {
+        let _ = self.link.send(&ToGuest::Kill { exec: number });
+    }
+
+    /// To the command's process group.
+    pub fn signal_exec(&self, number: u32, signal: i32) {
+        let _ = self.link.send(&ToGuest::Signal { exec: number, signal });
+    }
+
+    pub fn resize_exec(&self, number: u32, size: WindowSize) {
+        let _ = self.link.send(&ToGuest::Resize { exec: number, size });
+    }
+
+    /// The guest's own backstop: it ends by itself so much later, if nobody else has ended it. `None`: never.
+    pub fn set_deadline(&self, left: Option<Duration>) {
+        let ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let _ = self.link.send(&ToGuest::Deadline { ms });
+    }
+
+    /// Stops all work where it stands, or lets it go on. The guest hears of it first and last: it starts no command
+    /// in between, and its clocks stand still with the work.
+    pub async fn freeze(&self, on: bool) -> Result<(), EngineError> {
+        let signals = self.guarantees.pause == PauseKind::StopSignals;
+        if on {
+            self.tell_frozen(on, signals).await?;
+        }
+        if !signals {
+            let fence = self.fence.clone();
+            let frozen = tokio::task::spawn_blocking(move || {
+                let guard = fence.lock().unwrap_or_else(PoisonError::into_inner);
+                guard.as_ref().map(|fence| if on { fence.freeze() } else { fence.thaw() })
+            });
+            let failed = |source: std::io::Error| EngineError::Freeze { source };
+            match frozen.await.map_err(|error| failed(std::io::Error::other(error)))? {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    self.tell_frozen(false, signals).await?;
+                    return Err(failed(error));
+                }
+                None => return Err(EngineError::Lost { detail: "it was let go of".into() }),
+            }
+        }
+        if on { Ok(()) } else { self.tell_frozen(on, signals).await }
+    }
+
+    async fn tell_frozen(&self, on: bool, signals: bool) -> Result<(), EngineError> {
+        let request = self.link.next_number();
+        let message = ToGuest::Freeze { request, on, signals };
+        match tokio::time::timeout(ANSWER, self.link.ask(request, &message)).await {
+            Ok(Some(0)) => Ok(()),
+            Ok(Some(errno)) => Err(EngineError::Freeze { source: std::io::Error::from_raw_os_error(errno) }),
+            Ok(None) | Err(_) => {
+                Err(EngineError::Lost { detail: "while it was being paused or resumed".into() })
+            }
+        }
+    }
+
+    /// File operations as `user` (the sandbox's own, where the spec says so), with relative paths below `cwd`.
+    pub fn files(&self, user: User, cwd: Option<&str>) -> Files {
+        Files::new(self.link.clone(), Place { user, cwd: cwd.map(String::from) })
+    }
+
+    /// What the sandbox has written, apart from its image.
+    pub fn disk(&self) -> Disk {
+        Disk::new(self.link.clone())
+    }
+
+    /// A connection to a port inside; an error of kind `PortClosed` where nothing listens.
+    pub async fn connect(&self, port: u16) -> Result<PortStream, FileError> {
+        port::connect(&self.link, port).await
+    }
+
+    /// Waits until the conversation with the guest has ended, and says why. Its work may go on.
+    pub fn lost(&self) -> impl Future<Output = String> + Send + use<> {
+        let link = self.link.clone();
+        async move { link.lost().await }
+    }
+
+    /// When its inside was built, in nanoseconds since 1970 by the clock that stamps files; 0 for one that does not
+    /// outlive its engine.
+    pub fn ready_at(&self) -> u64 {
+        self.ready_at
+    }
+
+    /// What the kernel has counted so far.
+    pub fn usage(&self) -> FenceUsage {
+        self.fence().as_ref().and_then(|fence| fence.usage().ok()).unwrap_or_default()
+    }
+
+    /// Whether the guest itself is gone, not only the connection to it. Waits a moment for it to be.
+    pub(crate) fn guest_has_ended(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let guard = self.fence();
+        let Some(ended) = guard.as_ref().and_then(|fence| fence.ended()) else { return true };
+        // It closes its streams a moment before it is gone.
+        let moment = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+        matches!(poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&moment)), Ok(1..))
+    }
+
+    /// Lets go of a sandbox that goes on without this engine.
+    pub fn leave(&self) {
+        if let Some(fence) = self.fence().take() {
+            fence.leave();
+        }
+        self.link.close();
+    }
+
+    /// Ends everything inside and removes every trace; says what the kernel counted. Blocks for a moment.
+    pub(crate) fn destroy(&self) -> std::io::Result<FenceUsage> {
+        let fence = self.fence().take();
+        fence.map_or_else(|| Ok(FenceUsage::default()), |mut fence| fence.destroy())
+    }
+
+    fn fence(&self) -> MutexGuard<'_, Option<Box<dyn Fence>>> {
+        self.fence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new file inside, owned by the work's user. The guest writes it; no path is resolved out here.
@@ -121,8 +297,8 @@ impl Sandbox {
     }
 
     /// Ends everything inside and removes every trace. `work` is what the guest said, if it still could.
-    pub fn end(mut self, work: Option<WorkUsage>) -> Result<Ended, EngineError> {
-        let kernel = self.fence.destroy().map_err(|source| EngineError::Remove { source })?;
+    pub fn end(self, work: Option<WorkUsage>) -> Result<Ended, EngineError> {
+        let kernel = self.destroy().map_err(|source| EngineError::Remove { source })?;
         let usage = Usage {
             wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
             cpu_ms: kernel.cpu_ms.or(work.map(|w| w.cpu_us as f64 / 1e3)),

@@ -26,6 +26,11 @@ impl Source {
         if is_path || (!text.is_empty() && Path::new(text).exists()) {
             return Ok(Self::Path(text.into()));
         }
+        Self::registry(text)
+    }
+
+    /// Never a path, whatever exists under that name: for callers who have no business with the host's files.
+    pub fn registry(text: &str) -> Result<Self, ImageError> {
         RegistryReference::parse(text)
             .map(Self::Registry)
             .map_err(|reason| ImageError::BadReference { reference: printable(text.as_bytes()), reason })
@@ -196,5 +201,8 @@ mod tests {
         assert!(matches!(Source::parse("~/x").unwrap(), Source::Path(path) if path.is_absolute()));
         assert!(Source::parse("~other/x").is_err());
         assert!(matches!(Source::parse("no-such-file").unwrap(), Source::Registry(_)));
+        for text in ["src", "Cargo.toml", "/etc", "./x", "../x", ".", "~", "~/x"] {
+            assert!(!matches!(Source::registry(text), Ok(Source::Path(_))), "{text}");
+        }
     }
 }

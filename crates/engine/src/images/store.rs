@@ -53,8 +53,21 @@ impl ImageStore {
         reference: &str,
         progress: &dyn Progress,
     ) -> Result<ResolvedImage, ImageError> {
+        self.fetch(Source::parse(reference)?, progress).await
+    }
+
+    /// As `resolve`, but `reference` is never a path of the host.
+    pub async fn resolve_from_registry(
+        &self,
+        reference: &str,
+        progress: &dyn Progress,
+    ) -> Result<ResolvedImage, ImageError> {
+        self.fetch(Source::registry(reference)?, progress).await
+    }
+
+    async fn fetch(&self, source: Source, progress: &dyn Progress) -> Result<ResolvedImage, ImageError> {
         let shared = self.shared.clone();
-        match Source::parse(reference)? {
+        match source {
             Source::Path(path) => {
                 job::run(progress, move |reporter| archive::resolve(&shared, &path, reporter)).await
             }

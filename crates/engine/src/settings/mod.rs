@@ -6,7 +6,7 @@ mod protected;
 mod size;
 mod workspace;
 
-pub use limits::LimitsError;
+pub use limits::{LimitsError, resolve as resolve_limits};
 pub use paths::{PathError, split_mount};
 pub use size::SizeError;
 pub use workspace::WorkspaceError;
@@ -100,6 +100,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         workspace,
         mounts,
         limits: limits::resolve(&merged.limits)?,
+        disk: Default::default(),
         network: network(merged.net)?,
         user: user.unwrap_or_default(),
         hostname,

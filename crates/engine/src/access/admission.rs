@@ -1,0 +1,240 @@
+//! Room for a sandbox, within its tenant's quota and the machine's: at once, after a wait in a fair queue, or not.
+
+use super::queue::{Amount, Queue, Waiter};
+use paddock_model::api::{Quota, TenantUsage};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+/// A rate that was lowered meanwhile is noticed then.
+const SELDOM: Duration = Duration::from_secs(5);
+
+/// What one sandbox takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Need {
+    pub cpus: f64,
+    pub memory_bytes: u64,
+    /// Counts for creates per minute; waking up does not.
+    pub create: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct AdmissionOptions {
+    /// Of all tenants together.
+    pub machine: Quota,
+    /// How many may wait, of one tenant and of all.
+    pub waiting_per_tenant: usize,
+    pub waiting: usize,
+    /// How long one waits at most.
+    pub patience: Duration,
+}
+
+impl Default for AdmissionOptions {
+    fn default() -> AdmissionOptions {
+        AdmissionOptions {
+            machine: Quota::default(),
+            waiting_per_tenant: 100,
+            waiting: 1000,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionError {
+    /// However long one waits.
+    #[error("the sandbox asks for more than the quota `{quota}` of tenant `{tenant}` allows at all")]
+    Never { tenant: String, quota: &'static str },
+    #[error("the quota `{quota}` of tenant `{tenant}` is used up, and the queue before it is full")]
+    Full { tenant: String, quota: &'static str, retry_after_seconds: u32 },
+    #[error("the quota `{quota}` of tenant `{tenant}` is used up, and no room came free in time")]
+    Late { tenant: String, quota: &'static str, retry_after_seconds: u32 },
+}
+
+#[derive(Clone)]
+pub struct Admission(Arc<Inner>);
+
+struct Inner {
+    options: AdmissionOptions,
+    queue: Mutex<Queue>,
+    tickets: AtomicU64,
+}
+
+impl Admission {
+    pub fn new(options: AdmissionOptions) -> Admission {
+        Admission(Arc::new(Inner { options, queue: Mutex::default(), tickets: AtomicU64::new(0) }))
+    }
+
+    /// Waits while the quota is used up. Dropping the future leaves the queue.
+    pub async fn acquire(&self, tenant: &str, need: Need, quota: &Quota) -> Result<Permit, AdmissionError> {
+        let now = Instant::now();
+        let deadline = now + self.0.options.patience;
+        let (ticket, mut granted) = match self.enter(tenant, need, quota, now)? {
+            Entered::Granted(permit) => return Ok(permit),
+            Entered::Waiting { ticket, granted } => (ticket, granted),
+        };
+        let _leave = Leave { inner: &self.0, tenant, ticket };
+        loop {
+            let wait = self.0.lock().rate_wait(tenant, ticket, Instant::now());
+            // Without a rate that holds it back, only a release or a new quota can help, and they pump by themselves.
+            let wait = if wait.is_zero() { SELDOM } else { wait };
+            let retry = deadline.min(Instant::now() + wait);
+            tokio::select! {
+                biased;
+                permit = &mut granted => {
+                    // The sender is in the queue as long as nobody sends.
+                    return permit.map_err(|_| self.late(tenant, need));
+                }
+                () = sleep_until(retry) => self.0.pump(),
+            }
+            if let Ok(permit) = granted.try_recv() {
+                return Ok(permit);
+            }
+            if Instant::now() >= deadline {
+                return Err(self.late(tenant, need));
+            }
+        }
+    }
+
+    /// Room for what is there already, such as a sandbox that outlived a server: even beyond the quota.
+    pub fn hold(&self, tenant: &str, need: Need) -> Permit {
+        let amount = Amount::of(need);
+        self.0.lock().take(tenant, amount);
+        Permit::new(&self.0, tenant, amount)
+    }
+
+    /// Counts for whoever waits already as well.
+    pub fn set_quota(&self, tenant: &str, quota: &Quota) {
+        self.0.lock().share(tenant).quota = quota.clone();
+        self.0.pump();
+    }
+
+    /// Creates of all tenants that wait.
+    pub fn waiting(&self) -> u32 {
+        self.0.lock().waiting as u32
+    }
+
+    pub fn usage(&self, tenant: &str) -> TenantUsage {
+        self.0.lock().usage(tenant)
+    }
+
+    fn enter(
+        &self,
+        tenant: &str,
+        need: Need,
+        quota: &Quota,
+        now: Instant,
+    ) -> Result<Entered, AdmissionError> {
+        let options = &self.0.options;
+        let never = |quota| AdmissionError::Never { tenant: tenant.to_string(), quota };
+        if quota.creates_per_minute == Some(0) && need.create {
+            return Err(never("creates_per_minute"));
+        }
+        let amount = Amount::of(need);
+        if let Some(part) = amount.exceeds(quota).or(amount.exceeds(&options.machine)) {
+            return Err(never(part));
+        }
+        let mut queue = self.0.lock();
+        queue.share(tenant).quota = quota.clone();
+        let obstacle = queue.obstacle(tenant, need, &options.machine, now);
+        let behind = !queue.share(tenant).waiting.is_empty();
+        if obstacle.is_none() && !behind && queue.waiting == 0 {
+            queue.charge(tenant, need);
+            drop(queue);
+            return Ok(Entered::Granted(Permit::new(&self.0, tenant, amount)));
+        }
+        if queue.share(tenant).waiting.len() >= options.waiting_per_tenant || queue.waiting >= options.waiting
+        {
+            let wait = queue.rate_wait(tenant, u64::MAX, now);
+            return Err(AdmissionError::Full {
+                tenant: tenant.to_string(),
+                quota: obstacle.unwrap_or("queue"),
+                retry_after_seconds: seconds(wait),
+            });
+        }
+        let ticket = self.0.tickets.fetch_add(1, Ordering::Relaxed);
+        let (sender, granted) = oneshot::channel();
+        queue.share(tenant).waiting.push_back(Waiter { ticket, need, granted: sender });
+        queue.waiting += 1;
+        drop(queue);
+        // Others may wait for what this one does not need.
+        self.0.pump();
+        Ok(Entered::Waiting { ticket, granted })
+    }
+
+    fn late(&self, tenant: &str, need: Need) -> AdmissionError {
+        let now = Instant::now();
+        let mut queue = self.0.lock();
+        let quota = queue.obstacle(tenant, need, &self.0.options.machine, now).unwrap_or("queue");
+        let wait = queue.rate_wait(tenant, u64::MAX, now);
+        AdmissionError::Late { tenant: tenant.to_string(), quota, retry_after_seconds: seconds(wait) }
+    }
+}
+
+/// What is known is the rate; when somebody ends a sandbox nobody knows.
+fn seconds(wait: Duration) -> u32 {
+    if wait.is_zero() { 5 } else { u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX) }
+}
+
+enum Entered {
+    Granted(Permit),
+    Waiting { ticket: u64, granted: oneshot::Receiver<Permit> },
+}
+
+struct Leave<'a> {
+    inner: &'a Arc<Inner>,
+    tenant: &'a str,
+    ticket: u64,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.inner.lock().leave(self.tenant, self.ticket);
+        // Whoever stood behind may need less.
+        self.inner.pump();
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pump(self: &Arc<Self>) {
+        let ready = self.lock().pump(&self.options.machine, Instant::now());
+        for (tenant, waiter) in ready {
+            // One that has gone away meanwhile gives its permit back by dropping it.
+            let _ = waiter.granted.send(Permit::new(self, &tenant, Amount::of(waiter.need)));
+        }
+    }
+}
+
+/// Room for one sandbox; given back when it is dropped.
+pub struct Permit {
+    inner: Arc<Inner>,
+    tenant: String,
+    amount: Amount,
+}
+
+impl Permit {
+    fn new(inner: &Arc<Inner>, tenant: &str, amount: Amount) -> Permit {
+        Permit { inner: inner.clone(), tenant: tenant.to_string(), amount }
+    }
+
+    pub fn release(self) {}
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.inner.lock().give_back(&self.tenant, self.amount);
+        self.inner.pump();
+    }
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Permit").field("tenant", &self.tenant).field("amount", &self.amount).finish()
+    }
+}

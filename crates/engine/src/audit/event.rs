@@ -1,0 +1,127 @@
+//! What a timeline tells. Values from outside are bounded, and whatever is cut has its digest beside it.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AuditActor {
+    pub tenant: String,
+    /// A token's id, `owner` for the machine's owner, `server` for the server itself.
+    pub token: String,
+}
+
+impl AuditActor {
+    pub fn server() -> AuditActor {
+        AuditActor { tenant: String::new(), token: "server".into() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "detail", rename_all = "snake_case")]
+pub enum AuditEvent {
+    /// Always the first; written by the timeline itself.
+    Opened {
+        sandbox: String,
+        public_key: String,
+    },
+    /// A server was killed while it wrote; written by the timeline itself.
+    Recovered {
+        set_aside_bytes: u64,
+        set_aside_sha256: Option<String>,
+        entries_beyond_head: u64,
+    },
+    /// Any call that no other kind tells of: `operation` as in `move_file`.
+    Call {
+        operation: String,
+        arguments: Text,
+    },
+    /// A command, or code with its language as its command.
+    Exec {
+        exec: u32,
+        argv: Vec<Text>,
+        /// Names only: values are secrets more often than not.
+        env_names: Vec<Text>,
+        cwd: Option<Text>,
+        user: Option<Text>,
+        stdin: Option<Digested>,
+        code: Option<Text>,
+    },
+    ExecEnded {
+        exec: u32,
+        exit_code: Option<i32>,
+        cause: Text,
+        stdout: Digested,
+        stderr: Digested,
+    },
+    FileWritten {
+        path: Text,
+        content: Digested,
+    },
+    /// `created`, `paused`, `resumed`, `hibernated`, `woken`, `snapshot`, `forked`, `merged`, ...
+    Lifecycle {
+        change: String,
+        detail: Option<Text>,
+    },
+    /// Always the last.
+    Ended {
+        cause: Text,
+        reason: Text,
+    },
+}
+
+/// Something that is not in the timeline itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Digested {
+    pub bytes: u64,
+    pub sha256: String,
+}
+
+impl Digested {
+    pub fn of(bytes: &[u8]) -> Digested {
+        Digested { bytes: bytes.len() as u64, sha256: super::line::hex(&Sha256::digest(bytes)) }
+    }
+}
+
+/// The text, or its beginning with the length and digest of the whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Text {
+    Whole(String),
+    Cut { beginning: String, whole: Digested },
+}
+
+const LONGEST: usize = 256 * 1024;
+/// So many arguments are told one by one.
+const MOST: usize = 1024;
+
+impl Text {
+    /// Up to 256 KiB.
+    pub fn new(text: &str) -> Text {
+        Text::within(text, LONGEST)
+    }
+
+    pub fn within(text: &str, longest: usize) -> Text {
+        if text.len() <= longest {
+            return Text::Whole(text.to_string());
+        }
+        let beginning = text[..text.floor_char_boundary(longest)].to_string();
+        Text::Cut { beginning, whole: Digested::of(text.as_bytes()) }
+    }
+
+    /// Up to 256 KiB in all; what does not fit becomes one last value, joined by NUL.
+    pub fn list<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Text> {
+        let mut room = LONGEST;
+        let mut list = Vec::new();
+        let mut values = values.into_iter().peekable();
+        while let Some(value) = values.next_if(|value| list.len() < MOST && value.len() <= room) {
+            room -= value.len();
+            list.push(Text::Whole(value.to_string()));
+        }
+        if values.peek().is_some() {
+            let rest = values.collect::<Vec<_>>().join("\0");
+            let beginning = rest[..rest.floor_char_boundary(room)].to_string();
+            list.push(Text::Cut { beginning, whole: Digested::of(rest.as_bytes()) });
+        }
+        list
+    }
+}

@@ -1,0 +1,58 @@
+//! One signed line: a JSON object whose last two members are its hash and its signature. The hash is over the bytes of
+//! the line before `,"hash":`, as they are: there is nothing to normalise, and no byte that nothing covers.
+
+use super::PublicKey;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signer, SigningKey};
+use sha2::{Digest, Sha256};
+
+pub type Hash = [u8; 32];
+
+/// What comes before the first line.
+pub const NOTHING: Hash = [0; 32];
+
+const HASH: &str = ",\"hash\":\"";
+const SIGNATURE: &str = "\",\"signature\":\"";
+const END: &str = "\"}";
+const SUFFIX: usize = HASH.len() + 64 + SIGNATURE.len() + 88 + END.len();
+
+/// The line, without a newline, and its hash. Precondition: `object` is JSON of an object with members.
+pub fn seal(key: &SigningKey, object: &str) -> (String, Hash) {
+    let body = object.strip_suffix('}').unwrap_or(object);
+    let hash = Hash::from(Sha256::digest(body.as_bytes()));
+    let signature = key.sign(&message(&hash)).to_bytes();
+    (format!("{body}{}", suffix(&hash, &signature)), hash)
+}
+
+/// The hash of a line that was signed with the key.
+pub fn unseal(key: &PublicKey, line: &[u8]) -> Result<Hash, &'static str> {
+    let body = line.len().checked_sub(SUFFIX).ok_or("it is too short for an entry")?;
+    let (body, end) = line.split_at(body);
+    let hash = Hash::from(Sha256::digest(body));
+    let encoded = &end[HASH.len() + 64 + SIGNATURE.len()..SUFFIX - END.len()];
+    let signature = STANDARD.decode(encoded).ok().and_then(|bytes| <[u8; 64]>::try_from(bytes).ok());
+    let signature = signature.ok_or("its signature is not base64 of 64 bytes")?;
+    if suffix(&hash, &signature).as_bytes() != end {
+        return Err("its hash does not fit what it says");
+    }
+    if !key.signed(&message(&hash), &signature) {
+        return Err("its signature is not of this key");
+    }
+    Ok(hash)
+}
+
+fn suffix(hash: &Hash, signature: &[u8; 64]) -> String {
+    format!("{HASH}{}{SIGNATURE}{}{END}", hex(hash), STANDARD.encode(signature))
+}
+
+/// So that the key can never be made to sign something else.
+fn message(hash: &Hash) -> Vec<u8> {
+    [b"paddock audit 1\0".as_slice(), hash].concat()
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+}

@@ -1,0 +1,210 @@
+//! The end of one sandbox's timeline, where entries are added.
+
+use super::head::{self, Head};
+use super::line::{self, Hash, NOTHING, hex};
+use super::{AuditActor, AuditError, AuditEvent, Digested, PublicKey};
+use ed25519_dalek::SigningKey;
+use paddock_model::SandboxId;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// No file stays open: there may be thousands.
+pub struct Timeline {
+    path: PathBuf,
+    sandbox: SandboxId,
+    next: u64,
+    bytes: u64,
+    last: Hash,
+    closed: bool,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    seq: u64,
+    at_ms: u64,
+    actor: &'a AuditActor,
+    #[serde(flatten)]
+    event: &'a AuditEvent,
+    previous: String,
+}
+
+/// What resuming needs of the last entry.
+#[derive(Deserialize)]
+struct Last {
+    seq: u64,
+    kind: String,
+}
+
+pub fn path(directory: &Path, sandbox: &SandboxId) -> PathBuf {
+    directory.join(format!("{sandbox}.jsonl"))
+}
+
+impl Timeline {
+    /// A new one, or the one that a server left; what it was just writing is set aside, and an entry says so.
+    pub fn open(directory: &Path, sandbox: &SandboxId, key: &SigningKey) -> Result<Timeline, AuditError> {
+        let path = path(directory, sandbox);
+        let mut timeline =
+            Timeline { path, sandbox: sandbox.clone(), next: 0, bytes: 0, last: NOTHING, closed: false };
+        let recovered = timeline.resume(key)?;
+        if timeline.next == 0 {
+            let opened =
+                AuditEvent::Opened { sandbox: sandbox.to_string(), public_key: PublicKey::of(key).text() };
+            timeline.append(key, &AuditActor::server(), &opened)?;
+        }
+        if let Some(note) = recovered
+            && !timeline.closed
+        {
+            timeline.append(key, &AuditActor::server(), &note)?;
+        }
+        Ok(timeline)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub fn append(
+        &mut self,
+        key: &SigningKey,
+        actor: &AuditActor,
+        event: &AuditEvent,
+    ) -> Result<(), AuditError> {
+        if self.closed {
+            return Err(AuditError::Closed { path: self.path.clone() });
+        }
+        let at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
+        let entry = Entry { seq: self.next, at_ms, actor, event, previous: hex(&self.last) };
+        let object = serde_json::to_string(&entry)
+            .map_err(|error| AuditError::io(&self.path, io::Error::other(error)))?;
+        let (mut line, hash) = line::seal(key, &object);
+        line.push('\n');
+        let bytes = self.bytes + line.len() as u64;
+        let closed = matches!(event, AuditEvent::Ended { .. });
+        let head = Head::new(self.sandbox.as_str(), self.next, bytes, &hash, closed);
+        self.write(&line, &head.line(key)).map_err(|source| AuditError::io(&self.path, source))?;
+        self.next += 1;
+        self.bytes = bytes;
+        self.last = hash;
+        self.closed = closed;
+        Ok(())
+    }
+
+    /// The entry, then the head that counts it; without its head an entry is taken back.
+    fn write(&self, line: &str, head: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+        let written =
+            file.write_all(line.as_bytes()).and_then(|()| head::write(&head::path(&self.path), head));
+        if written.is_err() {
+            // Should this fail as well, the next to open the timeline sets the remains aside.
+            let _ = file.set_len(self.bytes);
+        }
+        written
+    }
+
+    fn resume(&mut self, key: &SigningKey) -> Result<Option<AuditEvent>, AuditError> {
+        let failed = |source| AuditError::io(&self.path, source);
+        let file = match OpenOptions::new().read(true).write(true).open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return if head::read(&head::path(&self.path))?.is_some() {
+                    Err(self.broken("its head is there, the timeline is not"))
+                } else {
+                    Ok(None)
+                };
+            }
+            Err(source) => return Err(failed(source)),
+        };
+        let length = file.metadata().map_err(failed)?.len();
+        let (start, end) = last_line(&file, length).map_err(failed)?;
+        let aside = self.set_aside(&file, end, length).map_err(failed)?;
+        self.bytes = end;
+        if start < end {
+            let mut line = vec![0; (end - start) as usize - 1];
+            file.read_exact_at(&mut line, start).map_err(failed)?;
+            let public = PublicKey::of(key);
+            self.last = line::unseal(&public, &line)
+                .map_err(|reason| self.broken(&format!("of its last entry, {reason}")))?;
+            let last: Last =
+                serde_json::from_slice(&line).map_err(|_| self.broken("its last line is not an entry"))?;
+            self.next = last.seq + 1;
+            self.closed = last.kind == "ended";
+        }
+        let beyond = self.beyond_head(key)?;
+        // One is what being killed between an entry and its head leaves: nothing was lost.
+        if aside.bytes == 0 && beyond <= 1 {
+            return Ok(None);
+        }
+        Ok(Some(AuditEvent::Recovered {
+            set_aside_bytes: aside.bytes,
+            set_aside_sha256: (aside.bytes > 0).then_some(aside.sha256),
+            entries_beyond_head: beyond,
+        }))
+    }
+
+    /// How many entries the head does not count yet.
+    fn beyond_head(&self, key: &SigningKey) -> Result<u64, AuditError> {
+        let text = match head::read(&head::path(&self.path))? {
+            Some(text) => text,
+            // Killed after the very first entry.
+            None if self.next <= 1 => return Ok(self.next),
+            None => return Err(self.broken("its head is gone")),
+        };
+        let head = Head::parse(&PublicKey::of(key), &text).map_err(|reason| self.broken(reason))?;
+        if head.head != self.sandbox.as_str() {
+            return Err(self.broken("its head is of another sandbox"));
+        }
+        let counted = head.seq + 1;
+        if counted > self.next || (counted == self.next && head.last != hex(&self.last)) {
+            return Err(self.broken("entries at its end are gone or were replaced"));
+        }
+        Ok(self.next - counted)
+    }
+
+    fn set_aside(&self, file: &File, end: u64, length: u64) -> io::Result<Digested> {
+        let mut torn = vec![0; (length - end) as usize];
+        file.read_exact_at(&mut torn, end)?;
+        if !torn.is_empty() {
+            let name = format!("torn-{end}");
+            let mut options = OpenOptions::new();
+            let mut aside = options
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(self.path.with_extension(name))?;
+            aside.write_all(&torn)?;
+            file.set_len(end)?;
+        }
+        Ok(Digested::of(&torn))
+    }
+
+    fn broken(&self, reason: &str) -> AuditError {
+        AuditError::Broken { path: self.path.clone(), reason: reason.to_string() }
+    }
+}
+
+/// Where the last whole line begins and ends, found from the back: timelines get long.
+fn last_line(file: &File, length: u64) -> io::Result<(u64, u64)> {
+    let end = newline_before(file, length)?;
+    let start = if end == 0 { 0 } else { newline_before(file, end - 1)? };
+    Ok((start, end))
+}
+
+/// Behind the last newline before `position`; 0 where there is none.
+fn newline_before(file: &File, mut position: u64) -> io::Result<u64> {
+    let mut block = vec![0; 64 * 1024];
+    while position > 0 {
+        let count = position.min(block.len() as u64);
+        let part = &mut block[..count as usize];
+        file.read_exact_at(part, position - count)?;
+        if let Some(found) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(position - count + found as u64 + 1);
+        }
+        position -= count;
+    }
+    Ok(0)
+}

@@ -1,0 +1,105 @@
+//! Tokens, tenants and what they may have.
+
+use super::record::now_ms;
+use super::request::{BUILT_IN_TEMPLATE, invalid};
+use super::{Actor, Fleet, FleetError, Kind};
+use crate::access::{AccessError, authenticate, check_tenant_name, create_token};
+use paddock_model::api::{CreateToken, CreatedToken, Quota, Role, Tenant, Token};
+
+impl Fleet {
+    /// Who holds this secret.
+    pub async fn authenticate(&self, secret: &str) -> Option<Actor> {
+        let token = authenticate(&self.0.store, secret).ok().flatten()?;
+        Some(Actor { tenant: token.tenant, role: token.role, owner: false, token: token.id })
+    }
+
+    pub async fn create_token(
+        &self,
+        actor: &Actor,
+        request: CreateToken,
+    ) -> Result<CreatedToken, FleetError> {
+        check_admin(actor)?;
+        let tenant = request.tenant.unwrap_or_else(|| actor.tenant.clone());
+        if !actor.owner && tenant != actor.tenant {
+            return Err(forbidden("tokens of other tenants are for the owner of the machine"));
+        }
+        if request.label.as_ref().is_some_and(|label| label.chars().any(char::is_control)) {
+            return Err(invalid("the label holds control characters"));
+        }
+        create_token(&self.0.store, &tenant, request.role, request.label, now_ms()).map_err(|error| {
+            match error {
+                AccessError::Tenant(_) | AccessError::Label(_) => invalid(error.to_string()),
+                AccessError::Store(error) => error.into(),
+                AccessError::Random(_) => FleetError::internal(&error),
+            }
+        })
+    }
+
+    pub async fn tokens(&self, actor: &Actor) -> Result<Vec<Token>, FleetError> {
+        check_admin(actor)?;
+        Ok(self.0.store.tokens((!actor.owner).then_some(actor.tenant.as_str()))?)
+    }
+
+    pub async fn revoke_token(&self, actor: &Actor, id: &str) -> Result<Token, FleetError> {
+        check_admin(actor)?;
+        let removed = self.0.store.delete_token(id, (!actor.owner).then_some(actor.tenant.as_str()))?;
+        removed.ok_or_else(|| {
+            let shown: String = id.chars().take(80).collect();
+            FleetError::new(
+                Kind::NotFound,
+                "token_not_found",
+                format!("there is no token `{}`", shown.escape_debug()),
+            )
+            .hint("`paddock token ls` lists those there are")
+        })
+    }
+
+    pub async fn tenants(&self, actor: &Actor) -> Result<Vec<Tenant>, FleetError> {
+        let mut tenants = Vec::new();
+        for (name, quota) in self.0.store.tenants()? {
+            if actor.owner || name == actor.tenant {
+                tenants.push(self.tenant(name, quota));
+            }
+        }
+        Ok(tenants)
+    }
+
+    pub async fn set_quota(&self, actor: &Actor, tenant: &str, quota: Quota) -> Result<Tenant, FleetError> {
+        if !actor.owner {
+            return Err(forbidden("quotas are set by the owner of the machine"));
+        }
+        check_tenant_name(tenant).map_err(|error| invalid(error.to_string()))?;
+        if quota.cpus.is_some_and(|cpus| !(cpus.is_finite() && cpus > 0.0)) {
+            return Err(invalid("a quota of cpus is a number above 0"));
+        }
+        self.0.store.set_quota(tenant, &quota)?;
+        self.0.admission.set_quota(tenant, &quota);
+        Ok(self.tenant(tenant.into(), quota))
+    }
+
+    /// The names that `template` of a create may have.
+    pub async fn templates(&self, _actor: &Actor) -> Result<Vec<String>, FleetError> {
+        let listed = crate::templates::list(&self.0.options.state);
+        let mut names: Vec<String> = match listed {
+            Ok(listed) => listed.into_iter().map(|(name, _)| name).collect(),
+            Err(error) => return Err(FleetError::storage(&error)),
+        };
+        if !names.iter().any(|name| name == BUILT_IN_TEMPLATE) {
+            names.insert(0, BUILT_IN_TEMPLATE.into());
+        }
+        Ok(names)
+    }
+
+    fn tenant(&self, name: String, quota: Quota) -> Tenant {
+        let usage = self.0.admission.usage(&name);
+        Tenant { name, quota, usage }
+    }
+}
+
+fn check_admin(actor: &Actor) -> Result<(), FleetError> {
+    if actor.role == Role::Admin { Ok(()) } else { Err(forbidden("tokens are managed by an admin")) }
+}
+
+fn forbidden(message: &str) -> FleetError {
+    FleetError::new(Kind::Forbidden, "forbidden", message)
+}

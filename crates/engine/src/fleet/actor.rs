@@ -1,0 +1,22 @@
+//! Who asks.
+
+use paddock_model::api::Role;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    pub tenant: String,
+    pub role: Role,
+    /// The owner of the machine, who came through the unix socket: sees every tenant, and may name host paths.
+    pub owner: bool,
+    /// The token that was shown; `owner` for the socket.
+    pub token: String,
+}
+
+impl Actor {
+    /// The tenant of sandboxes that the owner makes.
+    pub const OWNER_TENANT: &'static str = "owner";
+
+    pub fn owner() -> Actor {
+        Actor { tenant: Actor::OWNER_TENANT.into(), role: Role::Admin, owner: true, token: "owner".into() }
+    }
+}

@@ -1,0 +1,335 @@
+//! What a sandbox changed since its start, and bringing a fork's changes back.
+
+use super::files::collect;
+use super::live::Live;
+use super::{Actor, Download, Fleet, FleetError, Kind, audit};
+use crate::disk::Layered;
+use paddock_model::api::{
+    Change, ChangeKind, Changes, FileKind, MergeConflict, MergeReport, MergeRequest, Since,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
+
+/// A patch is for people: larger files are only named in it.
+const PATCH_FILE: u64 = 256 * 1024;
+const PATCH: usize = 8 << 20;
+
+impl Fleet {
+    pub async fn changes(&self, actor: &Actor, id: &str, since: Since) -> Result<Changes, FleetError> {
+        let live = self.find(actor, id)?;
+        check_since(&live, since)?;
+        let changes = self.changes_of(&live).await?;
+        Ok(Changes { since, changes })
+    }
+
+    /// A tar of what was added or modified.
+    pub async fn changes_archive(
+        &self,
+        actor: &Actor,
+        id: &str,
+        since: Since,
+    ) -> Result<Download, FleetError> {
+        let live = self.find(actor, id)?;
+        check_since(&live, since)?;
+        let changes = self.changes_of(&live).await?;
+        let paths =
+            changes.iter().filter(|change| change.kind != ChangeKind::Deleted).map(|c| c.path.clone());
+        self.pack(&live, paths.collect()).await
+    }
+
+    /// A unified diff of what is text; everything else is named.
+    pub async fn changes_patch(&self, actor: &Actor, id: &str, since: Since) -> Result<String, FleetError> {
+        let live = self.find(actor, id)?;
+        check_since(&live, since)?;
+        let mut patch = String::new();
+        for change in self.changes_of(&live).await? {
+            if patch.len() > PATCH {
+                patch.push_str("# the rest is left out: the patch is too large\n");
+                break;
+            }
+            patch.push_str(&self.patch_of(actor, &live, &change).await?);
+        }
+        Ok(patch)
+    }
+
+    /// Brings chosen changes of a fork into its parent: all of them, or none where one would overwrite what the
+    /// parent has changed itself.
+    pub async fn merge(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: MergeRequest,
+    ) -> Result<MergeReport, FleetError> {
+        let parent = self.find(actor, id)?;
+        let child = self.find(actor, &request.from)?;
+        if child.record().parent.as_deref() != Some(parent.id.as_str()) {
+            return Err(FleetError::new(
+                Kind::Conflict,
+                "wrong_state",
+                format!("sandbox {} was not forked from {}", child.id, parent.id),
+            ));
+        }
+        let wanted = self.chosen(&child, &request.paths).await?;
+        let forked_at = child.record().created_at_ms;
+        let conflicts = self.conflicts(&parent, &wanted, forked_at).await?;
+        if !conflicts.is_empty() {
+            return Ok(MergeReport { merged: Vec::new(), conflicts });
+        }
+        let kept = wanted.iter().filter(|change| change.kind != ChangeKind::Deleted).map(|c| c.path.clone());
+        let mut archive = self.pack(&child, kept.collect()).await?;
+        let mut upload = self.upload_archive(actor, &parent.id, "/", None).await?;
+        while let Some(bytes) = archive.next().await {
+            upload.write(&bytes?).await?;
+        }
+        upload.finish().await?;
+        for deleted in wanted.iter().filter(|change| change.kind == ChangeKind::Deleted) {
+            match self.remove_file(actor, &parent.id, &deleted.path, true, None).await {
+                Err(error) if error.code != "file_not_found" => return Err(error),
+                _ => {}
+            }
+        }
+        let paths: Vec<_> = wanted.iter().map(|change| &change.path).collect();
+        audit::call(
+            &self.0,
+            actor,
+            &parent,
+            "merge",
+            serde_json::json!({ "from": child.id, "paths": paths }),
+        );
+        Ok(MergeReport { merged: wanted, conflicts: Vec::new() })
+    }
+
+    async fn chosen(&self, child: &Arc<Live>, paths: &[String]) -> Result<Vec<Change>, FleetError> {
+        let changes = self.changes_of(child).await?;
+        let below = |path: &str, above: &str| {
+            let above = above.trim_end_matches('/');
+            path == above || path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
+        };
+        if let Some(missing) = paths.iter().find(|wanted| !changes.iter().any(|c| below(&c.path, wanted))) {
+            return Err(FleetError::new(
+                Kind::NotFound,
+                "file_not_found",
+                format!("sandbox {} did not change `{}`", child.id, missing.escape_debug()),
+            ));
+        }
+        let chosen =
+            |change: &Change| paths.is_empty() || paths.iter().any(|wanted| below(&change.path, wanted));
+        Ok(changes.into_iter().filter(chosen).collect())
+    }
+
+    async fn conflicts(
+        &self,
+        parent: &Arc<Live>,
+        wanted: &[Change],
+        forked_at_ms: u64,
+    ) -> Result<Vec<MergeConflict>, FleetError> {
+        let now = self.layer(parent).await?;
+        let forked_at_ns = forked_at_ms as i64 * 1_000_000;
+        let mut conflicts = Vec::new();
+        for change in wanted {
+            let entry = now.get(&change.path);
+            let is_directory = |layered: &Layered| layered.entry.kind == FileKind::Directory;
+            let reason = match entry {
+                // Found out only while unpacking, it would leave half a merge.
+                _ if is_special(change) => "it is a pipe, a socket or a device, which is not merged",
+                Some(entry) if is_directory(entry) && is_directory_change(change) => continue,
+                Some(entry) if entry.changed_ns > forked_at_ns && entry.whiteout => "the parent deleted it",
+                Some(entry) if entry.changed_ns > forked_at_ns => "the parent changed it too",
+                Some(_) => continue,
+                // Modified or deleted in the fork, and gone from the parent's own layer since.
+                None if change.kind != ChangeKind::Added && self.was_there(parent, &change.path)? => {
+                    "the parent deleted it"
+                }
+                None => continue,
+            };
+            conflicts.push(MergeConflict { path: change.path.clone(), reason: reason.into() });
+        }
+        Ok(conflicts)
+    }
+
+    fn was_there(&self, live: &Live, path: &str) -> Result<bool, FleetError> {
+        Ok(self.baseline_of(live)?.contains(path))
+    }
+
+    pub(super) async fn changes_of(&self, live: &Arc<Live>) -> Result<Vec<Change>, FleetError> {
+        let now = self.layer(live).await?;
+        let before = self.baseline_of(live)?;
+        let (ready_at_ns, built_ns) = {
+            let record = live.record();
+            (record.ready_at_ns, record.built_ns.clone())
+        };
+        let by_the_guest = |at: i64| built_ns.iter().any(|(from, to)| (*from..=*to).contains(&at));
+        let earlier = self.kept_changes(live);
+        let mut changes = Vec::new();
+        for (path, entry) in &now {
+            if by_the_guest(entry.changed_ns) {
+                // Copied back when it woke: what it was before is known from then.
+                if let Some(kind) = earlier.get(path) {
+                    changes.push(Change {
+                        kind: *kind,
+                        path: path.clone(),
+                        entry: Some(entry.entry.clone()),
+                    });
+                }
+                continue;
+            }
+            let node = entry.entry.clone();
+            let kind = if entry.whiteout {
+                if entry.changed_ns <= ready_at_ns {
+                    continue;
+                }
+                ChangeKind::Deleted
+            } else if before.contains(path) || entry.in_image {
+                // A directory changes with everything in it; that is said of what is in it.
+                if entry.changed_ns <= ready_at_ns || node.kind == FileKind::Directory {
+                    continue;
+                }
+                ChangeKind::Modified
+            } else if entry.born_ns > ready_at_ns {
+                ChangeKind::Added
+            } else if entry.changed_ns > ready_at_ns && node.kind != FileKind::Directory {
+                ChangeKind::Modified
+            } else {
+                continue;
+            };
+            let entry = (kind != ChangeKind::Deleted).then_some(node);
+            changes.push(Change { kind, path: path.clone(), entry });
+        }
+        for path in before.iter().filter(|path| !now.contains_key(*path)) {
+            changes.push(Change { kind: ChangeKind::Deleted, path: path.clone(), entry: None });
+        }
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(changes)
+    }
+
+    /// Before it sleeps without a disk of its own: copied back, everything looks new.
+    pub(super) async fn keep_changes(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+        let changes = self.changes_of(live).await?;
+        let kinds: BTreeMap<String, ChangeKind> = changes.into_iter().map(|c| (c.path, c.kind)).collect();
+        let file = self.archive_of(&live.id).with_extension("changes");
+        let write = || -> std::io::Result<()> {
+            let directory = file.parent().unwrap_or(&file);
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            std::fs::write(&file, serde_json::to_vec(&kinds)?)
+        };
+        write().map_err(|error| FleetError::storage(&error))
+    }
+
+    fn kept_changes(&self, live: &Live) -> BTreeMap<String, ChangeKind> {
+        let file = self.archive_of(&live.id).with_extension("changes");
+        std::fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// What the sandbox's own disk holds now, by path.
+    async fn layer(&self, live: &Arc<Live>) -> Result<BTreeMap<String, Layered>, FleetError> {
+        let inside = self.running_or_paused(live).await?;
+        let entries = inside.disk().manifest().await?;
+        Ok(entries.into_iter().map(|layered| (layered.entry.path.clone(), layered)).collect())
+    }
+
+    async fn pack(&self, live: &Arc<Live>, paths: Vec<String>) -> Result<Download, FleetError> {
+        let inside = self.running_or_paused(live).await?;
+        let stream = inside.disk().pack(paths.iter().map(String::as_bytes)).await?;
+        Ok(Download::from_inside(stream, live.open_stream()))
+    }
+
+    /// Writes down what is there, for forks and for those who begin with a snapshot.
+    pub(super) fn keep_baseline(&self, name: &str, manifest: &[Layered]) -> Result<String, FleetError> {
+        let paths: Vec<String> = manifest
+            .iter()
+            .filter(|entry| !entry.whiteout)
+            .map(|layered| layered.entry.path.clone())
+            .collect();
+        let directory = self.0.options.state.join("baselines");
+        let file = directory.join(format!("{name}.json"));
+        let write = || -> std::io::Result<()> {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            std::fs::write(&file, serde_json::to_vec(&paths)?)
+        };
+        write().map_err(|error| FleetError::storage(&error))?;
+        Ok(format!("{name}.json"))
+    }
+
+    /// Once nobody began with it any more.
+    pub(super) fn drop_baseline(&self, name: &str) {
+        let used = |live: &Arc<Live>| live.record().baseline.as_deref() == Some(name);
+        let snapshot = name
+            .strip_suffix(".json")
+            .is_some_and(|id| self.0.store.snapshot(id).is_ok_and(|found| found.is_some()));
+        if !snapshot && !self.0.all().iter().any(used) {
+            let _ = std::fs::remove_file(self.0.options.state.join("baselines").join(name));
+        }
+    }
+
+    fn baseline_of(&self, live: &Live) -> Result<BTreeSet<String>, FleetError> {
+        let Some(name) = live.record().baseline.clone() else { return Ok(BTreeSet::new()) };
+        let file = self.0.options.state.join("baselines").join(name);
+        let bytes = std::fs::read(file).map_err(|error| FleetError::storage(&error))?;
+        serde_json::from_slice(&bytes).map_err(|error| FleetError::internal(&error))
+    }
+
+    async fn patch_of(&self, actor: &Actor, live: &Arc<Live>, change: &Change) -> Result<String, FleetError> {
+        let path = change.path.escape_debug();
+        let Some(entry) = &change.entry else { return Ok(format!("# deleted {path}\n")) };
+        if entry.kind != FileKind::File || entry.size > PATCH_FILE || change.kind != ChangeKind::Added {
+            let verb = if change.kind == ChangeKind::Added { "added" } else { "modified" };
+            return Ok(format!("# {verb} {path} ({:?}, {} bytes)\n", entry.kind, entry.size));
+        }
+        let content = match self.content(actor, live, &change.path).await {
+            Ok(content) => content,
+            Err(error) if matches!(error.code, "permission_denied" | "file_not_found") => {
+                return Ok(format!("# added {path} ({} bytes, which cannot be read)\n", entry.size));
+            }
+            Err(error) => return Err(error),
+        };
+        let Ok(text) = String::from_utf8(content) else {
+            return Ok(format!("# added {path} (binary, {} bytes)\n", entry.size));
+        };
+        let lines = text.lines().count();
+        let mut patch = format!("--- /dev/null\n+++ b{path}\n@@ -0,0 +1,{lines} @@\n");
+        for line in text.lines() {
+            patch.push('+');
+            patch.push_str(line);
+            patch.push('\n');
+        }
+        if !text.ends_with('\n') && !text.is_empty() {
+            patch.push_str("\\ No newline at end of file\n");
+        }
+        Ok(patch)
+    }
+}
+
+/// What those who work inside can read, and where there is a root, what it can read.
+impl Fleet {
+    async fn content(&self, actor: &Actor, live: &Arc<Live>, path: &str) -> Result<Vec<u8>, FleetError> {
+        let read = async |user| {
+            collect(self.read_file(actor, &live.id, path, 0, Some(PATCH_FILE), user).await?).await
+        };
+        match read(None).await {
+            Err(error) if error.code == "permission_denied" => read(Some("root")).await,
+            content => content,
+        }
+    }
+}
+
+fn is_special(change: &Change) -> bool {
+    change.entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Other)
+}
+
+fn is_directory_change(change: &Change) -> bool {
+    change.entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory)
+}
+
+/// A sandbox begins with its snapshot or its parent, so the three are one moment; only what it has can be named.
+fn check_since(live: &Live, since: Since) -> Result<(), FleetError> {
+    let record = live.record();
+    let lacks = match since {
+        Since::Start => return Ok(()),
+        Since::Snapshot if record.snapshot.is_none() => "did not begin with a snapshot",
+        Since::Parent if record.parent.is_none() => "was not forked",
+        Since::Snapshot | Since::Parent => return Ok(()),
+    };
+    let message = format!("sandbox {} {lacks}", live.id);
+    Err(FleetError::new(Kind::Conflict, "wrong_state", message).hint("ask for changes since `start`"))
+}

@@ -1,0 +1,319 @@
+//! A sandbox comes to be: recorded before anything is made, acknowledged when its inside stands.
+
+use super::live::Live;
+use super::once::Note;
+use super::record::{Record, now_ms, now_ns};
+use super::request::{self, invalid, seconds};
+use super::{Actor, Fleet, FleetError, Kind, audit};
+use crate::access::{Need, Permit};
+use crate::sandbox::Sandbox as Inside;
+use crate::settings::Settings;
+use crate::store::SandboxRow;
+use paddock_model::api::{CreateSandbox, EndCause, Sandbox, SandboxState, StartExec};
+use paddock_model::{Disk, Root, SandboxId, Spec};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const WORKSPACE: &str = "/workspace";
+
+/// Where the files of a new sandbox come from.
+pub(super) enum Origin {
+    Empty,
+    /// A disk that was cloned for it already, or an archive to unpack into it; and what is in it.
+    Files {
+        archive: Option<PathBuf>,
+        baseline: Option<String>,
+    },
+}
+
+impl Fleet {
+    pub async fn create(
+        &self,
+        actor: &Actor,
+        request: CreateSandbox,
+        key: Option<&str>,
+    ) -> Result<Sandbox, FleetError> {
+        let (actor, key) = (actor.clone(), key.map(str::to_string));
+        // Dropped with this call: who is not there any more does not wait for room.
+        let (_caller, caller_gone) = tokio::sync::oneshot::channel();
+        self.detached(async move |fleet: Fleet| {
+            let made = fleet
+                .once(&actor, "create", key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                    fleet.create_now(&actor, &request, note, caller_gone).await
+                })
+                .await;
+            if made.is_err() {
+                fleet.0.counters.create_failed.fetch_add(1, Ordering::Relaxed);
+            }
+            made
+        })
+        .await
+    }
+
+    /// Goes on when whoever asked goes away: what was begun is finished.
+    pub(super) async fn detached<T: Send + 'static, F>(
+        &self,
+        action: impl FnOnce(Fleet) -> F,
+    ) -> Result<T, FleetError>
+    where
+        F: Future<Output = Result<T, FleetError>> + Send + 'static,
+    {
+        match tokio::spawn(action(self.clone())).await {
+            Ok(result) => result,
+            Err(error) => Err(FleetError::internal(&error)),
+        }
+    }
+
+    async fn create_now(
+        &self,
+        actor: &Actor,
+        request: &CreateSandbox,
+        note: Note<'_>,
+        caller_gone: tokio::sync::oneshot::Receiver<()>,
+    ) -> Result<Sandbox, FleetError> {
+        self.ready()?;
+        let settings = request::resolve(&self.0.options.state, actor, request)?;
+        let (expires_at_ms, idle) = times(request, self.0.options.default_ttl)?;
+        let snapshot =
+            request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
+        let command = settings.command.clone();
+        let (backend, mut record) = self.describe(actor, settings, snapshot.as_ref()).await?;
+        record.name = request.name.clone();
+        record.template = request.template.clone();
+        record.metadata = request.metadata.clone();
+        record.persistent = request.persistent;
+        (record.expires_at_ms, record.idle) = (expires_at_ms, idle);
+        record.backend = backend;
+        let permit = tokio::select! {
+            permit = self.admit(&record) => permit?,
+            _ = caller_gone => {
+                let message = "the caller went away before there was room";
+                return Err(FleetError::new(Kind::Unavailable, "unavailable", message));
+            }
+        };
+        note.write(&record.id)?;
+        let origin = match &snapshot {
+            Some(snapshot) => self.clone_snapshot(snapshot, &record).await?,
+            None => Origin::Empty,
+        };
+        let live = self.bring_up(record, origin, permit).await?;
+        audit::call(
+            &self.0,
+            actor,
+            &live,
+            "created",
+            serde_json::json!({ "request": without_secrets(request) }),
+        );
+        if !command.is_empty() {
+            let start = StartExec { argv: Some(command), background: true, ..StartExec::default() };
+            self.start_exec(actor, &live.id, start, None).await?;
+        }
+        Ok(live.to_api())
+    }
+
+    /// Everything that can be said before anything is made.
+    async fn describe(
+        &self,
+        actor: &Actor,
+        settings: Settings,
+        snapshot: Option<&super::snapshots::SnapshotRecord>,
+    ) -> Result<(Option<String>, Record), FleetError> {
+        let mut spec = settings.spec;
+        let mut env =
+            BTreeMap::from([("PATH".to_string(), PATH.to_string()), ("LANG".into(), "C.UTF-8".into())]);
+        let mut cwd = settings.cwd.map(|cwd| cwd.display().to_string());
+        // What was written over one root fits no other.
+        let image = snapshot.map_or(settings.image, |snapshot| snapshot.image.clone());
+        if let Some(reference) = &image {
+            let resolved = self.0.engine.image_for_others(reference).await?;
+            env.extend(resolved.environment);
+            cwd = cwd.or(resolved.cwd);
+            spec.root = Root::Directory { path: resolved.root };
+        }
+        env.extend(settings.env);
+        let id = crate::engine::new_id()?;
+        let record = Record {
+            id,
+            name: None,
+            tenant: actor.tenant.clone(),
+            state: SandboxState::Creating,
+            template: None,
+            image,
+            snapshot: snapshot.map(|snapshot| snapshot.id.clone()),
+            parent: None,
+            created_at_ms: now_ms(),
+            expires_at_ms: None,
+            idle: None,
+            persistent: false,
+            metadata: BTreeMap::new(),
+            env,
+            cwd: Some(cwd.unwrap_or_else(|| WORKSPACE.into())),
+            guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
+            spec,
+            backend: None,
+            boot: self.0.boot.clone(),
+            ready_at_ns: 0,
+            built_ns: Vec::new(),
+            baseline: None,
+            paused_when_idle: false,
+            intent: None,
+            end: None,
+        };
+        Ok((settings.backend, record))
+    }
+
+    pub(super) async fn admit(&self, record: &Record) -> Result<Permit, FleetError> {
+        let quota = self.0.store.quota(&record.tenant)?;
+        let limits = &record.spec.limits;
+        Ok(self
+            .0
+            .admission
+            .acquire(
+                &record.tenant,
+                Need { cpus: limits.cpus, memory_bytes: limits.memory, create: true },
+                &quota,
+            )
+            .await?)
+    }
+
+    /// From a description to a sandbox that runs. Whatever fails, nothing is left but the record of the failure.
+    pub(super) async fn bring_up(
+        &self,
+        mut record: Record,
+        origin: Origin,
+        permit: Permit,
+    ) -> Result<Arc<Live>, FleetError> {
+        let inner = &self.0;
+        let id = record.id.to_string();
+        let (archive, baseline) = match origin {
+            Origin::Empty => (None, None),
+            Origin::Files { archive, baseline } => (archive, baseline),
+        };
+        record.baseline = baseline;
+        let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
+        inner.store.insert_sandbox(&SandboxRow {
+            id: id.clone(),
+            tenant: record.tenant.clone(),
+            name: record.name.clone(),
+            state: SandboxState::Creating,
+            created_ms: record.created_at_ms,
+            ended_ms: None,
+            body,
+        })?;
+        let directory = inner.options.state.join("sandboxes").join(&id);
+        let live = Live::new(record, directory, BTreeMap::new());
+        *live.permit.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(permit);
+        let guard = live.transition.lock().await;
+        inner.add(live.clone());
+        let raised = self.raise(&live, archive).await;
+        drop(guard);
+        match raised {
+            Ok(()) => {
+                inner.counters.created.fetch_add(1, Ordering::Relaxed);
+                inner.tell(&live, "created", None);
+                Ok(live)
+            }
+            Err(error) => {
+                let cause = EndCause::CreateFailed { detail: error.message.clone() };
+                self.record_end(&live, cause, Default::default());
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts a fence around the sandbox's disk and stores that it runs.
+    ///
+    /// Precondition: the sandbox's transition is locked.
+    pub(super) async fn raise(&self, live: &Arc<Live>, archive: Option<PathBuf>) -> Result<(), FleetError> {
+        let inner = &self.0;
+        let (id, backend, mut spec, slept) = {
+            let record = live.record();
+            let slept = record.state == SandboxState::Hibernated;
+            (record.id.clone(), record.backend.clone(), record.spec.clone(), slept)
+        };
+        let began_ns = now_ns();
+        let (fleet, raised_id) = (self.clone(), id.clone());
+        let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
+            fleet.give_disk(&raised_id, &mut spec, slept)?;
+            let raised = fleet.0.engine.raise(&raised_id, backend.as_deref(), &spec)?;
+            Ok((raised, spec))
+        });
+        let (raised, spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
+        live.record().spec = spec;
+        let mut inside = Inside::start(id, raised)?;
+        inside.ready().await?;
+        let mut ready_at_ns = inside.ready_at();
+        if let Some(archive) = archive {
+            ready_at_ns = super::snapshots::import(&inside, &archive).await?;
+        }
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Running;
+            record.intent = None;
+            record.paused_when_idle = false;
+            record.boot = inner.boot.clone();
+            record.guarantees = inside.guarantees.clone();
+            record.ready_at_ns = i64::try_from(ready_at_ns).unwrap_or(i64::MAX);
+            let built = (began_ns, record.ready_at_ns);
+            record.built_ns.push(built);
+            record.clone()
+        };
+        inside.set_deadline(remaining(&record));
+        inner.save(&record)?;
+        let inside = Arc::new(inside);
+        live.set_running(Some(inside.clone()));
+        live.touch();
+        super::reaper::watch_over(self, live, inside);
+        Ok(())
+    }
+
+    /// `slept`: its disk is to be there.
+    fn give_disk(&self, id: &SandboxId, spec: &mut Spec, slept: bool) -> Result<(), FleetError> {
+        let storage = &self.0.storage;
+        let failed = |error: crate::storage::StorageError| FleetError::storage(&error);
+        let disk = match storage.disk(id.as_str()) {
+            // Cloned for it, or kept while it slept.
+            Ok(existing) => Some(existing),
+            Err(error) if slept && self.keeps_disks() => return Err(failed(error)),
+            Err(_) => storage.new_disk(id.as_str(), spec.limits.disk).map_err(failed)?,
+        };
+        spec.disk = disk.map_or(Disk::Memory, |path| Disk::Directory { path });
+        Ok(())
+    }
+}
+
+/// How long a sandbox has to live.
+pub(super) fn remaining(record: &Record) -> Option<Duration> {
+    record.expires_at_ms.map(|at| Duration::from_millis(at.saturating_sub(now_ms()).max(1)))
+}
+
+fn times(
+    request: &CreateSandbox,
+    default_ttl: Duration,
+) -> Result<(Option<u64>, Option<paddock_model::api::Idle>), FleetError> {
+    if let Some(idle) = request.idle {
+        seconds("idle.seconds", idle.seconds)?;
+        if request.persistent {
+            return Err(
+                invalid("a persistent sandbox is never idle").hint("leave `idle` or `persistent` out")
+            );
+        }
+    }
+    let ttl = match request.ttl_seconds {
+        Some(value) => Some(seconds("ttl_seconds", value)?),
+        None if request.persistent => None,
+        None => Some(default_ttl),
+    };
+    Ok((ttl.map(|ttl| now_ms() + ttl.as_millis() as u64), request.idle))
+}
+
+/// Values of variables may be secrets.
+fn without_secrets(request: &CreateSandbox) -> serde_json::Value {
+    let mut value = serde_json::to_value(request).unwrap_or_default();
+    value["env"] = serde_json::json!(request.env.keys().collect::<Vec<_>>());
+    value
+}

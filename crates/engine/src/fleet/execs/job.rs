@@ -1,0 +1,180 @@
+//! One command of a sandbox: what is kept of it, its journal, and who waits for it.
+
+use super::followers::Followers;
+use crate::exec::Input;
+use crate::journal::{Journal, JournalError, Piece};
+use paddock_model::Captured;
+use paddock_model::api::{Exec, ExecCause, ExecState, StreamName};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// How much of a journal is looked at at once.
+const DIGEST_PIECE: usize = 256 * 1024;
+
+/// In the store, from before its start on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobRecord {
+    pub number: u32,
+    pub command: String,
+    pub started_at_ms: u64,
+    pub ended_at_ms: Option<u64>,
+    pub exit_code: Option<i32>,
+    pub cause: Option<ExecCause>,
+    pub timeout_ms: Option<u64>,
+    /// Bytes kept of each stream.
+    pub output_limit: u64,
+    pub terminal: bool,
+    /// Who started it.
+    pub token: String,
+}
+
+pub struct Job {
+    pub sandbox: String,
+    pub journal: Journal,
+    pub followers: Followers,
+    pub input: Arc<tokio::sync::Mutex<JobInput>>,
+    record: Mutex<JobRecord>,
+    ended: watch::Sender<bool>,
+    /// A call ended it.
+    killed: AtomicBool,
+    digests: Mutex<Option<(Sha256, Sha256)>>,
+}
+
+#[derive(Default)]
+pub struct JobInput {
+    /// Bytes that were handed to the command so far.
+    pub offset: u64,
+    /// `None` where its standard input is closed.
+    pub input: Option<Input>,
+}
+
+impl Job {
+    pub fn new(sandbox: &str, record: JobRecord, journal: Journal) -> Job {
+        let (ended, _) = watch::channel(record.cause.is_some());
+        let digests = (journal.lengths() == (0, 0)).then(|| (Sha256::new(), Sha256::new()));
+        Job {
+            sandbox: sandbox.into(),
+            journal,
+            followers: Followers::default(),
+            input: Arc::default(),
+            record: Mutex::new(record),
+            ended,
+            killed: false.into(),
+            digests: Mutex::new(digests),
+        }
+    }
+
+    /// Into the journal, and into the digest that the timeline will have.
+    pub fn append(&self, stream: StreamName, bytes: &[u8]) -> Result<(), JournalError> {
+        if let Some((stdout, stderr)) = &mut *self.digests.lock().unwrap_or_else(PoisonError::into_inner) {
+            let digest = if stream == StreamName::Stdout { stdout } else { stderr };
+            digest.update(bytes);
+        }
+        self.journal.append(stream, bytes)
+    }
+
+    /// Of all of stdout and stderr; `None` where an earlier server saw a part of it that was not kept.
+    pub fn digests(&self) -> Option<(String, String)> {
+        let seen = self.digests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let digests =
+            seen.or_else(|| Some((self.digest_of(StreamName::Stdout)?, self.digest_of(StreamName::Stderr)?)));
+        let hex = |digest: Sha256| digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        digests.map(|(stdout, stderr)| (hex(stdout), hex(stderr)))
+    }
+
+    /// From the journal, where all of it was kept.
+    fn digest_of(&self, stream: StreamName) -> Option<Sha256> {
+        let (mut digest, mut offset) = (Sha256::new(), 0);
+        loop {
+            match self.journal.read_at(stream, offset, DIGEST_PIECE).ok()? {
+                Piece::Bytes(bytes) => {
+                    digest.update(&bytes);
+                    offset += bytes.len() as u64;
+                }
+                Piece::Gap { .. } => return None,
+                Piece::End => return Some(digest),
+            }
+        }
+    }
+
+    /// No more output comes.
+    pub fn close(&self) {
+        self.journal.finish();
+    }
+
+    /// What is kept of both streams.
+    pub fn captured(&self) -> (Captured, Captured) {
+        let kept = |stream| self.journal.captured(stream).unwrap_or_default();
+        (kept(StreamName::Stdout), kept(StreamName::Stderr))
+    }
+
+    pub fn record(&self) -> MutexGuard<'_, JobRecord> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn number(&self) -> u32 {
+        self.record().number
+    }
+
+    pub fn runs(&self) -> bool {
+        !*self.ended.borrow()
+    }
+
+    pub fn mark_killed(&self) {
+        self.killed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn was_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed)
+    }
+
+    /// Says how it ended; only the first word counts. The record as it is to be stored.
+    pub fn end(&self, cause: ExecCause, exit_code: i32, at_ms: u64) -> Option<JobRecord> {
+        let mut record = self.record();
+        if record.cause.is_some() {
+            return None;
+        }
+        record.cause = Some(cause);
+        record.exit_code = Some(exit_code);
+        record.ended_at_ms = Some(at_ms);
+        Some(record.clone())
+    }
+
+    /// After the record is in the store: whoever waits is told.
+    pub fn announce_end(&self) {
+        self.ended.send_replace(true);
+    }
+
+    pub async fn wait(&self) {
+        let mut ended = self.ended.subscribe();
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+
+    /// With the kept output where it has ended and `output` is wanted.
+    pub fn to_api(&self, output: bool) -> Exec {
+        let record = self.record().clone();
+        let ended = record.cause.is_some();
+        let (stdout, stderr) = if output && ended { self.captured() } else { Default::default() };
+        let (stdout_bytes, stderr_bytes) = self.journal.lengths();
+        Exec {
+            exec: record.number,
+            sandbox: self.sandbox.clone(),
+            state: if ended { ExecState::Ended } else { ExecState::Running },
+            command: record.command,
+            started_at_ms: record.started_at_ms,
+            ended_at_ms: record.ended_at_ms,
+            exit_code: record.exit_code,
+            timed_out: matches!(record.cause, Some(ExecCause::TimeLimit { .. })),
+            cause: record.cause,
+            stdout: stdout.to_text(),
+            stderr: stderr.to_text(),
+            stdout_bytes,
+            stderr_bytes,
+            stdout_missing_bytes: stdout.missing,
+            stderr_missing_bytes: stderr.missing,
+        }
+    }
+}

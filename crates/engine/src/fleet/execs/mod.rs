@@ -1,0 +1,397 @@
+//! Commands inside: start, wait, read along, signal, end.
+
+mod code;
+mod followers;
+mod input;
+mod job;
+mod output;
+mod pump;
+mod signals;
+
+pub use input::ExecInput;
+pub use job::{Job, JobRecord};
+pub use output::{OutputFrom, OutputReader, RawPiece, RawReader};
+pub use pump::{end as end_job, pump};
+
+use super::live::Live;
+use super::once::Note;
+use super::record::now_ms;
+use super::request::{invalid, seconds};
+use super::{Actor, Fleet, FleetError, Kind, audit};
+use crate::exec::Command;
+use crate::journal::Journal;
+use paddock_model::api::{Exec, RunCode, StartExec, StreamName, TerminalSize};
+use paddock_model::{User, check_environment_name};
+use paddock_protocol::WindowSize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const SHELL: &str = "/bin/sh";
+/// What the kernel takes for one argument, and for all of them with the environment.
+const ONE_ARGUMENT: usize = 128 * 1024;
+const ALL_ARGUMENTS: usize = 896 * 1024;
+/// Running and ended commands that one sandbox may have.
+const RUNNING_EXECS: u32 = 1000;
+
+impl Fleet {
+    /// Returns as soon as the guest has been told.
+    pub async fn start_exec(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: StartExec,
+        key: Option<&str>,
+    ) -> Result<Exec, FleetError> {
+        let live = self.find(actor, id)?;
+        let argv = argv(&request)?;
+        let scope = format!("exec {}", live.id);
+        let (actor, key) = (actor.clone(), key.map(str::to_string));
+        self.detached(async move |fleet: Fleet| {
+            fleet
+                .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                    let what = What { argv, request: &request, code: None };
+                    Ok(fleet.start_job(&actor, &live, what, note).await?.to_api(false))
+                })
+                .await
+        })
+        .await
+    }
+
+    pub async fn run_code(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: RunCode,
+        key: Option<&str>,
+    ) -> Result<Exec, FleetError> {
+        let live = self.find(actor, id)?;
+        let (argv, stdin) = code::command(&request)?;
+        let start = StartExec {
+            env: request.env.clone(),
+            cwd: request.cwd.clone(),
+            timeout_seconds: request.timeout_seconds,
+            ..StartExec::default()
+        };
+        let scope = format!("exec {}", live.id);
+        let (actor, key) = (actor.clone(), key.map(str::to_string));
+        self.detached(async move |fleet: Fleet| {
+            fleet
+                .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                    let what = What { argv, request: &start, code: Some((&request, stdin)) };
+                    Ok(fleet.start_job(&actor, &live, what, note).await?.to_api(false))
+                })
+                .await
+        })
+        .await
+    }
+
+    pub async fn wait_exec(
+        &self,
+        actor: &Actor,
+        id: &str,
+        exec: u32,
+        patience: Option<Duration>,
+    ) -> Result<Exec, FleetError> {
+        let job = self.job(actor, id, exec)?;
+        match patience {
+            Some(patience) => drop(tokio::time::timeout(patience, job.wait()).await),
+            None => job.wait().await,
+        }
+        Ok(job.to_api(true))
+    }
+
+    pub async fn exec(&self, actor: &Actor, id: &str, exec: u32) -> Result<Exec, FleetError> {
+        Ok(self.job(actor, id, exec)?.to_api(true))
+    }
+
+    pub async fn execs(&self, actor: &Actor, id: &str) -> Result<Vec<Exec>, FleetError> {
+        let jobs = self.jobs(actor, id)?;
+        Ok(jobs.iter().map(|job| job.to_api(false)).collect())
+    }
+
+    pub async fn kill_exec(&self, actor: &Actor, id: &str, exec: u32) -> Result<Exec, FleetError> {
+        let job = self.job(actor, id, exec)?;
+        let live = self.find(actor, id)?;
+        if job.runs() {
+            job.mark_killed();
+            self.running(&live).await?.kill_exec(exec);
+            audit::call(&self.0, actor, &live, "kill_exec", serde_json::json!({ "exec": exec }));
+            let _ = tokio::time::timeout(Duration::from_secs(5), job.wait()).await;
+        }
+        Ok(job.to_api(true))
+    }
+
+    pub async fn signal_exec(
+        &self,
+        actor: &Actor,
+        id: &str,
+        exec: u32,
+        signal: &str,
+    ) -> Result<(), FleetError> {
+        let number = signals::parse(signal)?;
+        let job = self.job(actor, id, exec)?;
+        let live = self.find(actor, id)?;
+        if !job.runs() {
+            return Err(FleetError::new(Kind::Conflict, "wrong_state", format!("exec {exec} has ended")));
+        }
+        audit::call(
+            &self.0,
+            actor,
+            &live,
+            "signal_exec",
+            serde_json::json!({ "exec": exec, "signal": number }),
+        );
+        self.running(&live).await?.signal_exec(exec, number);
+        Ok(())
+    }
+
+    pub async fn resize_exec(
+        &self,
+        actor: &Actor,
+        id: &str,
+        exec: u32,
+        size: TerminalSize,
+    ) -> Result<(), FleetError> {
+        let job = self.job(actor, id, exec)?;
+        if !job.record().terminal {
+            return Err(invalid(format!("exec {exec} has no terminal")).hint("start it with `terminal`"));
+        }
+        let live = self.find(actor, id)?;
+        self.running(&live).await?.resize_exec(exec, window(size)?);
+        Ok(())
+    }
+
+    pub async fn exec_input(&self, actor: &Actor, id: &str, exec: u32) -> Result<ExecInput, FleetError> {
+        let job = self.job(actor, id, exec)?;
+        let live = self.find(actor, id)?;
+        Ok(ExecInput::new(job, live.open_stream()))
+    }
+
+    pub async fn output(
+        &self,
+        actor: &Actor,
+        id: &str,
+        exec: u32,
+        from: OutputFrom,
+    ) -> Result<OutputReader, FleetError> {
+        let job = self.job(actor, id, exec)?;
+        let open = self.find(actor, id).ok().map(|live| live.open_stream());
+        Ok(OutputReader::new(job, from, open))
+    }
+
+    pub async fn raw_output(
+        &self,
+        actor: &Actor,
+        id: &str,
+        exec: u32,
+        stream: StreamName,
+        offset: u64,
+        follow: bool,
+    ) -> Result<RawReader, FleetError> {
+        let job = self.job(actor, id, exec)?;
+        let open = self.find(actor, id).ok().map(|live| live.open_stream());
+        Ok(RawReader::new(job, stream, offset, follow, open))
+    }
+
+    /// One command, of a sandbox that lives or of one that ended within the last day.
+    fn job(&self, actor: &Actor, id: &str, exec: u32) -> Result<Arc<Job>, FleetError> {
+        let found = match self.find(actor, id) {
+            Ok(live) => live.job(exec),
+            Err(error) => match self.ended(actor, id)? {
+                Some(record) => self.stored_jobs(&record)?.into_iter().find(|job| job.number() == exec),
+                None => return Err(error),
+            },
+        };
+        found.ok_or_else(|| {
+            FleetError::new(Kind::NotFound, "exec_not_found", format!("there is no exec {exec}"))
+        })
+    }
+
+    fn jobs(&self, actor: &Actor, id: &str) -> Result<Vec<Arc<Job>>, FleetError> {
+        match self.find(actor, id) {
+            Ok(live) => Ok(live.jobs()),
+            Err(error) => match self.ended(actor, id)? {
+                Some(record) => self.stored_jobs(&record),
+                None => Err(error),
+            },
+        }
+    }
+
+    async fn start_job(
+        &self,
+        actor: &Actor,
+        live: &Arc<Live>,
+        what: What<'_>,
+        note: Note<'_>,
+    ) -> Result<Arc<Job>, FleetError> {
+        let What { argv, request, code } = what;
+        let inner = &self.0;
+        let sandbox = self.running(live).await?;
+        if live.running_execs() >= RUNNING_EXECS {
+            return Err(FleetError::new(
+                Kind::TooMany { retry_after_seconds: 1 },
+                "quota_exceeded",
+                format!("{RUNNING_EXECS} commands run in this sandbox already"),
+            ));
+        }
+        let (mut command, output_limit) = {
+            let record = live.record();
+            let timeout = match request.timeout_seconds {
+                Some(value) => Some(seconds("timeout_seconds", value)?),
+                None => record.spec.limits.timeout,
+            };
+            let mut env = record.env.clone();
+            env.extend(request.env.clone());
+            let user = match &request.user {
+                Some(user) => user.parse::<User>().map_err(|error| invalid(error.to_string()))?,
+                None => record.spec.user.clone(),
+            };
+            let command = Command {
+                argv,
+                env,
+                cwd: request.cwd.clone().or_else(|| record.cwd.clone()),
+                user,
+                tty: request.terminal.map(window).transpose()?,
+                stdin: request.open_stdin || request.stdin.is_some() || code.is_some(),
+                deadline: timeout,
+                last: false,
+            };
+            (command, record.spec.limits.output)
+        };
+        if command.tty.is_some() {
+            command.env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
+        }
+        check_sizes(&command)?;
+        let number = live.take_exec_number();
+        let line = match &code {
+            Some((code, _)) => format!("run_code {}", code.language.as_deref().unwrap_or("python")),
+            None => request.command.clone().unwrap_or_else(|| command.argv.join(" ")),
+        };
+        let record = JobRecord {
+            number,
+            command: line.chars().take(4096).collect(),
+            started_at_ms: now_ms(),
+            ended_at_ms: None,
+            exit_code: None,
+            cause: None,
+            timeout_ms: command.deadline.map(|d| d.as_millis() as u64),
+            output_limit,
+            terminal: command.tty.is_some(),
+            token: actor.token.clone(),
+        };
+        audit::exec_started(
+            inner,
+            actor,
+            live,
+            number,
+            &command,
+            request,
+            code.as_ref().map(|(code, _)| *code),
+        );
+        inner.save_job(&live.id, &record)?;
+        note.write(&number)?;
+        let journal = Journal::open(&live.directory.join("execs").join(number.to_string()), output_limit)
+            .map_err(|error| FleetError::storage(&error))?;
+        let job = Arc::new(Job::new(&live.id, record, journal));
+        let stdin = match code {
+            Some((_, stdin)) => Some(stdin),
+            None => request.stdin.as_ref().map(|text| text.clone().into_bytes()),
+        };
+        let exec = sandbox.exec_numbered(number, command).await?;
+        self.feed(&job, exec.input(), stdin, request.open_stdin).await;
+        live.add_job(job.clone());
+        live.touch();
+        inner.counters.execs.fetch_add(1, Ordering::Relaxed);
+        inner.tell(live, "exec_started", Some(number.to_string()));
+        tokio::spawn(pump(inner.clone(), live.clone(), job.clone(), exec));
+        Ok(job)
+    }
+
+    /// Hands over what is known of the input; a command that does not read it does not hold the caller up.
+    async fn feed(&self, job: &Arc<Job>, input: crate::exec::Input, stdin: Option<Vec<u8>>, keep_open: bool) {
+        let Some(bytes) = stdin else {
+            if keep_open {
+                job.input.lock().await.input = Some(input);
+            }
+            return;
+        };
+        let job = job.clone();
+        // Taken before anybody else can write after it.
+        let mut guard = job.clone().input_owned().await;
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = job.wait() => {}
+                _ = input.write(&bytes) => {}
+            }
+            guard.offset = bytes.len() as u64;
+            if keep_open {
+                guard.input = Some(input);
+            } else {
+                input.close();
+            }
+        });
+    }
+}
+
+/// A command, or code and what its interpreter reads.
+struct What<'a> {
+    argv: Vec<String>,
+    request: &'a StartExec,
+    code: Option<(&'a RunCode, Vec<u8>)>,
+}
+
+fn argv(request: &StartExec) -> Result<Vec<String>, FleetError> {
+    match (&request.command, &request.argv) {
+        (Some(command), None) if !command.is_empty() => Ok(vec![SHELL.into(), "-c".into(), command.clone()]),
+        (None, Some(argv)) if argv.first().is_some_and(|first| !first.is_empty()) => Ok(argv.clone()),
+        (Some(_), Some(_)) => Err(invalid("both `command` and `argv` are given").hint("give one of them")),
+        _ => Err(invalid("no command is given").hint("give `command`, a line for the shell, or `argv`")),
+    }
+}
+
+fn check_sizes(command: &Command) -> Result<(), FleetError> {
+    for (name, value) in &command.env {
+        check_environment_name(name).map_err(|error| invalid(error.to_string()))?;
+        if value.contains('\0') {
+            return Err(invalid(format!("the value of variable `{}` holds a NUL", name.escape_debug())));
+        }
+    }
+    if let Some(bad) = command.argv.iter().find(|argument| argument.contains('\0')) {
+        let shown: String = bad.chars().take(80).collect();
+        return Err(invalid(format!("argument `{}` holds a NUL", shown.escape_debug())));
+    }
+    if let Some(cwd) = &command.cwd
+        && (!cwd.starts_with('/') || cwd.contains('\0') || cwd.len() > 4095)
+    {
+        let shown: String = cwd.chars().take(80).collect();
+        return Err(invalid(format!("working directory `{}` is not an absolute path", shown.escape_debug())));
+    }
+    let longest = command.argv.iter().map(String::len).max().unwrap_or(0);
+    let variables: BTreeMap<_, _> = command.env.iter().map(|(n, v)| (n, n.len() + v.len() + 2)).collect();
+    let longest = longest.max(variables.values().copied().max().unwrap_or(0));
+    let all = command.argv.iter().map(|a| a.len() + 9).sum::<usize>()
+        + variables.values().map(|v| v + 8).sum::<usize>();
+    if longest >= ONE_ARGUMENT || all > ALL_ARGUMENTS {
+        let message = format!(
+            "arguments and environment of {all} bytes, the longest of {longest}, are more than the kernel takes"
+        );
+        let hint = format!(
+            "keep each below {ONE_ARGUMENT} and all below {ALL_ARGUMENTS}; write a file, or use stdin"
+        );
+        return Err(FleetError::new(Kind::TooLarge, "too_large", message).hint(hint));
+    }
+    Ok(())
+}
+
+fn window(size: TerminalSize) -> Result<WindowSize, FleetError> {
+    if size.rows == 0 || size.columns == 0 {
+        return Err(invalid(format!(
+            "a terminal of {} rows and {} columns is not possible",
+            size.rows, size.columns
+        )));
+    }
+    Ok(WindowSize { rows: size.rows, columns: size.columns })
+}

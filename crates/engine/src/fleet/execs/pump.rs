@@ -1,0 +1,95 @@
+//! What a command prints goes into its journal, and only then is it acknowledged to the guest. Its end goes into
+//! the store, and only then is anybody told.
+
+use super::job::Job;
+use crate::exec::{Exec, ExecEvent};
+use crate::fleet::live::Live;
+use crate::fleet::record::now_ms;
+use crate::fleet::{Inner, audit};
+use paddock_model::api::{ExecCause, StreamName};
+use paddock_protocol::{ExitKind, StreamKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// As a shell says it.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+const TIMED_OUT: i32 = 124;
+const KILLED: i32 = 137;
+
+/// Runs until nobody holds the command's streams any more.
+pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: Exec) {
+    let mut timed_out = false;
+    let kills_before = memory_kills(&live);
+    loop {
+        match exec.next().await {
+            ExecEvent::Started => {}
+            ExecEvent::Output { stream, bytes } => {
+                let name = match stream {
+                    StreamKind::Stderr => StreamName::Stderr,
+                    StreamKind::Stdin | StreamKind::Stdout => StreamName::Stdout,
+                };
+                inner.counters.output_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                if let Err(error) = job.append(name, &bytes) {
+                    tracing::warn!(sandbox = %live.id, exec = job.number(), %error, "output could not be kept");
+                }
+                let (stdout, stderr) = job.journal.lengths();
+                let room = job.record().output_limit;
+                job.followers.keep_up(stdout + stderr, room).await;
+            }
+            ExecEvent::DeadlinePassed => timed_out = true,
+            ExecEvent::MemoryExceeded { .. } => end(&inner, &live, &job, ExecCause::OutOfMemory, KILLED),
+            ExecEvent::StartFailed { step, errno } => {
+                let error = std::io::Error::from_raw_os_error(errno);
+                let detail = format!("{}: {error}", step.escape_debug());
+                let code = if errno == libc::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE };
+                end(&inner, &live, &job, ExecCause::NotStarted { detail }, code);
+                forget(&live, &job);
+                return;
+            }
+            ExecEvent::Exited { status, .. } => {
+                let out_of_memory = status == ExitKind::Signaled(libc::SIGKILL)
+                    && memory_kills(&live).is_some_and(|now| Some(now) != kills_before);
+                let (cause, code) = match status {
+                    _ if timed_out => {
+                        let limit_ms = job.record().timeout_ms.unwrap_or(0);
+                        (ExecCause::TimeLimit { limit_ms }, TIMED_OUT)
+                    }
+                    _ if out_of_memory => (ExecCause::OutOfMemory, KILLED),
+                    ExitKind::Signaled(signal) if job.was_killed() => (ExecCause::Killed, 128 + signal),
+                    ExitKind::Signaled(signal) => (ExecCause::Signaled { signal }, 128 + signal),
+                    ExitKind::Exited(code) => (ExecCause::Exited, code),
+                };
+                end(&inner, &live, &job, cause, code);
+            }
+            ExecEvent::Closed => {
+                job.close();
+                forget(&live, &job);
+                return;
+            }
+            // Whoever watches over the sandbox finds out why, and either resumes this command or ends it.
+            ExecEvent::Lost { .. } => return,
+        }
+    }
+}
+
+pub fn end(inner: &Inner, live: &Live, job: &Job, cause: ExecCause, code: i32) {
+    let Some(record) = job.end(cause, code, now_ms()) else { return };
+    if let Err(error) = inner.save_job(&live.id, &record) {
+        tracing::error!(sandbox = %live.id, exec = record.number, %error, "the end of an exec could not be stored");
+    }
+    live.touch();
+    audit::exec_ended(inner, live, job);
+    inner.tell(live, "exec_ended", Some(format!("{} exit {code}", record.number)));
+    job.announce_end();
+}
+
+fn forget(live: &Live, job: &Job) {
+    if let Some(sandbox) = live.running() {
+        sandbox.forget(job.number());
+    }
+}
+
+fn memory_kills(live: &Live) -> Option<u64> {
+    live.running().map(|sandbox| sandbox.usage().memory_kills)
+}

@@ -1,0 +1,411 @@
+//! Files and ports inside a sandbox, for its callers.
+
+use super::live::{Live, OpenStream};
+use super::record::now_ms;
+use super::request::{invalid, seconds};
+use super::streams::{Download, Sink, Upload};
+use super::{Actor, Fleet, FleetError, Kind, audit};
+use crate::audit::{AuditError, Exported};
+use crate::file_error::{FileError, FileErrorKind};
+use crate::files::{self, Files};
+pub use crate::port::PortStream;
+use crate::sandbox::Sandbox as Inside;
+use crate::signing::{Claim, Operation};
+use paddock_model::User;
+use paddock_model::api::{
+    ChangeMode, FileEntry, FileEvent, FileEventKind, FilePage, MakeDirectory, MoveFile, SandboxState,
+    SignPath, SignedUrl,
+};
+use std::sync::Arc;
+
+const LONGEST_PATH: usize = 4095;
+const LARGEST_PAGE: usize = 10_000;
+const MODES: u32 = 0o7777;
+
+#[derive(Debug, Clone, Default)]
+pub struct WriteOptions {
+    pub mode: Option<u32>,
+    pub parents: bool,
+    pub user: Option<String>,
+}
+
+/// What a signed URL allows.
+#[derive(Debug, Clone)]
+pub struct SignedPath {
+    /// On whose behalf.
+    pub actor: Actor,
+    pub sandbox: String,
+    pub path: String,
+    /// Reading, or else writing.
+    pub read: bool,
+}
+
+/// What happens to files, as it happens; the first event says that the watch is set.
+pub struct Watch {
+    watch: files::Watch,
+    first: Option<FileEvent>,
+    _open: OpenStream,
+}
+
+impl Watch {
+    /// Safe to cancel. `None` when what was watched is not there any more.
+    pub async fn next(&mut self) -> Option<Result<FileEvent, FleetError>> {
+        if let Some(first) = self.first.take() {
+            return Some(Ok(first));
+        }
+        self.watch.next().await.transpose().map(|event| event.map_err(FleetError::from))
+    }
+}
+
+impl Fleet {
+    pub async fn read_file(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        offset: u64,
+        length: Option<u64>,
+        user: Option<&str>,
+    ) -> Result<Download, FleetError> {
+        let (live, files) = self.place(actor, id, path, user).await?;
+        let stream = files.read(path, offset, length).await?;
+        Ok(Download::from_inside(stream, live.open_stream()))
+    }
+
+    pub async fn write_file(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        options: WriteOptions,
+    ) -> Result<Upload<FileEntry>, FleetError> {
+        check_mode(options.mode)?;
+        let (live, files) = self.place(actor, id, path, options.user.as_deref()).await?;
+        let sink = Sink::File(files.write(path, options.mode, options.parents)?);
+        let (fleet, actor, open) = (self.clone(), actor.clone(), live.open_stream());
+        Ok(Upload::new(sink, open, move |entry, digest| {
+            let nothing = || FleetError::new(Kind::Internal, "internal", "the guest described nothing");
+            let entry: FileEntry = entry.ok_or_else(nothing)?;
+            let detail =
+                serde_json::json!({ "path": entry.path, "bytes": digest.bytes, "sha256": digest.sha256 });
+            audit::call(&fleet.0, &actor, &live, "file_written", detail);
+            Ok(entry)
+        }))
+    }
+
+    pub async fn stat(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<FileEntry, FleetError> {
+        let (_, files) = self.place(actor, id, path, user).await?;
+        Ok(files.stat(path).await?)
+    }
+
+    pub async fn exists(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<bool, FleetError> {
+        let (_, files) = self.place(actor, id, path, user).await?;
+        Ok(files.exists(path).await?)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub async fn list_files(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        recursive: bool,
+        limit: usize,
+        cursor: Option<&str>,
+        user: Option<&str>,
+    ) -> Result<FilePage, FleetError> {
+        let (_, files) = self.place(actor, id, path, user).await?;
+        let limit = if limit == 0 { 1000 } else { limit.min(LARGEST_PAGE) };
+        Ok(files.list(path, recursive, limit, cursor).await?)
+    }
+
+    pub async fn make_directory(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: MakeDirectory,
+        user: Option<&str>,
+    ) -> Result<FileEntry, FleetError> {
+        check_mode(request.mode)?;
+        let (live, files) = self.place(actor, id, &request.path, user).await?;
+        let entry = files.make_directory(&request.path, request.mode, request.parents).await?;
+        audit::call(&self.0, actor, &live, "directory_made", serde_json::json!({ "path": request.path }));
+        Ok(entry)
+    }
+
+    pub async fn move_file(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: MoveFile,
+        user: Option<&str>,
+    ) -> Result<FileEntry, FleetError> {
+        check_path(&request.to)?;
+        let (live, files) = self.place(actor, id, &request.from, user).await?;
+        let entry = files.rename(&request.from, &request.to, request.overwrite).await?;
+        let detail = serde_json::json!({ "from": request.from, "to": request.to });
+        audit::call(&self.0, actor, &live, "file_moved", detail);
+        Ok(entry)
+    }
+
+    pub async fn remove_file(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        recursive: bool,
+        user: Option<&str>,
+    ) -> Result<(), FleetError> {
+        let (live, files) = self.place(actor, id, path, user).await?;
+        files.remove(path, recursive).await?;
+        let detail = serde_json::json!({ "path": path, "recursive": recursive });
+        audit::call(&self.0, actor, &live, "file_removed", detail);
+        Ok(())
+    }
+
+    pub async fn change_mode(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: ChangeMode,
+        user: Option<&str>,
+    ) -> Result<FileEntry, FleetError> {
+        check_mode(Some(request.mode))?;
+        let (live, files) = self.place(actor, id, &request.path, user).await?;
+        let entry = files.change_mode(&request.path, request.mode).await?;
+        let detail = serde_json::json!({ "path": request.path, "mode": request.mode });
+        audit::call(&self.0, actor, &live, "mode_changed", detail);
+        Ok(entry)
+    }
+
+    pub async fn watch(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        recursive: bool,
+        user: Option<&str>,
+    ) -> Result<Watch, FleetError> {
+        let (live, files) = self.place(actor, id, path, user).await?;
+        let watch = files.watch(path, recursive).await?;
+        let first = FileEvent { kind: FileEventKind::Watching, path: path.into() };
+        Ok(Watch { watch, first: Some(first), _open: live.open_stream() })
+    }
+
+    pub async fn download_archive(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<Download, FleetError> {
+        let (live, files) = self.place(actor, id, path, user).await?;
+        Ok(Download::from_inside(files.pack(path).await?, live.open_stream()))
+    }
+
+    pub async fn upload_archive(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<Upload<()>, FleetError> {
+        let (live, files) = self.place(actor, id, path, user).await?;
+        let sink = Sink::Archive(files.unpack(path)?);
+        let (fleet, actor, path, open) = (self.clone(), actor.clone(), path.to_string(), live.open_stream());
+        Ok(Upload::new(sink, open, move |_, digest| {
+            audit::file_written(&fleet.0, &actor, &live, &path, digest);
+            Ok(())
+        }))
+    }
+
+    pub async fn connect_port(&self, actor: &Actor, id: &str, port: u16) -> Result<PortStream, FleetError> {
+        let live = self.find(actor, id)?;
+        let inside = self.running(&live).await?;
+        live.touch();
+        inside.connect(port).await.map_err(|error| match error.kind {
+            FileErrorKind::PortClosed => {
+                let message = format!("nothing listens on port {port} of sandbox {}", live.id);
+                FleetError::new(Kind::Unavailable, "port_closed", message)
+                    .hint("start the server inside, on 127.0.0.1 or 0.0.0.0, and try again")
+            }
+            _ => error.into(),
+        })
+    }
+
+    /// A URL that needs no token, for one path, one operation and a while.
+    pub async fn sign_path(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: SignPath,
+    ) -> Result<SignedUrl, FleetError> {
+        let live = self.find(actor, id)?;
+        check_path(&request.path)?;
+        let lifetime = seconds("expires_seconds", request.expires_seconds)?;
+        let read = match request.operation.as_str() {
+            "read" => true,
+            "write" => false,
+            other => {
+                let shown: String = other.chars().take(40).collect();
+                return Err(invalid(format!("operation `{}` is not known", shown.escape_debug()))
+                    .hint("`read` or `write`"));
+            }
+        };
+        let expires_at_ms = now_ms() + lifetime.as_millis() as u64;
+        let operation = if read { Operation::Read } else { Operation::Write };
+        let claim = Claim {
+            sandbox: live.id.clone(),
+            path: request.path,
+            operation,
+            user: None,
+            expires_ms: expires_at_ms,
+        };
+        let token = self.0.signer.sign(&claim);
+        Ok(SignedUrl { url: format!("/v1/signed/{token}"), expires_at_ms })
+    }
+
+    pub async fn verify_signed(&self, token: &str) -> Result<SignedPath, FleetError> {
+        let refused = || {
+            FleetError::new(
+                Kind::Forbidden,
+                "forbidden",
+                "this URL is not signed by this server, or it has expired",
+            )
+            .hint("ask for a new one")
+        };
+        let claim = self.0.signer.verify(token, now_ms()).map_err(|_| refused())?;
+        let live = self.find(&Actor::owner(), &claim.sandbox).map_err(|_| refused())?;
+        let actor = Actor {
+            tenant: live.tenant.clone(),
+            role: paddock_model::api::Role::User,
+            owner: false,
+            token: "signed-url".into(),
+        };
+        Ok(SignedPath {
+            actor,
+            sandbox: claim.sandbox,
+            path: claim.path,
+            read: claim.operation == Operation::Read,
+        })
+    }
+
+    /// The timeline of a sandbox, of one that has ended too, with its head as the last line: what `paddock audit
+    /// verify` takes.
+    pub async fn audit_lines(&self, actor: &Actor, id: &str) -> Result<Download, FleetError> {
+        let id = match self.find(actor, id) {
+            Ok(live) => live.record().id.clone(),
+            Err(error) => match self.ended(actor, id)? {
+                Some(record) => record.id,
+                None => return Err(error),
+            },
+        };
+        let fleet = self.clone();
+        let exported = tokio::task::spawn_blocking(move || match fleet.0.audit.exported(&id) {
+            // It is shown as it is: whoever verifies it finds out what was changed.
+            Err(AuditError::Missing { .. } | AuditError::Broken { .. }) => {
+                let path = fleet.0.audit.path(&id);
+                let file = std::fs::File::open(path).map_err(|error| FleetError::storage(&error))?;
+                Ok(Exported { file, bytes: u64::MAX, head: Vec::new() })
+            }
+            exported => exported.map_err(|error| FleetError::storage(&error)),
+        });
+        let Exported { file, bytes, head } =
+            exported.await.map_err(|error| FleetError::internal(&error))??;
+        Ok(Download::from_host(tokio::fs::File::from_std(file), bytes, head))
+    }
+
+    /// The processes of a sandbox that is running or paused; a hibernated one is woken.
+    pub(super) async fn running_or_paused(&self, live: &Arc<Live>) -> Result<Arc<Inside>, FleetError> {
+        if live.record().state == SandboxState::Paused
+            && let Some(inside) = live.running()
+        {
+            return Ok(inside);
+        }
+        self.running(live).await
+    }
+
+    async fn place(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<(Arc<Live>, Files), FleetError> {
+        check_path(path)?;
+        let live = self.find(actor, id)?;
+        let (user, cwd) = {
+            let record = live.record();
+            let user = match user {
+                Some(user) => user.parse::<User>().map_err(|error| invalid(error.to_string()))?,
+                None => record.spec.user.clone(),
+            };
+            (user, record.cwd.clone())
+        };
+        let inside = self.running_or_paused(&live).await?;
+        live.touch();
+        Ok((live, inside.files(user, cwd.as_deref())))
+    }
+}
+
+fn check_path(path: &str) -> Result<(), FleetError> {
+    let problem = match path {
+        "" => "is empty",
+        _ if path.contains('\0') => "holds a NUL",
+        _ if path.len() > LONGEST_PATH => "is longer than 4095 bytes",
+        _ => return Ok(()),
+    };
+    let shown: String = path.chars().take(80).collect();
+    Err(FleetError::new(Kind::Invalid, "invalid_path", format!("path `{}` {problem}", shown.escape_debug())))
+}
+
+fn check_mode(mode: Option<u32>) -> Result<(), FleetError> {
+    match mode {
+        Some(mode) if mode > MODES => Err(invalid(format!("mode {mode} is not one of permission bits"))
+            .hint("write 0 to 4095, which is 0o7777")),
+        _ => Ok(()),
+    }
+}
+
+/// All of it, for what is known to be small.
+pub async fn collect(mut download: Download) -> Result<Vec<u8>, FleetError> {
+    let mut all = Vec::new();
+    while let Some(bytes) = download.next().await {
+        all.extend_from_slice(&bytes?);
+    }
+    Ok(all)
+}
+
+impl From<FileError> for FleetError {
+    fn from(error: FileError) -> FleetError {
+        let kind = match error.kind {
+            FileErrorKind::NotFound => Kind::NotFound,
+            FileErrorKind::NotAFile
+            | FileErrorKind::NotADirectory
+            | FileErrorKind::NotEmpty
+            | FileErrorKind::Exists
+            | FileErrorKind::Unsupported => Kind::Conflict,
+            FileErrorKind::Denied => Kind::Forbidden,
+            FileErrorKind::Full => Kind::Conflict,
+            FileErrorKind::Invalid | FileErrorKind::Other => Kind::Invalid,
+            FileErrorKind::TooLarge => Kind::TooLarge,
+            FileErrorKind::PortClosed
+            | FileErrorKind::Lost
+            | FileErrorKind::Silent
+            | FileErrorKind::Broken => Kind::Unavailable,
+        };
+        FleetError::new(kind, error.code(), error.to_string())
+    }
+}

@@ -1,0 +1,547 @@
+//! From running to paused, hibernated and ended, and back where there is a way back.
+
+use super::create::remaining;
+use super::execs::{Job, JobRecord, end_job};
+use super::live::Live;
+use super::record::{Intent, Record, now_ms, reason};
+use super::request::{check_metadata, invalid, seconds};
+use super::{Actor, Fleet, FleetError, Kind, audit};
+use crate::journal::Journal;
+use crate::storage::StorageKind;
+use crate::store::{Cursor, SandboxQuery};
+use paddock_backends::FenceUsage;
+use paddock_model::api::{
+    End, EndCause, ExecCause, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage, UpdateSandbox,
+};
+use paddock_model::{User, check_environment_name};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// How much of the last output is kept with an end.
+const LAST_OUTPUT: usize = 2048;
+const LARGEST_PAGE: usize = 1000;
+/// As a shell reports a kill.
+const KILLED: i32 = 137;
+
+/// Which sandboxes a list shows; empty shows all that live.
+#[derive(Debug, Clone, Default)]
+pub struct ListFilter {
+    pub states: Vec<SandboxState>,
+    pub name: Option<String>,
+    pub template: Option<String>,
+    pub metadata: Vec<(String, String)>,
+    /// 0: as many as one page holds.
+    pub limit: usize,
+    pub cursor: Option<String>,
+}
+
+impl Fleet {
+    pub async fn get(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        match self.find(actor, id) {
+            Ok(live) => Ok(live.to_api()),
+            Err(error) => match self.ended(actor, id)? {
+                Some(record) => Ok(record.to_api(0)),
+                None => Err(error),
+            },
+        }
+    }
+
+    pub async fn list(&self, actor: &Actor, filter: &ListFilter) -> Result<SandboxPage, FleetError> {
+        let query = SandboxQuery {
+            tenant: (!actor.owner).then_some(actor.tenant.as_str()),
+            name: filter.name.as_deref(),
+            limit: if filter.limit == 0 { 100 } else { filter.limit.min(LARGEST_PAGE) },
+            cursor: filter.cursor.as_deref(),
+            ..SandboxQuery::default()
+        };
+        let wanted = |record: &Record| {
+            let state =
+                if filter.states.is_empty() { record.lives() } else { filter.states.contains(&record.state) };
+            let template = filter.template.is_none() || record.template == filter.template;
+            state
+                && template
+                && filter.metadata.iter().all(|(key, value)| record.metadata.get(key) == Some(value))
+        };
+        if !filter.states.contains(&SandboxState::Ended) {
+            return self.list_living(actor, filter, query.limit, wanted);
+        }
+        let page = self.0.store.list_sandboxes(&query, |row| {
+            serde_json::from_str::<Record>(&row.body).is_ok_and(|record| wanted(&record))
+        })?;
+        let sandboxes = page.rows.iter().filter_map(|row| {
+            let record: Record = serde_json::from_str(&row.body).ok()?;
+            let live = self.find(actor, &row.id).ok();
+            Some(live.map_or_else(|| record.to_api(0), |live| live.to_api()))
+        });
+        Ok(SandboxPage { sandboxes: sandboxes.collect(), next_cursor: page.next_cursor })
+    }
+
+    /// From memory: however many have ended, those that live are found at once.
+    fn list_living(
+        &self,
+        actor: &Actor,
+        filter: &ListFilter,
+        limit: usize,
+        wanted: impl Fn(&Record) -> bool,
+    ) -> Result<SandboxPage, FleetError> {
+        let after = Cursor::parse(filter.cursor.as_deref())?;
+        let place = |record: &Record| (Reverse(record.created_at_ms), record.id.to_string());
+        let mut found: Vec<_> = Vec::new();
+        for live in self.0.all() {
+            let record = live.record();
+            let visible = actor.owner || record.tenant == actor.tenant;
+            let named = filter.name.is_none() || record.name == filter.name;
+            let later =
+                filter.cursor.is_none() || place(&record) > (Reverse(after.created_ms), after.id.clone());
+            if visible && named && later && wanted(&record) {
+                found.push((place(&record), live.clone()));
+            }
+        }
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let last = found.last().filter(|_| more);
+        let next_cursor = last
+            .map(|((Reverse(created_ms), id), _)| Cursor { created_ms: *created_ms, id: id.clone() }.text());
+        Ok(SandboxPage { sandboxes: found.iter().map(|(_, live)| live.to_api()).collect(), next_cursor })
+    }
+
+    pub async fn update(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: UpdateSandbox,
+    ) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        if let Some(metadata) = &request.metadata {
+            check_metadata(metadata)?;
+        }
+        if let Some(idle) = request.idle {
+            seconds("idle.seconds", idle.seconds)?;
+        }
+        let policy = LaterCommands::check(&request)?;
+        let _guard = live.transition.lock().await;
+        let record = {
+            let mut record = live.record();
+            policy.apply(&mut record)?;
+            if let Some(metadata) = &request.metadata {
+                record.metadata = metadata.clone();
+            }
+            if let Some(persistent) = request.persistent {
+                record.persistent = persistent;
+            }
+            if request.idle.is_some() {
+                record.idle = request.idle;
+            }
+            record.clone()
+        };
+        self.0.save(&record)?;
+        let mut told = serde_json::json!({ "request": request });
+        // Values of variables may be secrets.
+        told["request"]["env"] =
+            serde_json::json!(request.env.map(|env| env.into_keys().collect::<Vec<_>>()));
+        audit::call(&self.0, actor, &live, "updated", told);
+        live.touch();
+        Ok(live.to_api())
+    }
+
+    pub async fn extend(&self, actor: &Actor, id: &str, request: Extend) -> Result<Sandbox, FleetError> {
+        let ttl = seconds("ttl_seconds", request.ttl_seconds)?;
+        let live = self.find(actor, id)?;
+        let _guard = live.transition.lock().await;
+        let record = {
+            let mut record = live.record();
+            record.expires_at_ms = Some(now_ms() + ttl.as_millis() as u64);
+            record.clone()
+        };
+        self.0.save(&record)?;
+        live.set_end(remaining(&record));
+        if let Some(inside) = live.running() {
+            inside.set_deadline(remaining(&record));
+        }
+        audit::call(
+            &self.0,
+            actor,
+            &live,
+            "extended",
+            serde_json::json!({ "ttl_seconds": request.ttl_seconds }),
+        );
+        Ok(live.to_api())
+    }
+
+    pub async fn kill(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = match self.find(actor, id) {
+            Ok(live) => live,
+            // Killing what has ended is no mistake.
+            Err(error) => return self.ended(actor, id)?.map(|record| record.to_api(0)).ok_or(error),
+        };
+        audit::call(&self.0, actor, &live, "kill", serde_json::Value::Null);
+        self.detached(async move |fleet: Fleet| {
+            fleet.end(&live, EndCause::Killed).await?;
+            Ok(live.to_api())
+        })
+        .await
+    }
+
+    pub async fn pause(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "pause", serde_json::Value::Null);
+        self.pause_live(&live, false).await?;
+        Ok(live.to_api())
+    }
+
+    pub async fn resume(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "resume", serde_json::Value::Null);
+        self.resume_live(&live).await?;
+        Ok(live.to_api())
+    }
+
+    pub async fn hibernate(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "hibernate", serde_json::Value::Null);
+        self.detached(async move |fleet: Fleet| {
+            fleet.hibernate_live(&live).await?;
+            Ok(live.to_api())
+        })
+        .await
+    }
+
+    pub async fn wake(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "wake", serde_json::Value::Null);
+        self.detached(async move |fleet: Fleet| {
+            fleet.wake_live(&live).await?;
+            Ok(live.to_api())
+        })
+        .await
+    }
+
+    pub async fn usage(&self, actor: &Actor, id: &str) -> Result<SandboxUsage, FleetError> {
+        let live = self.find(actor, id)?;
+        let disk_bytes = self.0.storage.usage(&live.id).ok();
+        let Some(inside) = live.running() else {
+            return Ok(SandboxUsage { disk_bytes, ..SandboxUsage::default() });
+        };
+        Ok(usage(&inside.usage(), disk_bytes))
+    }
+
+    pub(super) async fn pause_live(&self, live: &Arc<Live>, by_fleet: bool) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Running => {}
+            SandboxState::Paused => return Ok(()),
+            state => return Err(wrong_state(live, state, "paused")),
+        }
+        let inside = live.running().ok_or_else(|| lost(live))?;
+        inside.freeze(true).await?;
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Paused;
+            record.paused_when_idle = by_fleet;
+            record.clone()
+        };
+        if let Err(error) = self.0.save(&record) {
+            live.record().state = SandboxState::Running;
+            inside.freeze(false).await?;
+            return Err(error);
+        }
+        self.0.announce(live, "paused");
+        Ok(())
+    }
+
+    pub(super) async fn resume_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Paused => {}
+            SandboxState::Running => return Ok(()),
+            state => return Err(wrong_state(live, state, "resumed")),
+        }
+        let inside = live.running().ok_or_else(|| lost(live))?;
+        inside.freeze(false).await?;
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Running;
+            record.paused_when_idle = false;
+            record.clone()
+        };
+        live.touch();
+        self.0.save(&record)?;
+        self.0.announce(live, "resumed");
+        Ok(())
+    }
+
+    pub(super) async fn hibernate_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Running | SandboxState::Paused => {}
+            SandboxState::Hibernated => return Ok(()),
+            state => return Err(wrong_state(live, state, "hibernated")),
+        }
+        let inside = live.running().ok_or_else(|| lost(live))?;
+        // Nothing is written while it is being saved.
+        inside.freeze(true).await?;
+        if !self.keeps_disks() {
+            self.keep_changes(live).await?;
+            let archive = self.archive_of(&live.id);
+            if let Err(error) = super::snapshots::export(&inside, &archive).await {
+                if live.record().state == SandboxState::Running {
+                    inside.freeze(false).await?;
+                }
+                return Err(error);
+            }
+        }
+        // From here on a new engine that finds no guest knows that this is as it should be.
+        let record = {
+            let mut record = live.record();
+            record.intent = Some(Intent::Hibernate);
+            record.clone()
+        };
+        self.0.save(&record)?;
+        live.set_running(None);
+        self.take_down(inside).await?;
+        self.end_jobs(live);
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Hibernated;
+            record.intent = None;
+            record.paused_when_idle = false;
+            record.clone()
+        };
+        self.0.save(&record)?;
+        self.0.announce(live, "hibernated");
+        Ok(())
+    }
+
+    pub(super) async fn wake_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Hibernated => {}
+            SandboxState::Running => return Ok(()),
+            state => return Err(wrong_state(live, state, "woken")),
+        }
+        let archive = (!self.keeps_disks()).then(|| self.archive_of(&live.id));
+        let ready_at_ns = live.record().ready_at_ns;
+        self.raise(live, archive.clone()).await?;
+        // What it changed before it slept is still its own change.
+        let record = {
+            let mut record = live.record();
+            record.ready_at_ns = ready_at_ns;
+            record.clone()
+        };
+        self.0.save(&record)?;
+        if let Some(archive) = archive {
+            let _ = std::fs::remove_file(archive);
+        }
+        self.0.announce(live, "woken");
+        Ok(())
+    }
+
+    /// Ends a sandbox and everything of it but its record, its journals and its timeline.
+    pub(super) async fn end(&self, live: &Arc<Live>, cause: EndCause) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        if live.record().state == SandboxState::Ended {
+            return Ok(());
+        }
+        let record = {
+            let mut record = live.record();
+            record.intent = Some(Intent::End(cause.clone()));
+            record.clone()
+        };
+        self.0.save(&record)?;
+        let used = match live.set_running(None) {
+            Some(inside) => self.take_down(inside).await?,
+            None => FenceUsage::default(),
+        };
+        self.end_jobs(live);
+        self.record_end(live, cause, used);
+        Ok(())
+    }
+
+    /// Precondition: its processes are gone.
+    pub(super) fn record_end(&self, live: &Arc<Live>, cause: EndCause, used: FenceUsage) {
+        let last_output = live.jobs().last().map(|job| last_words(job)).unwrap_or_default();
+        let end = End {
+            reason: reason(&cause),
+            cause,
+            at_ms: now_ms(),
+            last_output,
+            usage: usage(&used, self.0.storage.usage(&live.id).ok()),
+        };
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Ended;
+            record.intent = None;
+            record.end = Some(end.clone());
+            record.clone()
+        };
+        if let Err(error) = self.0.save(&record) {
+            tracing::error!(sandbox = %live.id, %error, "the end of a sandbox could not be stored");
+        }
+        self.0.remove(&live.id);
+        if let Some(baseline) = &record.baseline {
+            self.drop_baseline(baseline);
+        }
+        drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+        audit::ended(&self.0, &live.id, &end);
+        self.0.tell(live, "ended", Some(end.reason));
+        let (fleet, id) = (self.clone(), live.id.clone());
+        // Nobody waits for the disk to be freed; a new engine frees it if this one does not get to it.
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = fleet.0.storage.delete(&id) {
+                tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
+            }
+            let archive = fleet.archive_of(&id);
+            let _ = std::fs::remove_file(archive.with_extension("changes"));
+            let _ = std::fs::remove_file(archive);
+        });
+    }
+
+    async fn take_down(&self, inside: Arc<crate::sandbox::Sandbox>) -> Result<FenceUsage, FleetError> {
+        let ended = tokio::task::spawn_blocking(move || inside.destroy()).await;
+        let ended = ended.map_err(|error| FleetError::internal(&error))?;
+        Ok(ended.unwrap_or_else(|error| {
+            tracing::warn!(%error, "something of a sandbox could not be removed; the next start sweeps it");
+            FenceUsage::default()
+        }))
+    }
+
+    /// Commands end with the processes that they were.
+    pub(super) fn end_jobs(&self, live: &Live) {
+        for job in live.jobs() {
+            job.close();
+            if job.runs() {
+                end_job(&self.0, live, &job, ExecCause::SandboxEnded, KILLED);
+            }
+        }
+    }
+
+    /// A sandbox of the actor's that ended within the last day.
+    pub(super) fn ended(&self, actor: &Actor, id: &str) -> Result<Option<Record>, FleetError> {
+        let Some(row) = self.0.store.sandbox(id)? else { return Ok(None) };
+        if !(actor.owner || row.tenant == actor.tenant) {
+            return Ok(None);
+        }
+        let record: Record = serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))?;
+        Ok((!record.lives()).then_some(record))
+    }
+
+    /// The commands of a sandbox as the store has them.
+    pub(super) fn stored_jobs(&self, record: &Record) -> Result<Vec<Arc<Job>>, FleetError> {
+        let id = record.id.as_str();
+        let directory = self.0.options.state.join("sandboxes").join(id).join("execs");
+        let mut jobs = Vec::new();
+        for (number, body) in self.0.store.execs_of(id)? {
+            let job: JobRecord = serde_json::from_str(&body).map_err(|error| FleetError::internal(&error))?;
+            let journal = Journal::open(&directory.join(number.to_string()), job.output_limit)
+                .map_err(|error| FleetError::storage(&error))?;
+            let job = Job::new(id, job, journal);
+            if !record.lives() {
+                job.close();
+            }
+            jobs.push(Arc::new(job));
+        }
+        Ok(jobs)
+    }
+
+    /// Whether what a sandbox writes is on a disk that outlives its processes.
+    pub(super) fn keeps_disks(&self) -> bool {
+        self.0.storage.kind() == StorageKind::Btrfs
+    }
+
+    /// Where the files of a hibernated sandbox are, when its disk was in memory.
+    pub(super) fn archive_of(&self, id: &str) -> std::path::PathBuf {
+        self.0.options.state.join("hibernated").join(format!("{id}.tar"))
+    }
+}
+
+/// The part of the policy that a sandbox that lives can take.
+struct LaterCommands {
+    env: Option<BTreeMap<String, String>>,
+    cwd: Option<String>,
+    user: Option<User>,
+    timeout: Option<Duration>,
+    output: Option<u64>,
+}
+
+impl LaterCommands {
+    fn check(request: &UpdateSandbox) -> Result<LaterCommands, FleetError> {
+        for (name, value) in request.env.iter().flatten() {
+            check_environment_name(name).map_err(|error| invalid(error.to_string()))?;
+            if value.contains('\0') {
+                return Err(invalid(format!("the value of variable `{}` holds a NUL", name.escape_debug())));
+            }
+        }
+        if let Some(cwd) = request.cwd.as_ref().filter(|cwd| !cwd.starts_with('/') || cwd.contains('\0')) {
+            let shown: String = cwd.chars().take(80).collect();
+            return Err(invalid(format!(
+                "working directory `{}` is not an absolute path",
+                shown.escape_debug()
+            )));
+        }
+        let user = request.user.as_ref().map(|user| user.parse::<User>());
+        let timeout = request.exec_timeout_seconds.map(|value| seconds("exec_timeout_seconds", value));
+        Ok(LaterCommands {
+            env: request.env.clone(),
+            cwd: request.cwd.clone(),
+            user: user.transpose().map_err(|error| invalid(error.to_string()))?,
+            timeout: timeout.transpose()?,
+            output: request.output_bytes,
+        })
+    }
+
+    fn apply(self, record: &mut Record) -> Result<(), FleetError> {
+        let mut limits = record.spec.limits.clone();
+        limits.timeout = self.timeout.or(limits.timeout);
+        limits.output = self.output.unwrap_or(limits.output);
+        limits.check().map_err(|error| invalid(error.to_string()))?;
+        record.spec.limits = limits;
+        record.cwd = self.cwd.or(record.cwd.take());
+        if let Some(user) = self.user {
+            record.spec.user = user;
+        }
+        if let Some(env) = self.env {
+            let ours = |name: &String| ["PATH", "LANG"].contains(&name.as_str());
+            record.env.retain(|name, _| ours(name));
+            record.env.extend(env);
+        }
+        Ok(())
+    }
+}
+
+fn usage(used: &FenceUsage, disk_bytes: Option<u64>) -> SandboxUsage {
+    SandboxUsage {
+        cpu_ms: used.cpu_ms,
+        memory_bytes: used.memory,
+        peak_memory_bytes: used.peak_memory,
+        disk_bytes,
+        processes: used.processes,
+    }
+}
+
+fn last_words(job: &Job) -> String {
+    let (stdout, stderr) = job.captured();
+    let text =
+        if stderr.tail.is_empty() && stderr.head.is_empty() { stdout.to_text() } else { stderr.to_text() };
+    let start = text.char_indices().rev().nth(LAST_OUTPUT).map_or(0, |(at, _)| at);
+    text[start..].to_string()
+}
+
+fn wrong_state(live: &Live, state: SandboxState, wanted: &str) -> FleetError {
+    let now = match state {
+        SandboxState::Creating => "being created",
+        SandboxState::Running => "running",
+        SandboxState::Paused => "paused",
+        SandboxState::Hibernated => "hibernated",
+        SandboxState::Ended => "ended",
+    };
+    let message = format!("sandbox {} is {now}, so it cannot be {wanted}", live.id);
+    FleetError::new(Kind::Conflict, "wrong_state", message)
+}
+
+fn lost(live: &Live) -> FleetError {
+    let message = format!("the guest of sandbox {} does not answer", live.id);
+    FleetError::new(Kind::Unavailable, "guest_lost", message).hint("try again in a moment")
+}

@@ -1,0 +1,143 @@
+//! One sandbox that lives: running, paused or hibernated.
+
+use super::execs::Job;
+use super::record::Record;
+use crate::access::Permit;
+use crate::sandbox::Sandbox;
+use paddock_model::api;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub struct Live {
+    pub id: String,
+    pub tenant: String,
+    /// Journals and what else belongs to this sandbox alone.
+    pub directory: PathBuf,
+    /// Held while its state changes: one change at a time.
+    pub transition: tokio::sync::Mutex<()>,
+    record: Mutex<Record>,
+    /// The processes inside; `None` while hibernated, before the guest is up and after the end.
+    running: Mutex<Option<Arc<Sandbox>>>,
+    jobs: Mutex<BTreeMap<u32, Arc<Job>>>,
+    next_exec: AtomicU32,
+    /// Streams, ports and watches that are open.
+    streams: AtomicUsize,
+    /// By the clock that no one sets: when its time to live is over, and when it was last seen at work; and what it
+    /// had used by then.
+    end_ms: AtomicU64,
+    active_ms: AtomicU64,
+    pub cpu_us: AtomicU64,
+    pub permit: Mutex<Option<Permit>>,
+}
+
+/// Counts as use for as long as it is kept.
+pub struct OpenStream(Arc<Live>);
+
+impl Live {
+    pub fn new(record: Record, directory: PathBuf, jobs: BTreeMap<u32, Arc<Job>>) -> Arc<Live> {
+        let next = jobs.keys().next_back().map_or(1, |last| last + 1);
+        let left = super::create::remaining(&record);
+        let live = Arc::new(Live {
+            id: record.id.to_string(),
+            tenant: record.tenant.clone(),
+            directory,
+            transition: tokio::sync::Mutex::new(()),
+            end_ms: u64::MAX.into(),
+            active_ms: boot_ms().into(),
+            cpu_us: 0.into(),
+            record: Mutex::new(record),
+            running: Mutex::new(None),
+            jobs: Mutex::new(jobs),
+            next_exec: next.into(),
+            streams: 0.into(),
+            permit: Mutex::new(None),
+        });
+        live.set_end(left);
+        live
+    }
+
+    /// Its time to live is over so much later; `None`: never.
+    pub fn set_end(&self, left: Option<Duration>) {
+        let end = left.map_or(u64::MAX, |left| boot_ms().saturating_add(left.as_millis() as u64));
+        self.end_ms.store(end, Ordering::Relaxed);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.end_ms.load(Ordering::Relaxed) <= boot_ms()
+    }
+
+    pub fn quiet_for(&self) -> Duration {
+        Duration::from_millis(boot_ms().saturating_sub(self.active_ms.load(Ordering::Relaxed)))
+    }
+
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn running(&self) -> Option<Arc<Sandbox>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_running(&self, sandbox: Option<Arc<Sandbox>>) -> Option<Arc<Sandbox>> {
+        std::mem::replace(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner), sandbox)
+    }
+
+    pub fn take_exec_number(&self) -> u32 {
+        self.next_exec.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn jobs(&self) -> Vec<Arc<Job>> {
+        self.lock_jobs().values().cloned().collect()
+    }
+
+    pub fn job(&self, number: u32) -> Option<Arc<Job>> {
+        self.lock_jobs().get(&number).cloned()
+    }
+
+    pub fn add_job(&self, job: Arc<Job>) {
+        let number = job.number();
+        self.lock_jobs().insert(number, job);
+    }
+
+    fn lock_jobs(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Job>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn running_execs(&self) -> u32 {
+        self.lock_jobs().values().filter(|job| job.runs()).count() as u32
+    }
+
+    pub fn open_stream(self: &Arc<Live>) -> OpenStream {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        OpenStream(self.clone())
+    }
+
+    pub fn has_open_streams(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > 0
+    }
+
+    pub fn touch(&self) {
+        self.active_ms.store(boot_ms(), Ordering::Relaxed);
+    }
+
+    pub fn to_api(&self) -> api::Sandbox {
+        let execs = self.running_execs();
+        self.record().to_api(execs)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        self.0.touch();
+    }
+}
+
+/// Milliseconds since the machine started, sleep included: a clock that is set does not change it.
+fn boot_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}

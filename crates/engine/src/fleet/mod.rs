@@ -1,0 +1,340 @@
+//! All sandboxes of one state directory: their lives, their commands, their files. What `paddock serve` serves.
+//!
+//! - [`create`], [`request`]: from a request to a sandbox
+//! - [`lifecycle`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
+//!   server left
+//! - [`execs`]: commands, their journals and who reads along
+//! - [`files`]: files and ports inside
+//! - [`snapshots`], [`changes`]: snapshots, forks, what was changed, merging it back
+//! - [`access`]: tokens, tenants, quotas
+//! - [`live`], [`record`]: one sandbox in memory, and in the store
+
+mod access;
+mod actor;
+mod audit;
+mod changes;
+mod copies;
+mod create;
+mod error;
+mod execs;
+mod files;
+mod lifecycle;
+mod live;
+mod once;
+mod reaper;
+mod record;
+mod recover;
+mod request;
+mod snapshots;
+mod streams;
+
+pub use actor::Actor;
+pub use error::{FleetError, Kind};
+pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
+pub use files::{PortStream, SignedPath, Watch, WriteOptions};
+pub use lifecycle::ListFilter;
+pub use streams::{Download, Upload};
+
+use crate::access::{Admission, AdmissionOptions};
+use crate::engine::Engine;
+use crate::sandbox::Sandbox as Inside;
+use crate::signing::Signer;
+use crate::storage::Storage;
+use crate::store::Store;
+use live::Live;
+use paddock_model::api::{Event, SandboxState};
+use record::{Record, now_ms};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+/// How often it is looked whether the last tasks have ended, ten milliseconds apart.
+const CLOSING_TRIES: u32 = 300;
+/// Events that a slow reader may be behind before it loses some.
+const EVENTS: usize = 4096;
+
+#[derive(Debug, Clone)]
+pub struct FleetOptions {
+    pub state: PathBuf,
+    /// Of a sandbox whose creator names none.
+    pub default_ttl: Duration,
+    /// Creates that may wait for room, over all tenants.
+    pub queue: usize,
+}
+
+impl FleetOptions {
+    pub fn new(state: PathBuf) -> FleetOptions {
+        FleetOptions { state, default_ttl: Duration::from_secs(3600), queue: 1000 }
+    }
+}
+
+#[derive(Clone)]
+pub struct Fleet(Arc<Inner>);
+
+struct Inner {
+    options: FleetOptions,
+    engine: Engine,
+    store: Store,
+    storage: Storage,
+    audit: crate::audit::Audit,
+    admission: Admission,
+    signer: Signer,
+    live: RwLock<HashMap<String, Arc<Live>>>,
+    events: broadcast::Sender<(String, Event)>,
+    counters: Counters,
+    closing: AtomicBool,
+    boot: String,
+}
+
+#[derive(Default)]
+struct Counters {
+    created: AtomicU64,
+    create_failed: AtomicU64,
+    execs: AtomicU64,
+    output_bytes: AtomicU64,
+}
+
+/// Numbers for /metrics.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    pub creating: u64,
+    pub running: u64,
+    pub paused: u64,
+    pub hibernated: u64,
+    pub created_total: u64,
+    pub create_failed_total: u64,
+    pub execs_total: u64,
+    pub output_bytes_total: u64,
+    pub waiting_creates: u64,
+}
+
+impl Fleet {
+    /// Finds what an earlier server left, and goes on with it.
+    pub async fn open(options: FleetOptions) -> Result<Fleet, FleetError> {
+        let state = options.state.clone();
+        let store = Store::open(&state)?;
+        let storage = Storage::open(&state).map_err(|error| FleetError::storage(&error))?;
+        let audit = crate::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
+        let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let inner = Arc::new(Inner {
+            engine: Engine::new(&state),
+            admission: Admission::new(AdmissionOptions {
+                waiting: options.queue,
+                ..AdmissionOptions::default()
+            }),
+            options,
+            store,
+            storage,
+            audit,
+            signer,
+            live: RwLock::default(),
+            events: broadcast::channel(EVENTS).0,
+            counters: Counters::default(),
+            closing: false.into(),
+            boot: boot.trim().into(),
+        });
+        let fleet = Fleet(inner);
+        fleet.recover().await?;
+        reaper::start(&fleet);
+        Ok(fleet)
+    }
+
+    /// No more requests come. Sandboxes keep running, for the next server to find.
+    ///
+    /// Precondition: nobody else holds this fleet any more; who still does keeps the storage mounted.
+    pub async fn close(self) {
+        self.0.closing.store(true, Ordering::Relaxed);
+        for live in self.0.all() {
+            let _guard = live.transition.lock().await;
+            if let Some(inside) = live.set_running(None) {
+                inside.leave();
+            }
+        }
+        let mut inner = self.0;
+        for _ in 0..CLOSING_TRIES {
+            inner = match Arc::try_unwrap(inner) {
+                Ok(inner) => {
+                    match inner.storage.close() {
+                        Ok(true) => {}
+                        Ok(false) => tracing::info!("sandboxes live: the storage stays mounted"),
+                        Err(error) => tracing::warn!(%error, "the storage stays mounted"),
+                    }
+                    return;
+                }
+                Err(inner) => inner,
+            };
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tracing::warn!("something is still under way: the storage stays mounted");
+    }
+
+    pub fn ready(&self) -> Result<(), FleetError> {
+        if self.0.closing.load(Ordering::Relaxed) {
+            return Err(FleetError::new(Kind::Unavailable, "unavailable", "the server is stopping"));
+        }
+        self.0.store.setting("ready").map(drop).map_err(FleetError::from)
+    }
+
+    /// How many sandboxes live.
+    pub fn live_count(&self) -> usize {
+        self.0.all().len()
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        let counters = &self.0.counters;
+        let mut metrics = Metrics {
+            created_total: counters.created.load(Ordering::Relaxed),
+            create_failed_total: counters.create_failed.load(Ordering::Relaxed),
+            execs_total: counters.execs.load(Ordering::Relaxed),
+            output_bytes_total: counters.output_bytes.load(Ordering::Relaxed),
+            waiting_creates: u64::from(self.0.admission.waiting()),
+            ..Metrics::default()
+        };
+        for live in self.0.all() {
+            match live.record().state {
+                SandboxState::Creating => metrics.creating += 1,
+                SandboxState::Running => metrics.running += 1,
+                SandboxState::Paused => metrics.paused += 1,
+                SandboxState::Hibernated => metrics.hibernated += 1,
+                SandboxState::Ended => {}
+            }
+        }
+        metrics
+    }
+
+    pub fn events(&self, actor: &Actor) -> EventReader {
+        EventReader { receiver: self.0.events.subscribe(), actor: actor.clone() }
+    }
+
+    /// A sandbox of the actor's that lives, by id or name. Whatever else there is looks the same: nothing.
+    fn find(&self, actor: &Actor, id: &str) -> Result<Arc<Live>, FleetError> {
+        if let Some(live) = self.living(actor, id) {
+            return Ok(live);
+        }
+        if let Some(record) = self.ended(actor, id)? {
+            return Err(has_ended(record.id.as_str()));
+        }
+        let shown: String = id.chars().take(80).collect();
+        let message = format!("there is no sandbox `{}`", shown.escape_debug());
+        Err(FleetError::new(Kind::NotFound, "sandbox_not_found", message)
+            .hint("`paddock ps` lists those there are"))
+    }
+
+    fn living(&self, actor: &Actor, id: &str) -> Option<Arc<Live>> {
+        let visible = |live: &Arc<Live>| actor.owner || live.tenant == actor.tenant;
+        let all = self.0.live.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = all.get(id).filter(|live| visible(live)) {
+            return Some(live.clone());
+        }
+        if id.starts_with("sb-") {
+            return None;
+        }
+        let named = |live: &&Arc<Live>| {
+            let record = live.record();
+            record.name.as_deref() == Some(id) && record.tenant == actor.tenant
+        };
+        all.values().find(named).cloned()
+    }
+
+    /// Its processes; a hibernated sandbox is woken, and one that the fleet itself paused is resumed.
+    async fn running(&self, live: &Arc<Live>) -> Result<Arc<Inside>, FleetError> {
+        for _ in 0..3 {
+            let (state, by_fleet) = {
+                let record = live.record();
+                (record.state, record.paused_when_idle)
+            };
+            match state {
+                SandboxState::Running => {
+                    if let Some(inside) = live.running() {
+                        return Ok(inside);
+                    }
+                    // Its connection was lost a moment ago: whoever watches over it is about to know more.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                SandboxState::Hibernated => self.wake_live(live).await?,
+                SandboxState::Paused if by_fleet => self.resume_live(live).await?,
+                SandboxState::Paused => {
+                    return Err(FleetError::new(
+                        Kind::Conflict,
+                        "wrong_state",
+                        format!("sandbox {} is paused", live.id),
+                    )
+                    .hint("resume it first"));
+                }
+                SandboxState::Creating => drop(live.transition.lock().await),
+                SandboxState::Ended => break,
+            }
+        }
+        Err(has_ended(&live.id))
+    }
+}
+
+fn has_ended(id: &str) -> FleetError {
+    FleetError::new(Kind::Gone, "sandbox_ended", format!("sandbox {id} has ended"))
+        .hint("GET of the sandbox says how and why, for a day")
+}
+
+impl Inner {
+    fn all(&self) -> Vec<Arc<Live>> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn add(&self, live: Arc<Live>) {
+        self.live.write().unwrap_or_else(PoisonError::into_inner).insert(live.id.clone(), live);
+    }
+
+    fn remove(&self, id: &str) {
+        self.live.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// A change of its state, in its timeline and for whoever listens.
+    fn announce(&self, live: &Live, change: &str) {
+        audit::lifecycle(self, &live.id, change);
+        self.tell(live, change, None);
+    }
+
+    fn tell(&self, live: &Live, kind: &str, detail: Option<String>) {
+        if self.events.receiver_count() > 0 {
+            let event = Event { at_ms: now_ms(), sandbox: live.id.clone(), kind: kind.into(), detail };
+            let _ = self.events.send((live.tenant.clone(), event));
+        }
+    }
+
+    fn save_job(&self, sandbox: &str, record: &execs::JobRecord) -> Result<(), FleetError> {
+        let body = serde_json::to_string(record).map_err(|error| FleetError::internal(&error))?;
+        Ok(self.store.put_exec(sandbox, record.number, &body)?)
+    }
+
+    /// Writes a record as it is now.
+    fn save(&self, record: &Record) -> Result<(), FleetError> {
+        let body = serde_json::to_string(record).map_err(|error| FleetError::internal(&error))?;
+        let ended = record.end.as_ref().map(|end| end.at_ms);
+        self.store.update_sandbox(record.id.as_str(), record.state, ended, &body)?;
+        copies::keep(&self.options.state, record, &body);
+        Ok(())
+    }
+}
+
+/// The life of every sandbox as it happens; an actor sees its own tenant's.
+pub struct EventReader {
+    receiver: broadcast::Receiver<(String, Event)>,
+    actor: Actor,
+}
+
+impl EventReader {
+    /// `None` when the fleet closes.
+    pub async fn next(&mut self) -> Option<Event> {
+        use broadcast::error::RecvError;
+        loop {
+            match self.receiver.recv().await {
+                Ok((tenant, event)) if self.actor.owner || tenant == self.actor.tenant => return Some(event),
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
+
+use super::execs::{Job, end_job, pump};
+use super::live::Live;
+use super::record::{Intent, Record, now_ms};
+use super::{Fleet, FleetError};
+use crate::access::Need;
+use crate::resume::KnownExec;
+use crate::sandbox::Sandbox as Inside;
+use paddock_model::SandboxId;
+use paddock_model::api::{EndCause, ExecCause, SandboxState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+
+/// Sandboxes that are taken over at the same time.
+const AT_ONCE: usize = 16;
+const KILLED: i32 = 137;
+
+impl Fleet {
+    pub(super) async fn recover(&self) -> Result<(), FleetError> {
+        let inner = &self.0;
+        self.take_copies()?;
+        let mut keep = BTreeSet::new();
+        let mut disks = BTreeSet::new();
+        let mut alive = Vec::new();
+        for row in inner.store.living_sandboxes()? {
+            let Ok(record) = serde_json::from_str::<Record>(&row.body) else {
+                // Of another version perhaps: who wrote it can read it, so nothing of it is touched.
+                tracing::error!(sandbox = %row.id, "its record cannot be read; it is left alone");
+                keep.extend(SandboxId::try_from(row.id.clone()));
+                disks.insert(row.id);
+                continue;
+            };
+            // Nobody was told of it.
+            if record.state == SandboxState::Creating {
+                inner.store.delete_sandbox(&row.id)?;
+                continue;
+            }
+            disks.insert(record.id.to_string());
+            if record.state != SandboxState::Hibernated {
+                keep.insert(record.id.clone());
+            }
+            alive.push(record);
+        }
+        disks.extend(self.snapshot_disks()?);
+        self.sweep(keep, disks).await?;
+        let mut tasks = tokio::task::JoinSet::new();
+        for record in alive {
+            while tasks.len() >= AT_ONCE {
+                tasks.join_next().await;
+            }
+            let fleet = self.clone();
+            tasks.spawn(async move { fleet.take_over(record).await });
+        }
+        while tasks.join_next().await.is_some() {}
+        self.settle_unfinished().await
+    }
+
+    async fn sweep(&self, keep: BTreeSet<SandboxId>, disks: BTreeSet<String>) -> Result<(), FleetError> {
+        let fleet = self.clone();
+        let swept = tokio::task::spawn_blocking(move || -> Result<(), FleetError> {
+            let inner = &fleet.0;
+            for id in inner.engine.sweep(&keep) {
+                tracing::info!(sandbox = %id, "removed what was left of it");
+            }
+            for disk in inner.storage.list().map_err(|error| FleetError::storage(&error))? {
+                if !disks.contains(&disk.name) {
+                    inner.storage.delete(&disk.name).map_err(|error| FleetError::storage(&error))?;
+                }
+            }
+            Ok(())
+        });
+        swept.await.map_err(|error| FleetError::internal(&error))?
+    }
+
+    async fn take_over(&self, record: Record) {
+        let inner = &self.0;
+        let id = record.id.to_string();
+        let jobs = match self.stored_jobs(&record) {
+            Ok(jobs) => jobs.into_iter().map(|job| (job.number(), job)).collect(),
+            Err(error) => {
+                tracing::error!(sandbox = %id, %error, "its commands cannot be read");
+                BTreeMap::new()
+            }
+        };
+        let limits = record.spec.limits.clone();
+        let permit = inner
+            .admission
+            .hold(&record.tenant, Need { cpus: limits.cpus, memory_bytes: limits.memory, create: false });
+        let directory = inner.options.state.join("sandboxes").join(&id);
+        let live = Live::new(record, directory, jobs);
+        *live.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        inner.add(live.clone());
+        let intent = live.record().intent.clone();
+        if let Some(Intent::End(cause)) = intent {
+            return self.finish_end(&live, cause).await;
+        }
+        if live.record().state == SandboxState::Hibernated {
+            self.end_jobs(&live);
+            return;
+        }
+        if live.record().boot != inner.boot {
+            return self.finish_end(&live, EndCause::HostRestarted).await;
+        }
+        let adopted = self.adopt(&live).await;
+        let hibernating = matches!(live.record().intent, Some(Intent::Hibernate));
+        match adopted {
+            Ok(()) => {}
+            Err(_) if hibernating => {
+                self.end_jobs(&live);
+                let record = {
+                    let mut record = live.record();
+                    record.state = SandboxState::Hibernated;
+                    record.intent = None;
+                    record.clone()
+                };
+                if let Err(error) = inner.save(&record) {
+                    tracing::error!(sandbox = %id, %error, "could not be stored");
+                }
+            }
+            Err(why) => {
+                let cause = cause_of_loss(&live, &why);
+                self.finish_end(&live, cause).await;
+            }
+        }
+    }
+
+    async fn finish_end(&self, live: &Arc<Live>, cause: EndCause) {
+        let id = live.record().id.clone();
+        let fleet = self.clone();
+        // What is left of it, if anything.
+        let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
+        self.end_jobs(live);
+        self.record_end(live, cause, Default::default());
+    }
+
+    /// Connects to a guest that runs, and goes on with its commands.
+    async fn adopt(&self, live: &Arc<Live>) -> Result<(), String> {
+        let (id, backend) = {
+            let record = live.record();
+            (record.id.clone(), record.backend.clone())
+        };
+        let fleet = self.clone();
+        let adopted_id = id.clone();
+        let raised =
+            tokio::task::spawn_blocking(move || fleet.0.engine.adopt(&adopted_id, backend.as_deref())).await;
+        let raised = raised.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        // A server that was killed while it took a snapshot left the work frozen, and perhaps a guest that waits
+        // for a command to start.
+        let raised = tokio::task::spawn_blocking(move || match raised.fence.thaw() {
+            // Where there is no freezer the guest itself stops the work, and is told below.
+            Err(error) if error.kind() != std::io::ErrorKind::Unsupported => Err(error),
+            _ => Ok(raised),
+        })
+        .await;
+        let raised = raised.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let known: Vec<KnownExec> = live
+            .jobs()
+            .iter()
+            .map(|job| {
+                let (stdout, stderr) = job.journal.lengths();
+                KnownExec { number: job.number(), stdout, stderr }
+            })
+            .collect();
+        let guarantees = live.record().guarantees.clone();
+        let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
+            .await
+            .map_err(|error| super::request::chain(&error))?;
+        let inside = Arc::new(inside);
+        let state = live.record().state;
+        // A server that was killed in the middle of a change left the work in either state.
+        inside.freeze(state == SandboxState::Paused).await.map_err(|error| error.to_string())?;
+        inside.set_deadline(super::create::remaining(&live.record()));
+        live.record().intent = None;
+        live.set_running(Some(inside.clone()));
+        let mut found = BTreeSet::new();
+        for exec in resumed {
+            found.insert(exec.number);
+            match live.job(exec.number) {
+                Some(job) => {
+                    restore_input(&job, exec.stdin, exec.stdin_open.then(|| exec.exec.input())).await;
+                    tokio::spawn(pump(self.0.clone(), live.clone(), job, exec.exec));
+                }
+                None => inside.forget(exec.number),
+            }
+        }
+        // Recorded, but the guest never heard of it: nobody was told that it had started.
+        for job in live.jobs().into_iter().filter(|job| !found.contains(&job.number())) {
+            job.close();
+            if job.runs() {
+                let detail = "the server was killed before the command was started".to_string();
+                end_job(&self.0, live, &job, ExecCause::NotStarted { detail }, KILLED);
+            }
+        }
+        super::reaper::watch_over(self, live, inside);
+        Ok(())
+    }
+}
+
+async fn restore_input(job: &Job, offset: u64, input: Option<crate::exec::Input>) {
+    let mut guard = job.input.lock().await;
+    guard.offset = offset;
+    guard.input = input;
+}
+
+/// After a lost connection: the guest may be alive and well.
+///
+/// Precondition: the sandbox's transition is locked.
+pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Result<(), String> {
+    let probe = old.clone();
+    if tokio::task::spawn_blocking(move || probe.guest_has_ended()).await.unwrap_or(true) {
+        // Nothing is left but what the fence itself was made of.
+        let _ = tokio::task::spawn_blocking(move || old.destroy()).await;
+        return Err("its guest has ended".into());
+    }
+    old.leave();
+    fleet.adopt(live).await
+}
+
+/// A guest ends by itself when its time is over and no engine ends it.
+pub fn cause_of_loss(live: &Live, detail: &str) -> EndCause {
+    let soon = now_ms() + 1000;
+    let expired = live.is_over() || live.record().expires_at_ms.is_some_and(|at| at <= soon);
+    if expired { EndCause::TimeToLive } else { EndCause::GuestLost { detail: detail.into() } }
+}

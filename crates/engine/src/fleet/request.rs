@@ -1,0 +1,173 @@
+//! From what a caller asks for to a checked description; nothing has been started yet when this fails.
+
+use super::{Actor, FleetError, Kind};
+use crate::settings::{self, Settings, SettingsError, Surroundings};
+use crate::templates::{self, TemplateError};
+use paddock_model::api::{CreateSandbox, LimitsRequest};
+use paddock_model::{LimitsLayer, Policy, check_template_name};
+use std::path::Path;
+use std::time::Duration;
+
+/// Always there: the host's Python, Node and shells.
+pub const BUILT_IN_TEMPLATE: &str = "code-interpreter";
+/// A year and a day.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+const METADATA_ENTRIES: usize = 64;
+const METADATA_BYTES: usize = 4096;
+
+pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<Settings, FleetError> {
+    check_rights(actor, request)?;
+    if let Some(name) = &request.name {
+        check_name(name)?;
+    }
+    check_metadata(&request.metadata)?;
+    let mut layers = Vec::new();
+    if let Some(name) = &request.template {
+        match templates::load(state, name) {
+            Ok(template) => layers.push(template),
+            Err(TemplateError::Missing(_)) if name == BUILT_IN_TEMPLATE => {}
+            Err(error @ TemplateError::Missing(_)) => {
+                let hint =
+                    format!("`paddock template ls` lists those there are; `{BUILT_IN_TEMPLATE}` always is");
+                return Err(
+                    FleetError::new(Kind::NotFound, "template_not_found", error.to_string()).hint(hint)
+                );
+            }
+            Err(error @ TemplateError::Name(_)) => return Err(invalid(error.to_string())),
+            Err(error) => return Err(FleetError::new(Kind::Internal, "internal", chain(&error))),
+        }
+    }
+    layers.push(layer(request)?);
+    let surroundings = Surroundings { state_dir: state, home: None };
+    settings::resolve(&layers, surroundings).map_err(refused)
+}
+
+pub fn check_name(name: &str) -> Result<(), FleetError> {
+    check_template_name(name).map_err(|_| {
+        invalid(format!("sandbox name `{}` is not allowed", shorten(name)))
+            .hint("use 1 to 64 of a-z, 0-9, `-`, `_` and `.`, beginning with a letter or digit")
+    })?;
+    if name.starts_with("sb-") {
+        return Err(invalid(format!("sandbox name `{name}` looks like an id"))
+            .hint("choose another beginning than `sb-`"));
+    }
+    Ok(())
+}
+
+pub fn check_metadata(metadata: &std::collections::BTreeMap<String, String>) -> Result<(), FleetError> {
+    let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if metadata.len() > METADATA_ENTRIES || bytes > METADATA_BYTES {
+        return Err(invalid(format!(
+            "metadata of {} entries and {bytes} bytes is more than {METADATA_ENTRIES} entries or {METADATA_BYTES} bytes",
+            metadata.len()
+        )));
+    }
+    match metadata.keys().find(|key| key.is_empty() || key.contains('=') || key.chars().any(char::is_control))
+    {
+        Some(key) => Err(invalid(format!(
+            "metadata key `{}` is empty, or holds `=` or control characters",
+            key.escape_debug()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A time in seconds that is neither zero nor for ever.
+pub fn seconds(what: &str, value: f64) -> Result<Duration, FleetError> {
+    let wrong = || {
+        invalid(format!("{what} {value} is not allowed"))
+            .hint(format!("write a number above 0 and up to {}", LONGEST.as_secs()))
+    };
+    if !(value > 0.0 && value <= LONGEST.as_secs_f64()) {
+        return Err(wrong());
+    }
+    Ok(Duration::try_from_secs_f64(value).map_err(|_| wrong())?.max(Duration::from_millis(1)))
+}
+
+/// What reaches outside the sandbox is for the owner of the machine alone.
+fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
+    if actor.owner {
+        return Ok(());
+    }
+    let host_image = request.image.as_ref().is_some_and(|image| image.starts_with(['/', '.', '~']));
+    let wanted = [
+        ("workspace", request.workspace.is_some()),
+        ("read", !request.read.is_empty()),
+        ("write", !request.write.is_empty()),
+        ("image", host_image),
+        ("network", request.network.as_deref() == Some("host")),
+    ];
+    match wanted.iter().find(|(_, wanted)| *wanted) {
+        Some((field, _)) => Err(FleetError::new(
+            Kind::Forbidden,
+            "forbidden",
+            format!("`{field}` reaches into the host, which only the owner of the machine may ask for"),
+        )
+        .hint("ask through the server's unix socket, or let its owner make a template")),
+        None => Ok(()),
+    }
+}
+
+fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
+    let limits = limits(&request.limits)?;
+    Ok(Policy {
+        backend: request.backend.clone(),
+        image: request.image.clone(),
+        workspace: request.workspace.clone(),
+        read: request.read.clone(),
+        write: request.write.clone(),
+        tmpfs: request.tmpfs.clone(),
+        protect: request.protect.clone(),
+        unprotect: request.unprotect.clone(),
+        net: request.network.clone(),
+        require: request.require.clone(),
+        user: request.user.clone(),
+        hostname: request.hostname.clone(),
+        cwd: request.cwd.clone(),
+        env: request.env.clone(),
+        command: Vec::new(),
+        limits,
+    })
+}
+
+fn limits(request: &LimitsRequest) -> Result<LimitsLayer, FleetError> {
+    let timeout = request.exec_timeout_seconds.map(|s| seconds("exec_timeout_seconds", s)).transpose()?;
+    Ok(LimitsLayer {
+        memory: request.memory_bytes.map(|bytes| bytes.to_string()),
+        cpus: request.cpus.map(|cpus| cpus.to_string()),
+        pids: request.pids.map(|pids| pids.to_string()),
+        disk: request.disk_bytes.map(|bytes| bytes.to_string()),
+        files: request.open_files.map(|files| files.to_string()),
+        output: request.output_bytes.map(|bytes| bytes.to_string()),
+        timeout: timeout.map(|timeout| format!("{}ms", timeout.as_millis())),
+    })
+}
+
+fn refused(error: SettingsError) -> FleetError {
+    let hint = error.hint();
+    let refused = invalid(chain(&error));
+    match hint {
+        Some(hint) => refused.hint(hint),
+        None => refused,
+    }
+}
+
+pub fn invalid(message: impl Into<String>) -> FleetError {
+    FleetError::new(Kind::Invalid, "invalid_request", message)
+}
+
+/// An error and its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(80).collect::<String>().escape_debug().to_string()
+}

@@ -1,0 +1,404 @@
+//! Snapshots and forks: the files of a sandbox at one moment, kept, and begun with again.
+
+use super::create::Origin;
+use super::live::Live;
+use super::once::Note;
+use super::record::{Record, now_ms};
+use super::request::{check_metadata, check_name, invalid, seconds};
+use super::{Actor, Fleet, FleetError, Kind, audit, copies};
+use crate::sandbox::Sandbox as Inside;
+use crate::store::SnapshotRow;
+use paddock_model::api::{CreateSnapshot, Fork, Forked, SandboxState, Snapshot, SnapshotPage};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const MOST_FORKS: u32 = 100;
+const LARGEST_PAGE: usize = 1000;
+/// What goes in at once.
+const PIECE: usize = 128 * 1024;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SnapshotRecord {
+    pub id: String,
+    pub name: Option<String>,
+    pub tenant: String,
+    pub sandbox: String,
+    pub created_at_ms: u64,
+    pub size_bytes: Option<u64>,
+    /// The root that its files were written over.
+    pub image: Option<String>,
+    /// What was there, for whoever asks later what was deleted.
+    pub baseline: Option<String>,
+}
+
+impl SnapshotRecord {
+    fn to_api(&self) -> Snapshot {
+        Snapshot {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            tenant: self.tenant.clone(),
+            sandbox: self.sandbox.clone(),
+            created_at_ms: self.created_at_ms,
+            kind: "filesystem".into(),
+            size_bytes: self.size_bytes,
+        }
+    }
+}
+
+impl Fleet {
+    pub async fn create_snapshot(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: CreateSnapshot,
+    ) -> Result<Snapshot, FleetError> {
+        let live = self.find(actor, id)?;
+        if let Some(name) = &request.name {
+            check_name(name)?;
+            if self.0.store.snapshot_named(&live.tenant, name)?.is_some() {
+                return Err(FleetError::new(
+                    Kind::Conflict,
+                    "name_taken",
+                    format!("there is a snapshot `{name}` already"),
+                ));
+            }
+        }
+        let snapshot = format!("sn-{:016x}", crate::engine::random()?);
+        let actor = actor.clone();
+        self.detached(async move |fleet: Fleet| {
+            let baseline = fleet.keep_files(&live, &snapshot).await?;
+            let (image, tenant) = {
+                let record = live.record();
+                (record.image.clone(), record.tenant.clone())
+            };
+            let record = SnapshotRecord {
+                size_bytes: fleet.snapshot_size(&snapshot),
+                id: snapshot.clone(),
+                name: request.name.clone(),
+                tenant: tenant.clone(),
+                sandbox: live.id.clone(),
+                created_at_ms: now_ms(),
+                image,
+                baseline,
+            };
+            let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
+            let row = SnapshotRow {
+                id: snapshot,
+                tenant,
+                name: request.name,
+                created_ms: record.created_at_ms,
+                body,
+            };
+            if let Err(error) = fleet.0.store.insert_snapshot(&row) {
+                fleet.drop_files(&row.id);
+                return Err(error.into());
+            }
+            copies::keep_snapshot(&fleet.0.options.state, &row.id, &row.body);
+            audit::call(&fleet.0, &actor, &live, "snapshot", serde_json::json!({ "snapshot": record.id }));
+            fleet.0.tell(&live, "snapshot", Some(record.id.clone()));
+            Ok(record.to_api())
+        })
+        .await
+    }
+
+    pub async fn snapshots(
+        &self,
+        actor: &Actor,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<SnapshotPage, FleetError> {
+        let tenant = (!actor.owner).then_some(actor.tenant.as_str());
+        let limit = if limit == 0 { 100 } else { limit.min(LARGEST_PAGE) };
+        let page = self.0.store.list_snapshots(tenant, limit, cursor)?;
+        let parse = |row: &SnapshotRow| serde_json::from_str::<SnapshotRecord>(&row.body).ok();
+        let snapshots = page.rows.iter().filter_map(parse).map(|record| record.to_api()).collect();
+        Ok(SnapshotPage { snapshots, next_cursor: page.next_cursor })
+    }
+
+    pub async fn snapshot(&self, actor: &Actor, snapshot: &str) -> Result<Snapshot, FleetError> {
+        Ok(self.snapshot_record(actor, snapshot)?.to_api())
+    }
+
+    pub async fn delete_snapshot(&self, actor: &Actor, snapshot: &str) -> Result<Snapshot, FleetError> {
+        let record = self.snapshot_record(actor, snapshot)?;
+        self.0.store.delete_snapshot(&record.id)?;
+        copies::remove_snapshot(&self.0.options.state, &record.id);
+        let (fleet, id) = (self.clone(), record.id.clone());
+        let _ = tokio::task::spawn_blocking(move || fleet.drop_files(&id)).await;
+        if let Some(baseline) = &record.baseline {
+            self.drop_baseline(baseline);
+        }
+        Ok(record.to_api())
+    }
+
+    /// Children that begin with what the source has at this moment. The source goes on, its streams stay up.
+    pub async fn fork(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: Fork,
+        key: Option<&str>,
+    ) -> Result<Forked, FleetError> {
+        let count = request.count.unwrap_or(1);
+        if !(1..=MOST_FORKS).contains(&count) {
+            return Err(invalid(format!("{count} forks are not possible")).hint(format!("1 to {MOST_FORKS}")));
+        }
+        check_metadata(&request.metadata)?;
+        let ttl = request.ttl_seconds.map(|value| seconds("ttl_seconds", value)).transpose()?;
+        let live = self.find(actor, id)?;
+        let (actor, key) = (actor.clone(), key.map(str::to_string));
+        self.detached(async move |fleet: Fleet| {
+            let scope = format!("fork {}", live.id);
+            fleet
+                .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                    let expires = ttl.map(|ttl| now_ms() + ttl.as_millis() as u64);
+                    fleet.fork_now(&actor, &live, &request, (count, expires), note).await
+                })
+                .await
+        })
+        .await
+    }
+
+    async fn fork_now(
+        &self,
+        actor: &Actor,
+        live: &Arc<Live>,
+        request: &Fork,
+        (count, expires): (u32, Option<u64>),
+        note: Note<'_>,
+    ) -> Result<Forked, FleetError> {
+        let mut children = Vec::new();
+        for _ in 0..count {
+            children.push(self.child_of(live, request, expires)?);
+        }
+        note.write(&children.iter().map(|child| &child.id).collect::<Vec<_>>())?;
+        // All or none: the room for all of them is taken first.
+        let mut permits = Vec::new();
+        for child in &children {
+            permits.push(self.admit(child).await?);
+        }
+        let moment = format!("fk-{:016x}", crate::engine::random()?);
+        let baseline = self.keep_files(live, &moment).await?;
+        let made = self.raise_children(&moment, baseline, children, permits).await;
+        let (fleet, id) = (self.clone(), moment);
+        let _ = tokio::task::spawn_blocking(move || fleet.drop_files(&id)).await;
+        let children = made?;
+        let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
+        audit::call(&self.0, actor, live, "fork", serde_json::json!({ "children": ids }));
+        self.0.tell(live, "forked", Some(ids.join(" ")));
+        Ok(Forked { sandboxes: children.iter().map(|child| child.to_api()).collect() })
+    }
+
+    async fn raise_children(
+        &self,
+        moment: &str,
+        baseline: Option<String>,
+        children: Vec<Record>,
+        permits: Vec<crate::access::Permit>,
+    ) -> Result<Vec<Arc<Live>>, FleetError> {
+        let mut tasks = tokio::task::JoinSet::new();
+        for (place, (record, permit)) in children.into_iter().zip(permits).enumerate() {
+            let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
+            tasks.spawn(async move {
+                let origin = fleet.clone_files(&moment, &record, baseline).await?;
+                Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
+            });
+        }
+        let mut made = Vec::new();
+        let mut failure = None;
+        while let Some(task) = tasks.join_next().await {
+            match task.map_err(|error| FleetError::internal(&error)).and_then(|result| result) {
+                Ok(child) => made.push(child),
+                Err(error) => failure = Some(error),
+            }
+        }
+        made.sort_by_key(|(place, _)| *place);
+        let made: Vec<_> = made.into_iter().map(|(_, child)| child).collect();
+        let Some(error) = failure else { return Ok(made) };
+        for child in made {
+            self.end(&child, paddock_model::api::EndCause::Killed).await?;
+        }
+        Err(error)
+    }
+
+    fn child_of(&self, live: &Live, request: &Fork, expires: Option<u64>) -> Result<Record, FleetError> {
+        let source = live.record().clone();
+        let mut metadata = source.metadata.clone();
+        metadata.extend(request.metadata.clone());
+        let lifetime = source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms));
+        Ok(Record {
+            id: crate::engine::new_id()?,
+            name: None,
+            state: SandboxState::Creating,
+            parent: Some(source.id.to_string()),
+            created_at_ms: now_ms(),
+            expires_at_ms: expires.or(lifetime.map(|lifetime| now_ms() + lifetime)),
+            metadata,
+            built_ns: Vec::new(),
+            paused_when_idle: false,
+            intent: None,
+            end: None,
+            ..source
+        })
+    }
+
+    /// Freezes the sandbox for a moment, keeps its files under `name`, and says where the list of them is.
+    async fn keep_files(&self, live: &Arc<Live>, name: &str) -> Result<Option<String>, FleetError> {
+        let _guard = live.transition.lock().await;
+        let state = live.record().state;
+        let failed = |error: crate::storage::StorageError| FleetError::storage(&error);
+        let (source, target) = (live.id.clone(), name.to_string());
+        let fleet = self.clone();
+        let copy = move || match fleet.keeps_disks() {
+            true => fleet.0.storage.freeze_copy(&source, &target).map_err(failed),
+            false => std::fs::copy(fleet.archive_of(&source), fleet.snapshot_archive(&target))
+                .map(drop)
+                .map_err(|e| FleetError::storage(&e)),
+        };
+        match state {
+            SandboxState::Hibernated => {
+                let kept = tokio::task::spawn_blocking(copy).await;
+                kept.map_err(|error| FleetError::internal(&error))??;
+                Ok(live.record().baseline.clone())
+            }
+            SandboxState::Running | SandboxState::Paused => {
+                let inside = live.running().ok_or_else(|| {
+                    FleetError::new(Kind::Unavailable, "guest_lost", "its guest does not answer")
+                })?;
+                if state == SandboxState::Running {
+                    inside.freeze(true).await?;
+                }
+                let kept = async {
+                    let manifest = inside.disk().manifest().await?;
+                    if self.keeps_disks() {
+                        let kept = tokio::task::spawn_blocking(copy).await;
+                        kept.map_err(|error| FleetError::internal(&error))??;
+                    } else {
+                        export(&inside, &self.snapshot_archive(name)).await?;
+                    }
+                    Ok::<_, FleetError>(manifest)
+                }
+                .await;
+                if state == SandboxState::Running {
+                    inside.freeze(false).await?;
+                }
+                Ok(Some(self.keep_baseline(name, &kept?)?))
+            }
+            state => Err(FleetError::new(
+                Kind::Conflict,
+                "wrong_state",
+                format!("sandbox {} is {state:?}: there is nothing to keep", live.id),
+            )),
+        }
+    }
+
+    /// What a new sandbox begins with, from what `keep_files` kept.
+    async fn clone_files(
+        &self,
+        name: &str,
+        record: &Record,
+        baseline: Option<String>,
+    ) -> Result<Origin, FleetError> {
+        if !self.keeps_disks() {
+            return Ok(Origin::Files { archive: Some(self.snapshot_archive(name)), baseline });
+        }
+        let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
+        let limit = record.spec.limits.disk;
+        let cloned = tokio::task::spawn_blocking(move || fleet.0.storage.clone_disk(&from, &to, limit)).await;
+        cloned.map_err(|error| FleetError::internal(&error))?.map_err(|error| FleetError::storage(&error))?;
+        Ok(Origin::Files { archive: None, baseline })
+    }
+
+    pub(super) async fn clone_snapshot(
+        &self,
+        snapshot: &SnapshotRecord,
+        record: &Record,
+    ) -> Result<Origin, FleetError> {
+        self.clone_files(&snapshot.id, record, snapshot.baseline.clone()).await
+    }
+
+    /// By id or name, of the actor's tenant.
+    pub(super) fn snapshot_record(
+        &self,
+        actor: &Actor,
+        snapshot: &str,
+    ) -> Result<SnapshotRecord, FleetError> {
+        let store = &self.0.store;
+        let row = match store.snapshot(snapshot)? {
+            Some(row) => Some(row),
+            None => store.snapshot_named(&actor.tenant, snapshot)?,
+        };
+        let row = row.filter(|row| actor.owner || row.tenant == actor.tenant).ok_or_else(|| {
+            let shown: String = snapshot.chars().take(80).collect();
+            let message = format!("there is no snapshot `{}`", shown.escape_debug());
+            FleetError::new(Kind::NotFound, "snapshot_not_found", message)
+                .hint("`paddock snapshot ls` lists those there are")
+        })?;
+        serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))
+    }
+
+    pub(super) fn snapshot_disks(&self) -> Result<BTreeSet<String>, FleetError> {
+        let mut names = BTreeSet::new();
+        let mut cursor = None;
+        loop {
+            let page = self.0.store.list_snapshots(None, LARGEST_PAGE, cursor.as_deref())?;
+            names.extend(page.rows.into_iter().map(|row| row.id));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(names);
+            }
+        }
+    }
+
+    fn snapshot_size(&self, name: &str) -> Option<u64> {
+        match self.keeps_disks() {
+            true => self.0.storage.usage(name).ok(),
+            false => std::fs::metadata(self.snapshot_archive(name)).ok().map(|found| found.len()),
+        }
+    }
+
+    fn drop_files(&self, name: &str) {
+        if let Err(error) = self.0.storage.delete(name) {
+            tracing::warn!(name, %error, "kept files could not be removed");
+        }
+        let _ = std::fs::remove_file(self.snapshot_archive(name));
+    }
+
+    fn snapshot_archive(&self, name: &str) -> PathBuf {
+        self.0.options.state.join("snapshots").join(format!("{name}.tar"))
+    }
+}
+
+/// All of the sandbox's own disk into a file of the host, which appears whole or not at all.
+pub(super) async fn export(inside: &Inside, archive: &Path) -> Result<(), FleetError> {
+    let failed = |error: std::io::Error| FleetError::storage(&error);
+    let mut stream = inside.disk().export().await?;
+    if let Some(directory) = archive.parent() {
+        tokio::fs::create_dir_all(directory).await.map_err(failed)?;
+    }
+    let new = archive.with_extension("new");
+    let mut file = tokio::fs::File::create(&new).await.map_err(failed)?;
+    while let Some(bytes) = stream.next().await? {
+        file.write_all(&bytes).await.map_err(failed)?;
+    }
+    file.flush().await.map_err(failed)?;
+    tokio::fs::rename(&new, archive).await.map_err(failed)
+}
+
+/// What `export` wrote, into a sandbox in which nothing has run yet. The moment from which changes are its own.
+pub(super) async fn import(inside: &Inside, archive: &Path) -> Result<u64, FleetError> {
+    let failed = |error: std::io::Error| FleetError::storage(&error);
+    let mut file = tokio::fs::File::open(archive).await.map_err(failed)?;
+    let mut upload = inside.disk().import()?;
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let count = file.read(&mut buffer).await.map_err(failed)?;
+        if count == 0 {
+            return Ok(upload.finish().await?);
+        }
+        upload.write(&buffer[..count]).await?;
+    }
+}

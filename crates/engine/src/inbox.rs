@@ -1,0 +1,103 @@
+//! What a guest said of one command and nobody has taken yet. Bounded by what the guest was granted: whatever the size
+//! of its frames, many small ones become few large ones.
+
+use crate::exec::ExecEvent;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Pieces of one stream that follow each other become one, up to this.
+const LARGE: usize = 64 * 1024;
+/// With more than so many waiting, the order between the streams gives way.
+const MANY: usize = 1024;
+
+#[derive(Default)]
+pub struct Inbox {
+    state: Mutex<State>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    events: VecDeque<ExecEvent>,
+    over: bool,
+}
+
+impl Inbox {
+    pub fn push(&self, event: ExecEvent) {
+        {
+            let mut state = self.state();
+            state.over |= matches!(event, ExecEvent::Closed | ExecEvent::Lost { .. });
+            if let Some(event) = state.merge(event) {
+                state.events.push_back(event);
+            }
+        }
+        self.arrived.notify_one();
+    }
+
+    /// After the last one `Closed`, however often it is asked. May be dropped at any point without a loss.
+    pub async fn next(&self) -> ExecEvent {
+        loop {
+            let arrived = self.arrived.notified();
+            {
+                let mut state = self.state();
+                if let Some(event) = state.events.pop_front() {
+                    return event;
+                }
+                if state.over {
+                    return ExecEvent::Closed;
+                }
+            }
+            arrived.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The event, unless it could be added to one that waits.
+    fn merge(&mut self, event: ExecEvent) -> Option<ExecEvent> {
+        let ExecEvent::Output { stream, bytes } = event else { return Some(event) };
+        let crowded = self.events.len() > MANY;
+        for waiting in self.events.iter_mut().rev() {
+            match waiting {
+                ExecEvent::Output { stream: same, bytes: before }
+                    if *same == stream && (crowded || before.len() + bytes.len() <= LARGE) =>
+                {
+                    before.extend_from_slice(&bytes);
+                    return None;
+                }
+                // Never past anything but output.
+                ExecEvent::Output { .. } if crowded => {}
+                _ => break,
+            }
+        }
+        Some(ExecEvent::Output { stream, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paddock_protocol::StreamKind;
+
+    #[tokio::test]
+    async fn many_small_pieces_become_few() {
+        let inbox = Inbox::default();
+        for number in 0..200_000u32 {
+            let stream = if number % 2 == 0 { StreamKind::Stdout } else { StreamKind::Stderr };
+            inbox.push(ExecEvent::Output { stream, bytes: vec![number as u8] });
+        }
+        inbox.push(ExecEvent::Closed);
+        assert!(inbox.state().events.len() <= MANY + 3);
+        let mut bytes = 0;
+        while let ExecEvent::Output { bytes: piece, .. } = inbox.next().await {
+            bytes += piece.len();
+        }
+        assert_eq!(bytes, 200_000);
+        assert!(matches!(inbox.next().await, ExecEvent::Closed));
+    }
+}

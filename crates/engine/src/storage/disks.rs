@@ -1,0 +1,227 @@
+//! Disks as subvolumes of btrfs: `disks/NAME/fs`.
+//!
+//! Each has a directory of its own around it: the kernel holds the parent's lock while it takes a snapshot, and a
+//! hundred forks of one disk shall share one transaction instead of waiting for each other's.
+//!
+//! A limit counts what a disk wrote, for as long as anybody holds it. What a snapshot or a fork still holds would
+//! count against the disk that has long removed it: so a disk's limit is its own once more for every instant that
+//! is kept of it. `disks/NAME/origin` says of what disk and instant a copy is.
+
+use super::btrfs::{self, Quota};
+use super::{StorageError, Stored, failed};
+use paddock_backends::NEUTRAL_ID;
+use rustix::fs::{Mode, OFlags, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, open};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{ErrorKind, Result as IoResult};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+const SUBVOLUME: &str = "fs";
+const ORIGIN: &str = "origin";
+/// The limit that was asked for, on the disk's root; nobody inside can see or change it.
+const LIMIT: &str = "trusted.paddock.limit";
+
+pub struct Disks {
+    directory: PathBuf,
+    root: File,
+    groups: PathBuf,
+    quota: Quota,
+    /// Held while a limit is worked out and set, so that the last count wins.
+    counting: Mutex<()>,
+}
+
+impl Disks {
+    pub fn open(file_system: &Path) -> Result<Disks, StorageError> {
+        let step = || format!("open the storage in {}", file_system.display());
+        let disks = Disks::try_open(file_system).map_err(|error| failed(step(), error))?;
+        disks.ok_or_else(|| failed(step(), std::io::Error::other("its quota is off")))
+    }
+
+    /// On the state directory's own btrfs, where somebody has turned its quota on. We do not: it is the
+    /// administrator's file system, and with the quota of today older kernels could not mount it any more.
+    pub fn beside(state: &Path) -> Result<Option<Disks>, StorageError> {
+        let magic = rustix::fs::statfs(state).map(|found| found.f_type);
+        if magic != Ok(btrfs::MAGIC) || state.join("storage.btrfs").exists() {
+            return Ok(None);
+        }
+        Disks::try_open(state).map_err(|error| failed("open the storage beside the state", error))
+    }
+
+    fn try_open(file_system: &Path) -> IoResult<Option<Disks>> {
+        let root = File::open(file_system)?;
+        let Some(quota) = btrfs::quota(&root)? else { return Ok(None) };
+        let directory = file_system.join("disks");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let groups = btrfs::quota_directory(&root)?;
+        Ok(Some(Disks { directory, root, groups, quota, counting: Mutex::new(()) }))
+    }
+
+    pub fn create(&self, name: &str, limit: u64) -> Result<PathBuf, StorageError> {
+        let around = self.make_place(name)?;
+        let step = || format!("make disk `{name}`");
+        let fail = |error| failed(step(), error);
+        btrfs::create(&around, SUBVOLUME).map_err(fail)?;
+        let path = self.path(name);
+        let disk = open_directory(&path).map_err(fail)?;
+        let owner = (rustix::fs::Uid::from_raw(NEUTRAL_ID), rustix::fs::Gid::from_raw(NEUTRAL_ID));
+        fchown(&disk, Some(owner.0), Some(owner.1)).map_err(|errno| failed(step(), errno))?;
+        fchmod(&disk, Mode::from_raw_mode(0o755)).map_err(|errno| failed(step(), errno))?;
+        self.set_limit(&disk, limit).map_err(fail)?;
+        Ok(path)
+    }
+
+    pub fn clone_disk(&self, from: &str, to: &str, limit: u64) -> Result<PathBuf, StorageError> {
+        let step = || format!("make disk `{to}` from `{from}`");
+        let disk = self.copy(from, to, false)?;
+        self.set_limit(&disk, limit).map_err(|error| failed(step(), error))?;
+        Ok(self.path(to))
+    }
+
+    pub fn freeze_copy(&self, from: &str, snapshot: &str) -> Result<(), StorageError> {
+        self.copy(from, snapshot, true).map(drop)
+    }
+
+    pub fn find(&self, name: &str) -> Result<PathBuf, StorageError> {
+        let path = self.path(name);
+        if path.is_dir() { Ok(path) } else { Err(StorageError::NotFound { name: name.into() }) }
+    }
+
+    pub fn delete(&self, name: &str) -> Result<(), StorageError> {
+        let fail = |error| failed(format!("delete `{name}`"), error);
+        let around = match open_directory(&self.around(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            around => around.map_err(fail)?,
+        };
+        let group = open_directory(&self.path(name)).and_then(|disk| btrfs::number(&disk));
+        match btrfs::destroy(&around, SUBVOLUME) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        if let Ok(group) = group {
+            // Where the kernel does it itself, or the group still counts what others hold, there is nothing to do.
+            let _ = btrfs::remove_group(&self.root, group);
+        }
+        let origin = self.origin(name);
+        match std::fs::remove_file(self.around(name).join(ORIGIN)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        std::fs::remove_dir(self.around(name)).map_err(fail)?;
+        // Its instant is kept no more, unless somebody else keeps it too.
+        origin.map_or(Ok(()), |(disk, _)| self.count_instants(&disk)).map_err(fail)
+    }
+
+    /// From the kernel's own count, with what is under way to the disk.
+    pub fn usage(&self, name: &str) -> Result<u64, StorageError> {
+        let path = self.find(name)?;
+        let group = open_directory(&path)
+            .and_then(|disk| btrfs::number(&disk))
+            .map_err(|error| failed(format!("look at `{name}`"), error))?;
+        let directory = self.groups.join(format!("0_{group}"));
+        let read = |file: &str| -> IoResult<u64> {
+            let text = std::fs::read_to_string(directory.join(file))?;
+            text.trim().parse().map_err(|_| ErrorKind::InvalidData.into())
+        };
+        let counted =
+            read("referenced").map_err(|error| failed(format!("read the usage of `{name}`"), error))?;
+        Ok(counted + read("rsv_data").unwrap_or(0))
+    }
+
+    pub fn list(&self) -> Result<Vec<Stored>, StorageError> {
+        let names = self.names().map_err(|error| failed("list the storage", error))?;
+        let described = names.into_iter().map(|name| {
+            let disk = open_directory(&self.path(&name));
+            let is_snapshot = disk.and_then(|disk| btrfs::is_read_only(&disk)).unwrap_or(false);
+            Stored { name, is_snapshot }
+        });
+        Ok(described.collect())
+    }
+
+    /// The origin is written first: whoever is killed here leaves something that is listed and can be deleted.
+    fn copy(&self, from: &str, to: &str, read_only: bool) -> Result<OwnedFd, StorageError> {
+        let source = match open_directory(&self.path(from)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(StorageError::NotFound { name: from.into() });
+            }
+            source => source.map_err(|error| failed(format!("open `{from}`"), error))?,
+        };
+        let fail = |error| failed(format!("copy `{from}` to `{to}`"), error);
+        let frozen = btrfs::is_read_only(&source).map_err(fail)?;
+        // A copy of a snapshot keeps the instant that the snapshot keeps.
+        let (disk, instant) = match self.origin(from) {
+            Some(origin) if frozen => origin,
+            _ => (from.into(), to.into()),
+        };
+        let around = self.make_place(to)?;
+        std::os::unix::fs::symlink(format!("{disk}@{instant}"), self.around(to).join(ORIGIN))
+            .map_err(fail)?;
+        btrfs::snapshot(&source, &around, SUBVOLUME, read_only).map_err(fail)?;
+        if !frozen {
+            self.count_instants(&disk).map_err(fail)?;
+        }
+        open_directory(&self.path(to)).map_err(fail)
+    }
+
+    /// Gives a disk its limit anew, after the number of its instants has changed.
+    fn count_instants(&self, disk: &str) -> IoResult<()> {
+        let _counting = self.counting.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = match open_directory(&self.path(disk)) {
+            // It has gone before what it was copied to.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        if self.quota == Quota::Full || btrfs::is_read_only(&opened)? {
+            return Ok(());
+        }
+        let mut bytes = [0; 8];
+        fgetxattr(&opened, LIMIT, &mut bytes)?;
+        let origins = self.names()?.into_iter().filter_map(|name| self.origin(&name));
+        let instants: BTreeSet<String> =
+            origins.filter(|(of, _)| of == disk).map(|(_, instant)| instant).collect();
+        let limit = u64::from_le_bytes(bytes).saturating_mul(1 + instants.len() as u64);
+        btrfs::limit(&self.root, btrfs::number(&opened)?, limit)
+    }
+
+    fn set_limit(&self, disk: &OwnedFd, limit: u64) -> IoResult<()> {
+        fsetxattr(disk, LIMIT, &limit.to_le_bytes(), XattrFlags::empty())?;
+        btrfs::limit(&self.root, btrfs::number(disk)?, limit)
+    }
+
+    fn make_place(&self, name: &str) -> Result<OwnedFd, StorageError> {
+        let path = self.around(name);
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        match made.and_then(|()| open_directory(&path)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Err(StorageError::Exists { name: name.into() })
+            }
+            place => place.map_err(|error| failed(format!("make a place for `{name}`"), error)),
+        }
+    }
+
+    fn origin(&self, name: &str) -> Option<(String, String)> {
+        let target = std::fs::read_link(self.around(name).join(ORIGIN)).ok()?;
+        let (disk, instant) = target.to_str()?.split_once('@')?;
+        Some((disk.into(), instant.into()))
+    }
+
+    fn names(&self) -> IoResult<Vec<String>> {
+        let entries = std::fs::read_dir(&self.directory)?;
+        Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
+    fn around(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.around(name).join(SUBVOLUME)
+    }
+}
+
+fn open_directory(path: &Path) -> IoResult<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(open(path, flags, Mode::empty())?)
+}

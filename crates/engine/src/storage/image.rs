@@ -1,0 +1,150 @@
+//! A btrfs of our own in one sparse file below the state directory, mounted beside it.
+
+use super::{StorageError, btrfs, failed, loop_device};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub const MOST_BYTES: u64 = 256 << 30;
+const LEAST_BYTES: u64 = 1 << 30;
+/// The kernel lets go of a device a moment after the last mount has gone.
+const PATIENCE: Duration = Duration::from_millis(1500);
+const REMEDY: &str = "apt-get install btrfs-progs";
+
+pub struct Image {
+    file: PathBuf,
+    mount_point: PathBuf,
+}
+
+impl Image {
+    /// `Ok(Err(why))` where this machine cannot have one, and none has been made yet.
+    pub fn open(state: &Path, most_bytes: u64) -> Result<Result<Image, String>, StorageError> {
+        let image = Image { file: state.join("storage.btrfs"), mount_point: state.join("storage") };
+        if image.is_mounted() {
+            return Ok(Ok(image));
+        }
+        if !image.file.exists()
+            && let Err(why) = image.make(state, most_bytes)
+        {
+            return Ok(Err(why));
+        }
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&image.mount_point)
+            .map_err(|error| failed(format!("make {}", image.mount_point.display()), error))?;
+        image.mount()?;
+        Ok(Ok(image))
+    }
+
+    pub fn mount_point(&self) -> &Path {
+        &self.mount_point
+    }
+
+    /// Whether it is down now. A sandbox that still has one of its disks keeps all of it up.
+    pub fn close(self) -> Result<bool, StorageError> {
+        let step = || format!("unmount {}", self.mount_point.display());
+        match unmount(&self.mount_point, UnmountFlags::empty()) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::BUSY) => return Ok(false),
+            Err(errno) => return Err(failed(step(), errno)),
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while self.attached()?.is_some() {
+            if Instant::now() > deadline {
+                self.mount()?;
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::fs::remove_dir(&self.mount_point).map_err(|error| failed(step(), error))?;
+        Ok(true)
+    }
+
+    fn is_mounted(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let root = std::fs::metadata(&self.mount_point).is_ok_and(|found| found.ino() == btrfs::ROOT_INODE);
+        let magic = rustix::fs::statfs(&self.mount_point).map(|found| found.f_type);
+        root && magic == Ok(btrfs::MAGIC)
+    }
+
+    /// It has its name only when it is whole. The reason of a failure is for people, and no error: there is
+    /// another way to keep disks.
+    fn make(&self, state: &Path, most_bytes: u64) -> Result<(), String> {
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        if !known.lines().any(|line| line.trim() == "btrfs") {
+            return Err("this kernel has no btrfs, or has not loaded it (`modprobe btrfs`)".into());
+        }
+        let formatter = formatter().ok_or_else(|| format!("mkfs.btrfs is not installed ({REMEDY})"))?;
+        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", self.file.display());
+        let space = rustix::fs::statvfs(state).map_err(|errno| said(&errno))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < LEAST_BYTES {
+            return Err(format!("{} has less than 1 GiB free", state.display()));
+        }
+        // Some of it is left to the host, which the file could otherwise fill.
+        let bytes = (free / 10 * 9).clamp(LEAST_BYTES, MOST_BYTES).min(most_bytes);
+        let new = state.join("storage.btrfs.new");
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+        file.and_then(|file| file.set_len(bytes)).map_err(|error| said(&error))?;
+        let made = Command::new(formatter)
+            // One device whose loss is the loss of the machine's own disk: a second copy would protect nothing.
+            .args(["--quiet", "--data", "single", "--metadata", "single"])
+            .arg(&new)
+            .env_clear()
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| said(&error))?;
+        if !made.status.success() {
+            let _ = std::fs::remove_file(&new);
+            let said = String::from_utf8_lossy(&made.stderr).trim().escape_debug().to_string();
+            return Err(format!("mkfs.btrfs failed: {said}"));
+        }
+        std::fs::rename(&new, &self.file).map_err(|error| said(&error))
+    }
+
+    fn mount(&self) -> Result<(), StorageError> {
+        let step = || format!("mount {}", self.file.display());
+        let attached = match self.attached()? {
+            Some(device) => Ok((device, None)),
+            None => self.attach().map(|(device, keeper)| (device, Some(keeper))),
+        };
+        let (device, _keeper) = attached.map_err(|error| failed(step(), error))?;
+        let flags = MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID;
+        mount(&device, &self.mount_point, "btrfs", flags, None).map_err(|errno| failed(step(), errno))?;
+        mount_change(&self.mount_point, MountPropagationFlags::PRIVATE)
+            .map_err(|errno| failed(step(), errno))?;
+        self.turn_quota_on().map_err(|error| failed("limit the disks of the storage", error))
+    }
+
+    fn attach(&self) -> Result<(PathBuf, File), Error> {
+        let image =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&self.file)?;
+        loop_device::attach(&image)
+    }
+
+    fn attached(&self) -> Result<Option<PathBuf>, StorageError> {
+        match loop_device::attached(&self.file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            found => found.map_err(|error| failed("look at the loop devices", error)),
+        }
+    }
+
+    /// While it is empty: what is written before the quota counts is nobody's.
+    fn turn_quota_on(&self) -> Result<(), Error> {
+        let root = File::open(&self.mount_point)?;
+        match btrfs::quota(&root)? {
+            Some(_) => Ok(()),
+            None => btrfs::enable_quota(&root),
+        }
+    }
+}
+
+fn formatter() -> Option<PathBuf> {
+    let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"];
+    places.iter().map(|place| Path::new(place).join("mkfs.btrfs")).find(|path| path.is_file())
+}

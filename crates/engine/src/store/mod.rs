@@ -1,0 +1,113 @@
+//! The server's records: one SQLite database in the state directory, used by one server at a time.
+//!
+//! ```text
+//! STATE/server.lock    held for the life of the server, with its process id in it
+//! STATE/paddock.db     records (with -wal and -shm beside it)
+//! ```
+//!
+//! Bodies are the caller's own JSON; what is looked for has a column of its own. Calls are synchronous and quick enough
+//! for asynchronous code: a write goes to the write-ahead log without a flush, and flushing is a thread's work.
+
+mod checkpoint;
+mod cursor;
+mod error;
+mod execs;
+mod idempotency;
+mod lock;
+mod sandboxes;
+mod schema;
+mod settings;
+mod snapshots;
+mod tenants;
+mod tokens;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cursor::Cursor;
+pub use error::StoreError;
+pub use idempotency::{Begun, Unfinished};
+pub use sandboxes::{SandboxQuery, SandboxRow};
+pub use snapshots::SnapshotRow;
+
+use checkpoint::Checkpointer;
+use lock::ServerLock;
+use rusqlite::{Connection, OpenFlags};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+pub struct Store {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+    checkpointer: Checkpointer,
+    // Last, so that nobody else opens the database before it is closed.
+    _lock: ServerLock,
+}
+
+/// Some of what was asked for; `next_cursor` leads to the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    pub rows: Vec<T>,
+    pub next_cursor: Option<String>,
+}
+
+impl Store {
+    /// Makes the state directory and the database where there are none, and brings an older database up to date.
+    pub fn open(state: &Path) -> Result<Store, StoreError> {
+        let path = state.join("paddock.db");
+        let failed = |source| StoreError::from_io(&path, source);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
+        let lock = ServerLock::take(state)?;
+        // SQLite gives its other files the mode of this one.
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|source| StoreError::from_io(&path, source))?;
+        let mut connection = connect(&path)?;
+        schema::prepare(&path, &mut connection)?;
+        let checkpointer = Checkpointer::start(connect(&path)?)
+            .map_err(|source| StoreError::Unusable { path: path.clone(), source })?;
+        Ok(Store { path, connection: Mutex::new(connection), checkpointer, _lock: lock })
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&connection).map_err(|source| StoreError::from_sql(&self.path, source))
+    }
+
+    fn write<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let done = self.read(work)?;
+        self.checkpointer.written();
+        Ok(done)
+    }
+
+    /// All of `work` or nothing of it.
+    fn transaction<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = connection.transaction().and_then(|transaction| {
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        });
+        drop(connection);
+        self.checkpointer.written();
+        done.map_err(|source| StoreError::from_sql(&self.path, source))
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let failed = |source| StoreError::from_sql(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+    connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
+    connection.pragma_update(None, "cell_size_check", true).map_err(failed)?;
+    Ok(connection)
+}

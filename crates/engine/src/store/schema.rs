@@ -1,0 +1,63 @@
+//! Tables, and how an older database becomes a newer one.
+
+use super::StoreError;
+use rusqlite::{Connection, OptionalExtension};
+use std::path::Path;
+
+/// One step per version; a step that has been released never changes.
+const STEPS: &[&str] = &["
+    CREATE TABLE sandboxes (
+        id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT, state TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, ended_ms INTEGER, body TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX sandboxes_living_name ON sandboxes (tenant, name) WHERE state != 'ended';
+    CREATE INDEX sandboxes_newest ON sandboxes (tenant, created_ms, id);
+    CREATE INDEX sandboxes_newest_of_all ON sandboxes (created_ms, id);
+    CREATE INDEX sandboxes_ended ON sandboxes (ended_ms) WHERE ended_ms IS NOT NULL;
+    CREATE TABLE execs (
+        sandbox TEXT NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (sandbox, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE snapshots (
+        id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT, created_ms INTEGER NOT NULL, body TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX snapshots_name ON snapshots (tenant, name);
+    CREATE INDEX snapshots_newest ON snapshots (created_ms, id);
+    CREATE TABLE tokens (
+        id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, tenant TEXT NOT NULL, role TEXT NOT NULL, body TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE tenants (name TEXT PRIMARY KEY, quota TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE idempotency (
+        tenant TEXT NOT NULL, scope TEXT NOT NULL, key TEXT NOT NULL, fingerprint TEXT NOT NULL, note TEXT,
+        result TEXT, created_ms INTEGER NOT NULL, PRIMARY KEY (tenant, scope, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+"];
+
+pub const KNOWN: u32 = STEPS.len() as u32;
+
+const TABLES: [&str; 7] = ["sandboxes", "execs", "snapshots", "tokens", "tenants", "idempotency", "settings"];
+
+pub fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
+    let failed = |source| StoreError::from_sql(path, source);
+    let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    if found > KNOWN {
+        return Err(StoreError::Newer { path: path.to_path_buf(), found, known: KNOWN });
+    }
+    for (version, step) in (1..).zip(STEPS).skip(found as usize) {
+        let transaction = connection.transaction().map_err(failed)?;
+        transaction
+            .execute_batch(step)
+            .and_then(|()| transaction.pragma_update(None, "user_version", version))
+            .and_then(|()| transaction.commit())
+            .map_err(failed)?;
+    }
+    // A full check takes too long on a large file. This finds what would make the server useless at once; the rest is
+    // reported by whoever meets it.
+    for table in TABLES {
+        connection
+            .query_row(&format!("SELECT 1 FROM {table} LIMIT 1"), [], |_| Ok(()))
+            .optional()
+            .map_err(failed)?;
+    }
+    Ok(())
+}

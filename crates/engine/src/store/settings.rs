@@ -1,0 +1,21 @@
+use super::{Store, StoreError};
+use rusqlite::{OptionalExtension, params};
+
+impl Store {
+    /// Whether nothing at all is known of sandboxes and snapshots.
+    pub fn is_empty(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT NOT EXISTS (SELECT 1 FROM sandboxes) AND NOT EXISTS (SELECT 1 FROM snapshots)";
+        self.read(|connection| connection.prepare_cached(sql)?.query_row([], |row| row.get(0)))
+    }
+
+    pub fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let sql = "SELECT value FROM settings WHERE key = ?1";
+        self.read(|connection| connection.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional())
+    }
+
+    pub fn set_setting(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        let sql = "INSERT INTO settings (key, value) VALUES (?1, ?2)
+                   ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        self.write(|connection| connection.prepare_cached(sql)?.execute(params![key, value]).map(drop))
+    }
+}

@@ -1,0 +1,16 @@
+//! The guest, seen through the engine: real sandboxes for what it does, a false one for what it may try.
+//! Those with a real sandbox need to be root, as a sandbox with many ids does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: whatever fails shall fail it"
+)]
+
+mod archives;
+mod disks;
+mod execs;
+mod false_guest;
+mod files;
+mod support;
