@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-guest", &["paddock-protocol"]),
     ("paddock-backends", &["paddock-protocol", "paddock-model"]),
     ("paddock-engine", &["paddock-backends", "paddock-protocol", "paddock-model"]),
-    ("paddock", &["paddock-engine", "paddock-model"]),
+    ("paddock-server", &["paddock-engine", "paddock-model"]),
+    ("paddock", &["paddock-server", "paddock-engine", "paddock-model"]),
     // Test tools look at what the product says, in its own words.
     ("paddock-conformance", &["paddock-model"]),
 ];

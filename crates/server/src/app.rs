@@ -1,0 +1,128 @@
+//! What every handler shares, and the routes put together.
+
+use crate::activity::Activity;
+use crate::guard::Guard;
+use crate::metrics::HttpMetrics;
+use crate::options::{Options, ServerLimits};
+use crate::{
+    access, audit, auth, changes, code, docs, errors, events, execs, files, guard, health, metrics, ports,
+    request, sandboxes, signed, snapshots, templates,
+};
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use paddock_engine::fleet::Fleet;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::router::OpenApiRouter;
+
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    fleet: Fleet,
+    options: Options,
+    guard: Guard,
+    metrics: HttpMetrics,
+    activity: Activity,
+    ending: CancellationToken,
+    upgrades: TaskTracker,
+}
+
+impl App {
+    pub fn new(fleet: Fleet, options: Options) -> App {
+        let guard = Guard::new(options.domain.as_deref(), &options.allow_hosts);
+        App(Arc::new(Inner {
+            fleet,
+            options,
+            guard,
+            metrics: HttpMetrics::new(),
+            activity: Activity::new(),
+            ending: CancellationToken::new(),
+            upgrades: TaskTracker::new(),
+        }))
+    }
+
+    pub fn fleet(&self) -> &Fleet {
+        &self.0.fleet
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    pub fn limits(&self) -> &ServerLimits {
+        &self.0.options.limits
+    }
+
+    pub fn guard(&self) -> &Guard {
+        &self.0.guard
+    }
+
+    pub fn metrics(&self) -> &HttpMetrics {
+        &self.0.metrics
+    }
+
+    pub fn activity(&self) -> &Activity {
+        &self.0.activity
+    }
+
+    /// Cancelled when the server shall end: streams end then, and nobody waits any longer.
+    pub fn ending(&self) -> &CancellationToken {
+        &self.0.ending
+    }
+
+    /// Connections that have become something else than HTTP.
+    pub fn upgrades(&self) -> &TaskTracker {
+        &self.0.upgrades
+    }
+}
+
+/// Routes that need to know who asks.
+pub fn protected() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .merge(sandboxes::routes())
+        .merge(execs::routes())
+        .merge(code::routes())
+        .merge(files::routes())
+        .merge(snapshots::routes())
+        .merge(changes::routes())
+        .merge(events::routes())
+        .merge(audit::routes())
+        .merge(access::routes())
+        .merge(templates::routes())
+}
+
+/// Routes that anybody may ask, or that look at their caller themselves.
+pub fn open() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .merge(ports::routes())
+        .merge(signed::routes())
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .merge(docs::routes())
+}
+
+/// All that is served under the server's own names.
+pub fn router(app: &App) -> Router {
+    let protected = protected().route_layer(from_fn_with_state(app.clone(), auth::require));
+    let (router, _) = protected.merge(open()).split_for_parts();
+    finish(router.fallback(errors::unknown_route).method_not_allowed_fallback(errors::wrong_method), app)
+}
+
+/// All that is served under the names of ports inside, `{port}-{id}.{domain}`.
+pub fn ports_router(app: &App) -> Router {
+    finish(Router::new().fallback(ports::by_host), app)
+}
+
+fn finish(router: Router<App>, app: &App) -> Router {
+    router
+        .layer(from_fn_with_state(app.clone(), guard::check))
+        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+            errors::Failure::internal().into_response()
+        }))
+        .layer(from_fn_with_state(app.clone(), request::answer))
+        .with_state(app.clone())
+}

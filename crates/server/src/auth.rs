@@ -1,0 +1,94 @@
+//! Who asks: the owner through the unix socket, or whoever holds a token.
+
+use crate::app::App;
+use crate::errors::Failure;
+use crate::peer::Peer;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use paddock_engine::fleet::Actor;
+use paddock_model::api::Role;
+
+/// The actor of a request that passed [`require`].
+pub struct Caller(pub Actor);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Caller, Failure> {
+        parts.extensions.get::<Actor>().cloned().map(Caller).ok_or_else(|| no_token(false))
+    }
+}
+
+/// Lets through who is known and may use this method.
+pub async fn require(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Failure> {
+    let peer = request.extensions().get::<Peer>().copied();
+    let actor = identify(&app, peer, bearer(request.headers())?).await?;
+    let looks_only = matches!(*request.method(), Method::GET | Method::HEAD);
+    if actor.role == Role::ReadOnly && !actor.owner && !looks_only {
+        return Err(reads_only());
+    }
+    tracing::Span::current().record("tenant", actor.tenant.as_str());
+    request.extensions_mut().insert(actor);
+    Ok(next.run(request).await)
+}
+
+/// A token decides where there is one, on the owner's socket too.
+pub async fn identify(app: &App, peer: Option<Peer>, secret: Option<&str>) -> Result<Actor, Failure> {
+    match secret {
+        Some(secret) => app.fleet().authenticate(secret).await.ok_or_else(|| no_token(true)),
+        None if peer.is_some_and(|peer| peer.is_owner()) => Ok(Actor::owner()),
+        None => Err(no_token(false)),
+    }
+}
+
+/// The secret of the header `Authorization: Bearer`.
+pub fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(Failure::unauthorized("there is more than one Authorization header"));
+    }
+    let text = value.to_str().unwrap_or_default();
+    match text.split_once(' ') {
+        Some((scheme, secret)) if scheme.eq_ignore_ascii_case("bearer") && !secret.trim().is_empty() => {
+            Ok(Some(secret.trim()))
+        }
+        _ => Err(Failure::unauthorized("the Authorization header is not of the form Bearer SECRET")),
+    }
+}
+
+pub fn reads_only() -> Failure {
+    Failure::forbidden("a read-only token changes nothing")
+        .hint("Use a token with the role user or admin: paddock token create --role user.")
+}
+
+fn no_token(wrong: bool) -> Failure {
+    let message = if wrong { "this token is not known" } else { "there is no token" };
+    Failure::unauthorized(message)
+        .hint("Send Authorization: Bearer SECRET; paddock token create makes one on the server's machine.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().expect("a header"));
+        }
+        headers
+    }
+
+    #[test]
+    fn only_one_bearer_token_counts() {
+        assert_eq!(bearer(&headers(&[])).expect("none"), None);
+        assert_eq!(bearer(&headers(&["bearer s3"])).expect("one"), Some("s3"));
+        for bad in [&["Basic eA=="][..], &["Bearer"], &["Bearer  "], &["Bearer a", "Bearer b"], &[""]] {
+            assert_eq!(bearer(&headers(bad)).expect_err("refused").status.as_u16(), 401, "{bad:?}");
+        }
+    }
+}

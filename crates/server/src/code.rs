@@ -1,0 +1,43 @@
+//! Code inside a sandbox.
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::errors::Failure;
+use crate::execs::wait_for_end;
+use crate::extract::{Json, NoQuery, Target, idempotency_key};
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use paddock_model::api::{Exec, RunCode};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(run_code))
+}
+
+/// Run code
+///
+/// With `background` the answer is 201 at once. Without it, the answer is 200 with the output when the code has ended.
+#[utoipa::path(post, path = "/v1/sandboxes/{id}/code", tag = "execs",
+    params(("id" = String, Path, description = "Id or name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key gives the same exec again")),
+    request_body = RunCode,
+    responses((status = 200, description = "It has ended", body = Exec),
+        (status = 201, description = "It runs in the background", body = Exec)))]
+async fn run_code(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(id): Target,
+    headers: HeaderMap,
+    _: NoQuery,
+    Json(request): Json<RunCode>,
+) -> Result<(StatusCode, Answer<Exec>), Failure> {
+    let key = idempotency_key(&headers)?;
+    let background = request.background;
+    let started = app.fleet().run_code(&actor, &id, request, key).await?;
+    if background {
+        return Ok((StatusCode::CREATED, Answer(started)));
+    }
+    Ok((StatusCode::OK, Answer(wait_for_end(&app, &actor, started).await?)))
+}

@@ -1,0 +1,192 @@
+//! Every answer that is not a success: one shape, a stable code, the right status.
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use paddock_engine::fleet::{FleetError, Kind};
+use paddock_model::api::ApiError;
+
+/// What went wrong. It becomes an answer without its request's id; [`crate::request::answer`] writes the body, as
+/// only there the id is known.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+    pub retry_after_seconds: Option<u32>,
+}
+
+impl Failure {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Failure {
+        Failure { status, code, message: message.into(), hint: None, retry_after_seconds: None }
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub fn unauthorized(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub fn internal() -> Failure {
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the server failed")
+            .hint("The server's log has the details under this request's id.")
+    }
+
+    /// The server is ending; what runs inside goes on.
+    pub fn shutting_down() -> Failure {
+        let mut failure =
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the server is shutting down")
+                .hint("Sandboxes and what runs in them go on. Ask again when the server is back.");
+        failure.retry_after_seconds = Some(1);
+        failure
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// How the server itself failed names places of the host, which are only its owner's to see.
+    pub fn without_host(self) -> Failure {
+        let message = match (self.code, self.status) {
+            ("storage_failed", _) => "the server's storage failed",
+            (_, StatusCode::INTERNAL_SERVER_ERROR) => "the server failed",
+            _ => return self,
+        };
+        let hint = Some("The server's log has the details under this request's id.".into());
+        Failure { message: message.into(), hint, ..self }
+    }
+
+    pub fn body(&self, request_id: &str) -> ApiError {
+        ApiError {
+            code: self.code.into(),
+            message: self.message.clone(),
+            hint: self.hint.clone(),
+            request_id: request_id.into(),
+        }
+    }
+}
+
+impl From<FleetError> for Failure {
+    fn from(error: FleetError) -> Failure {
+        let mut retry_after_seconds = None;
+        let status = match error.kind {
+            Kind::Invalid => StatusCode::BAD_REQUEST,
+            Kind::Forbidden => StatusCode::FORBIDDEN,
+            Kind::NotFound => StatusCode::NOT_FOUND,
+            Kind::Conflict => StatusCode::CONFLICT,
+            Kind::TooMany { retry_after_seconds: seconds } => {
+                retry_after_seconds = Some(seconds);
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            // Well understood and well formed, and yet not to be had on this machine.
+            Kind::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
+            Kind::Gone => StatusCode::GONE,
+            Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let status = match error.code {
+            "port_closed" => StatusCode::BAD_GATEWAY,
+            "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
+            _ => status,
+        };
+        Failure { status, code: error.code, message: error.message, hint: error.hint, retry_after_seconds }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after_seconds {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+pub async fn unknown_route(request: Request) -> Failure {
+    let path = shorten(request.uri().path());
+    Failure::new(StatusCode::NOT_FOUND, "invalid_request", format!("there is nothing at {path:?}"))
+        .hint("GET /docs lists what there is.")
+}
+
+pub async fn wrong_method(request: Request) -> Failure {
+    let (method, path) = (shorten(request.method().as_str()), shorten(request.uri().path()));
+    Failure::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "invalid_request",
+        format!("{path:?} does not take the method {method}"),
+    )
+    .hint("The Allow header of this answer names the methods that it takes.")
+}
+
+/// A part of what a stranger sent, short enough for a message.
+pub fn shorten(text: &str) -> String {
+    const KEPT: usize = 120;
+    match text.char_indices().nth(KEPT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_failure_has_its_status() {
+        let cases = [
+            (Kind::Invalid, "invalid_request", 400),
+            (Kind::Forbidden, "forbidden", 403),
+            (Kind::NotFound, "sandbox_not_found", 404),
+            (Kind::Conflict, "name_taken", 409),
+            (Kind::TooMany { retry_after_seconds: 7 }, "quota_exceeded", 429),
+            (Kind::TooLarge, "too_large", 413),
+            (Kind::Unsupported, "unsupported", 422),
+            (Kind::Gone, "sandbox_ended", 410),
+            (Kind::Internal, "internal", 500),
+            (Kind::Unavailable, "guest_lost", 503),
+            (Kind::Unavailable, "port_closed", 502),
+            (Kind::Unavailable, "disk_full", 507),
+        ];
+        for (kind, code, status) in cases {
+            let failure = Failure::from(FleetError::new(kind, code, "words"));
+            assert_eq!((failure.status.as_u16(), failure.code), (status, code), "{kind:?}");
+        }
+        let full =
+            Failure::from(FleetError::new(Kind::TooMany { retry_after_seconds: 7 }, "quota_exceeded", ""));
+        assert_eq!(full.into_response().headers()["retry-after"], "7");
+    }
+
+    #[test]
+    fn places_of_the_host_are_not_shown_to_strangers() {
+        for (kind, code) in [(Kind::Internal, "internal"), (Kind::Unavailable, "storage_failed")] {
+            let failure =
+                Failure::from(FleetError::new(kind, code, "/var/lib/paddock is full").hint("see /var"));
+            let shown = failure.without_host();
+            assert_eq!(shown.code, code);
+            assert!(!format!("{shown:?}").contains("/var"));
+        }
+        let kept = Failure::invalid("words").without_host();
+        assert_eq!(kept.message, "words");
+    }
+
+    #[test]
+    fn what_is_quoted_is_cut_between_characters() {
+        assert_eq!(shorten(&"ä".repeat(500)), format!("{}...", "ä".repeat(120)));
+        assert_eq!(shorten("short"), "short");
+    }
+}

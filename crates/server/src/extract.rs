@@ -1,0 +1,362 @@
+//! Reading what a caller sends, with answers that name the field, the parameter or the header that is wrong.
+
+use crate::app::App;
+use crate::errors::{Failure, shorten};
+use axum::RequestPartsExt;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A JSON body.
+pub struct Json<T>(pub T);
+
+/// A JSON body that may be left away, or be `null`; both mean `{}`.
+pub struct OptionalJson<T>(pub T);
+
+/// The parameters of the query; unknown ones are refused.
+pub struct Query<T>(pub T);
+
+/// For a route that takes no parameters at all.
+pub struct NoQuery;
+
+/// The id or name of the path, and what follows it.
+pub struct Target<T = String>(pub T);
+
+impl<T: DeserializeOwned + Serialize> FromRequest<App> for Json<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Json<T>, Failure> {
+        require_json(request.headers())?;
+        parse(&collect(request, app).await?).map(Json)
+    }
+}
+
+impl<T: DeserializeOwned + Serialize> FromRequest<App> for OptionalJson<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<OptionalJson<T>, Failure> {
+        let typed = request.headers().contains_key(header::CONTENT_TYPE);
+        if typed {
+            require_json(request.headers())?;
+        }
+        let body = collect(request, app).await?;
+        match body.is_empty() || (typed && body.trim_ascii() == b"null") {
+            true => parse(b"{}").map(OptionalJson),
+            false if typed => parse(&body).map(OptionalJson),
+            false => Err(not_json("no content type")),
+        }
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Query<T>, Failure> {
+        parameters(parts.uri.query().unwrap_or_default()).map(Query)
+    }
+}
+
+impl FromRequestParts<App> for NoQuery {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<NoQuery, Failure> {
+        match parts.uri.query().and_then(|query| query.split('&').find(|pair| !pair.is_empty())) {
+            None => Ok(NoQuery),
+            Some(pair) => {
+                let name = pair.split('=').next().unwrap_or_default();
+                Err(unknown_field(format!("unknown parameter {:?}", shorten(name)))
+                    .hint("This route takes no parameters in its query."))
+            }
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> FromRequestParts<App> for Target<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Target<T>, Failure> {
+        match parts.extract::<Path<T>>().await {
+            Ok(Path(target)) => Ok(Target(target)),
+            Err(PathRejection::FailedToDeserializePathParams(error)) => {
+                Err(Failure::invalid(format!("the path is not valid: {}", shorten(&error.body_text()))))
+            }
+            Err(_) => Err(Failure::internal()),
+        }
+    }
+}
+
+/// The header `Idempotency-Key`.
+pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
+    const LONGEST: usize = 255;
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    match value.to_str() {
+        Ok(key) if (1..=LONGEST).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Ok(Some(key))
+        }
+        _ => Err(Failure::invalid("the header Idempotency-Key is not valid")
+            .hint(format!("1 to {LONGEST} visible ASCII characters, without spaces."))),
+    }
+}
+
+fn require_json(headers: &HeaderMap) -> Result<(), Failure> {
+    let Some(given) = headers.get(header::CONTENT_TYPE) else { return Err(not_json("no content type")) };
+    let kind = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    match kind.eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => Err(not_json(&format!("{:?}", shorten(kind)))),
+    }
+}
+
+fn not_json(given: &str) -> Failure {
+    Failure::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "invalid_request",
+        format!("the body is to be JSON, not {given}"),
+    )
+    .hint("Send the header Content-Type: application/json.")
+}
+
+async fn collect(request: Request, app: &App) -> Result<Bytes, Failure> {
+    let most = app.limits().json_bytes;
+    let body = Limited::new(request.into_body(), most);
+    match tokio::time::timeout(app.limits().body_timeout, body.collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("the body is larger than {most} bytes"),
+        )
+        .hint("Files go through PUT .../files/content or PUT .../files/archive, which take any size.")),
+        Ok(Err(error)) => Err(Failure::invalid(format!("the body could not be read: {error}"))),
+        Err(_) => Err(too_slow()),
+    }
+}
+
+pub fn too_slow() -> Failure {
+    Failure::new(StatusCode::REQUEST_TIMEOUT, "invalid_request", "the body did not come in time")
+        .hint("Send it again over a connection that moves.")
+}
+
+fn parse<T: DeserializeOwned + Serialize>(body: &[u8]) -> Result<T, Failure> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        match inner.classify() {
+            serde_json::error::Category::Data => wrong_field(&path, &inner.to_string()),
+            _ => Failure::invalid(format!("the body is not JSON: {inner}")),
+        }
+    })?;
+    deserializer.end().map_err(|error| Failure::invalid(format!("the body is not JSON: {error}")))?;
+    if body.contains(&b'[') {
+        refuse_lists_for_objects(body, &value)?;
+    }
+    Ok(value)
+}
+
+/// serde takes a list for an object, its fields in their order; the API does not.
+fn refuse_lists_for_objects<T: Serialize>(body: &[u8], read: &T) -> Result<(), Failure> {
+    let (Ok(given), Ok(meant)) = (serde_json::from_slice::<Value>(body), serde_json::to_value(read)) else {
+        return Err(Failure::invalid("the body is not JSON"));
+    };
+    match list_for_object(&given, &meant) {
+        None => Ok(()),
+        Some(path) if path.is_empty() => Err(Failure::invalid("the body is a list, and is to be an object")),
+        Some(path) => {
+            Err(Failure::invalid(format!("field `{}`: it is a list, and is to be an object", shorten(&path))))
+        }
+    }
+}
+
+/// Where the first one is.
+fn list_for_object(given: &Value, meant: &Value) -> Option<String> {
+    match (given, meant) {
+        (Value::Array(_), Value::Object(_)) => Some(String::new()),
+        (Value::Object(given), Value::Object(meant)) => given.iter().find_map(|(name, value)| {
+            let below = list_for_object(value, meant.get(name)?)?;
+            Some(if below.is_empty() { name.clone() } else { format!("{name}.{below}") })
+        }),
+        (Value::Array(given), Value::Array(meant)) => {
+            given.iter().zip(meant).enumerate().find_map(|(index, (given, meant))| {
+                Some(format!("[{index}].{}", list_for_object(given, meant)?))
+            })
+        }
+        _ => None,
+    }
+}
+
+fn parameters<T: DeserializeOwned>(query: &str) -> Result<T, Failure> {
+    let deserializer = serde_html_form::Deserializer::from_bytes(query.as_bytes());
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let message = error.into_inner().to_string();
+        match message.strip_prefix("unknown field ") {
+            Some(rest) => unknown_field(format!("unknown parameter {}", shorten(rest))),
+            None if path == "." => Failure::invalid(format!("the query is not valid: {}", shorten(&message))),
+            None => Failure::invalid(format!("parameter `{}`: {}", shorten(&path), shorten(&message))),
+        }
+    })
+}
+
+fn wrong_field(path: &str, message: &str) -> Failure {
+    // serde's own message names the field, and then all that are known.
+    if message.starts_with("unknown field ") {
+        let place =
+            path.rsplit_once('.').map_or(String::new(), |(above, _)| format!(" in `{}`", shorten(above)));
+        return unknown_field(format!("{}{place}", limit_message(message)));
+    }
+    match path {
+        "." => Failure::invalid(limit_message(message)),
+        _ => Failure::invalid(format!("field `{}`: {}", shorten(path), limit_message(message))),
+    }
+}
+
+fn limit_message(message: &str) -> String {
+    message.chars().take(1000).collect()
+}
+
+fn unknown_field(message: String) -> Failure {
+    Failure::new(StatusCode::BAD_REQUEST, "unknown_field", message)
+}
+
+/// A body as it comes, for uploads. Nothing is collected.
+pub struct Incoming {
+    body: Body,
+    patience: std::time::Duration,
+}
+
+impl FromRequest<App> for Incoming {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Incoming, Failure> {
+        Ok(Incoming { body: request.into_body(), patience: app.limits().body_timeout })
+    }
+}
+
+impl Incoming {
+    /// The next bytes; `None` at the end. A client that sends nothing for too long is an error, and so is one that
+    /// went away: what is half sent must never look complete.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            match tokio::time::timeout(self.patience, self.body.frame()).await {
+                Err(_) => return Err(too_slow()),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(error))) => {
+                    return Err(Failure::invalid(format!("the body ended early: {error}")));
+                }
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
+                    _ => {}
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paddock_model::api::{CreateSandbox, StartExec, TerminalSize};
+    use serde::Deserialize;
+
+    fn refused<T: DeserializeOwned + Serialize>(body: &str) -> Failure {
+        parse::<T>(body.as_bytes()).err().expect("a refusal")
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_by_name_wherever_it_is() {
+        let failure = refused::<CreateSandbox>(r#"{"tpl": 1}"#);
+        assert_eq!(failure.code, "unknown_field");
+        assert!(failure.message.contains("`tpl`"), "{}", failure.message);
+        let failure = refused::<CreateSandbox>(r#"{"limits": {"ram": 1}}"#);
+        assert_eq!(failure.code, "unknown_field");
+        assert!(
+            failure.message.contains("`ram`") && failure.message.contains("`limits`"),
+            "{}",
+            failure.message
+        );
+    }
+
+    #[test]
+    fn a_wrong_type_is_refused_with_the_path_of_its_field() {
+        let failure = refused::<CreateSandbox>(r#"{"limits": {"memory_bytes": "2G"}}"#);
+        assert_eq!((failure.code, failure.status.as_u16()), ("invalid_request", 400));
+        assert!(
+            failure.message.starts_with("field `limits.memory_bytes`: invalid type"),
+            "{}",
+            failure.message
+        );
+        let failure = refused::<StartExec>(r#"{"argv": ["a", 7]}"#);
+        assert!(failure.message.starts_with("field `argv[1]`"), "{}", failure.message);
+        let failure = refused::<TerminalSize>(r#"{"rows": 70000, "columns": 1}"#);
+        assert!(failure.message.starts_with("field `rows`"), "{}", failure.message);
+    }
+
+    #[test]
+    fn what_is_not_json_says_where() {
+        for body in ["", "{", "nul", "{} {}", "\u{0}", "[1]"] {
+            let failure = refused::<StartExec>(body);
+            assert_eq!(failure.status.as_u16(), 400, "{body}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(refused::<StartExec>(&format!("{{\"argv\": {deep}")).status.as_u16(), 400);
+    }
+
+    #[test]
+    fn a_list_is_not_an_object() {
+        for (body, place) in [
+            ("[]", "the body is a list"),
+            (r#"{"terminal": [24, 80]}"#, "field `terminal`"),
+            (r#"{"argv": ["a"], "terminal": [24, 80]}"#, "field `terminal`"),
+        ] {
+            let failure = refused::<StartExec>(body);
+            assert!(failure.message.starts_with(place), "{}", failure.message);
+        }
+        parse::<StartExec>(br#"{"argv": ["a", "[b]"], "terminal": {"rows": 1, "columns": 1}}"#)
+            .expect("valid");
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Listing {
+        #[serde(default)]
+        limit: Option<u32>,
+        #[serde(default)]
+        metadata: Vec<String>,
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_refused_by_name() {
+        let failure = parameters::<Listing>("limit=3&evil=1").expect_err("a refusal");
+        assert_eq!(failure.code, "unknown_field");
+        assert!(failure.message.contains("`evil`"), "{}", failure.message);
+    }
+
+    #[test]
+    fn parameters_repeat_only_where_they_may() {
+        let listing = parameters::<Listing>("metadata=a%3D1&limit=3&metadata=b%3D2").expect("valid");
+        assert_eq!((listing.limit, listing.metadata), (Some(3), vec!["a=1".into(), "b=2".into()]));
+        for query in ["limit=x", "limit=-1", "limit=1&limit=2", "limit=99999999999"] {
+            let failure = parameters::<Listing>(query).expect_err(query);
+            assert!(failure.message.contains("limit"), "{query}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn an_idempotency_key_is_short_and_visible() {
+        let with = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("idempotency-key", value.parse().expect("a header"));
+            idempotency_key(&headers).map(|key| key.map(str::to_string))
+        };
+        assert_eq!(with("try-1").expect("valid"), Some("try-1".into()));
+        assert!(with("").is_err() && with("a b").is_err() && with(&"x".repeat(256)).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! Paddock over HTTP: `/v1` in JSON, streams, ports inside, a description of itself.
+//!
+//! - [`serve`]: listeners, connections, the end; [`listen`], [`tls`] and [`prompt`] are their parts
+//! - [`app`]: what handlers share, and all routes
+//! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`files`], [`signed`], [`snapshots`], [`changes`],
+//!   [`events`], [`audit`], [`access`], [`templates`], [`ports`] (with [`proxy`])
+//! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
+//! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`stream`]: in and out
+//!
+//! Decisions are the engine's: a handler reads a request, asks the fleet, and writes its answer.
+
+mod access;
+mod activity;
+mod app;
+mod audit;
+mod auth;
+mod changes;
+mod code;
+mod docs;
+mod errors;
+mod events;
+mod execs;
+mod extract;
+mod files;
+mod guard;
+mod health;
+mod listen;
+mod log;
+mod metrics;
+mod openapi;
+mod options;
+mod peer;
+mod ports;
+mod prompt;
+mod proxy;
+mod request;
+mod sandboxes;
+mod serve;
+mod signed;
+mod snapshots;
+mod stream;
+mod templates;
+mod tls;
+
+pub use listen::{ListenError, Listener};
+pub use log::start_log;
+pub use openapi::openapi;
+pub use options::{Options, ServerLimits};
+pub use serve::{Ended, run};
+pub use tls::{Tls, TlsError};

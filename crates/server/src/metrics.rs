@@ -1,0 +1,147 @@
+//! Numbers for Prometheus. Every label comes from a list of ours; nothing that a caller named becomes one.
+
+use crate::app::App;
+use crate::auth;
+use crate::errors::Failure;
+use crate::extract::NoQuery;
+use crate::peer::Peer;
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use paddock_engine::fleet::Actor;
+use paddock_model::api::Role;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(read_metrics))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    /// The pattern, such as `/v1/sandboxes/{id}`.
+    route: String,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    route: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: &'static str,
+}
+
+pub struct HttpMetrics {
+    requests: Family<RequestLabels, Counter>,
+    latency: Family<RouteLabels, Histogram>,
+}
+
+impl HttpMetrics {
+    pub fn new() -> HttpMetrics {
+        HttpMetrics {
+            requests: Family::default(),
+            latency: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0005, 2.0, 16))),
+        }
+    }
+
+    pub fn count(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+        let labels = RequestLabels { method: known(method), route: route.into(), status: status.as_u16() };
+        self.requests.get_or_create(&labels).inc();
+        self.latency.get_or_create(&RouteLabels { route: route.into() }).observe(took.as_secs_f64());
+    }
+}
+
+/// Numbers of the server, in the text format of OpenMetrics
+///
+/// For the owner by the unix socket, and for an admin token of the owner's tenant.
+#[utoipa::path(get, path = "/metrics", tag = "server",
+    responses((status = 200, content_type = "application/openmetrics-text", body = String)))]
+async fn read_metrics(
+    State(app): State<App>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+    _: NoQuery,
+) -> Result<Response, Failure> {
+    if !app.options().open_metrics {
+        let actor = auth::identify(&app, peer.map(|Extension(peer)| peer), auth::bearer(&headers)?).await?;
+        // Sums over all tenants would tell one of them what the others do.
+        let is_admin_of_owners = actor.tenant == Actor::OWNER_TENANT && actor.role == Role::Admin;
+        if !actor.owner && !is_admin_of_owners {
+            return Err(Failure::forbidden("the numbers of the whole server are for its owner")
+                .hint("Use the unix socket, or an admin token of the tenant `owner`."));
+        }
+    }
+    let text = render(&app).map_err(|_| Failure::internal())?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+fn render(app: &App) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("paddock");
+    let http = app.metrics();
+    registry.register("http_requests", "Requests by route and status", http.requests.clone());
+    registry.register("http_request_seconds", "Time until an answer begins", http.latency.clone());
+
+    let fleet = app.fleet().metrics();
+    let states = Family::<StateLabels, Gauge<u64, AtomicU64>>::default();
+    let counts = [
+        ("creating", fleet.creating),
+        ("running", fleet.running),
+        ("paused", fleet.paused),
+        ("hibernated", fleet.hibernated),
+    ];
+    for (state, count) in counts {
+        states.get_or_create(&StateLabels { state }).set(count);
+    }
+    registry.register("sandboxes", "Sandboxes by state", states);
+    let totals = [
+        ("sandboxes_created", "Sandboxes created", fleet.created_total),
+        ("sandboxes_failed", "Creates that failed", fleet.create_failed_total),
+        ("execs_started", "Commands started", fleet.execs_total),
+        ("output_bytes", "Bytes of output taken from sandboxes", fleet.output_bytes_total),
+    ];
+    for (name, help, total) in totals {
+        let counter: Counter = Counter::default();
+        counter.inc_by(total);
+        registry.register(name, help, counter);
+    }
+    registry.register(
+        "creates_waiting",
+        "Creates that wait for room",
+        ConstGauge::new(fleet.waiting_creates),
+    );
+    let requests = app.activity().requests() as u64;
+    registry.register("http_requests_active", "Requests that are being answered", ConstGauge::new(requests));
+    if let Some(bytes) = resident_bytes() {
+        registry.register("resident_memory_bytes", "Memory of the server process", ConstGauge::new(bytes));
+    }
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+fn known(method: &Method) -> &'static str {
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
+}

@@ -1,0 +1,48 @@
+//! What whoever starts the server may choose.
+
+use std::time::Duration;
+
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Ports inside are at `{port}-{id}.{domain}`; its names are allowed as Host.
+    pub domain: Option<String>,
+    /// Further names (or `name:port`) that are allowed as Host and as Origin.
+    pub allow_hosts: Vec<String>,
+    /// End when for so long no sandbox lived and nobody asked anything.
+    pub idle_exit: Option<Duration>,
+    /// Anybody who reaches the server may read /metrics; else only the owner by the socket.
+    pub open_metrics: bool,
+    pub limits: ServerLimits,
+}
+
+/// Bounds on what strangers can make the server hold or wait for.
+#[derive(Debug, Clone)]
+pub struct ServerLimits {
+    /// Per listener, so that a flood over TCP leaves the owner's socket free.
+    pub connections: usize,
+    pub json_bytes: usize,
+    pub header_bytes: usize,
+    pub header_count: usize,
+    /// Time for the handshake, and for the head of each request.
+    pub head_timeout: Duration,
+    /// Time for a JSON body, and between two pieces of an upload.
+    pub body_timeout: Duration,
+    /// Time for what is under way when the server shall end.
+    pub shutdown_grace: Duration,
+    pub concurrent_streams: u32,
+}
+
+impl Default for ServerLimits {
+    fn default() -> ServerLimits {
+        ServerLimits {
+            connections: 4096,
+            json_bytes: 8 << 20,
+            header_bytes: 64 << 10,
+            header_count: 100,
+            head_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(5),
+            concurrent_streams: 256,
+        }
+    }
+}

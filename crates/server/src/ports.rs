@@ -1,0 +1,292 @@
+//! Ports inside, by path and by host name: who may, and which port is meant. [`crate::proxy`] carries the bytes.
+
+use crate::app::App;
+use crate::auth::{self, bearer};
+use crate::docs::{escape, policy};
+use crate::errors::{Failure, shorten};
+use crate::peer::Peer;
+use crate::proxy::{self, Inside};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use paddock_engine::fleet::Actor;
+use paddock_model::api::{ApiError, Role};
+use percent_encoding::percent_decode_str;
+use utoipa_axum::router::OpenApiRouter;
+
+/// The cookie, and the parameter that sets it.
+pub const TOKEN: &str = "paddock_token";
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .route("/v1/sandboxes/{id}/ports/{port}", any(by_path))
+        .route("/v1/sandboxes/{id}/ports/{port}/", any(by_path))
+        .route("/v1/sandboxes/{id}/ports/{port}/{*path}", any(by_path))
+}
+
+/// HTTP and WebSocket to a port inside
+///
+/// The token comes by Authorization, by the cookie `paddock_token`, or once by the parameter `paddock_token`, which
+/// sets the cookie and redirects. It never goes inside. With `--domain D` the same is at `{port}-{id}.D`.
+#[utoipa::path(method(get, post, put, delete, patch, head, options), path = "/v1/sandboxes/{id}/ports/{port}/{path}",
+    tag = "ports",
+    params(("id" = String, Path, description = "Id or name"), ("port" = u16, Path, description = "1 to 65535"),
+        ("path" = String, Path, description = "Whatever the program inside knows; may hold slashes")),
+    responses((status = "default", description = "As the program inside answers"),
+        (status = 303, description = "The cookie is set"), (status = 502, body = ApiError)))]
+#[allow(dead_code, reason = "describes by_path, which takes every method")]
+pub async fn through_port() {}
+
+async fn by_path(State(app): State<App>, request: Request) -> Response {
+    let wants_page = wants_page(request.headers());
+    let answer = match inside_by_path(request.uri()) {
+        Ok(inside) => through(&app, inside, request).await,
+        Err(failure) => Err(failure),
+    };
+    answer.unwrap_or_else(|failure| refuse(failure, wants_page))
+}
+
+pub async fn by_host(State(app): State<App>, request: Request) -> Response {
+    let wants_page = wants_page(request.headers());
+    let answer = match app.guard().port_name(request.uri(), request.headers()) {
+        Some(name) => {
+            let rest = request.uri().path().to_string();
+            through(
+                &app,
+                Inside { sandbox: name.sandbox, port: name.port, prefix: String::new(), rest },
+                request,
+            )
+            .await
+        }
+        None => Err(Failure::internal()),
+    };
+    answer.unwrap_or_else(|failure| refuse(failure, wants_page))
+}
+
+/// `/v1/sandboxes/{id}/ports/{port}/{rest}`; what follows the port goes inside exactly as it came.
+fn inside_by_path(uri: &Uri) -> Result<Inside, Failure> {
+    let path = uri.path();
+    let mut parts = path.splitn(7, '/').skip(3);
+    let (sandbox, port, rest) = (parts.next(), parts.nth(1), parts.next());
+    let sandbox = percent_decode_str(sandbox.unwrap_or_default()).decode_utf8();
+    let sandbox = sandbox.map_err(|_| Failure::invalid("the path is not valid: the id is not UTF-8"))?;
+    let port = port.unwrap_or_default();
+    let number =
+        port.parse().ok().filter(|number| *number != 0 && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let Some(number) = number else {
+        return Err(Failure::invalid(format!("the port {:?} is not 1 to 65535", shorten(port))));
+    };
+    let prefix = path[..path.len() - rest.map_or(0, |rest| rest.len() + 1)].to_string();
+    Ok(Inside {
+        sandbox: sandbox.into_owned(),
+        port: number,
+        prefix,
+        rest: format!("/{}", rest.unwrap_or_default()),
+    })
+}
+
+async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Response, Failure> {
+    let peer = request.extensions().get::<Peer>().copied();
+    if let Some(secret) = token_parameter(request.uri()).filter(|_| *request.method() == Method::GET) {
+        may_use(&auth::identify(app, peer, Some(&secret)).await?)?;
+        return Ok(set_cookie(&inside, &request, peer, &secret));
+    }
+    let actor = identify(app, peer, &mut request).await?;
+    may_use(&actor)?;
+    // Without the slash at the end, what a page names relatively would lie outside of it.
+    let bare = inside.rest == "/" && !inside.prefix.is_empty() && !request.uri().path().ends_with('/');
+    if bare && *request.method() == Method::GET && wants_page(request.headers()) {
+        let query = request.uri().query().map_or(String::new(), |query| format!("?{query}"));
+        return Ok(redirect(
+            StatusCode::PERMANENT_REDIRECT,
+            &format!("{}/{query}", own_address(&request, peer, &inside.prefix)),
+        ));
+    }
+    proxy::forward(app, &actor, &inside, request, peer).await
+}
+
+/// By cookie, else by Authorization, else by the owner's socket. What was ours is taken out of the request.
+async fn identify(app: &App, peer: Option<Peer>, request: &mut Request) -> Result<Actor, Failure> {
+    let cookie = take_cookie(request.headers_mut());
+    if let Some(secret) = cookie
+        && let Some(actor) = app.fleet().authenticate(&secret).await
+    {
+        // With the cookie, Authorization can be the program's own, but a token of ours goes inside in no case.
+        if let Ok(Some(secret)) = bearer(request.headers())
+            && app.fleet().authenticate(secret).await.is_some()
+        {
+            request.headers_mut().remove(header::AUTHORIZATION);
+        }
+        return Ok(actor);
+    }
+    let actor = auth::identify(app, peer, bearer(request.headers())?).await?;
+    request.headers_mut().remove(header::AUTHORIZATION);
+    Ok(actor)
+}
+
+fn may_use(actor: &Actor) -> Result<(), Failure> {
+    match actor.role == Role::ReadOnly && !actor.owner {
+        true => Err(auth::reads_only()),
+        false => Ok(()),
+    }
+}
+
+/// Takes our cookie out, and leaves the others as they were.
+fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
+    let mut found = None;
+    let mut kept = Vec::new();
+    for value in headers.get_all(header::COOKIE) {
+        for pair in value.as_bytes().split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
+            let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+            if name == TOKEN.as_bytes() {
+                let secret = String::from_utf8_lossy(&pair[pair.len().min(name.len() + 1)..]).into_owned();
+                found.get_or_insert(secret);
+            } else if !pair.is_empty() {
+                kept.push(pair.to_vec());
+            }
+        }
+    }
+    headers.remove(header::COOKIE);
+    if let Ok(value) = HeaderValue::from_bytes(&kept.join(&b"; "[..]))
+        && !value.is_empty()
+    {
+        headers.insert(header::COOKIE, value);
+    }
+    found
+}
+
+fn token_parameter(uri: &Uri) -> Option<String> {
+    let pair = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("paddock_token="))?;
+    Some(percent_decode_str(pair).decode_utf8_lossy().into_owned())
+}
+
+fn set_cookie(inside: &Inside, request: &Request, peer: Option<Peer>, secret: &str) -> Response {
+    let uri = request.uri();
+    let others: Vec<&str> = uri
+        .query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.starts_with("paddock_token="))
+        .collect();
+    let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
+    let target =
+        format!("{}{query}", own_address(request, peer, &format!("{}{}", inside.prefix, inside.rest)));
+    let mut response = redirect(StatusCode::SEE_OTHER, &target);
+    let secure = if peer.is_some_and(|peer| peer.tls) { "; Secure" } else { "" };
+    // Only for this port: what runs behind another one is not to get it.
+    let cookie = format!("{TOKEN}={secret}; Path={}/; HttpOnly; SameSite=Strict{secure}", inside.prefix);
+    if let Ok(value) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, value);
+    }
+    response
+}
+
+/// Absolute, with the host that the guard let pass: a path such as `//elsewhere` cannot lead away.
+fn own_address(request: &Request, peer: Option<Peer>, path: &str) -> String {
+    let header = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let host =
+        request.uri().authority().map(|authority| authority.as_str()).or(header).unwrap_or("localhost");
+    format!("{}://{host}{path}", peer.map_or("http", |peer| peer.scheme()))
+}
+
+fn redirect(status: StatusCode, target: &str) -> Response {
+    let location = HeaderValue::from_str(target).unwrap_or(HeaderValue::from_static("/"));
+    (status, [(header::LOCATION, location), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))])
+        .into_response()
+}
+
+pub fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// For a browser, a page; for programs, the same failure as everywhere.
+fn refuse(failure: Failure, wants_page: bool) -> Response {
+    if !wants_page {
+        return failure.into_response();
+    }
+    const STYLE: &str = "body{font:16px/1.6 system-ui,sans-serif;max-width:36rem;margin:15vh auto;padding:0 1rem}code{color:#667}";
+    let hint = failure.hint.as_deref().map(|hint| format!("<p>{}</p>", escape(hint))).unwrap_or_default();
+    let page = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Paddock: {code}</title><style>{STYLE}</style>\
+         <h1>{message}</h1>{hint}<p><code>{code}</code></p></html>",
+        code = escape(failure.code),
+        message = escape(&failure.message),
+    );
+    let mut response = failure.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    if let Ok(policy) = HeaderValue::from_str(&policy(STYLE)) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    headers.remove(header::CONTENT_LENGTH);
+    *response.body_mut() = Body::from(page);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_the_port_goes_inside_as_it_came() {
+        let inside = |path: &str| inside_by_path(&path.parse().expect("a target"));
+        let found = inside("/v1/sandboxes/sb-1/ports/3000/a/%2e%2e/b//c?x=1").expect("valid");
+        assert_eq!((found.sandbox.as_str(), found.port), ("sb-1", 3000));
+        assert_eq!(
+            (found.prefix.as_str(), found.rest.as_str()),
+            ("/v1/sandboxes/sb-1/ports/3000", "/a/%2e%2e/b//c")
+        );
+        for path in ["/v1/sandboxes/a/ports/80", "/v1/sandboxes/a/ports/80/"] {
+            let found = inside(path).expect("valid");
+            assert_eq!((found.prefix.as_str(), found.rest.as_str()), ("/v1/sandboxes/a/ports/80", "/"));
+        }
+        for port in ["0", "65536", "+80", "-1", "http", "", "8%30"] {
+            assert!(inside(&format!("/v1/sandboxes/a/ports/{port}/")).is_err(), "{port}");
+        }
+        assert!(inside("/v1/sandboxes/%ff/ports/80/").is_err());
+    }
+
+    #[test]
+    fn our_cookie_is_taken_and_others_stay() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::COOKIE, HeaderValue::from_static("a=1; paddock_token=s3cret; b=2=3"));
+        headers.append(header::COOKIE, HeaderValue::from_static("paddock_token=second;c"));
+        assert_eq!(take_cookie(&mut headers).as_deref(), Some("s3cret"));
+        assert_eq!(headers.get_all(header::COOKIE).iter().collect::<Vec<_>>(), ["a=1; b=2=3; c"]);
+        let mut headers = HeaderMap::new();
+        headers.append(header::COOKIE, HeaderValue::from_static("paddock_token"));
+        assert_eq!(take_cookie(&mut headers).as_deref(), Some(""));
+        assert!(!headers.contains_key(header::COOKIE));
+    }
+
+    #[test]
+    fn a_redirect_cannot_lead_away() {
+        let request = Request::builder()
+            .uri("//evil.example/x?paddock_token=s%2D1&y=2")
+            .header("host", "3000-a.boxes.example")
+            .body(Body::empty())
+            .expect("a request");
+        assert_eq!(token_parameter(request.uri()).as_deref(), Some("s-1"));
+        let inside = Inside {
+            sandbox: "a".into(),
+            port: 3000,
+            prefix: String::new(),
+            rest: request.uri().path().into(),
+        };
+        let response = set_cookie(&inside, &request, None, "s-1");
+        assert_eq!(response.headers()["location"], "http://3000-a.boxes.example//evil.example/x?y=2");
+        assert_eq!(response.headers()["set-cookie"], "paddock_token=s-1; Path=/; HttpOnly; SameSite=Strict");
+    }
+
+    #[test]
+    fn a_page_shows_nothing_unescaped() {
+        let response = refuse(Failure::invalid("<script>alert(1)</script>"), true);
+        assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+        let body = futures_util::FutureExt::now_or_never(axum::body::to_bytes(response.into_body(), 1 << 16));
+        let body = body.expect("at once").expect("a body");
+        assert!(!String::from_utf8_lossy(&body).contains("<script>"));
+    }
+}

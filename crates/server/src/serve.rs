@@ -1,0 +1,192 @@
+//! Listeners, connections, and an end that leaves every sandbox running.
+
+use crate::app::{self, App};
+use crate::listen::{Io, Listener};
+use crate::options::Options;
+use crate::peer::Peer;
+use crate::prompt::Prompt;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use paddock_engine::fleet::Fleet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+/// Why the server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// `shutdown` was ready.
+    Asked,
+    /// Nobody needed it for as long as the options say.
+    Idle,
+}
+
+const H2_PING: Duration = Duration::from_secs(20);
+
+/// Serves until `shutdown` is ready or nobody needs the server. Streams end cleanly, sandboxes stay.
+pub async fn run(
+    listeners: Vec<Listener>,
+    fleet: Fleet,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> Ended {
+    let app = App::new(fleet.clone(), options);
+    let server = Arc::new(Server {
+        api: app::router(&app),
+        ports: app::ports_router(&app),
+        connections: TaskTracker::new(),
+        cut: CancellationToken::new(),
+        app: app.clone(),
+    });
+    let accepting = TaskTracker::new();
+    for listener in listeners {
+        accepting.spawn(accept(server.clone(), listener));
+    }
+    let ended = tokio::select! {
+        () = shutdown => Ended::Asked,
+        () = nobody_needs(&app) => Ended::Idle,
+    };
+    tracing::info!(why = ?ended, requests = app.activity().requests(), "ending; sandboxes keep running");
+    app.ending().cancel();
+    for tasks in [&accepting, &server.connections, app.upgrades()] {
+        tasks.close();
+    }
+    let rest = async || {
+        accepting.wait().await;
+        server.connections.wait().await;
+        app.upgrades().wait().await;
+    };
+    let grace = app.limits().shutdown_grace;
+    if tokio::time::timeout(grace, rest()).await.is_err() {
+        tracing::warn!("some connections did not end in time and are cut off");
+        server.cut.cancel();
+        let _ = tokio::time::timeout(grace, rest()).await;
+    }
+    // Nobody but the fleet itself shall hold it when it closes.
+    drop((server, app));
+    fleet.close().await;
+    ended
+}
+
+struct Server {
+    app: App,
+    api: Router,
+    ports: Router,
+    connections: TaskTracker,
+    /// Cancelled when what is still there is not waited for any longer.
+    cut: CancellationToken,
+}
+
+async fn accept(server: Arc<Server>, listener: Listener) {
+    let ending = server.app.ending().clone();
+    let room = Arc::new(Semaphore::new(server.app.limits().connections));
+    loop {
+        let next = async {
+            let permit = room.clone().acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            () = ending.cancelled() => return,
+            next = next => next,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Too many open files, or a client that is gone already: neither may end the server or spin it.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+        };
+        let (server, tls) = (server.clone(), listener.tls.clone());
+        server.clone().connections.spawn(async move {
+            let _permit = permit;
+            let patience = server.app.limits().head_timeout;
+            let stream: Box<dyn Io> = match tls {
+                None => stream,
+                Some(tls) => match tokio::time::timeout(patience, tls.0.accept(stream)).await {
+                    Ok(Ok(stream)) => Box::new(stream),
+                    Ok(Err(error)) => return tracing::debug!(%error, "no TLS came about"),
+                    Err(_) => return tracing::debug!("no TLS came about in time"),
+                },
+            };
+            tokio::select! {
+                () = server.cut.cancelled() => {}
+                () = talk(&server, stream, peer) => {}
+            }
+        });
+    }
+}
+
+async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer) {
+    let limits = server.app.limits();
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_headers(limits.header_count)
+        .max_buf_size(limits.header_bytes);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_concurrent_streams(limits.concurrent_streams)
+        .keep_alive_interval(H2_PING)
+        .keep_alive_timeout(H2_PING);
+    let stream = TokioIo::new(Prompt::new(stream, limits.head_timeout));
+    let own = server.clone();
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let server = own.clone();
+        async move { answer(&server, request, peer).await }
+    });
+    let connection = builder.serve_connection_with_upgrades(stream, service);
+    let mut connection = std::pin::pin!(connection);
+    let ending = server.app.ending();
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = ending.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(error = ?error.to_string(), "a connection broke");
+    }
+}
+
+async fn answer(
+    server: &Server,
+    request: hyper::Request<Incoming>,
+    peer: Peer,
+) -> Result<axum::response::Response, Infallible> {
+    let mut request: Request = request.map(Body::new);
+    request.extensions_mut().insert(peer);
+    let named = server.app.guard().port_name(request.uri(), request.headers());
+    let router = if named.is_some() { &server.ports } else { &server.api };
+    router.clone().oneshot(request).await
+}
+
+/// Ready when for long enough there was neither a request nor a sandbox that lives. A hibernated one needs no server.
+async fn nobody_needs(app: &App) {
+    let Some(patience) = app.options().idle_exit else { return std::future::pending().await };
+    let pause = (patience / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
+    loop {
+        tokio::time::sleep(pause).await;
+        let metrics = app.fleet().metrics();
+        if metrics.creating + metrics.running + metrics.paused + metrics.waiting_creates > 0 {
+            app.activity().touch();
+        }
+        if app.activity().quiet_for() >= patience {
+            return;
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Answers that come piece by piece. Nothing is asked of the sandbox before the client has taken what came before,
+//! and all of them end when the client goes or the server ends.
+
+use crate::app::App;
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use paddock_engine::fleet::{Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch};
+use paddock_model::api::OutputEvent;
+use serde::Serialize;
+use std::time::Duration;
+
+/// A quiet stream says so little as this often, so that both ends know that the other lives.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// How long the first byte of output is waited for, to know whether bytes are missing before it.
+const FIRST_PIECE: Duration = Duration::from_millis(50);
+
+pub const NDJSON: &str = "application/x-ndjson";
+pub const OCTETS: &str = "application/octet-stream";
+pub const TAR: &str = "application/x-tar";
+
+/// A failure in the middle breaks the answer off, so that half a file never looks like a whole one.
+pub fn download(app: &App, mut download: Download, kind: &'static str) -> Response {
+    let size = download.size;
+    let ending = app.ending().clone();
+    let body = async_stream::stream! {
+        loop {
+            let piece = tokio::select! {
+                biased;
+                () = ending.cancelled() => Some(Err(broken_off())),
+                piece = download.next() => piece,
+            };
+            match piece {
+                None => break,
+                Some(Ok(bytes)) => yield Ok(bytes),
+                Some(Err(error)) => {
+                    yield Err(error);
+                    break;
+                }
+            }
+        }
+    };
+    let mut response = typed(Body::from_stream(body), kind);
+    if let Some(size) = size {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    }
+    response
+}
+
+pub fn output(app: &App, mut reader: OutputReader, alive: bool) -> Response {
+    let ending = app.ending().clone();
+    typed(
+        Body::from_stream(async_stream::stream! {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    () = ending.cancelled() => None,
+                    event = reader.next() => event,
+                    () = tokio::time::sleep(ALIVE_EVERY), if alive => Some(OutputEvent::Alive),
+                };
+                let Some(event) = event else { break };
+                yield line(&event);
+            }
+        }),
+        NDJSON,
+    )
+}
+
+pub fn watch(app: &App, mut watch: Watch) -> Response {
+    let ending = app.ending().clone();
+    typed(
+        Body::from_stream(async_stream::stream! {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    () = ending.cancelled() => None,
+                    event = watch.next() => event,
+                };
+                match event {
+                    None => break,
+                    Some(Ok(event)) => yield line(&event),
+                    Some(Err(error)) => {
+                        yield Err(error);
+                        break;
+                    }
+                }
+            }
+        }),
+        NDJSON,
+    )
+}
+
+pub fn events(app: &App, mut events: EventReader) -> Response {
+    let ending = app.ending().clone();
+    typed(
+        Body::from_stream(async_stream::stream! {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    () = ending.cancelled() => None,
+                    event = events.next() => event,
+                };
+                let Some(event) = event else { break };
+                yield line(&event);
+            }
+        }),
+        NDJSON,
+    )
+}
+
+/// The exact bytes from `offset` on, up to the end or to the first that was not kept. Where the bytes at `offset`
+/// itself were not kept, the answer begins behind them, and its headers say so.
+pub async fn raw(
+    app: &App,
+    mut reader: RawReader,
+    offset: u64,
+    follow: bool,
+) -> Result<Response, FleetError> {
+    let mut missing = 0;
+    let mut first = None;
+    loop {
+        let next = if follow {
+            // Without a first piece in time there is nothing missing now: output is still to come.
+            tokio::time::timeout(FIRST_PIECE, reader.next()).await
+        } else {
+            Ok(reader.next().await)
+        };
+        match next {
+            Ok(Some(Ok(RawPiece::Gap(bytes)))) => missing += bytes,
+            Ok(Some(Ok(RawPiece::Bytes(bytes)))) => {
+                first = Some(bytes);
+                break;
+            }
+            Ok(Some(Err(error))) => return Err(error),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    let ending = app.ending().clone();
+    let body = async_stream::stream! {
+        if let Some(bytes) = first {
+            yield Ok(bytes);
+        }
+        loop {
+            let piece = tokio::select! {
+                biased;
+                () = ending.cancelled() => Some(Err(broken_off())),
+                piece = reader.next() => piece,
+            };
+            match piece {
+                None | Some(Ok(RawPiece::Gap(_))) => break,
+                Some(Ok(RawPiece::Bytes(bytes))) => yield Ok(bytes),
+                Some(Err(error)) => {
+                    yield Err(error);
+                    break;
+                }
+            }
+        }
+    };
+    let mut response = typed(Body::from_stream(body), OCTETS);
+    response.headers_mut().insert("x-paddock-offset", HeaderValue::from(offset + missing));
+    if missing > 0 {
+        response.headers_mut().insert("x-paddock-missing", HeaderValue::from(missing));
+    }
+    Ok(response)
+}
+
+fn line<T: Serialize>(value: &T) -> Result<Bytes, FleetError> {
+    let mut line = serde_json::to_vec(value).map_err(|error| {
+        FleetError::new(
+            paddock_engine::fleet::Kind::Internal,
+            "internal",
+            format!("not to be written: {error}"),
+        )
+    })?;
+    line.push(b'\n');
+    Ok(line.into())
+}
+
+fn typed(body: Body, kind: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        // What code in a sandbox wrote is never a page of this server's.
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, body).into_response()
+}
+
+fn broken_off() -> FleetError {
+    FleetError::new(paddock_engine::fleet::Kind::Unavailable, "unavailable", "the server is shutting down")
+}
