@@ -1,20 +1,50 @@
 //! One file per command.
 
+mod attach;
+mod audit;
 mod code;
+mod cp;
+mod create;
+mod diff;
 mod doctor;
+mod events;
+mod exec;
+mod extend;
+mod fork;
+mod inspect;
+mod kill;
+mod lifecycle;
+mod logs;
+mod merge;
+mod ps;
+mod quota;
+mod remote;
 mod run;
 mod sandboxed;
+mod serve;
+mod snapshot;
 mod template;
+mod token;
+mod top;
 
-use crate::args::Command;
+use crate::args::copies::CopyCommand;
+use crate::args::machine::MachineCommand;
+use crate::args::sandboxes::SandboxCommand;
+use crate::args::watch::WatchCommand;
+use crate::args::work::WorkCommand;
+use crate::args::{Command, FreshCommand};
 use crate::caller::Caller;
+use crate::client::ClientError;
+use crate::copy::CopyError;
 use crate::layers::LayerError;
+use crate::live::LiveError;
 use crate::render;
 use crate::session::SessionError;
 use crate::state::StateError;
 use paddock_engine::settings::SettingsError;
 use paddock_engine::templates::TemplateError;
 use std::io;
+use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
@@ -26,6 +56,18 @@ pub enum CommandError {
     TerminalAndJson,
     #[error("the input device is not a TTY")]
     NotATerminal,
+    #[error("no limit at all cannot be asked for here")]
+    EndlessTimeout,
+    #[error("nothing has run in `{0}` yet")]
+    NothingRan(String),
+    #[error("nothing runs in `{0}`")]
+    NothingRuns(String),
+    #[error("--{flag} `{value}` is not a quota")]
+    QuotaValue { flag: &'static str, value: String },
+    #[error("`{}` cannot be written", .path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("public key `{}` cannot be read", .path.display())]
+    PublicKey { path: PathBuf, source: io::Error },
     #[error("the output could not be written")]
     Output(#[source] io::Error),
     #[error("the result could not be written as JSON")]
@@ -42,6 +84,16 @@ pub enum CommandError {
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Session(#[from] SessionError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    #[error(transparent)]
+    Audit(#[from] paddock_engine::audit::AuditError),
+    #[error(transparent)]
+    Serve(#[from] serve::ServeError),
 }
 
 impl CommandError {
@@ -60,6 +112,22 @@ impl CommandError {
             CommandError::Template(error) => error.hint(),
             CommandError::Settings(error) => error.hint(),
             CommandError::Session(error) => error.hint(),
+            CommandError::EndlessTimeout => Some(
+                "leave --timeout out for the server's default, or name a long one such as 30d".to_string(),
+            ),
+            CommandError::NothingRan(id) => Some(format!("`paddock exec {id} CMD` runs something")),
+            CommandError::NothingRuns(id) => Some(format!("`paddock logs --list {id}` shows what ran")),
+            CommandError::QuotaValue { .. } => {
+                Some("write a positive number, a size such as 8GiB for --memory, or `none`".to_string())
+            }
+            CommandError::Client(error) => error.hint(),
+            CommandError::Live(LiveError::Client(error)) => error.hint(),
+            CommandError::Copy(error) => error.hint(),
+            CommandError::PublicKey { .. } => {
+                Some("--key names the public key of the server that signed it".to_string())
+            }
+            CommandError::Audit(error) => error.hint(),
+            CommandError::Serve(error) => error.hint(),
             _ => None,
         }
     }
@@ -68,10 +136,39 @@ impl CommandError {
 /// Returns the exit code.
 pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandError> {
     match command {
-        Command::Run(args) => run::execute(*args, caller),
-        Command::Code(args) => code::execute(*args, caller),
-        Command::Doctor(args) => doctor::execute(&args, caller),
-        Command::Template(args) => template::execute(args.action, caller),
+        Command::Fresh(FreshCommand::Run(args)) => run::execute(*args, caller),
+        Command::Fresh(FreshCommand::Code(args)) => code::execute(*args, caller),
+        Command::Sandboxes(command) => sandboxes(command, caller),
+        Command::Work(WorkCommand::Exec(args)) => exec::execute(*args, caller),
+        Command::Work(WorkCommand::Attach(args)) => attach::execute(&args, caller),
+        Command::Work(WorkCommand::Logs(args)) => logs::execute(&args, caller),
+        Command::Work(WorkCommand::Cp(args)) => cp::execute(&args, caller),
+        Command::Copies(CopyCommand::Snapshot(args)) => snapshot::execute(args.action, caller),
+        Command::Copies(CopyCommand::Fork(args)) => fork::execute(args, caller),
+        Command::Copies(CopyCommand::Diff(args)) => diff::execute(&args, caller),
+        Command::Copies(CopyCommand::Merge(args)) => merge::execute(args, caller),
+        Command::Watch(WatchCommand::Top(args)) => top::execute(&args, caller),
+        Command::Watch(WatchCommand::Events(args)) => events::execute(&args, caller),
+        Command::Watch(WatchCommand::Audit(args)) => audit::execute(args.action, caller),
+        Command::Machine(MachineCommand::Serve(args)) => serve::execute(args, caller),
+        Command::Machine(MachineCommand::Token(args)) => token::execute(args.action, caller),
+        Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
+        Command::Machine(MachineCommand::Doctor(args)) => doctor::execute(&args, caller),
+        Command::Machine(MachineCommand::Template(args)) => template::execute(args.action, caller),
+    }
+}
+
+fn sandboxes(command: SandboxCommand, caller: &mut Caller) -> Result<i32, CommandError> {
+    match command {
+        SandboxCommand::Create(args) => create::execute(*args, caller),
+        SandboxCommand::Ps(args) => ps::execute(args, caller),
+        SandboxCommand::Inspect(args) => inspect::execute(&args, caller),
+        SandboxCommand::Extend(args) => extend::execute(&args, caller),
+        SandboxCommand::Kill(args) => kill::execute(args, caller),
+        SandboxCommand::Pause(args) => lifecycle::execute("pause", &args, caller),
+        SandboxCommand::Resume(args) => lifecycle::execute("resume", &args, caller),
+        SandboxCommand::Hibernate(args) => lifecycle::execute("hibernate", &args, caller),
+        SandboxCommand::Wake(args) => lifecycle::execute("wake", &args, caller),
     }
 }
 

@@ -6,6 +6,19 @@ pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
 /// Parent of the state directory of an ordinary user, when `PADDOCK_STATE_DIR` is unset.
 pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
+/// The server that the commands talk to: `http://HOST:PORT`, `https://HOST` or `unix:/PATH`. Without it, the
+/// user's own server at its socket, started if need be.
+pub const PADDOCK_URL: &str = "PADDOCK_URL";
+
+/// What the server is shown as the right to ask; the owner's unix socket needs none.
+pub const PADDOCK_TOKEN: &str = "PADDOCK_TOKEN";
+
+/// Where an ordinary user's own server has its socket, when it is set.
+pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+
+/// The kind of the caller's terminal, passed on to commands that get one.
+pub const TERM: &str = "TERM";
+
 /// The caller's home: default place of the state directory, and a workspace that needs more protection.
 pub const HOME: &str = "HOME";
 
@@ -18,4 +31,14 @@ Environment:
   PADDOCK_STATE_DIR  where templates, images and records are kept
                      [default: /var/lib/paddock for root, else $XDG_STATE_HOME/paddock
                      or ~/.local/state/paddock]
-  NO_COLOR           set to anything: no colour, even on a terminal";
+  PADDOCK_URL        the server: http://HOST:PORT, https://HOST or unix:/PATH [default: one of
+                     your own at /run/paddock/api.sock for root, else at
+                     $XDG_RUNTIME_DIR/paddock/api.sock, started when needed]
+  PADDOCK_TOKEN      the token for that server; your own socket needs none
+  NO_COLOR           set to anything: no colour, even on a terminal
+
+Exit codes:
+  0  done
+  1  it failed: stderr says why
+  2  the arguments make no sense
+  `run`, `code`, `exec` and `attach` end with the command's own; their help says more";

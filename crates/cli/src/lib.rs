@@ -3,18 +3,26 @@
 //! - [`args`]: what may be typed, and the help
 //! - [`layers`]: template, policy file and flags, each turned into one layer of settings
 //! - [`commands`]: one file per command
+//! - [`client`]: the HTTP API, for the commands about sandboxes that last
+//! - [`live`]: a command in such a sandbox, on the caller's streams
+//! - [`copy`]: files and directories between here and there
 //! - [`session`]: one sandbox from start to end
 //! - [`env_file`]: variables from a file
 //! - [`state`]: where things are kept between calls
 //! - [`render`]: tables, errors and explanations, safe for a terminal
+//! - [`head_start`]: what can begin before the arguments are understood
 //! - [`caller`], [`env_vars`]: the environment and the streams of one call
 
 mod args;
 mod caller;
+mod client;
 mod commands;
+mod copy;
 mod env_file;
 mod env_vars;
+mod head_start;
 mod layers;
+mod live;
 mod render;
 mod session;
 mod state;
@@ -37,7 +45,9 @@ pub fn main() -> i32 {
         stdout: &mut stdout,
         stderr: &mut stderr,
     };
-    run(std::env::args_os(), &mut caller)
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let _head_start = head_start::begin(&arguments, &caller.environment);
+    run(arguments, &mut caller)
 }
 
 /// What the Rust runtime would have done: a closed standard stream must not become the number of something else,
@@ -59,7 +69,7 @@ fn prepare_process() {
 pub fn run(arguments: impl IntoIterator<Item = OsString>, caller: &mut Caller) -> i32 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command = match args::parse(&arguments) {
-        Ok(cli) => cli.command,
+        Ok(command) => command,
         Err(stop) => return stop.print(caller),
     };
     let failure_code = command.failure_code();

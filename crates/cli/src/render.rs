@@ -1,10 +1,18 @@
 //! What a person reads: data on stdout, the rest on stderr. Text that is not Paddock's own is made harmless.
 
+pub mod access;
+pub mod changes;
 pub mod doctor;
 pub mod error;
 pub mod escape;
+pub mod events;
+pub mod execs;
 pub mod explain;
 pub mod json;
+pub mod sandboxes;
+pub mod snapshots;
 pub mod style;
 pub mod table;
 pub mod templates;
+pub mod time;
+pub mod usage;

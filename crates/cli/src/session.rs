@@ -3,14 +3,16 @@
 //! - [`conversation`]: the loop between the caller's streams and the command's
 //! - [`streams`]: the caller's stdin, stdout and stderr without blocking the loop
 //! - [`progress`]: what a person sees while an image is fetched
+//! - [`signals`]: those that the caller may get meanwhile
 //! - [`terminal`]: raw mode, size and Ctrl-C of the caller's terminal
 //! - [`report`]: exit code, messages and JSON of a run that is over
 
 mod conversation;
 mod progress;
 mod report;
-mod streams;
-mod terminal;
+pub mod signals;
+pub mod streams;
+pub mod terminal;
 
 use paddock_engine::{Engine, EngineError};
 use paddock_model::{Availability, Guarantees, Spec};

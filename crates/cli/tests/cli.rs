@@ -67,6 +67,11 @@ fn every_help_has_an_example_and_run_documents_its_exit_codes() {
         &["template", "add", "--help"],
         &["template", "show", "--help"],
         &["template", "rm", "--help"],
+        &["create", "--help"],
+        &["exec", "--help"],
+        &["cp", "--help"],
+        &["serve", "--help"],
+        &["audit", "verify", "--help"],
     ] {
         let answer = machine.paddock(words);
         assert_eq!(answer.code, 0, "{words:?}");
@@ -259,4 +264,70 @@ fn a_workspace_that_holds_the_state_is_refused() {
 fn a_source_file_that_is_not_there_is_not_run_as_text() {
     let message = Machine::new().refusal(&["code", "nope.py"], 125);
     assert!(message.starts_with("error: source file `nope.py` does not exist\nhint: "), "{message}");
+}
+
+fn with_url(url: &str) -> Machine {
+    let mut machine = Machine::new();
+    machine.variables.push(("PADDOCK_URL".into(), url.into()));
+    machine
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_with_what_to_do() {
+    let machine = with_url("unix:/nonexistent/api.sock");
+    let expected = "error: no server answers at unix:/nonexistent/api.sock\n  \
+                    caused by: No such file or directory (os error 2)\n\
+                    hint: start it there with `paddock serve`, or unset PADDOCK_URL to use one of your own\n";
+    for words in
+        [&["ps"][..], &["inspect", "x"], &["kill", "x"], &["snapshot", "ls"], &["top"], &["token", "ls"]]
+    {
+        assert_eq!(machine.refusal(words, 1), expected, "{words:?}");
+    }
+    assert_eq!(
+        machine.refusal(&["exec", "x", "true"], 125),
+        expected,
+        "a command's own codes are kept apart"
+    );
+    let message = with_url("box:7070").refusal(&["ps"], 1);
+    assert!(
+        message.starts_with("error: PADDOCK_URL `box:7070` is not an address: write http://"),
+        "{message}"
+    );
+}
+
+#[test]
+fn mistakes_are_told_before_a_server_is_asked() {
+    let machine = with_url("unix:/nonexistent/api.sock");
+    let cases: [(&[&str], i32, &str); 8] = [
+        (
+            &["create", "--memory", "0"],
+            1,
+            "error: memory limit `0` is zero: a size must be at least one byte\n",
+        ),
+        (&["create", "--timeout", "none"], 1, "error: no limit at all cannot be asked for here\nhint: "),
+        (
+            &["create", "--idle", "600:sleep"],
+            2,
+            "error: invalid value '600:sleep' for '--idle <SECONDS[:ACTION]>'",
+        ),
+        (&["cp", "a", "b"], 1, "error: one of source and destination has to be ID:PATH\nhint: "),
+        (&["cp", "a:/x", "b:/y"], 1, "error: from one sandbox to another is two copies"),
+        (&["quota", "team", "--cpus", "lots"], 1, "error: --cpus `lots` is not a quota\nhint: "),
+        (&["exec", "-it", "x", "sh"], 125, "error: the input device is not a TTY\n"),
+        (&["kill"], 2, "error: the following required arguments were not provided"),
+    ];
+    for (words, code, expected) in cases {
+        let message = machine.refusal(words, code);
+        assert!(message.starts_with(expected), "{words:?}: {message}");
+    }
+}
+
+#[test]
+fn a_timeline_is_verified_without_a_server() {
+    let machine = with_url("unix:/nonexistent/api.sock");
+    let message = machine.refusal(&["audit", "verify", "/nonexistent"], 1);
+    assert!(message.starts_with("error: public key `DIR/state/audit.pub` cannot be read\n"), "{message}");
+    assert!(message.contains("hint: --key names the public key"), "{message}");
+    let message = machine.refusal(&["audit", "verify", "--key", "nonsense", "/nonexistent"], 1);
+    assert!(message.starts_with("error: `nonsense` is not a public key"), "{message}");
 }

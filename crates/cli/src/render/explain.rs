@@ -136,10 +136,19 @@ fn limits(session: &Session) -> Option<Table> {
 fn guaranteed(promised: &Map<String, Value>) -> Option<Table> {
     let mut table = Table::new(2);
     for (name, value) in promised {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        let value = in_words(value);
         table.row([name.replace('_', " ").as_str().into(), value.as_str().into()]);
     }
     Some(table)
+}
+
+/// A list as its items, one after the other.
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 fn required(session: &Session, guarantees: &Guarantees) -> Option<Table> {
@@ -188,8 +197,8 @@ mod tests {
     use super::*;
     use crate::session::StdinMode;
     use paddock_model::{
-        Boundary, DiskLimit, Identity, Isolation, LandlockLevel, LimitKind, Limits, NetworkEnforcement, Root,
-        Spec, Workspace,
+        Boundary, DiskLimit, Identity, Isolation, LandlockLevel, LimitKind, Limits, NetworkEnforcement,
+        PauseKind, Root, SnapshotKind, Spec, Survivor, Workspace,
     };
 
     fn guarantees() -> Guarantees {
@@ -202,6 +211,10 @@ mod tests {
             cpu_limit: LimitKind::Kernel,
             pids_limit: LimitKind::Kernel,
             disk_limit: DiskLimit::KernelInMemory,
+            pause: PauseKind::KernelFreezer,
+            snapshot: SnapshotKind::FilesystemCopy,
+            survives_pause: vec![Survivor::Files, Survivor::Memory, Survivor::Processes],
+            survives_hibernate: vec![Survivor::Files],
             seccomp: Isolation::On,
             landlock_abi: LandlockLevel(4),
             time_namespace: Isolation::On,
@@ -220,6 +233,7 @@ mod tests {
                 workspace: Some(Workspace { directory: "/home/u/p".into(), protect }),
                 mounts: vec![],
                 limits: Limits::default(),
+                disk: Default::default(),
                 network: Network::Host,
                 user: User::Agent,
                 hostname: "paddock".into(),
@@ -267,17 +281,21 @@ Limits
   timeout  1 h
 
 Guarantees
-  backend         process
-  boundary        shared-kernel
-  cpu limit       kernel
-  disk limit      kernel-in-memory
-  identity        own
-  landlock abi    4
-  memory limit    kernel
-  network         host
-  pids limit      kernel
-  seccomp         on
-  time namespace  on
+  backend             process
+  boundary            shared-kernel
+  cpu limit           kernel
+  disk limit          kernel-in-memory
+  identity            own
+  landlock abi        4
+  memory limit        kernel
+  network             host
+  pause               kernel-freezer
+  pids limit          kernel
+  seccomp             on
+  snapshot            filesystem-copy
+  survives hibernate  files
+  survives pause      files, memory, processes
+  time namespace      on
 
 Required
   memory-limit  met

@@ -6,7 +6,15 @@ use std::fmt::Write;
 
 /// Pretty, with a newline at the end. A program that parses it gets every character back.
 pub fn text(value: &impl Serialize) -> serde_json::Result<String> {
-    let plain = serde_json::to_string_pretty(value)?;
+    Ok(harmless(&serde_json::to_string_pretty(value)?))
+}
+
+/// The same on one line, for streams.
+pub fn line(value: &impl Serialize) -> serde_json::Result<String> {
+    Ok(harmless(&serde_json::to_string(value)?))
+}
+
+fn harmless(plain: &str) -> String {
     let mut text = String::with_capacity(plain.len() + 1);
     for character in plain.chars() {
         // The newlines are the layout's own: those within strings are escaped already.
@@ -18,7 +26,7 @@ pub fn text(value: &impl Serialize) -> serde_json::Result<String> {
         }
     }
     text.push('\n');
-    Ok(text)
+    text
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::progress::Bar;
 use super::report::{Ending, Finished};
+use super::signals::Signals;
 use super::streams::Stream;
 use super::terminal::{self, Interrupts, Raw};
 use super::{Session, SessionError, StdinMode};
@@ -11,7 +12,6 @@ use paddock_model::Root;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// The guest's own clock runs a little longer than ours: it is the backstop, not the judge.
@@ -41,9 +41,12 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         tty: session.tty.then(terminal::size),
         stdin: session.stdin == StdinMode::Inherit,
         deadline: session.spec.limits.timeout.map(|limit| limit + BACKSTOP),
+        last: true,
     };
     // The command is on its way before the inside stands: the guest takes one after the other.
     let exec = sandbox.exec(command)?;
+    // While the guest builds the inside. Where the kernel refuses, the engine goes on as it was.
+    let _ = paddock_engine::give_up_calls();
     sandbox.ready().await?;
     let raw = if session.tty { Some(Raw::enter().map_err(SessionError::Streams)?) } else { None };
     let mut conversation = Conversation::new(&session, exec)?;
@@ -276,44 +279,4 @@ async fn pass_input(stdin: Stream, input: Input, keys: Option<mpsc::Sender<Key>>
         }
     }
     input.close();
-}
-
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    quit: Signal,
-    resize: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Signals> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            quit: signal(SignalKind::quit())?,
-            resize: signal(SignalKind::window_change())?,
-        })
-    }
-
-    /// The next one that asks us to end.
-    async fn next_ending(&mut self) -> i32 {
-        loop {
-            let number = self.next().await;
-            if number != libc::SIGWINCH {
-                return number;
-            }
-        }
-    }
-
-    async fn next(&mut self) -> i32 {
-        tokio::select! {
-            _ = self.interrupt.recv() => libc::SIGINT,
-            _ = self.terminate.recv() => libc::SIGTERM,
-            _ = self.hangup.recv() => libc::SIGHUP,
-            _ = self.quit.recv() => libc::SIGQUIT,
-            _ = self.resize.recv() => libc::SIGWINCH,
-        }
-    }
 }

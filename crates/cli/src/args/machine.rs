@@ -1,0 +1,162 @@
+//! What belongs to the machine rather than to one sandbox.
+
+use super::template::TemplateArgs;
+use super::values;
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum MachineCommand {
+    /// Serve the HTTP API on a unix socket, and on an address if asked
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArgs),
+    /// Make, list and revoke the tokens that the server takes
+    Token(TokenArgs),
+    /// Show what tenants may have and do have, or set it
+    #[command(after_help = QUOTA_HELP)]
+    Quota(QuotaArgs),
+    /// Say what this machine has and lacks, per backend
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArgs),
+    /// Keep named defaults for `run`, `code` and `create`
+    Template(TemplateArgs),
+}
+
+const SERVE_HELP: &str = "\
+Examples:
+  paddock serve
+  paddock serve --listen 127.0.0.1:7070
+  paddock serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --domain box.example.org
+
+Sandboxes keep running when the server ends, however it ends; the next one finds them.";
+
+const QUOTA_HELP: &str = "\
+Examples:
+  paddock quota
+  paddock quota team-a --sandboxes 20 --memory 32GiB --cpus 8 --creates-per-minute 60
+  paddock quota team-a --unlimited
+
+A setting that is left out stays as it was; `none` removes one.";
+
+const DOCTOR_HELP: &str = "\
+Examples:
+  paddock doctor
+  paddock doctor --json
+
+Exits with 0 when at least one backend is usable, else with 1.";
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Listen on this TCP address too; every call there needs a token
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// The unix socket, which needs no token [default: where the other commands look for it]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Certificate chain in PEM: the address then speaks TLS
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "listen"])]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Ports of sandboxes are reached at PORT-ID.DOMAIN
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+    /// A name by which callers may reach it, besides its addresses; repeatable
+    #[arg(long, value_name = "NAME[:PORT]")]
+    pub allow_host: Vec<String>,
+    /// Let everybody who reaches it read /metrics
+    #[arg(long)]
+    pub open_metrics: bool,
+    /// End after so many seconds without a sandbox and without a call
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    pub idle_exit: Option<f64>,
+    /// Log as JSON, one object per line
+    #[arg(long)]
+    pub json_logs: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    pub action: TokenAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TokenAction {
+    /// Make a token; its secret is printed once
+    #[command(
+        after_help = "Example:\n  export PADDOCK_TOKEN=$(paddock token create --tenant team-a --role user)"
+    )]
+    Create {
+        /// Whose sandboxes it opens [default: one's own tenant]
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
+        /// What it may do
+        #[arg(long, value_enum, default_value = "user")]
+        role: RoleName,
+        /// A word for people, shown by `token ls`
+        #[arg(long, value_name = "TEXT")]
+        label: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the tokens, without their secrets
+    #[command(after_help = "Example:\n  paddock token ls")]
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// End tokens: the next call with one is refused
+    #[command(after_help = "Example:\n  paddock token revoke tk-0123456789abcdef")]
+    Revoke {
+        /// As `token ls` shows them
+        #[arg(required = true, value_name = "TOKEN", value_parser = values::word)]
+        ids: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RoleName {
+    /// Everything of its tenant, and its tokens
+    Admin,
+    /// Everything of its tenant but tokens
+    User,
+    /// Looks, and changes nothing
+    ReadOnly,
+}
+
+#[derive(Debug, Args)]
+pub struct QuotaArgs {
+    /// The tenant [default: all of them, only shown]
+    #[arg(value_parser = values::word)]
+    pub tenant: Option<String>,
+    /// Sandboxes alive at one time, or `none`
+    #[arg(long, value_name = "NUMBER", requires = "tenant")]
+    pub sandboxes: Option<String>,
+    /// Sum of their processors, or `none`
+    #[arg(long, value_name = "NUMBER", requires = "tenant")]
+    pub cpus: Option<String>,
+    /// Sum of their memory, such as 8GiB, or `none`
+    #[arg(long, value_name = "SIZE", requires = "tenant")]
+    pub memory: Option<String>,
+    /// Creates per minute, or `none`
+    #[arg(long, value_name = "NUMBER", requires = "tenant")]
+    pub creates_per_minute: Option<String>,
+    /// Remove every limit of the tenant
+    #[arg(long, requires = "tenant", conflicts_with_all = ["sandboxes", "cpus", "memory", "creates_per_minute"])]
+    pub unlimited: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,82 @@
+//! The flags that say what a sandbox is.
+
+use clap::Args;
+
+/// What the sandbox is: the settings that a policy file and a template can hold too.
+#[derive(Debug, Default, Args)]
+pub struct PolicyFlags {
+    /// Take settings from a TOML file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<String>,
+
+    /// Root file system: directory, tar, OCI layout, `docker save` archive, or registry reference
+    /// [default: the host's /usr, read-only]
+    #[arg(long, value_name = "REF", help_heading = "Root and backend")]
+    pub image: Option<String>,
+    /// What the fence is made of [default: the first usable one]
+    #[arg(long, value_name = "NAME", help_heading = "Root and backend")]
+    pub backend: Option<String>,
+    /// Refuse to run without this guarantee, such as memory-limit or own-kernel; repeatable
+    #[arg(long, value_name = "GUARANTEE", help_heading = "Root and backend")]
+    pub require: Vec<String>,
+
+    /// Mount this host directory at /workspace, writable except for protected names
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    pub workspace: Option<String>,
+    /// Make one more path in the workspace read-only; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
+    pub protect: Vec<String>,
+    /// Make a protected name writable; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
+    pub unprotect: Vec<String>,
+    /// Show a host path inside, read-only; repeatable
+    #[arg(long, value_name = "SRC[:TARGET]", help_heading = "Files")]
+    pub read: Vec<String>,
+    /// Show a host path inside, writable, without protected names; repeatable
+    #[arg(long, value_name = "SRC[:TARGET]", help_heading = "Files")]
+    pub write: Vec<String>,
+    /// An empty directory in memory; repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
+    pub tmpfs: Vec<String>,
+
+    /// Memory of everything inside, such as 512MiB [default: 2 GiB]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help_heading = "Limits")]
+    pub memory: Option<String>,
+    /// Processors, such as 1.5 [default: 2]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, help_heading = "Limits")]
+    pub cpus: Option<String>,
+    /// Processes and threads at one time [default: 512]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, help_heading = "Limits")]
+    pub pids: Option<String>,
+    /// Bytes on the private disk [default: 1 GiB]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help_heading = "Limits")]
+    pub disk: Option<String>,
+    /// Open files per process [default: 4096]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, help_heading = "Limits")]
+    pub files: Option<String>,
+    /// Bytes kept of each output stream for --json [default: 8 MiB]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help_heading = "Limits")]
+    pub output: Option<String>,
+    /// Wall-clock time, such as 30s, or `none` [default: 1 h]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, help_heading = "Limits")]
+    pub timeout: Option<String>,
+
+    /// Set a variable; NAME alone takes the value of this shell; repeatable
+    #[arg(short, long, value_name = "NAME[=VALUE]", help_heading = "Inside")]
+    pub env: Vec<String>,
+    /// Set variables from a file, one NAME=VALUE per line; repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Inside")]
+    pub env_file: Vec<String>,
+    /// Working directory inside
+    #[arg(short = 'w', long, value_name = "DIR", help_heading = "Inside")]
+    pub cwd: Option<String>,
+    /// Who the command runs as: agent, root, a name of the image, UID or UID:GID [default: agent]
+    #[arg(short, long, value_name = "USER", help_heading = "Inside")]
+    pub user: Option<String>,
+    /// Host name inside [default: paddock]
+    #[arg(long, value_name = "NAME", help_heading = "Inside")]
+    pub hostname: Option<String>,
+    /// `none` is loopback only; `host` is the host's own network, unfenced [default: none]
+    #[arg(long, value_name = "none|host", help_heading = "Inside")]
+    pub net: Option<String>,
+}

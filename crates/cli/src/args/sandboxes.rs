@@ -1,0 +1,163 @@
+//! Sandboxes that last, from `create` to `kill`.
+
+use super::policy::PolicyFlags;
+use super::values;
+use clap::{Args, Subcommand, ValueEnum};
+use paddock_model::api::Idle;
+
+#[derive(Debug, Subcommand)]
+pub enum SandboxCommand {
+    /// Make a sandbox that stays, and print its id
+    #[command(after_help = CREATE_HELP)]
+    Create(Box<CreateArgs>),
+    /// List sandboxes
+    #[command(alias = "ls", after_help = PS_HELP)]
+    Ps(PsArgs),
+    /// Print everything that is known of sandboxes, as JSON
+    #[command(
+        after_help = "Example:\n  paddock inspect build | jq .guarantees\n\nWith one id one object is printed, with several an array."
+    )]
+    Inspect(IdsArgs),
+    /// Set a new time to live, counted from now
+    #[command(after_help = "Example:\n  paddock extend build 2h")]
+    Extend(ExtendArgs),
+    /// End sandboxes
+    #[command(alias = "rm", after_help = "Examples:\n  paddock kill build test\n  paddock kill --all")]
+    Kill(KillArgs),
+    /// Freeze sandboxes: no processor time, memory kept
+    #[command(after_help = "Example:\n  paddock pause build")]
+    Pause(IdsArgs),
+    /// Let paused sandboxes go on
+    #[command(after_help = "Example:\n  paddock resume build")]
+    Resume(IdsArgs),
+    /// Keep the files of sandboxes, and end their processes
+    #[command(
+        after_help = "Example:\n  paddock hibernate build\n\nAny request to a hibernated sandbox wakes it."
+    )]
+    Hibernate(IdsArgs),
+    /// Start hibernated sandboxes on the files they had
+    #[command(after_help = "Example:\n  paddock wake build")]
+    Wake(IdsArgs),
+}
+
+const CREATE_HELP: &str = "\
+Examples:
+  paddock create
+  id=$(paddock create --template py --ttl 30m --metadata owner=me)
+  paddock create --name build --workspace . --idle 600:hibernate
+  paddock create --snapshot before-upgrade --persistent
+
+Settings of --template are the server's; --policy and the flags are put over them.";
+
+const PS_HELP: &str = "\
+Examples:
+  paddock ps
+  paddock ps -a --metadata owner=me
+  paddock kill $(paddock ps -q --template py)";
+
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// A name of your own, usable wherever an id is
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Begin with the settings of this template
+    #[arg(long, value_name = "NAME")]
+    pub template: Option<String>,
+    /// Begin with the files of this snapshot
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub snapshot: Option<String>,
+    /// End it so long from now, such as 90s, 30m or 2h [default: 1 h, none with --persistent]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub ttl: Option<f64>,
+    /// When nothing runs inside for so long: kill (the default), pause or hibernate it
+    #[arg(long, value_name = "SECONDS[:ACTION]", value_parser = values::idle)]
+    pub idle: Option<Idle>,
+    /// Left alone by the idle reaper, and without a time to live unless --ttl gives one
+    #[arg(long)]
+    pub persistent: bool,
+    /// A note on the sandbox, for `ps --metadata`; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
+    pub metadata: Vec<(String, String)>,
+    /// Print the whole sandbox as JSON instead of its id
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+}
+
+#[derive(Debug, Args)]
+pub struct PsArgs {
+    /// Also those that have ended, which are kept for a day
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print ids only
+    #[arg(short, long, conflicts_with = "json")]
+    pub quiet: bool,
+    /// Only those in this state
+    #[arg(long, value_enum)]
+    pub state: Option<StateName>,
+    /// Only those of this name
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Only those made from this template
+    #[arg(long, value_name = "NAME")]
+    pub template: Option<String>,
+    /// Only those with this note; repeatable, and all have to match
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
+    pub metadata: Vec<(String, String)>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StateName {
+    Creating,
+    Running,
+    Paused,
+    Hibernated,
+    Ended,
+}
+
+impl StateName {
+    /// As the API says it.
+    pub fn word(self) -> &'static str {
+        match self {
+            StateName::Creating => "creating",
+            StateName::Running => "running",
+            StateName::Paused => "paused",
+            StateName::Hibernated => "hibernated",
+            StateName::Ended => "ended",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct IdsArgs {
+    /// Ids or names
+    #[arg(required = true, value_name = "ID", value_parser = values::word)]
+    pub ids: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ExtendArgs {
+    /// Id or name
+    #[arg(value_parser = values::word)]
+    pub id: String,
+    /// Counted from now, such as 90s, 30m or 2h
+    #[arg(value_name = "DURATION", value_parser = values::duration)]
+    pub ttl: f64,
+    /// Print the sandbox as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct KillArgs {
+    /// Ids or names
+    #[arg(required_unless_present = "all", value_name = "ID", value_parser = values::word)]
+    pub ids: Vec<String>,
+    /// Every sandbox that you can see
+    #[arg(long, conflicts_with = "ids")]
+    pub all: bool,
+}

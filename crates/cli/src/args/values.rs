@@ -1,0 +1,71 @@
+//! Values that the parser checks itself. Each refusal says what was expected.
+
+use paddock_model::api::{Idle, IdleAction};
+use paddock_model::parse_duration;
+
+/// An id or a name: what the server is asked for. Only what cannot be one is refused here.
+pub fn word(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("it is empty".to_string()),
+        "." | ".." => Err("it is not an id or a name".to_string()),
+        _ => Ok(text.to_string()),
+    }
+}
+
+/// Seconds, from text such as 90, 90s, 30m or 2h.
+pub fn duration(text: &str) -> Result<f64, String> {
+    parse_duration(text).map(|duration| duration.as_secs_f64()).map_err(|error| error.to_string())
+}
+
+pub fn seconds(text: &str) -> Result<f64, String> {
+    duration(text)
+}
+
+/// `600`, `10m`, `600:hibernate`.
+pub fn idle(text: &str) -> Result<Idle, String> {
+    let (time, action) = text.split_once(':').unwrap_or((text, "kill"));
+    let action = match action {
+        "kill" => IdleAction::Kill,
+        "pause" => IdleAction::Pause,
+        "hibernate" => IdleAction::Hibernate,
+        other => {
+            return Err(format!(
+                "`{}` is not an action: write kill, pause or hibernate",
+                other.escape_debug()
+            ));
+        }
+    };
+    Ok(Idle { seconds: duration(time)?, action })
+}
+
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+        _ => Err("write KEY=VALUE".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_has_a_time_and_perhaps_an_action() {
+        assert_eq!(idle("600"), Ok(Idle { seconds: 600.0, action: IdleAction::Kill }));
+        assert_eq!(idle("1.5m:hibernate"), Ok(Idle { seconds: 90.0, action: IdleAction::Hibernate }));
+        assert!(idle("600:sleep").unwrap_err().contains("`sleep` is not an action"));
+        assert!(idle(":pause").is_err() && idle("0:pause").is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_a_name_is_refused_before_it_becomes_part_of_a_path() {
+        assert!(word("").is_err() && word("..").is_err());
+        assert_eq!(word("../x"), Ok("../x".to_string()), "the server refuses it, as one word");
+    }
+
+    #[test]
+    fn a_pair_needs_a_key() {
+        assert_eq!(pair("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(pair("a").is_err() && pair("=b").is_err());
+    }
+}

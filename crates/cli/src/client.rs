@@ -1,0 +1,199 @@
+//! The HTTP API from the side of a caller.
+//!
+//! - [`address`]: where the server is
+//! - [`start`]: starting one where none is configured and none answers
+//! - [`connection`]: TCP, TLS or a unix socket, and HTTP/1.1 over it
+//! - [`target`]: paths and queries in which no text of the caller's can become syntax
+//! - [`answer`]: bodies, whole or as they come
+//! - [`calls`]: what the commands ask for
+//! - [`error`]: what goes wrong, for people
+//!
+//! `run` and `code` touch nothing of this.
+
+pub mod address;
+mod answer;
+pub mod calls;
+mod connection;
+mod error;
+mod start;
+mod target;
+
+pub use answer::{Answer, Lines};
+pub use error::ClientError;
+pub use target::Target;
+
+use crate::caller::Environment;
+use crate::env_vars;
+use crate::state;
+use address::Address;
+use bytes::Bytes;
+use connection::{Body, Sender};
+use http_body_util::BodyExt;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request};
+use std::sync::{Mutex, PoisonError};
+
+/// One server, as one caller. Connections are kept for the next call where that is possible.
+pub struct Client {
+    address: Address,
+    token: Option<HeaderValue>,
+    /// How to start the server; absent where the caller names one.
+    starter: Option<start::Starter>,
+    idle: Mutex<Option<Sender>>,
+}
+
+/// One request that is not sent yet.
+pub struct Call {
+    method: Method,
+    target: Target,
+    content_type: &'static str,
+    body: Payload,
+    key: Option<String>,
+}
+
+enum Payload {
+    Whole(Bytes),
+    Streamed(http_body_util::channel::Channel<Bytes, std::io::Error>),
+}
+
+/// A body that is handed over piece by piece; the call ends when it is dropped.
+pub type Upload = http_body_util::channel::Sender<Bytes, std::io::Error>;
+
+impl Call {
+    pub fn new(method: Method, target: Target) -> Call {
+        let body = Payload::Whole(Bytes::new());
+        Call { method, target, content_type: "application/json", body, key: None }
+    }
+
+    pub fn get(target: Target) -> Call {
+        Call::new(Method::GET, target)
+    }
+
+    pub fn json(mut self, body: &impl serde::Serialize) -> Result<Call, ClientError> {
+        self.body = Payload::Whole(serde_json::to_vec(body).map_err(ClientError::Request)?.into());
+        Ok(self)
+    }
+
+    pub fn bytes(mut self, body: Bytes) -> Call {
+        self.content_type = "application/octet-stream";
+        self.body = Payload::Whole(body);
+        self
+    }
+
+    pub fn upload(mut self, content_type: &'static str) -> (Call, Upload) {
+        let (sender, channel) = http_body_util::channel::Channel::new(4);
+        self.content_type = content_type;
+        self.body = Payload::Streamed(channel);
+        (self, sender)
+    }
+
+    /// The same key again does not do the same thing twice.
+    pub fn idempotent(mut self, key: &str) -> Call {
+        self.key = Some(key.to_string());
+        self
+    }
+}
+
+impl Client {
+    /// Starts the user's own server if none is configured and none is there. May wait for that.
+    pub fn find(environment: &Environment) -> Result<Client, ClientError> {
+        let token = environment.get(env_vars::PADDOCK_TOKEN).map(|token| {
+            let value = HeaderValue::from_bytes([b"Bearer ", token.as_encoded_bytes()].concat().as_slice());
+            value.map_err(|_| ClientError::Token)
+        });
+        let token = token.transpose()?;
+        if let Some(address) = address::configured(environment)? {
+            return Ok(Client { address, token, starter: None, idle: Mutex::new(None) });
+        }
+        let state_dir = state::prepare(environment)?;
+        let socket = address::own_socket(environment, &state_dir);
+        let starter = start::Starter::new(socket.clone(), state_dir);
+        starter.ensure()?;
+        Ok(Client { address: Address::Unix(socket), token, starter: Some(starter), idle: Mutex::new(None) })
+    }
+
+    /// After a lost connection: starts the server again if it was ours to start.
+    pub async fn revive(&self) -> Result<(), ClientError> {
+        let Some(starter) = self.starter.clone() else { return Ok(()) };
+        match tokio::task::spawn_blocking(move || starter.ensure()).await {
+            Ok(ensured) => Ok(ensured?),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The answer's head. What the server refuses is an error.
+    pub async fn send(&self, call: Call) -> Result<Answer, ClientError> {
+        let (answer, _sender) = self.exchange(call).await?;
+        Ok(answer)
+    }
+
+    /// The whole answer as JSON.
+    pub async fn json<T: serde::de::DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+        let (answer, sender) = self.exchange(call).await?;
+        let value = answer.json().await?;
+        self.keep(sender);
+        Ok(value)
+    }
+
+    /// An answer without a body, or with one that nobody needs.
+    pub async fn done(&self, call: Call) -> Result<(), ClientError> {
+        let (answer, sender) = self.exchange(call).await?;
+        answer.whole().await?;
+        self.keep(sender);
+        Ok(())
+    }
+
+    async fn exchange(&self, call: Call) -> Result<(Answer, Sender), ClientError> {
+        let mut request = self.request(call)?;
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut sender) = kept.filter(|sender| !sender.is_closed()) {
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok((Answer::checked(response).await?, sender)),
+                // A server that has gone meanwhile has not seen the request at all.
+                Err(mut failure) => match failure.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(ClientError::Lost(failure.into_error().into())),
+                },
+            }
+        }
+        let mut sender = connection::open(&self.address).await?;
+        let response = sender.send_request(request).await.map_err(|error| ClientError::Lost(error.into()))?;
+        Ok((Answer::checked(response).await?, sender))
+    }
+
+    fn keep(&self, sender: Sender) {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    }
+
+    fn request(&self, call: Call) -> Result<Request<Body>, ClientError> {
+        let mut request = Request::builder()
+            .method(call.method)
+            .uri(call.target.as_str())
+            .header(HOST, self.address.host())
+            .header(CONTENT_TYPE, call.content_type);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.clone());
+        }
+        if let Some(key) = call.key {
+            request = request.header("Idempotency-Key", key);
+        }
+        let body = match call.body {
+            Payload::Whole(bytes) => {
+                http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+            }
+            Payload::Streamed(channel) => channel.boxed_unsync(),
+        };
+        request.body(body).map_err(ClientError::BadTarget)
+    }
+}
+
+/// For an `Idempotency-Key`.
+fn random_key() -> String {
+    let mut bytes = [0; 16];
+    // Reads that many bytes or fails, and it does not fail on any kernel that Paddock runs on.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

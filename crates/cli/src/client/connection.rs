@@ -1,0 +1,66 @@
+//! One connection: TCP, TLS over TCP, or a unix socket.
+
+use super::ClientError;
+use super::address::Address;
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls_platform_verifier::BuilderVerifierExt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, crypto};
+
+pub type Body = UnsyncBoxBody<Bytes, io::Error>;
+pub type Sender = SendRequest<Body>;
+
+const CONNECT: Duration = Duration::from_secs(15);
+
+pub async fn open(address: &Address) -> Result<Sender, ClientError> {
+    let failed = |source| ClientError::Connect { address: address.to_string(), source };
+    let stream = match tokio::time::timeout(CONNECT, stream(address)).await {
+        Ok(stream) => stream.map_err(failed)?,
+        Err(_) => return Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer within 15 seconds"))),
+    };
+    let (sender, connection) =
+        handshake(TokioIo::new(stream)).await.map_err(|error| ClientError::Lost(error.into()))?;
+    // It ends with the answer or with the sender; what goes wrong in it is seen by the call.
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+async fn stream(address: &Address) -> io::Result<Box<dyn Stream>> {
+    let (host, port, tls) = match address {
+        Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+        Address::Tcp { host, port, tls } => (host.trim_start_matches('[').trim_end_matches(']'), *port, *tls),
+    };
+    let stream = TcpStream::connect((host, port)).await?;
+    // Keys that are typed are small pieces, and each is waited for.
+    stream.set_nodelay(true)?;
+    if !tls {
+        return Ok(Box::new(stream));
+    }
+    let name = ServerName::try_from(host.to_string()).map_err(io::Error::other)?;
+    Ok(Box::new(TlsConnector::from(tls_configuration()?).connect(name, stream).await?))
+}
+
+fn tls_configuration() -> io::Result<Arc<ClientConfig>> {
+    let provider = Arc::new(crypto::ring::default_provider());
+    let mut configuration = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(io::Error::other)?
+        .with_no_client_auth();
+    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(configuration))
+}

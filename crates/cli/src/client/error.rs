@@ -1,0 +1,88 @@
+use super::start::StartError;
+use crate::env_vars;
+use crate::state::StateError;
+use paddock_model::api::ApiError;
+use std::error::Error;
+use std::io;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("PADDOCK_URL `{value}` is not an address: {reason}")]
+    Address { value: String, reason: &'static str },
+    #[error("PADDOCK_TOKEN holds characters that no token has")]
+    Token,
+    #[error("no server answers at {address}")]
+    Connect { address: String, source: io::Error },
+    #[error("the connection to the server was lost")]
+    Lost(#[source] Box<dyn Error + Send + Sync>),
+    #[error("{}", error.message)]
+    Refused { status: u16, error: ApiError },
+    #[error("what answers with status {status} is not a Paddock server")]
+    NotPaddock { status: u16 },
+    #[error("the server's answer is not what this version expects")]
+    Unexpected(#[source] serde_json::Error),
+    #[error("the server sent a line of more than 16 MiB")]
+    LongLine,
+    #[error("the request cannot be written as JSON")]
+    Request(#[source] serde_json::Error),
+    #[error("the request cannot be sent")]
+    BadTarget(#[source] hyper::http::Error),
+    #[error("the runtime could not be started")]
+    Runtime(#[source] io::Error),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl ClientError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ClientError::Refused { error, .. } => match (&error.hint, error.code.as_str()) {
+                // The server's own hint is for programs that speak HTTP.
+                (_, "unauthorized") => Some(format!(
+                    "set {} to a token of this server: `paddock token create` makes one on its machine",
+                    env_vars::PADDOCK_TOKEN
+                )),
+                (Some(hint), _) => Some(hint.clone()),
+                (None, "sandbox_not_found") => {
+                    Some("`paddock ps -a` lists the sandboxes there are".to_string())
+                }
+                (None, "snapshot_not_found") => {
+                    Some("`paddock snapshot ls` lists those there are".to_string())
+                }
+                (None, "internal") => {
+                    Some(format!("the server's log has more under request {}", error.request_id))
+                }
+                _ => None,
+            },
+            ClientError::Connect { .. } => Some(format!(
+                "start it there with `paddock serve`, or unset {} to use one of your own",
+                env_vars::PADDOCK_URL
+            )),
+            ClientError::NotPaddock { .. } => Some(format!("check {}", env_vars::PADDOCK_URL)),
+            ClientError::Unexpected(_) => {
+                Some("server and command should be of the same version".to_string())
+            }
+            ClientError::State(error) => error.hint(),
+            ClientError::Start(error) => error.hint(),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may do better a little later: nobody has decided anything.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            ClientError::Connect { .. } | ClientError::Lost(_) => true,
+            ClientError::Refused { status, .. } => matches!(status, 502..=504),
+            _ => false,
+        }
+    }
+
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            ClientError::Refused { error, .. } => Some(&error.code),
+            _ => None,
+        }
+    }
+}

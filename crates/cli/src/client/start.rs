@@ -1,0 +1,190 @@
+//! The user's own server, started by whoever needs it first and shared by all; it ends by itself when idle.
+
+use crate::env_vars;
+use rustix::process::geteuid;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A first start may have to make the storage.
+const PATIENCE: Duration = Duration::from_secs(30);
+const STEP: Duration = Duration::from_millis(5);
+const IDLE_EXIT: &str = "300";
+/// How much of a failed server's log is shown.
+const SHOWN: u64 = 2000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("directory `{}` for the server's socket cannot be used", .path.display())]
+    Directory { path: PathBuf, source: io::Error },
+    #[error("directory `{}` for the server's socket is not this user's own", .0.display())]
+    Foreign(PathBuf),
+    #[error("the server's log `{}` cannot be written", .path.display())]
+    Log { path: PathBuf, source: io::Error },
+    #[error("the server could not be started")]
+    Spawn(#[source] io::Error),
+    #[error("the server ended at once ({status}): {said}")]
+    Ended { status: String, said: String, log: PathBuf },
+    #[error("the server did not become ready within 30 seconds")]
+    NotReady { log: PathBuf },
+}
+
+impl StartError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            StartError::Ended { log, .. } | StartError::NotReady { log } => {
+                Some(format!("its log is {}", log.display()))
+            }
+            StartError::Foreign(_) | StartError::Directory { .. } => {
+                Some(format!("remove it, or name a server with {}", env_vars::PADDOCK_URL))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Starter {
+    socket: PathBuf,
+    state_dir: PathBuf,
+}
+
+impl Starter {
+    pub fn new(socket: PathBuf, state_dir: PathBuf) -> Starter {
+        Starter { socket, state_dir }
+    }
+
+    /// Returns when a server answers at the socket.
+    pub fn ensure(&self) -> Result<(), StartError> {
+        if UnixStream::connect(&self.socket).is_ok() {
+            return Ok(());
+        }
+        let directory = self.socket.parent().unwrap_or(Path::new("/"));
+        prepare(directory)?;
+        // Held until the server is ready, so that nobody starts a second one meanwhile.
+        let _lock = lock(&self.socket)
+            .map_err(|source| StartError::Directory { path: directory.to_path_buf(), source })?;
+        if self.is_ready() {
+            return Ok(());
+        }
+        let log = self.state_dir.join("serve.log");
+        let (mut child, begin) = self.spawn(&log)?;
+        let start = Instant::now();
+        while !self.is_ready() {
+            if let Ok(Some(status)) = child.try_wait() {
+                let said = tail(&log, begin);
+                return Err(StartError::Ended { status: status.to_string(), said, log });
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(StartError::NotReady { log });
+            }
+            std::thread::sleep(STEP);
+        }
+        Ok(())
+    }
+
+    /// In a session of its own: neither our terminal nor our end is its.
+    fn spawn(&self, log: &Path) -> Result<(Child, u64), StartError> {
+        let failed = |source| StartError::Log { path: log.to_path_buf(), source };
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(failed)?;
+        let begin = file.metadata().map_err(failed)?.len();
+        let executable = std::env::current_exe().map_err(StartError::Spawn)?;
+        let mut command = Command::new(executable);
+        command
+            .args(["serve", "--idle-exit", IDLE_EXIT, "--socket"])
+            .arg(&self.socket)
+            .env(env_vars::PADDOCK_STATE_DIR, &self.state_dir)
+            .env_remove(env_vars::PADDOCK_URL)
+            .env_remove(env_vars::PADDOCK_TOKEN)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().map_err(failed)?)
+            .stderr(file);
+        // SAFETY: one system call, which is safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::setsid()?;
+                Ok(())
+            });
+        }
+        Ok((command.spawn().map_err(StartError::Spawn)?, begin))
+    }
+
+    fn is_ready(&self) -> bool {
+        let asked = || -> io::Result<bool> {
+            let mut stream = UnixStream::connect(&self.socket)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+            let mut head = [0; 12];
+            stream.read_exact(&mut head)?;
+            Ok(&head == b"HTTP/1.1 200")
+        };
+        asked().unwrap_or(false)
+    }
+}
+
+/// Only this user may place anything where the socket is.
+fn prepare(directory: &Path) -> Result<(), StartError> {
+    let failed = |source| StartError::Directory { path: directory.to_path_buf(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    let found = std::fs::symlink_metadata(directory).map_err(failed)?;
+    let own = found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0;
+    if own { Ok(()) } else { Err(StartError::Foreign(directory.to_path_buf())) }
+}
+
+fn lock(socket: &Path) -> io::Result<File> {
+    let mut path = socket.as_os_str().to_os_string();
+    path.push(".lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// What the server wrote since it was started, its end.
+fn tail(log: &Path, begin: u64) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(log)?;
+        let end = file.metadata()?.len();
+        file.seek(SeekFrom::Start(begin.max(end.saturating_sub(SHOWN))))?;
+        let mut bytes = Vec::new();
+        file.take(SHOWN).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).trim().to_string())
+    };
+    match read() {
+        Ok(text) if !text.is_empty() => text,
+        _ => "it said nothing".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_directory_that_others_can_write_or_replace_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let shared = parent.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(prepare(&shared), Err(StartError::Foreign(_))));
+        std::os::unix::fs::symlink(&shared, parent.path().join("link")).unwrap();
+        assert!(matches!(prepare(&parent.path().join("link")), Err(StartError::Foreign(_))));
+        let own = parent.path().join("a/own");
+        prepare(&own).unwrap();
+        assert_eq!(std::fs::metadata(own).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn the_log_is_quoted_from_where_this_start_began() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(log.path(), "old\nnew failure\n").unwrap();
+        assert_eq!(tail(log.path(), 4), "new failure");
+        assert_eq!(tail(log.path(), 16), "it said nothing");
+    }
+}

@@ -1,0 +1,109 @@
+//! `paddock audit`: the signed timeline of a sandbox.
+
+use super::remote::with_client;
+use super::{CommandError, print, print_json};
+use crate::args::watch::AuditAction;
+use crate::caller::Caller;
+use crate::client::{Call, Target};
+use crate::{render, state};
+use paddock_engine::audit::{PublicKey, Verdict};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub fn execute(action: AuditAction, caller: &mut Caller) -> Result<i32, CommandError> {
+    match action {
+        AuditAction::Show { id, json } => show(&id, json, caller),
+        AuditAction::Verify { file, key, json } => verify(&file, key.as_deref(), json, caller),
+        AuditAction::Export { id, output } => export(&id, output, caller),
+    }
+}
+
+fn show(id: &str, json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
+    with_client(caller, async |client, caller| {
+        let mut lines = client.send(Call::get(Target::sandbox(id).part("audit"))).await?.lines();
+        while let Some(record) = lines.next::<serde_json::Value>().await? {
+            // The head is for whoever verifies an export.
+            if record.get("head").is_some() {
+                continue;
+            }
+            match json {
+                true => print(&render::json::line(&record)?, caller)?,
+                false => print(&render::events::audit(&record), caller)?,
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Byte for byte as the server keeps it: a signature holds for nothing else.
+fn export(id: &str, output: Option<PathBuf>, caller: &mut Caller) -> Result<i32, CommandError> {
+    with_client(caller, async |client, caller| {
+        let mut answer = client.send(Call::get(Target::sandbox(id).part("audit"))).await?;
+        let Some(path) = output.filter(|path| path != Path::new("-")) else {
+            while let Some(bytes) = answer.next().await? {
+                caller.stdout.write_all(&bytes).map_err(CommandError::Output)?;
+            }
+            return Ok(0);
+        };
+        let failed = |source: io::Error| CommandError::File { path: path.clone(), source };
+        let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+        while let Some(bytes) = answer.next().await? {
+            file.write_all(&bytes).map_err(failed)?;
+        }
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(0)
+    })
+}
+
+/// The public key is the only thing that is trusted: where it comes from decides what a verdict is worth.
+fn verify(file: &Path, key: Option<&Path>, json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
+    let key = public_key(key, caller)?;
+    let verdict = paddock_engine::audit::verify(file, &key)?;
+    let shown = render::escape::line(&file.display().to_string());
+    let (value, text, code) = match &verdict {
+        Verdict::Verified(found) => {
+            let sandbox = render::escape::line(&found.sandbox);
+            let last = render::time::utc(found.last_ms);
+            let state = if found.closed { "closed" } else { "open" };
+            (
+                serde_json::json!({
+                    "verified": true,
+                    "sandbox": found.sandbox,
+                    "entries": found.entries,
+                    "first_ms": found.first_ms,
+                    "last_ms": found.last_ms,
+                    "closed": found.closed,
+                    "recoveries": found.recoveries,
+                }),
+                format!(
+                    "{shown} is whole: {} entries of {sandbox}, the last at {last}, {state}\n",
+                    found.entries
+                ),
+                0,
+            )
+        }
+        Verdict::Broken { line, reason } => (
+            serde_json::json!({ "verified": false, "line": line, "reason": reason }),
+            format!("{shown} was changed: line {line}: {}\n", render::escape::line(reason)),
+            1,
+        ),
+    };
+    match json {
+        true => print_json(&value, caller)?,
+        false => print(&text, caller)?,
+    }
+    Ok(code)
+}
+
+fn public_key(key: Option<&Path>, caller: &Caller) -> Result<PublicKey, CommandError> {
+    let file = match key {
+        // A key is no path that exists, and what exists is no key.
+        Some(key) if !key.exists() => return Ok(PublicKey::parse(&key.to_string_lossy())?),
+        Some(file) => file.to_path_buf(),
+        None => state::locate(&caller.environment)?.join("audit.pub"),
+    };
+    let text =
+        std::fs::read_to_string(&file).map_err(|source| CommandError::PublicKey { path: file, source })?;
+    Ok(PublicKey::parse(&text)?)
+}

@@ -1,0 +1,76 @@
+//! `paddock create`: a sandbox that stays.
+
+use super::remote::with_client;
+use super::{CommandError, print, print_json};
+use crate::args::sandboxes::CreateArgs;
+use crate::caller::Caller;
+use crate::client::Target;
+use crate::{layers, render, state};
+use paddock_engine::settings::resolve_limits;
+use paddock_model::api::{CreateSandbox, LimitsRequest, Sandbox};
+use paddock_model::{LimitsLayer, Policy};
+
+pub fn execute(args: CreateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
+    let json = args.json;
+    let request = request(args, caller)?;
+    with_client(caller, async |client, caller| {
+        let sandbox: Sandbox = client.post_once(Target::new("/v1/sandboxes"), &request).await?;
+        if json {
+            print_json(&sandbox, caller)?;
+        } else {
+            print(&format!("{}\n", render::escape::line(&sandbox.id)), caller)?;
+        }
+        Ok(0)
+    })
+}
+
+/// The template is the server's to read; a policy file and the flags are ours.
+fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandError> {
+    let environment = &caller.environment;
+    let state_dir = state::locate(environment)?;
+    let layers = layers::gather(None, args.policy, Vec::new(), environment, &state_dir)?;
+    let policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
+    Ok(CreateSandbox {
+        name: args.name,
+        template: args.template,
+        image: policy.image,
+        snapshot: args.snapshot,
+        backend: policy.backend,
+        require: policy.require,
+        ttl_seconds: args.ttl,
+        idle: args.idle,
+        persistent: args.persistent,
+        env: policy.env,
+        metadata: args.metadata.into_iter().collect(),
+        limits: limits(&policy.limits)?,
+        network: policy.net,
+        user: policy.user,
+        cwd: policy.cwd,
+        hostname: policy.hostname,
+        workspace: policy.workspace,
+        protect: policy.protect,
+        unprotect: policy.unprotect,
+        read: policy.read,
+        write: policy.write,
+        tmpfs: policy.tmpfs,
+    })
+}
+
+/// Checked here with the words of the flags; only those that were given are sent.
+fn limits(layer: &LimitsLayer) -> Result<LimitsRequest, CommandError> {
+    let checked = resolve_limits(layer).map_err(paddock_engine::settings::SettingsError::from)?;
+    let timeout = match (&layer.timeout, checked.timeout) {
+        (Some(_), None) => return Err(CommandError::EndlessTimeout),
+        (Some(_), Some(limit)) => Some(limit.as_secs_f64()),
+        (None, _) => None,
+    };
+    Ok(LimitsRequest {
+        memory_bytes: layer.memory.is_some().then_some(checked.memory),
+        cpus: layer.cpus.is_some().then_some(checked.cpus),
+        pids: layer.pids.is_some().then_some(checked.pids),
+        disk_bytes: layer.disk.is_some().then_some(checked.disk),
+        open_files: layer.files.is_some().then_some(checked.files),
+        output_bytes: layer.output.is_some().then_some(checked.output),
+        exec_timeout_seconds: timeout,
+    })
+}

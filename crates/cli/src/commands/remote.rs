@@ -1,0 +1,40 @@
+//! What all commands about lasting sandboxes share: a client, a runtime, and several ids with one exit code.
+
+use super::CommandError;
+use crate::caller::Caller;
+use crate::client::{Client, ClientError};
+use crate::render;
+use std::sync::Arc;
+
+/// Finds or starts the server, and does the work with it.
+pub fn with_client<T>(
+    caller: &mut Caller,
+    work: impl AsyncFnOnce(Arc<Client>, &mut Caller) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let client = Arc::new(Client::find(&caller.environment)?);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Runtime)?;
+    let result = runtime.block_on(work(client, caller));
+    // Something may still wait for stdin or for the server; nobody waits for it.
+    runtime.shutdown_background();
+    result
+}
+
+/// One after the other; a failure is told and does not stop the rest.
+pub async fn each<T: AsRef<str>>(
+    words: &[T],
+    caller: &mut Caller<'_>,
+    mut work: impl AsyncFnMut(&str, &mut Caller) -> Result<(), CommandError>,
+) -> Result<i32, CommandError> {
+    if let [only] = words {
+        return work(only.as_ref(), caller).await.map(|()| 0);
+    }
+    let mut code = 0;
+    for word in words {
+        if let Err(error) = work(word.as_ref(), caller).await {
+            render::error::print(&error, error.hint().as_deref(), caller);
+            code = 1;
+        }
+    }
+    Ok(code)
+}

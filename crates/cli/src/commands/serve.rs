@@ -1,0 +1,95 @@
+//! `paddock serve`: the HTTP API, until a signal or until nobody needs it. Sandboxes outlive it.
+
+use super::CommandError;
+use crate::args::machine::ServeArgs;
+use crate::caller::Caller;
+use crate::client::address;
+use crate::{render, state};
+use paddock_engine::fleet::{Fleet, FleetError, FleetOptions};
+use paddock_server::{Ended, ListenError, Listener, Options, Tls, TlsError};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("the sandboxes of this state directory cannot be served")]
+    Fleet(#[source] FleetError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("the runtime could not be started")]
+    Runtime(#[source] io::Error),
+}
+
+impl ServeError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ServeError::Fleet(error) => error.hint.clone(),
+            _ => None,
+        }
+    }
+}
+
+pub fn execute(args: ServeArgs, caller: &mut Caller) -> Result<i32, CommandError> {
+    let state_dir = state::prepare(&caller.environment)?;
+    let own_socket = address::own_socket(&caller.environment, &state_dir);
+    paddock_server::start_log(args.json_logs);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
+    runtime.block_on(serve(args, &state_dir, &own_socket, caller))?;
+    // What still waits, such as a read of a file, must not hold up the end.
+    runtime.shutdown_background();
+    Ok(0)
+}
+
+async fn serve(
+    args: ServeArgs,
+    state_dir: &Path,
+    own_socket: &Path,
+    caller: &mut Caller<'_>,
+) -> Result<(), ServeError> {
+    // Before anything is made: a signal during the start must not pass unheard.
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::load(certificate, key)?),
+        _ => None,
+    };
+    // The fleet first: it refuses when another server has this state directory, whose socket then stays its own.
+    let fleet = Fleet::open(FleetOptions::new(state_dir.to_path_buf())).await.map_err(ServeError::Fleet)?;
+    let socket = args.socket.as_deref().unwrap_or(own_socket);
+    let mut listeners = vec![Listener::unix(socket).await?];
+    let mut places = vec![format!("unix:{}", socket.display())];
+    if let Some(address) = args.listen {
+        let listener = Listener::tcp(address).await?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        places.extend(listener.tcp_address().map(|address| format!("{scheme}://{address}")));
+        listeners.push(match tls {
+            Some(tls) => listener.with_tls(tls),
+            None => listener,
+        });
+    }
+    for place in &places {
+        let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(place));
+    }
+    let options = Options {
+        domain: args.domain,
+        allow_hosts: args.allow_host,
+        open_metrics: args.open_metrics,
+        idle_exit: args.idle_exit.map(Duration::from_secs_f64),
+        ..Options::default()
+    };
+    let asked = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    if paddock_server::run(listeners, fleet, options, asked).await == Ended::Idle {
+        let _ = writeln!(caller.stderr, "paddock: nobody needed the server; it ends");
+    }
+    Ok(())
+}

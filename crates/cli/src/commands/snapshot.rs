@@ -1,0 +1,42 @@
+//! `paddock snapshot`: named states of a sandbox's files.
+
+use super::remote::{each, with_client};
+use super::{CommandError, print, print_json};
+use crate::args::copies::SnapshotAction;
+use crate::caller::Caller;
+use crate::client::{Call, Target};
+use crate::render;
+use hyper::Method;
+use paddock_model::api::{CreateSnapshot, Snapshot};
+
+pub fn execute(action: SnapshotAction, caller: &mut Caller) -> Result<i32, CommandError> {
+    with_client(caller, async |client, caller| match action {
+        SnapshotAction::Create { id, name, json } => {
+            let call = Call::new(Method::POST, Target::sandbox(&id).part("snapshots"));
+            let snapshot: Snapshot = client.json(call.json(&CreateSnapshot { name })?).await?;
+            match json {
+                true => print_json(&snapshot, caller)?,
+                false => print(&format!("{}\n", render::escape::line(&snapshot.id)), caller)?,
+            }
+            Ok(0)
+        }
+        SnapshotAction::Ls { json } => {
+            let snapshots = client.snapshots().await?;
+            match json {
+                true => print_json(&snapshots, caller)?,
+                false => {
+                    let now = render::time::now_ms();
+                    print(&render::snapshots::text(&snapshots, now, caller.colour_on_stdout()), caller)?;
+                }
+            }
+            Ok(0)
+        }
+        SnapshotAction::Rm { snapshots } => {
+            each(&snapshots, caller, async |snapshot, caller| {
+                client.done(Call::new(Method::DELETE, Target::new("/v1/snapshots").part(snapshot))).await?;
+                print(&format!("{}\n", render::escape::line(snapshot)), caller)
+            })
+            .await
+        }
+    })
+}

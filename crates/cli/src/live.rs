@@ -1,0 +1,58 @@
+//! A command in a sandbox that lasts, on the caller's own streams. The command is the server's: a lost connection
+//! is made again, and goes on at the byte where it broke.
+//!
+//! - [`conversation`]: the loop between output, input, signals and the terminal
+//! - [`output`]: what the command prints, followed across lost connections
+//! - [`input`]: what the caller types, each byte exactly once
+//! - [`detach`]: the keys that leave the command running
+
+mod conversation;
+mod detach;
+mod input;
+mod output;
+
+pub use conversation::{Conversation, Finish, LiveError, size};
+pub use output::{Output, Piece, Start};
+
+use crate::client::ClientError;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a server may be away before a command is given up on.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Which command.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub sandbox: String,
+    pub exec: u32,
+}
+
+/// Between attempts to reach a server that has gone.
+struct Retry {
+    since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Retry {
+    fn new() -> Retry {
+        Retry { since: None, pause: FIRST_PAUSE }
+    }
+
+    fn succeeded(&mut self) {
+        *self = Retry::new();
+    }
+
+    /// Waits a little; gives the error back when it is a decision, or when the time for hope is over.
+    async fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if !error.is_passing() || since.elapsed() > PATIENCE {
+            return Err(error);
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(())
+    }
+}
