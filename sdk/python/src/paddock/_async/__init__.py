@@ -1,0 +1,1 @@
+"""The source of both surfaces: `_sync` is made from it by scripts/unasync.py."""

@@ -1,0 +1,94 @@
+"""Request bodies made of what callers hand in. Nothing is sent for what was not said: the server's defaults hold."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, is_dataclass
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+
+from ._models import Json, Limits, TerminalSize
+
+Command = Union[str, Sequence[str]]
+Terminal = Union[bool, TerminalSize, Tuple[int, int]]
+HostPath = Union[str, "os.PathLike[str]"]
+
+
+def given(**fields: Any) -> Json:
+    """The fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def idle(seconds: Optional[float], action: str) -> Optional[Json]:
+    return None if seconds is None else {"seconds": seconds, "action": action}
+
+
+def limits(value: Union[Limits, Mapping[str, Any], None]) -> Optional[Json]:
+    if value is None:
+        return None
+    fields: Mapping[str, Any] = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value  # type: ignore[assignment]
+    return given(**fields)
+
+
+def host_path(path: Optional[HostPath]) -> Optional[str]:
+    """Absolute: the server's working directory is not the caller's."""
+    return None if path is None else os.path.abspath(os.path.expanduser(os.fspath(path)))
+
+
+def host_mounts(mounts: Optional[Sequence[HostPath]]) -> Optional[Sequence[str]]:
+    """HOST[:INSIDE] with an absolute HOST."""
+    if mounts is None:
+        return None
+    made = []
+    for mount in mounts:
+        host, colon, inside = os.fspath(mount).partition(":")
+        made.append(f"{host_path(host)}{colon}{inside}")
+    return made
+
+
+def image(value: Optional[HostPath]) -> Optional[str]:
+    """A registry reference as it is; what is spelled as a path becomes absolute."""
+    if value is None:
+        return None
+    text = os.fspath(value)
+    is_path = not isinstance(value, str) or text.startswith(("./", "../", "~", "/")) or text in (".", "..")
+    return host_path(text) if is_path else text
+
+
+def start_exec(
+    command: Command,
+    *,
+    env: Optional[Mapping[str, str]],
+    cwd: Optional[str],
+    user: Optional[str],
+    stdin: Optional[str],
+    open_stdin: bool,
+    timeout_seconds: Optional[float],
+    terminal: Optional[Terminal],
+    background: bool,
+) -> Json:
+    body = given(
+        env=dict(env) if env else None,
+        cwd=cwd,
+        user=user,
+        stdin=stdin,
+        open_stdin=open_stdin or None,
+        timeout_seconds=timeout_seconds,
+        terminal=terminal_size(terminal),
+        background=background or None,
+    )
+    if isinstance(command, str):
+        body["command"] = command
+    else:
+        body["argv"] = [os.fspath(argument) for argument in command]
+    return body
+
+
+def terminal_size(terminal: Optional[Terminal]) -> Optional[Dict[str, int]]:
+    if terminal is None or terminal is False:
+        return None
+    if terminal is True:
+        terminal = TerminalSize()
+    if isinstance(terminal, TerminalSize):
+        return {"rows": terminal.rows, "columns": terminal.columns}
+    rows, columns = terminal
+    return {"rows": rows, "columns": columns}

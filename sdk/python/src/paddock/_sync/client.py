@@ -1,0 +1,302 @@
+# Made from _async by scripts/unasync.py: change it there.
+"""One server: requests, tried again where that is safe."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import socket
+import ssl
+import threading
+import uuid
+import weakref
+from contextlib import contextmanager
+from typing import Any, Iterator, Callable, Dict, List, Mapping, Optional, Tuple, Union
+
+import httpx
+
+from .._errors import ConnectionFailed, PaddockError, UnexpectedAnswer, Unsupported, from_answer
+from .._location import Location, locate
+from .._models import Json, Snapshot
+from .._retrying import RetryPolicy, may_repeat, never_reached
+from .._starting import ensure_running
+from .._version import __version__
+from .._waiting import off_loop, sleep
+
+Query = Union[Mapping[str, str], List[Tuple[str, str]]]
+
+#: Seconds for requests that should answer at once, and for those that may pull an image or copy a disk.
+PATIENCE = 120.0
+LONG_PATIENCE = 900.0
+
+
+class Client:
+    """A connection to a Paddock server, shared by any number of sandboxes, tasks, threads and forked children.
+
+    Without arguments it uses PADDOCK_URL and PADDOCK_TOKEN; where PADDOCK_URL is not set, the socket of this user, and
+    it starts a server there if none answers.
+
+    Args:
+        url: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
+        token: what `paddock token create` printed; the owner's socket needs none.
+        start: start a server on the socket if none answers. Default: only where no address was configured.
+        retry: how often and how fast to try again.
+        transport: an httpx transport of one's own (a proxy, other certificates, tests).
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        *,
+        start: Optional[bool] = None,
+        retry: Optional[RetryPolicy] = None,
+        transport: Optional[httpx.BaseTransport] = None,
+    ) -> None:
+        self.location: Location = locate(url)
+        # A token is for the server that it was configured with.
+        self._token = token or (os.environ.get("PADDOCK_TOKEN") if url is None else None)
+        self._start = self.location.may_start if start is None else start
+        self._retry = retry or RetryPolicy()
+        self._transport = transport
+        self._http: Optional[httpx.Client] = None
+        self._process = os.getpid()
+        self._guard = threading.Lock()
+        #: Sandboxes that have not ended, and whether their last one closes the connections.
+        self.users: weakref.WeakSet[object] = weakref.WeakSet()
+        self.close_when_unused = False
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections; the next request opens new ones."""
+        http, self._http = self._http, None
+        if http is not None and self._process == os.getpid():
+            http.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Optional[Query] = None,
+        json: Optional[Json] = None,
+        content: Optional[Callable[[], Any]] = None,
+        repeatable: Optional[bool] = None,
+        idempotent: bool = False,
+        patience: Optional[float] = PATIENCE,
+    ) -> httpx.Response:
+        """The answer, if it is a success; else raises what the server said.
+
+        `content` makes the body anew for each try. `repeatable` says that doing it twice is as good as once (default:
+        GET and HEAD); `idempotent` makes it so, by a key that the server knows again.
+        """
+        headers = {"Idempotency-Key": uuid.uuid4().hex} if idempotent else {}
+        if repeatable is None:
+            repeatable = idempotent or method in ("GET", "HEAD")
+        attempt = 0
+        while True:
+            try:
+                response = self._open().request(
+                    method,
+                    path,
+                    params=_parameters(query),
+                    json=json,
+                    content=content() if content else None,
+                    headers=headers,
+                    timeout=httpx.Timeout(PATIENCE, read=patience, connect=10.0),
+                )
+            except httpx.TransportError as error:
+                self._recover(error, attempt, repeatable=repeatable)
+            else:
+                if response.is_success:
+                    return response
+                failure = _failure(response)
+                if response.status_code != 503 or not repeatable or attempt >= self._retry.retries:
+                    raise failure
+                sleep(self._retry.pause(attempt, failure.retry_after))
+            attempt += 1
+
+    def call(self, method: str, path: str, **options: Any) -> Json:
+        """The answer's JSON object."""
+        response = self.request(method, path, **options)
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            raise UnexpectedAnswer(
+                f"{method} {path} was answered with something else than a JSON object: {response.text[:200]!r}",
+                status=response.status_code,
+                hint="is PADDOCK_URL the address of a Paddock server?",
+            )
+        return body
+
+    @contextmanager
+    def stream(
+        self, path: str, *, query: Optional[Query] = None, patience: Optional[float] = PATIENCE
+    ) -> Iterator[httpx.Response]:
+        """An answer that is read piece by piece; only its beginning is tried again here."""
+        attempt = 0
+        while True:
+            http = self._open()
+            request = http.build_request(
+                "GET", path, params=_parameters(query), timeout=httpx.Timeout(PATIENCE, read=patience)
+            )
+            try:
+                response = http.send(request, stream=True)
+                break
+            except httpx.TransportError as error:
+                self._recover(error, attempt, repeatable=True)
+            attempt += 1
+        try:
+            if not response.is_success:
+                response.read()
+                raise _failure(response)
+            yield response
+        finally:
+            response.close()
+
+    def pages(self, path: str, name: str, query: List[Tuple[str, str]]) -> Iterator[Json]:
+        """All objects of a list, page after page."""
+        cursor: Optional[str] = None
+        while True:
+            asked = query + ([("cursor", cursor)] if cursor else [])
+            page = self.call("GET", path, query=asked)
+            for item in page[name]:
+                yield item
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
+
+    def whoami(self) -> Json:
+        """`{"tenant", "role", "owner"}` of the caller."""
+        return self.call("GET", "/v1/whoami")
+
+    def templates(self) -> List[str]:
+        body = self.call("GET", "/v1/templates")
+        return [template["name"] for template in body["templates"]]
+
+    def snapshots(self) -> List[Snapshot]:
+        return [Snapshot.parse(item) for item in self.pages("/v1/snapshots", "snapshots", [])]
+
+    def delete_snapshot(self, snapshot: Union[str, Snapshot]) -> None:
+        named = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        self.request("DELETE", f"/v1/snapshots/{quoted(named)}")
+
+    def url_of(self, path: str) -> str:
+        """The address for programs that know nothing of this package."""
+        if self.location.socket:
+            raise Unsupported(
+                f"the server listens only on {self.location.shown}, which has no URL for others",
+                hint="run `paddock serve --listen 127.0.0.1:7777` and set PADDOCK_URL to it; "
+                "from Python, port_client() works on the socket as well",
+            )
+        return self.location.base_url + path
+
+    def http_below(self, path: str) -> httpx.Client:
+        """An HTTP client of its own, to be closed by the caller, whose requests are relative to `path`."""
+        return self._make(base_url=self.location.base_url + path)
+
+    def _recover(self, error: httpx.TransportError, attempt: int, *, repeatable: bool) -> None:
+        """Returns when it makes sense to try again, else raises."""
+        unreached = never_reached(error)
+        if attempt >= self._retry.retries or not may_repeat(error, repeatable=repeatable):
+            raise self.connection_failed(error) from error
+        if unreached and self._start and self.location.socket:
+            off_loop(ensure_running, self.location.socket)
+            if attempt == 0:
+                return
+        sleep(self._retry.pause(attempt))
+
+    def connection_failed(self, error: Exception) -> ConnectionFailed:
+        """What to raise for a loss of the connection."""
+        what = "cannot reach" if never_reached(error) else "lost the connection to"
+        return ConnectionFailed(
+            f"{what} the server at {self.location.shown}: {str(error) or type(error).__name__}",
+            hint="is `paddock serve` running there? PADDOCK_URL says where to look",
+        )
+
+    def release(self, user: object) -> None:
+        """A sandbox is done with this client. A shared one then lets its connections go, lest its event loop end
+        with them open."""
+        self.users.discard(user)
+        if self.close_when_unused and not self.users:
+            self.close()
+
+    def _open(self) -> httpx.Client:
+        if self._process != os.getpid():
+            # After a fork: the parent goes on using these connections, and its locks may be held for ever.
+            self._guard, self._http, self._process = threading.Lock(), None, os.getpid()
+        with self._guard:
+            if self._http is None:
+                self._http = self._make(base_url=self.location.base_url)
+            return self._http
+
+    def _make(self, base_url: str) -> httpx.Client:
+        headers: Dict[str, str] = {"User-Agent": f"paddock-python/{__version__}"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        transport = self._transport or self._make_transport()
+        return httpx.Client(base_url=base_url, headers=headers, transport=transport, trust_env=False)
+
+    def _make_transport(self) -> httpx.BaseTransport:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
+        # Loading the authorities takes 20 ms: only where they are needed.
+        verify: Union[bool, ssl.SSLContext] = True
+        if not self.location.base_url.startswith("https:"):
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self.location.socket:
+            return httpx.HTTPTransport(uds=self.location.socket, limits=limits, verify=verify)
+        return httpx.HTTPTransport(limits=limits, verify=verify, socket_options=_keepalive())
+
+
+def _parameters(query: Optional[Query]) -> Optional[httpx.QueryParams]:
+    if not query:
+        return None
+    return httpx.QueryParams(tuple(query) if isinstance(query, list) else query)
+
+
+def lines_of(response: httpx.Response) -> Iterator[bytes]:
+    """Lines of JSON. What follows the last line end broke off, and is left out; httpx would also split at characters
+    that JSON strings may hold."""
+    rest = b""
+    for chunk in response.iter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def quoted(segment: str) -> str:
+    """One segment of a path. Names cannot lead to another resource."""
+    if segment in ("", ".", ".."):
+        raise PaddockError(f"{segment!r} is no id and no name", code="invalid_request")
+    return "".join(
+        character if character.isascii() and (character.isalnum() or character in "-_.") else _percent(character)
+        for character in segment
+    )
+
+
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+def _failure(response: httpx.Response) -> PaddockError:
+    try:
+        body: object = json_module.loads(response.content)
+    except ValueError:
+        body = response.text
+    return from_answer(response.status_code, body, response.headers)
+
+
+def _keepalive() -> List[Tuple[int, int, int]]:
+    """A command may be silent for hours; a peer that is gone must be noticed all the same."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6)):
+        if hasattr(socket, name):
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return options
