@@ -8,6 +8,8 @@ import sys
 # What is looked for, and Debian's package that brings it.
 BUILD = {"cc": "gcc libc6-dev", "git": "git"}
 TEST = {"newuidmap": "uidmap", "setpriv": "util-linux", "busybox": "busybox-static", "strace": None}
+# What root's engine makes its storage with; without it disks are kept in memory.
+STORAGE = {"mkfs.btrfs": "btrfs-progs"}
 
 
 def missing(tools):
@@ -41,6 +43,8 @@ def main():
     tests = "--tests" in sys.argv
     if not install(missing(BUILD)):
         sys.exit("setup: a C compiler with a static C library is needed to build Paddock")
+    if os.geteuid() == 0:
+        install(missing(STORAGE))
     if tests:
         install(missing(TEST))
 

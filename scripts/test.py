@@ -51,6 +51,9 @@ def stages():
         Stage("unit", [CARGO, "test", "--locked", "--workspace", "--exclude", "paddock-conformance", "--exclude", "paddock-e2e"]),
         Stage("conformance", [CARGO, "test", "--locked", "-p", "paddock-conformance", "--", "--nocapture"], given),
         Stage("end to end", [CARGO, "test", "--locked", "-p", "paddock-e2e", "--", "--nocapture"], given),
+        Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], given),
+        Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
+        Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),
         Stage("subordinate ids", [sys.executable, "tests/identities/run.py", "--paddock", paddock]),
         Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
     ]
@@ -70,24 +73,36 @@ def components(ran):
         ("subordinate-ids", stage("subordinate ids")),
         ("images", next((skip for skip in skips if skip.startswith("images")), None) or stage("end to end")),
         ("second-kernel", stage("second kernel")),
+        ("python-sdk", stage("python sdk")),
+        ("schema", stage("schema")),
+        ("crash", stage("crash")),
     ]
 
 
 def leftovers():
-    """What a test must not leave: guests, mounts, cgroups, records."""
+    """What a test must not leave: guests, servers, mounts, loop devices, cgroups, records."""
     found = set()
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path, "rb") as file:
-                if file.read().startswith((b"paddock-guest", b"paddock-janitor")):
+                words = file.read()
+                server = b"/paddock\0serve\0" in words and b"paddock-e2e-" in words
+                if server or words.startswith((b"paddock-guest", b"paddock-janitor")):
                     found.add(f"process {path.split('/')[2]}")
         except OSError:
             pass
     with open("/proc/self/mountinfo") as file:
         found.update(f"mount {line.split()[4]}" for line in file)
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        try:
+            with open(path) as file:
+                found.add(f"loop device {path.split('/')[3]} of {file.read().strip()}")
+        except OSError:
+            pass
     for depth in ("*", "*/*", "*/*/*", "*/*/*/*"):
         found.update(f"cgroup {path}" for path in glob.glob(f"/sys/fs/cgroup/{depth}/paddock-sb-*"))
     found.update(f"record {path}" for path in glob.glob("/run/paddock/*.json"))
+    found.update(f"directory of a sandbox {path}" for path in glob.glob("/run/paddock/sb-*"))
     return found
 
 

@@ -112,6 +112,11 @@ impl Running {
         Ok(kill_process(id, signal)?)
     }
 
+    /// What it has said so far, for a message.
+    pub fn said(&self) -> String {
+        format!("stdout {:?}, stderr {:?}", shortened(self.stdout.text()), shortened(self.stderr.text()))
+    }
+
     pub fn finish(mut self) -> Result<Finished> {
         self.close_input();
         let status = until(PATIENCE, "the end of the program", || self.child.try_wait().transpose())

@@ -42,8 +42,10 @@ pub fn find(caller: &Caller) -> Vec<String> {
     left.extend(with_text("environ", &format!("HOME={}", caller.home().display())));
     left.extend(with_text("cmdline", &caller.place().display().to_string()));
     left.extend(mounts(caller));
+    left.extend(loop_devices(caller));
     left.extend(temporary_files(caller));
     let run = if caller.is_root { RUN.into() } else { caller.state().join("run") };
+    left.extend(lasting(caller, &run));
     let own = caller.cgroups().first().map(|path| path.display().to_string());
     // Groups before records: a record is written before its groups are made.
     let groups = if caller.is_root { cgroups(caller) } else { BTreeSet::new() };
@@ -91,6 +93,30 @@ fn mounts(caller: &Caller) -> Vec<String> {
     let place = caller.place().display().to_string();
     let table = read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().filter(|line| line.contains(&place)).map(|line| format!("mount {line}")).collect()
+}
+
+/// Files of this caller's that a loop device still holds, mounted or not.
+fn loop_devices(caller: &Caller) -> Vec<String> {
+    let place = caller.place().display().to_string();
+    let holds = |device: &PathBuf| {
+        read_to_string(device.join("loop/backing_file")).is_ok_and(|file| file.contains(&place))
+    };
+    let devices = entries(Path::new("/sys/block")).into_iter().filter(holds);
+    devices.map(|device| format!("loop device {}", device.display())).collect()
+}
+
+/// Directories in which sandboxes that last keep their sockets and records.
+fn lasting(caller: &Caller, run: &Path) -> Vec<String> {
+    let place = caller.place().display().to_string();
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Root's engines share their run directory; a record names the state directory that it belongs to.
+        let theirs = caller.is_root
+            && !read_to_string(path.join("record.json")).is_ok_and(|record| record.contains(&place));
+        path.is_dir() && name.starts_with("sb-") && !theirs
+    };
+    let found = entries(run).into_iter().filter(ours);
+    found.map(|path| format!("directory of a sandbox {}", path.display())).collect()
 }
 
 /// Whatever is in a place for unfinished things, and names of unfinished things elsewhere.

@@ -3,6 +3,7 @@
 //!
 //! - [`Caller`]: who starts Paddock, root or an ordinary user, with a home and a state directory of its own
 //! - [`Invocation`], [`Running`], [`Finished`]: one start of it, with deadlines so that a hang is a failure
+//! - [`Server`]: a `paddock serve` of such a caller, and commands that talk to it
 //! - [`Terminal`]: a pseudo-terminal to run it under
 //! - [`images`], [`Registry`], [`Tar`]: root file systems around a static busybox, in every form
 //! - [`leftovers`]: what a run must not leave behind; looked for after every test
@@ -16,6 +17,7 @@ pub mod images;
 mod invocation;
 pub mod leftovers;
 mod registry;
+mod server;
 mod tar;
 mod terminal;
 mod wait;
@@ -24,6 +26,7 @@ pub use caller::{Caller, ORDINARY};
 pub use images::sha256;
 pub use invocation::{Finished, Invocation, Running, code as exit_code};
 pub use registry::Registry;
+pub use server::Server;
 pub use tar::Tar;
 pub use terminal::Terminal;
 pub use wait::{PATIENCE, until};

@@ -1,0 +1,100 @@
+//! A real `paddock serve` of one caller, with its socket in the caller's own place.
+
+use crate::wait::{PATIENCE, until};
+use crate::{Caller, Finished, Invocation, Running};
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+use std::ffi::OsStr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// Ends all sandboxes and itself when it is dropped.
+pub struct Server<'a> {
+    caller: &'a Caller,
+    socket: PathBuf,
+    options: Vec<String>,
+    running: Option<Running>,
+}
+
+impl<'a> Server<'a> {
+    pub fn start(caller: &'a Caller) -> Result<Server<'a>> {
+        Server::start_with(caller, &[])
+    }
+
+    /// With more options of `paddock serve`.
+    pub fn start_with(caller: &'a Caller, options: &[&str]) -> Result<Server<'a>> {
+        let socket = caller.directory("run")?.join("api.sock");
+        let options = options.iter().map(ToString::to_string).collect();
+        let mut server = Server { caller, socket, options, running: None };
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// After [`Server::kill`].
+    pub fn start_again(&mut self) -> Result<()> {
+        let socket = self.socket.display().to_string();
+        let mut running =
+            self.caller.paddock(["serve", "--socket", &socket])?.arguments(&self.options).start()?;
+        until(PATIENCE, "a server that listens", || {
+            let listens = UnixStream::connect(&self.socket).is_ok();
+            (listens || running.has_ended()).then_some(listens)
+        })?
+        .then_some(())
+        .with_context(|| format!("the server ended: {}", running.said()))?;
+        self.running = Some(running);
+        Ok(())
+    }
+
+    /// Where it listens besides its socket, with `--listen`.
+    pub fn url(&self) -> Result<String> {
+        let running = self.running.as_ref().context("no server runs")?;
+        until(PATIENCE, "an address", || {
+            let said = running.said();
+            let begin = said.find("http://127.0.0.1:")?;
+            let address = &said[begin..];
+            // Only a whole line holds the whole port.
+            Some(address[..address.find("\\n")?].to_string())
+        })
+    }
+
+    /// As a crash would: no warning.
+    pub fn kill(&mut self) -> Result<()> {
+        let running = self.running.take().context("no server runs")?;
+        running.signal(Signal::KILL)?;
+        running.finish().map(drop)
+    }
+
+    /// A command that talks to this server.
+    pub fn paddock<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Invocation> {
+        let url = format!("unix:{}", self.socket.display());
+        Ok(self.caller.paddock(arguments)?.environment("PADDOCK_URL", &url))
+    }
+
+    /// To its end.
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Finished> {
+        self.paddock(arguments)?.finish()
+    }
+
+    /// `paddock create`, and the new sandbox's id.
+    pub fn create(&self, options: &[&str]) -> Result<String> {
+        Ok(self.run(["create"].iter().chain(options))?.success()?.trim().to_string())
+    }
+
+    /// `paddock exec ID -- sh -c SCRIPT`, to its end.
+    pub fn script(&self, id: &str, script: &str) -> Result<Finished> {
+        self.run(["exec", id, "--", "sh", "-c", script])
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        // A test that failed after it had killed the server leaves sandboxes that only a server ends.
+        if self.running.is_some() || self.start_again().is_ok() {
+            let _ = self.run(["kill", "--all"]);
+        }
+        if let Some(running) = self.running.take() {
+            let _ = running.signal(Signal::TERM);
+            let _ = running.finish();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `paddock cp`, both ways, with what a hostile sandbox can offer.
+
+use anyhow::{Result, ensure};
+use paddock_e2e::{Caller, Server, for_both_callers};
+
+for_both_callers!(
+    a_file_goes_in_and_comes_out,
+    a_directory_goes_in_and_comes_out,
+    standard_streams_stand_for_files_and_archives,
+    hostile_links_and_pipes_stay_inside,
+    mistakes_are_named,
+);
+
+fn a_file_goes_in_and_comes_out(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    let bytes: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
+    let source = caller.file("data.bin", &bytes)?.display().to_string();
+    server.run(["cp", &source, &format!("{id}:/tmp/")])?.success()?;
+    assert_eq!(server.script(&id, "wc -c < /tmp/data.bin")?.success()?.trim(), "1048576");
+    let back = caller.directory("back")?;
+    server.run(["cp", &format!("{id}:/tmp/data.bin"), &back.display().to_string()])?.success()?;
+    ensure!(std::fs::read(back.join("data.bin"))? == bytes, "other bytes came back");
+    server.run(["cp", &source, &format!("{id}:/tmp/deep/er/name")])?.success()?;
+    server.script(&id, "cmp /tmp/data.bin /tmp/deep/er/name")?.success()?;
+    Ok(())
+}
+
+fn a_directory_goes_in_and_comes_out(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    let tree = caller.directory("tree")?;
+    caller.directory("tree/sub")?;
+    caller.file("tree/sub/x", "text")?;
+    std::os::unix::fs::symlink("sub/x", tree.join("link"))?;
+    caller.own_all(&tree)?;
+    server.run(["cp", &tree.display().to_string(), &format!("{id}:/tmp")])?.success()?;
+    assert_eq!(server.script(&id, "cat /tmp/tree/link")?.success()?, "text");
+    let back = caller.home().join("back");
+    server.run(["cp", &format!("{id}:/tmp/tree"), &back.display().to_string()])?.success()?;
+    assert_eq!(std::fs::read_to_string(back.join("link"))?, "text");
+    ensure!(back.join("link").is_symlink(), "the link became a file");
+    Ok(())
+}
+
+fn standard_streams_stand_for_files_and_archives(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.paddock(["cp", "-", &format!("{id}:/tmp/typed")])?.input("typed").finish()?.success()?;
+    assert_eq!(server.run(["cp", &format!("{id}:/tmp/typed"), "-"])?.success()?, "typed");
+    server.script(&id, "mkdir -p /tmp/one/two && echo x > /tmp/one/two/y")?.success()?;
+    let archive = server.run(["cp", &format!("{id}:/tmp/one"), "-"])?;
+    archive.exited(0)?;
+    let unpacked = format!("{id}:/tmp/three/");
+    server.script(&id, "mkdir /tmp/three")?.success()?;
+    server.paddock(["cp", "-", &unpacked])?.input(archive.stdout).finish()?.success()?;
+    assert_eq!(server.script(&id, "cat /tmp/three/two/y")?.success()?, "x\n");
+    Ok(())
+}
+
+fn hostile_links_and_pipes_stay_inside(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    let script = "mkdir -p /tmp/evil/d && cd /tmp/evil && ln -s /etc out && ln -s ../../.. up && mkfifo pipe && echo x > d/ok";
+    server.script(&id, script)?.success()?;
+    let back = caller.home().join("back");
+    let finished = server.run(["cp", &format!("{id}:/tmp/evil"), &back.display().to_string()])?;
+    ensure!(finished.exited(1)?.err().contains("left out: out"), "{}", finished.err());
+    assert_eq!(std::fs::read_to_string(back.join("d/ok"))?, "x\n");
+    for name in ["out", "up", "pipe"] {
+        ensure!(back.join(name).symlink_metadata().is_err(), "{name} came out");
+    }
+    Ok(())
+}
+
+fn mistakes_are_named(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    let inside = format!("{id}:/tmp/absent");
+    for (words, expected) in [
+        (["cp", inside.as_str(), "."], "/tmp/absent"),
+        (["cp", "a", "b"], "ID:PATH"),
+        (["cp", "absent", inside.as_str()], "absent"),
+        (["cp", "box:", "."], "no path"),
+    ] {
+        let finished = server.run(words)?;
+        ensure!(finished.exited(1)?.err().contains(expected), "{}", finished.err());
+    }
+    Ok(())
+}

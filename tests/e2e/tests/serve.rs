@@ -1,0 +1,151 @@
+//! The server as the commands meet it: started by need, refused twice, killed, shared by tenants.
+
+use anyhow::{Result, ensure};
+use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
+
+for_both_callers!(
+    a_second_server_of_one_state_is_refused,
+    a_command_goes_on_when_the_server_is_killed,
+    tokens_and_quotas,
+    tenants_are_strangers,
+    sandboxes_outlive_a_killed_server,
+    nobody_there_is_said,
+);
+
+fn a_second_server_of_one_state_is_refused(caller: &Caller) -> Result<()> {
+    let _server = Server::start(caller)?;
+    let socket = caller.home().join("second.sock").display().to_string();
+    let finished = caller.paddock(["serve", "--socket", &socket])?.finish()?;
+    ensure!(finished.code == 1 && finished.err().starts_with("error: "), "{finished:?}");
+    Ok(())
+}
+
+fn a_command_goes_on_when_the_server_is_killed(caller: &Caller) -> Result<()> {
+    let mut server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.2; done; exit 5";
+    let mut running = server.paddock(["exec", &id, "--", "sh", "-c", script])?.start()?;
+    running.wait_for("line 2\n")?;
+    server.kill()?;
+    server.start_again()?;
+    let finished = running.finish()?;
+    let expected: String = (1..=10).map(|number| format!("line {number}\n")).collect();
+    assert_eq!(finished.exited(5)?.out(), expected);
+    Ok(())
+}
+
+fn tokens_and_quotas(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let created =
+        server.run(["token", "create", "--tenant", "team", "--role", "read-only", "--json"])?.json()?;
+    let (id, secret) = (created["id"].as_str().unwrap_or(""), created["secret"].as_str().unwrap_or(""));
+    let listed = server.run(["token", "ls"])?.success()?;
+    ensure!(listed.contains(id) && !listed.contains(secret) && !secret.is_empty(), "{listed}");
+    server.run(["quota", "team", "--sandboxes", "3", "--memory", "1GiB"])?.success()?;
+    let shown = server.run(["quota", "team", "--cpus", "2", "--json"])?.json()?;
+    assert_eq!(
+        (shown[0]["quota"]["live_sandboxes"].as_u64(), shown[0]["quota"]["cpus"].as_f64()),
+        (Some(3), Some(2.0))
+    );
+    server.run(["quota", "team", "--cpus", "lots"])?.exited(1)?;
+    server.run(["token", "revoke", id])?.success()?;
+    ensure!(!server.run(["token", "ls"])?.success()?.contains(id), "it is still listed");
+    Ok(())
+}
+
+fn tenants_are_strangers(caller: &Caller) -> Result<()> {
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    let url = server.url()?;
+    let secret = |tenant: &str, role: &str| -> Result<String> {
+        let made = server.run(["token", "create", "--tenant", tenant, "--role", role])?.success()?;
+        Ok(made.trim().to_string())
+    };
+    let (one, two, reader) = (secret("one", "user")?, secret("two", "user")?, secret("one", "read-only")?);
+    let with = |secret: &str, words: &[&str]| {
+        let paddock = caller.paddock(words)?.environment("PADDOCK_URL", &url);
+        paddock.environment("PADDOCK_TOKEN", secret).finish()
+    };
+    let id = with(&one, &["create", "--name", "same"])?.success()?.trim().to_string();
+    let other = with(&two, &["create", "--name", "same"])?.success()?.trim().to_string();
+    assert_eq!(with(&one, &["exec", "same", "--", "echo", "hello"])?.success()?, "hello\n");
+    assert_eq!(with(&two, &["ps", "-a", "-q"])?.success()?, format!("{other}\n"));
+    for words in [&["inspect", id.as_str()][..], &["kill", &id], &["audit", "show", &id], &["fork", &id]] {
+        let refused = with(&two, words)?;
+        ensure!(refused.exited(1)?.err().contains("there is no sandbox"), "{words:?}: {}", refused.err());
+    }
+    // What is said of another's is what is said of nothing.
+    let strange = with(&two, &["exec", &id, "--", "true"])?.err().replace(&id, "ID");
+    let absent = with(&two, &["exec", "sb-0000000000000000", "--", "true"])?.err();
+    assert_eq!(strange, absent.replace("sb-0000000000000000", "ID"));
+    with(&reader, &["inspect", "same"])?.success()?;
+    let refused = with(&reader, &["kill", "same"])?;
+    ensure!(refused.exited(1)?.err().contains("read-only"), "{}", refused.err());
+    for words in [&["quota", "one", "--unlimited"][..], &["token", "create"]] {
+        with(&one, words)?.exited(1)?;
+    }
+    let refused = with(&one, &["create", "--workspace", "/"])?;
+    ensure!(refused.exited(1)?.err().contains("owner of the machine"), "{}", refused.err());
+    let refused = caller.paddock(["ps"])?.environment("PADDOCK_URL", &url).finish()?;
+    ensure!(refused.exited(1)?.err().contains("PADDOCK_TOKEN"), "{}", refused.err());
+    // The machine's owner sees all of them, and whose they are.
+    let all = server.run(["ps"])?.success()?;
+    ensure!(all.contains("TENANT") && all.contains(&id) && all.contains(&other), "{all}");
+    let tokens = server.run(["token", "ls", "--json"])?.json()?;
+    let mut ends = tokens.as_array().into_iter().flatten().filter(|token| token["tenant"] == "two");
+    let token = ends.next().and_then(|token| token["id"].as_str()).unwrap_or("");
+    server.run(["token", "revoke", token])?.success()?;
+    with(&two, &["ps"])?.exited(1)?;
+    Ok(())
+}
+
+/// Without anybody connected: what runs goes on, what it prints meanwhile is kept, and what is paused stays so.
+fn sandboxes_outlive_a_killed_server(caller: &Caller) -> Result<()> {
+    let mut server = Server::start(caller)?;
+    let (id, paused) = (server.create(&["--name", "works"])?, server.create(&[])?);
+    server.script(&id, "echo before > /tmp/f")?.success()?;
+    let script = "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done; exit 6";
+    let number = server.run(["exec", "-d", &id, "--", "sh", "-c", script])?.success()?;
+    server.run(["pause", &paused])?.success()?;
+    server.kill()?;
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    server.start_again()?;
+    assert_eq!(server.run(["logs", "-f", "works", number.trim()])?.out(), "1\n2\n3\n4\n5\n6\n7\n8\n");
+    assert_eq!(server.script("works", "cat /tmp/f")?.success()?, "before\n");
+    assert_eq!(server.run(["inspect", &paused])?.json()?["state"], "paused");
+    server.run(["resume", &paused])?.success()?;
+    assert_eq!(server.script(&paused, "echo again")?.success()?, "again\n");
+    Ok(())
+}
+
+fn nobody_there_is_said(caller: &Caller) -> Result<()> {
+    let finished =
+        caller.paddock(["ps"])?.environment("PADDOCK_URL", "unix:/nonexistent/api.sock").finish()?;
+    ensure!(
+        finished.exited(1)?.err().contains("no server answers at unix:/nonexistent/api.sock"),
+        "{}",
+        finished.err()
+    );
+    let finished = caller.paddock(["ps"])?.environment("PADDOCK_URL", "nonsense").finish()?;
+    ensure!(finished.exited(1)?.err().contains("PADDOCK_URL `nonsense`"), "{}", finished.err());
+    Ok(())
+}
+
+/// Root's own socket is the machine's, and not this test's: only an ordinary user has one of its own.
+#[test]
+fn a_server_is_started_by_need_and_shared() -> Result<()> {
+    paddock_e2e::as_ordinary_user("a_server_is_started_by_need_and_shared", |caller| {
+        let runtime = caller.directory("runtime")?.display().to_string();
+        let paddock =
+            |words: &[&str]| caller.paddock(words)?.environment("XDG_RUNTIME_DIR", &runtime).finish();
+        let id = paddock(&["create"])?.success()?;
+        assert_eq!(paddock(&["exec", id.trim(), "--", "echo", "hello"])?.success()?, "hello\n");
+        assert_eq!(paddock(&["ps", "-q"])?.success()?, id);
+        paddock(&["kill", "--all"])?.success()?;
+        // It would end by itself when idle; the test does not wait for that.
+        let socket = format!("{runtime}/paddock/api.sock");
+        caller.shell(&caller.home(), &format!("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q 'serve.*{socket}' && kill ${{p#/proc/}}; done; true"))?;
+        until(PATIENCE, "the end of the server", || {
+            std::os::unix::net::UnixStream::connect(&socket).is_err().then_some(())
+        })
+    })
+}
