@@ -106,12 +106,6 @@ pub struct Paddock {
 }
 
 impl Paddock {
-    /// Changes when another build is put in its place.
-    pub fn identity(&self) -> Result<impl PartialEq + use<>> {
-        let found = self.program.metadata().context("paddock is gone")?;
-        Ok((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
-    }
-
     pub fn run(&self, command: &[&str]) -> CommandLine {
         let mut line = CommandLine::new(&self.program).args(["run", "--"]).args(command);
         let directories =
@@ -119,6 +113,12 @@ impl Paddock {
         line.environment = Environment::Inherited(directories);
         line
     }
+}
+
+/// Changes when another build is put in its place.
+pub fn identity(paddock: &Path) -> Result<impl PartialEq + use<>> {
+    let found = paddock.metadata().context("paddock is gone")?;
+    Ok((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
 impl Contestant for Paddock {

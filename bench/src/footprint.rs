@@ -51,7 +51,7 @@ fn memory(paddock: &Paddock, guest: &Path) -> Result<Memory> {
 
 fn observe(guest: &Path) -> Result<Memory> {
     let until = Instant::now() + Duration::from_secs(1);
-    while processes_of(guest).is_empty() {
+    while processes_below(guest).is_empty() {
         if Instant::now() > until {
             bail!("no process of the guest can be seen (another user's needs root)");
         }
@@ -59,13 +59,16 @@ fn observe(guest: &Path) -> Result<Memory> {
     }
     // Between fork and exec the command, too, is the guest.
     std::thread::sleep(Duration::from_millis(300));
-    let memories = processes_of(guest).into_iter().map(read).collect::<Result<Vec<_>>>()?;
+    let memories = processes_below(guest).into_iter().map(read).collect::<Result<Vec<_>>>()?;
     memories.into_iter().max_by_key(|memory| memory.resident_bytes).context("the guest ended early")
 }
 
-fn processes_of(executable: &Path) -> Vec<PathBuf> {
+/// Those whose executable is at or below a path.
+pub fn processes_below(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| std::fs::read_link(path.join("exe")).is_ok_and(|exe| exe == executable)).collect()
+    entries
+        .filter(|entry| std::fs::read_link(entry.join("exe")).is_ok_and(|exe| exe.starts_with(path)))
+        .collect()
 }
 
 fn read(process: PathBuf) -> Result<Memory> {
@@ -79,7 +82,7 @@ fn read(process: PathBuf) -> Result<Memory> {
 }
 
 /// The value of one line of /proc, in bytes.
-fn kilobytes(text: &str, key: &str) -> Option<u64> {
+pub fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn this_process_is_found_by_its_executable() {
-        let found = processes_of(&std::env::current_exe().unwrap());
+        let found = processes_below(&std::env::current_exe().unwrap());
         assert!(found.contains(&PathBuf::from(format!("/proc/{}", std::process::id()))));
     }
 }

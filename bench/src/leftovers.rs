@@ -81,7 +81,7 @@ fn is_of_the_living(record: &Path) -> bool {
 }
 
 /// Of every hierarchy, v1 or v2, to a depth at which an engine may itself have been put.
-fn cgroups(directory: &Path, depth: usize) -> Vec<PathBuf> {
+pub fn cgroups(directory: &Path, depth: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in entries(directory).into_iter().filter(|path| path.is_dir() && !path.is_symlink()) {
         if is_sandbox(&path) {
@@ -97,7 +97,7 @@ fn is_sandbox(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("paddock-sb-"))
 }
 
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub fn entries(directory: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 

@@ -5,7 +5,8 @@
 //! - `measure`, `command`: one command with a deadline; many of them, interleaved
 //! - `footprint`, `leftovers`: the guest's size and memory; what 200 runs leave behind
 //! - `targets`: the promises, and whether this run kept them
-//! - `report/`: the table on the terminal, `run.md` and `run.json`
+//! - `server/`: `paddock serve` and its sandboxes, over HTTP
+//! - `report/`: the tables on the terminal, `run.md` and `server.md`, each with a `.json`
 //!
 //! A missed target is said plainly and is no failure: timings of a shared machine decide nothing.
 
@@ -20,12 +21,17 @@ mod options;
 mod peers;
 mod report;
 mod scratch;
+mod server;
 mod targets;
 
 use anyhow::{Context, Result, bail};
+use contestants::{Field, identity};
+use machine::Machine;
 use options::Options;
-use report::Report;
+use report::{Report, ServerReport};
 use scratch::Scratch;
+use server::Part;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -45,27 +51,46 @@ fn main() -> ExitCode {
 fn bench(options: &Options) -> Result<()> {
     interrupt::watch();
     let scratch = Scratch::new().context("temporary directory")?;
-    let machine = machine::describe(&options.paddock);
-    let installed = peers::install::missing(options.install);
-    let field = contestants::Field::assemble(&scratch, &options.paddock, installed.as_deref())?;
-    let build = field.paddock.identity()?;
+    let build = identity(&options.paddock)?;
+    let unchanged = || match identity(&options.paddock)? == build {
+        true => Ok(()),
+        false => bail!("another paddock was put in the place of the measured one meanwhile; run again"),
+    };
+    let mut field = None;
+    if !options.workloads.is_empty() || options.parts.contains(&Part::First) {
+        let installed = peers::install::missing(options.install);
+        field = Some(Field::assemble(&scratch, &options.paddock, installed.as_deref())?);
+    }
+    if let Some(field) = field.as_ref().filter(|_| !options.workloads.is_empty()) {
+        let report = run(field, machine::describe(&options.paddock), options)?;
+        unchanged()?;
+        print!("{}", report.markdown());
+        say(report.write(&options.results)?);
+    }
+    if !options.parts.is_empty() {
+        let machine = machine::describe(&options.paddock);
+        // The peers are stopped before anything is said to be done.
+        let measured = server::measure(&scratch, &options.paddock, field, &options.parts)?;
+        unchanged()?;
+        let targets = server::judge(&measured);
+        let report = ServerReport { machine, measured, targets };
+        print!("{}", report.markdown());
+        say(report.write(&options.results)?);
+    }
+    Ok(())
+}
 
+fn run(field: &Field, machine: Machine, options: &Options) -> Result<Report> {
     let mut races = Vec::new();
     for &workload in &options.workloads {
-        races.push(measure::race(&field, workload, options.rounds)?);
+        races.push(measure::race(field, workload, options.rounds)?);
     }
     let guest = footprint::measure(&field.paddock);
     let leftovers = leftovers::after_runs(&field.paddock, leftovers::RUNS)?;
-    if field.paddock.identity()? != build {
-        bail!("another paddock was put in the place of the measured one meanwhile; run again");
-    }
     let targets = targets::judge(&races, &guest, &leftovers);
-    let report = Report { machine, races, guest, leftovers, targets };
-    // The peers are stopped before anything is said to be done.
-    drop(field);
+    Ok(Report { machine, races, guest, leftovers, targets })
+}
 
-    print!("{}", report.markdown());
-    let written = report.write(&options.results)?;
-    eprintln!("written: {}", written.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "));
-    Ok(())
+fn say(written: [PathBuf; 2]) {
+    eprintln!("written: {}", written.map(|path| path.display().to_string()).join(", "));
 }

@@ -43,6 +43,10 @@ impl Timing {
         self.samples.get(rank - 1).copied().unwrap_or_default()
     }
 
+    pub fn count(&self) -> usize {
+        self.samples.len()
+    }
+
     pub fn median(&self) -> Duration {
         self.percentile(50)
     }

@@ -1,16 +1,20 @@
 //! Flags and environment variables.
 
 use crate::contestants::Workload;
+use crate::server::Part;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
 const HELP: &str = "\
-Usage: paddock-bench [--rounds N] [--only true,python] [--no-install] [--results DIR]
+Usage: paddock-bench [--rounds N] [--only LIST] [--no-install] [--results DIR]
 
-  --rounds N      measured rounds per contestant, at least 50 [default: 100]
-  --only LIST     some of the workloads: true, python [default: all]
+  --rounds N      measured rounds of each beside `paddock run`, at least 50 [default: 100]
+  --only LIST     some of it [default: all]:
+                  true, python: `paddock run` beside its peers
+                  server: all of the server, or server-first, server-warm, server-burst, server-crowd,
+                  server-stream, server-fork, server-recovery
   --no-install    do not install missing peers with apt-get
-  --results DIR   where run.json and run.md are written [default: bench/results]
+  --results DIR   where run.md and server.md are written, each with a .json [default: bench/results]
 
 Environment:
   PADDOCK_BIN     the paddock to measure [default: `paddock` beside this executable]
@@ -22,6 +26,7 @@ const FEWEST_ROUNDS: usize = 50;
 pub struct Options {
     pub rounds: usize,
     pub workloads: Vec<Workload>,
+    pub parts: Vec<Part>,
     pub install: bool,
     pub results: PathBuf,
     pub paddock: PathBuf,
@@ -42,6 +47,7 @@ impl Options {
         let mut options = Options {
             rounds: 100,
             workloads: Workload::ALL.to_vec(),
+            parts: Part::ALL.to_vec(),
             install: true,
             results: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results")),
             paddock: PathBuf::new(),
@@ -51,7 +57,7 @@ impl Options {
             let mut value = || arguments.next().with_context(|| format!("{flag} needs a value"));
             match flag.as_str() {
                 "--rounds" => options.rounds = rounds(&value()?)?,
-                "--only" => options.workloads = workloads(&value()?)?,
+                "--only" => (options.workloads, options.parts) = selection(&value()?)?,
                 "--no-install" => options.install = false,
                 "--results" => options.results = PathBuf::from(value()?),
                 "-h" | "--help" => return Ok(None),
@@ -70,12 +76,21 @@ fn rounds(text: &str) -> Result<usize> {
     Ok(rounds)
 }
 
-fn workloads(text: &str) -> Result<Vec<Workload>> {
-    let find = |name: &str| {
-        let found = Workload::ALL.into_iter().find(|workload| workload.name() == name);
-        found.with_context(|| format!("--only `{name}`: there are true and python"))
+/// In the order in which they are measured, whatever the order in which they are named.
+fn selection(text: &str) -> Result<(Vec<Workload>, Vec<Part>)> {
+    let named: Vec<_> = text.split(',').collect();
+    let is_known = |name: &str| {
+        name == "server"
+            || Workload::ALL.iter().any(|workload| workload.name() == name)
+            || Part::ALL.iter().any(|part| part.name() == name)
     };
-    text.split(',').map(find).collect()
+    if let Some(unknown) = named.iter().find(|name| !is_known(name)) {
+        bail!("--only `{unknown}` is nothing that can be measured; --help lists what is");
+    }
+    let workloads = Workload::ALL.into_iter().filter(|workload| named.contains(&workload.name()));
+    let parts =
+        Part::ALL.into_iter().filter(|part| named.contains(&part.name()) || named.contains(&"server"));
+    Ok((workloads.collect(), parts.collect()))
 }
 
 fn find_paddock() -> Result<PathBuf> {
@@ -101,13 +116,25 @@ mod tests {
         let options = parse(&["--rounds", "60", "--only", "python", "--no-install"]).unwrap().unwrap();
         assert_eq!((options.rounds, options.install), (60, false));
         assert_eq!(options.workloads, [Workload::Python]);
+        assert_eq!(options.parts, []);
+        let options = parse(&["--only", "server-fork,true,server-warm"]).unwrap().unwrap();
+        assert_eq!(options.workloads, [Workload::True]);
+        assert_eq!(options.parts, [Part::Warm, Part::Fork]);
+        let options = parse(&["--only", "server"]).unwrap().unwrap();
+        assert_eq!((options.workloads.len(), options.parts.len()), (0, Part::ALL.len()));
         assert!(parse(&["--help"]).unwrap().is_none());
     }
 
     #[test]
     fn bad_values_are_refused() {
-        for bad in [&["--rounds", "5"][..], &["--rounds", "x"], &["--rounds"], &["--only", "perl"], &["now"]]
-        {
+        for bad in [
+            &["--rounds", "5"][..],
+            &["--rounds", "x"],
+            &["--rounds"],
+            &["--only", "perl"],
+            &["--only", ""],
+            &["now"],
+        ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -47,7 +47,7 @@ impl Drop for Scratch {
 }
 
 /// Mount points at or below a directory, in the order in which they were mounted.
-fn mounts_below(directory: &Path) -> Vec<PathBuf> {
+pub fn mounts_below(directory: &Path) -> Vec<PathBuf> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
     points.filter(|point| point.starts_with(directory)).collect()

@@ -1,11 +1,27 @@
 use super::Report;
+use crate::machine::Machine;
 use crate::measure::{Race, Timing};
 use crate::peers::Missing;
 use crate::targets::{Target, milliseconds, overhead};
 use serde_json::{Value, json};
 
 pub fn render(report: &Report) -> Value {
-    let machine = &report.machine;
+    let mut value = machine(&report.machine);
+    let measured = json!({
+        "workloads": report.races.iter().map(race).collect::<Vec<_>>(),
+        "guest": {
+            "executable_bytes": report.guest.executable_bytes.as_ref().ok(),
+            "resident_bytes": report.guest.memory.as_ref().ok().map(|memory| memory.resident_bytes),
+            "proportional_bytes": report.guest.memory.as_ref().ok().and_then(|memory| memory.proportional_bytes),
+        },
+        "leftovers": { "runs": report.leftovers.runs, "found": report.leftovers.found },
+        "targets": report.targets.iter().map(target).collect::<Vec<_>>(),
+    });
+    extend(&mut value, measured);
+    value
+}
+
+pub fn machine(machine: &Machine) -> Value {
     json!({
         "date": machine.date,
         "commit": machine.commit,
@@ -15,15 +31,14 @@ pub fn render(report: &Report) -> Value {
         "load_at_start": machine.load,
         "user": machine.user,
         "paddock_executable_bytes": machine.paddock_bytes,
-        "workloads": report.races.iter().map(race).collect::<Vec<_>>(),
-        "guest": {
-            "executable_bytes": report.guest.executable_bytes.as_ref().ok(),
-            "resident_bytes": report.guest.memory.as_ref().ok().map(|memory| memory.resident_bytes),
-            "proportional_bytes": report.guest.memory.as_ref().ok().and_then(|memory| memory.proportional_bytes),
-        },
-        "leftovers": { "runs": report.leftovers.runs, "found": report.leftovers.found },
-        "targets": report.targets.iter().map(target).collect::<Vec<_>>(),
     })
+}
+
+/// Both are objects.
+pub fn extend(value: &mut Value, more: Value) {
+    if let (Value::Object(value), Value::Object(more)) = (value, more) {
+        value.extend(more);
+    }
 }
 
 fn race(race: &Race) -> Value {
@@ -53,11 +68,11 @@ fn missing(missing: &Missing) -> Value {
     json!({ "name": missing.name, "reason": missing.reason })
 }
 
-fn target(target: &Target) -> Value {
+pub fn target(target: &Target) -> Value {
     json!({ "name": target.name, "target": target.target, "measured": target.measured, "met": target.met })
 }
 
 /// A microsecond is finer than the measurement.
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }

@@ -1,20 +1,13 @@
 use super::Report;
+use crate::machine::Machine;
 use crate::measure::{Race, Timing};
 use crate::targets::{Target, milliseconds, overhead};
 use std::fmt::Display;
 
 pub fn render(report: &Report) -> String {
-    let machine = &report.machine;
     let mut text = format!(
-        "# Bench\n\n{}; commit {}; {}; {} x {}; as {}; load at start {}.\n\
-         Whole commands, interleaved in random order, wall time in milliseconds.\n",
-        machine.date,
-        machine.commit,
-        machine.kernel,
-        machine.processors,
-        machine.processor,
-        machine.user,
-        machine.load,
+        "# Bench\n\n{}\nWhole commands, interleaved in random order, wall time in milliseconds.\n",
+        where_and_when(&report.machine)
     );
     for race in &report.races {
         text.push_str(&timings(race));
@@ -30,6 +23,19 @@ pub fn render(report: &Report) -> String {
         text.push_str(&format!("- {}: {}\n", timing.name, timing.version));
     }
     text
+}
+
+pub fn where_and_when(machine: &Machine) -> String {
+    format!(
+        "{}; commit {}; {}; {} x {}; as {}; load at start {}.",
+        machine.date,
+        machine.commit,
+        machine.kernel,
+        machine.processors,
+        machine.processor,
+        machine.user,
+        machine.load,
+    )
 }
 
 fn timings(race: &Race) -> String {
@@ -55,7 +61,7 @@ fn row(race: &Race, timing: &Timing) -> [String; 6] {
     ]
 }
 
-fn target(target: &Target) -> [String; 4] {
+pub fn target(target: &Target) -> [String; 4] {
     let met = match target.met {
         Some(true) => "yes",
         Some(false) => "NO",
@@ -65,7 +71,7 @@ fn target(target: &Target) -> [String; 4] {
 }
 
 /// Padded, so that it reads as well on a terminal.
-fn table<const N: usize>(header: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+pub fn table<const N: usize>(header: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let rows: Vec<_> = rows.collect();
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

@@ -1,14 +1,17 @@
-//! What is said at the end: one table for people, one object for programs.
+//! What is said at the end of each part: one table for people, one object for programs.
 
 mod json;
 mod markdown;
+mod server;
 
 use crate::footprint::Guest;
 use crate::leftovers::Leftovers;
 use crate::machine::Machine;
 use crate::measure::Race;
+use crate::server::Measured;
 use crate::targets::Target;
 use anyhow::{Context, Result};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 pub struct Report {
@@ -25,12 +28,32 @@ impl Report {
     }
 
     pub fn write(&self, directory: &Path) -> Result<[PathBuf; 2]> {
-        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-        let written = [directory.join("run.json"), directory.join("run.md")];
-        let json = format!("{}\n", serde_json::to_string_pretty(&json::render(self))?);
-        for (path, text) in written.iter().zip([json, self.markdown()]) {
-            std::fs::write(path, text).with_context(|| path.display().to_string())?;
-        }
-        Ok(written)
+        write(directory, "run", &json::render(self), &self.markdown())
     }
+}
+
+pub struct ServerReport {
+    pub machine: Machine,
+    pub measured: Vec<Measured>,
+    pub targets: Vec<Target>,
+}
+
+impl ServerReport {
+    pub fn markdown(&self) -> String {
+        server::markdown(self)
+    }
+
+    pub fn write(&self, directory: &Path) -> Result<[PathBuf; 2]> {
+        write(directory, "server", &server::json(self), &self.markdown())
+    }
+}
+
+fn write(directory: &Path, name: &str, json: &Value, markdown: &str) -> Result<[PathBuf; 2]> {
+    std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    let written = [directory.join(format!("{name}.json")), directory.join(format!("{name}.md"))];
+    let json = format!("{}\n", serde_json::to_string_pretty(json)?);
+    for (path, text) in written.iter().zip([json.as_str(), markdown]) {
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    Ok(written)
 }

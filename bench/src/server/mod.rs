@@ -1,0 +1,111 @@
+//! The server: `paddock serve` with a state directory of its own, called over HTTP as an SDK calls it.
+//!
+//! - [`part`]: what can be measured, and what is found
+//! - [`process`]: the server from its start to its end
+//! - [`client`], [`calls`]: HTTP/1.1 over a unix socket or TCP, and the calls that are measured
+//! - [`parallel`]: many calls on several connections
+//! - [`memory`]: what /proc says of processes and of the machine
+//! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
+//! - [`remains`]: what killed sandboxes left
+//! - [`promises`]: the targets, against what was found
+
+mod burst;
+mod calls;
+mod client;
+mod crowd;
+mod first;
+mod fork;
+mod memory;
+mod parallel;
+mod part;
+mod process;
+mod promises;
+mod recovery;
+mod remains;
+mod stream;
+mod warm;
+
+pub use part::{Fact, Findings, Measured, Part};
+pub use promises::{format, judge};
+
+use crate::contestants::Field;
+use crate::interrupt;
+use crate::scratch::Scratch;
+use anyhow::{Context, Result, bail};
+use process::Server;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Of one part; several times what a slow machine needs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Each part has a fresh server. A part that fails is reported with its reason, and the others are still measured.
+pub fn measure(
+    scratch: &Scratch,
+    paddock: &Path,
+    mut field: Option<Field>,
+    parts: &[Part],
+) -> Result<Vec<Measured>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut all = Vec::new();
+    for &part in parts {
+        eprintln!("{}: {}", part.name(), part.title());
+        // The other parts are not measured beside a daemon of docker's.
+        let beside = if part == Part::First { field.take() } else { None };
+        let outcome = runtime.block_on(one(scratch, paddock, beside.as_ref(), part));
+        interrupt::check()?;
+        if let Err(error) = &outcome {
+            eprintln!("{}: {error:#}", part.name());
+        }
+        all.push(Measured { part, outcome });
+    }
+    Ok(all)
+}
+
+async fn one(scratch: &Scratch, paddock: &Path, beside: Option<&Field>, part: Part) -> Result<Findings> {
+    let mut server = Server::start(scratch, paddock, part.name()).await?;
+    let outcome = tokio::select! {
+        outcome = run(&mut server, beside, part) => outcome,
+        error = out_of_patience() => Err(error),
+    };
+    // Whatever became of the part: sandboxes outlive their server.
+    let ended = remains::kill_all(&server).await;
+    if ended.is_err() && server.crash_and_restart().await.is_ok() {
+        let _ = remains::kill_all(&server).await;
+    }
+    let remains = remains::look(&server).await;
+    let stopped = server.stop();
+    let mut findings = outcome?;
+    ended.context("sandboxes could not be killed at the end")?;
+    stopped.context("the server did not end as it was asked to")?;
+    findings.left = remains?;
+    findings.left.extend(remains::mounts(&server));
+    Ok(findings)
+}
+
+async fn run(server: &mut Server, beside: Option<&Field>, part: Part) -> Result<Findings> {
+    match part {
+        Part::First => first::measure(server, beside).await,
+        Part::Warm => warm::measure(server).await,
+        Part::Burst => burst::measure(server).await,
+        Part::Crowd => crowd::measure(server).await,
+        Part::Stream => stream::measure(server).await,
+        Part::Fork => fork::measure(server).await,
+        Part::Recovery => recovery::measure(server).await,
+    }
+}
+
+/// Ends with the reason to stop waiting; never without one.
+async fn out_of_patience() -> anyhow::Error {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        let checked = interrupt::check().and_then(|()| match Instant::now() < until {
+            true => Ok(()),
+            false => bail!("not done after {PATIENCE:?}"),
+        });
+        if let Err(error) = checked {
+            return error;
+        }
+    }
+}

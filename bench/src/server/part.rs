@@ -1,0 +1,80 @@
+use crate::measure::Timing;
+use anyhow::Result;
+
+/// What is measured with a server of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    First,
+    Warm,
+    Burst,
+    Crowd,
+    Stream,
+    Fork,
+    Recovery,
+}
+
+impl Part {
+    pub const ALL: [Part; 7] =
+        [Part::First, Part::Warm, Part::Burst, Part::Crowd, Part::Stream, Part::Fork, Part::Recovery];
+
+    /// As `--only` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::First => "server-first",
+            Part::Warm => "server-warm",
+            Part::Burst => "server-burst",
+            Part::Crowd => "server-crowd",
+            Part::Stream => "server-stream",
+            Part::Fork => "server-fork",
+            Part::Recovery => "server-recovery",
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Part::First => "create, first exec of `true` and kill",
+            Part::Warm => "exec of `true` in a sandbox that is there",
+            Part::Burst => "100 creates at once",
+            Part::Crowd => "1,000 idle sandboxes",
+            Part::Stream => "1 GiB of output through one exec",
+            Part::Fork => "100 forks, pause and resume",
+            Part::Recovery => "a killed server with 100 live sandboxes",
+        }
+    }
+}
+
+pub struct Measured {
+    pub part: Part,
+    pub outcome: Result<Findings>,
+}
+
+#[derive(Default)]
+pub struct Findings {
+    pub timings: Vec<Timing>,
+    pub facts: Vec<Fact>,
+    /// How it was measured, where that is not plain, and what could not be.
+    pub notes: Vec<String>,
+    /// What the sandboxes of this part left behind when all of them were killed.
+    pub left: Vec<String>,
+}
+
+/// One number.
+pub struct Fact {
+    pub name: &'static str,
+    pub value: f64,
+    pub unit: &'static str,
+}
+
+impl Findings {
+    pub fn timing(&self, name: &str) -> Option<&Timing> {
+        self.timings.iter().find(|timing| timing.name == name)
+    }
+
+    pub fn fact(&self, name: &str) -> Option<&Fact> {
+        self.facts.iter().find(|fact| fact.name == name)
+    }
+
+    pub fn add(&mut self, name: &'static str, value: f64, unit: &'static str) {
+        self.facts.push(Fact { name, value, unit });
+    }
+}

@@ -1,0 +1,98 @@
+//! Nothing of a sandbox is left when it was killed. The server is the bench's own: all that it ever made is listed.
+
+use super::parallel;
+use super::process::Server;
+use crate::footprint::processes_below;
+use crate::leftovers::{cgroups, entries};
+use crate::scratch::mounts_below;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What stays longer than this was left.
+const PATIENCE: Duration = Duration::from_secs(5);
+const KILL: Duration = Duration::from_secs(60);
+
+pub async fn kill_all(server: &Server) -> Result<()> {
+    let kill = async {
+        let live = server.caller().await?.live().await?;
+        parallel::kill(server, live).await
+    };
+    tokio::time::timeout(KILL, kill).await.context("they were not killed in time")?
+}
+
+/// Precondition: all sandboxes were killed.
+pub async fn look(server: &Server) -> Result<Vec<String>> {
+    let ended = tokio::time::timeout(PATIENCE, async { server.caller().await?.ended().await });
+    let ended: BTreeSet<_> = ended.await.context("the list did not come in time")??.into_iter().collect();
+    if ended.is_empty() {
+        bail!("the server knows of no sandbox that ended, so nothing was looked for");
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let found = of_sandboxes(&server.paddock.state, &ended);
+        if found.is_empty() || Instant::now() > until {
+            return Ok(found);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Precondition: the server has ended.
+pub fn mounts(server: &Server) -> Vec<String> {
+    let state = &server.paddock.state;
+    let mounts = mounts_below(state).into_iter().map(|path| format!("mount {}", path.display()));
+    let devices = entries(Path::new("/sys/block")).into_iter().filter(|device| {
+        let file = std::fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
+        Path::new(file.trim_end()).starts_with(state)
+    });
+    mounts.chain(devices.map(|path| format!("loop device {}", path.display()))).collect()
+}
+
+fn of_sandboxes(state: &Path, ids: &BTreeSet<String>) -> Vec<String> {
+    let is_ours = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        ids.contains(name.as_ref()) || ids.contains(name.trim_start_matches("paddock-"))
+    };
+    let mut found: Vec<_> =
+        processes_below(state).iter().map(|path| format!("process {}", path.display())).collect();
+    let groups = cgroups(Path::new("/sys/fs/cgroup"), 0).into_iter().filter(|path| is_ours(path));
+    found.extend(groups.map(|path| format!("cgroup {}", path.display())));
+    let run = ["/run/paddock".into(), state.join("run")];
+    let records = run.iter().flat_map(|directory| entries(directory)).filter(|path| {
+        is_ours(path)
+            || std::fs::read_to_string(path).is_ok_and(|text| ids.iter().any(|id| text.contains(id)))
+    });
+    found.extend(records.map(|path| format!("file {}", path.display())));
+    let disks = entries(&state.join("storage/disks"));
+    found.extend(disks.iter().map(|path| format!("disk {}", path.display())));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A check that cannot fail proves nothing.
+    #[test]
+    fn a_disk_a_record_and_a_process_are_noticed() {
+        let scratch = crate::scratch::Scratch::new().unwrap();
+        let state = scratch.directory("state").unwrap();
+        let disk = scratch.directory("state/storage/disks/sb-1").unwrap();
+        let record = scratch.directory("state/run").unwrap().join("7.json");
+        std::fs::write(&record, r#"{"sandbox":"sb-1"}"#).unwrap();
+        std::fs::write(record.with_file_name("8.json"), r#"{"sandbox":"sb-2"}"#).unwrap();
+        std::fs::copy("/bin/sleep", state.join("guest")).unwrap();
+        let mut child = std::process::Command::new(state.join("guest")).arg("60").spawn().unwrap();
+        let found = of_sandboxes(&state, &["sb-1".to_owned()].into());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let expected = [
+            format!("process /proc/{}", child.id()),
+            format!("file {}", record.display()),
+            format!("disk {}", disk.display()),
+        ];
+        assert_eq!(found, expected);
+    }
+}
