@@ -17,7 +17,7 @@ CARGO = os.environ.get("CARGO", "cargo")
 class Stage:
     def __init__(self, name, command, environment=None):
         self.name, self.command, self.environment = name, command, environment or {}
-        self.state, self.seconds, self.passed, self.failed, self.skips = "not run", 0.0, 0, 0, []
+        self.state, self.seconds, self.passed, self.failed, self.ignored, self.skips = "not run", 0.0, 0, 0, 0, []
 
     def run(self):
         print(f"\n=== {self.name}: {' '.join(self.command)}", flush=True)
@@ -28,9 +28,10 @@ class Stage:
         )
         for line in process.stdout:
             print(line, end="", flush=True)
-            if result := re.match(r"test result: \w+\. (\d+) passed; (\d+) failed", line):
+            if result := re.match(r"test result: \w+\. (\d+) passed; (\d+) failed(?:; (\d+) ignored)?", line):
                 self.passed += int(result[1])
                 self.failed += int(result[2])
+                self.ignored += int(result[3] or 0)
             elif result := re.match(r"CHECK \S+ (ok|FAIL)", line):
                 self.passed += result[1] == "ok"
                 self.failed += result[1] == "FAIL"
@@ -110,6 +111,7 @@ def table(ran):
     print("\n=== result\n")
     for stage in ran:
         counted = f"{stage.passed} passed, {stage.failed} failed" if stage.passed + stage.failed else ""
+        counted += f", {stage.ignored} ignored" if stage.ignored else ""
         print(f"  {stage.name:<16} {stage.state:<8} {stage.seconds:7.1f} s  {counted}")
     print()
 

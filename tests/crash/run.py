@@ -292,6 +292,16 @@ def cgroups_of(sandboxes):
     return found
 
 
+def end_all(server):
+    """After a failure its state is kept for a look, but nothing goes on running."""
+    try:
+        for found in ask(server.socket, "GET", "/v1/sandboxes?limit=1000")[1]["sandboxes"]:
+            ask(server.socket, "DELETE", f"/v1/sandboxes/{found['id']}")
+        server.stop()
+    except (Unavailable, subprocess.TimeoutExpired) as error:
+        print(f"sandboxes were left behind: {error}")
+
+
 def main():
     paddock = os.path.abspath(sys.argv[1])
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 200
@@ -337,6 +347,8 @@ def main():
         for left in leftovers(state) + cgroups_of(everyone):
             book.problem(f"left over: {left}")
     finally:
+        if server.process.poll() is None and book.problems:
+            end_all(server)
         if server.process.poll() is None:
             server.kill()
         if book.problems:

@@ -12,4 +12,4 @@ mod select;
 
 pub use backend::{AdoptError, Backend, CreateError, Fence, FenceUsage, Raised};
 pub use process::{HeadStart, NEUTRAL_ID, give_up_calls, serve_as_janitor_if_asked};
-pub use select::{SelectError, all, select};
+pub use select::{NAMES, SelectError, all, select};

@@ -13,6 +13,9 @@ pub enum SelectError {
     Requirement { requirement: &'static str, reasons: String },
 }
 
+/// The names of all that `all` gives.
+pub const NAMES: [&str; 1] = [ProcessBackend::NAME];
+
 /// Every backend of this build, the preferred first.
 pub fn all(state: &Path) -> Vec<Box<dyn Backend>> {
     vec![Box::new(ProcessBackend::new(state))]

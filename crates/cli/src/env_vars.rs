@@ -1,4 +1,4 @@
-//! Every environment variable that the command reads: no hidden knobs.
+//! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself.
 
 /// Where templates, images and the records of sandboxes are kept.
 pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
@@ -35,6 +35,7 @@ Environment:
                      your own at /run/paddock/api.sock for root, else at
                      $XDG_RUNTIME_DIR/paddock/api.sock, started when needed]
   PADDOCK_TOKEN      the token for that server; your own socket needs none
+  PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
   NO_COLOR           set to anything: no colour, even on a terminal
 
 Exit codes:

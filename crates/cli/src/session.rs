@@ -14,12 +14,11 @@ pub mod signals;
 pub mod streams;
 pub mod terminal;
 
+use paddock_engine::settings::default_environment;
 use paddock_engine::{Engine, EngineError};
 use paddock_model::{Availability, Guarantees, Spec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug)]
 pub struct Session {
@@ -94,8 +93,7 @@ pub fn doctor(state_dir: &Path) -> Vec<Availability> {
 impl Session {
     /// The whole environment of the command: the image's, ours, and what the caller named. Nothing else.
     fn environment(&self, image: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let mut all =
-            BTreeMap::from([("PATH".to_string(), PATH.to_string()), ("LANG".into(), "C.UTF-8".into())]);
+        let mut all = default_environment();
         if self.tty {
             let terminal = std::env::var("TERM").unwrap_or_else(|_| "xterm".into());
             all.insert("TERM".into(), terminal);

@@ -53,6 +53,8 @@ pub struct ProcessBackend {
 }
 
 impl ProcessBackend {
+    pub const NAME: &str = "process";
+
     pub fn new(state: &Path) -> Self {
         ProcessBackend { state: state.to_path_buf() }
     }
@@ -60,7 +62,7 @@ impl ProcessBackend {
 
 impl Backend for ProcessBackend {
     fn name(&self) -> &'static str {
-        "process"
+        ProcessBackend::NAME
     }
 
     fn probe(&self) -> Availability {

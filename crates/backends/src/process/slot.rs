@@ -10,6 +10,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// As many sandboxes at one time; also the number of id ranges that root hands out.
 pub const SLOTS: u32 = 4096;
@@ -113,8 +114,7 @@ impl Slot {
             Some(_) => None,
             None => {
                 let probe = open_locks(&run_directory(state))?;
-                // Whoever holds it now has worked off our record, or is about to.
-                if !lock(&probe, self.number)? || !self.remembers(id) {
+                if !self.take_back(&probe, id)? {
                     return Ok(());
                 }
                 Some(probe)
@@ -128,6 +128,24 @@ impl Slot {
         self.forget()?;
         drop(probe);
         Ok(())
+    }
+
+    /// The lock that the guest held; not when somebody else has worked off the record of sandbox `id`.
+    ///
+    /// Whoever sweeps holds each lock for a moment and may let it go with nothing done, and a process that is
+    /// being started elsewhere holds what it inherited until it executes.
+    fn take_back(&self, probe: &File, id: &str) -> Result<bool> {
+        for pause in [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] {
+            std::thread::sleep(Duration::from_millis(pause));
+            if lock(probe, self.number)? {
+                return Ok(self.remembers(id));
+            }
+            if !self.remembers(id) {
+                return Ok(false);
+            }
+        }
+        // The record stays, and with it the errand: the next sweep does it.
+        Ok(false)
     }
 
     fn remembers(&self, id: &str) -> bool {

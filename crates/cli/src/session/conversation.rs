@@ -7,6 +7,7 @@ use super::streams::Stream;
 use super::terminal::{self, Interrupts, Raw};
 use super::{Session, SessionError, StdinMode};
 use crate::render;
+use paddock_engine::settings::WORKSPACE_TARGET;
 use paddock_engine::{Capture, Command, Engine, Exec, ExecEvent, Input, StreamKind, WorkUsage};
 use paddock_model::Root;
 use std::collections::BTreeMap;
@@ -36,7 +37,9 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
     let command = Command {
         argv: session.argv.clone(),
         env: session.environment(&image_environment),
-        cwd: Some(session.cwd.as_deref().map_or_else(|| "/workspace".into(), |d| d.display().to_string())),
+        cwd: Some(
+            session.cwd.as_deref().map_or_else(|| WORKSPACE_TARGET.into(), |d| d.display().to_string()),
+        ),
         user: session.spec.user.clone(),
         tty: session.tty.then(terminal::size),
         stdin: session.stdin == StdinMode::Inherit,

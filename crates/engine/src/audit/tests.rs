@@ -204,7 +204,7 @@ fn many_threads_share_one_timeline() {
 
 /// `cargo test --release -p paddock-engine append_times -- --ignored --nocapture`.
 #[test]
-#[ignore = "measures"]
+#[ignore = "a measurement, which a clock decides: by hand, with --ignored --nocapture"]
 fn append_times() {
     let state = tempfile::tempdir().unwrap();
     let audit = Audit::open(state.path()).unwrap();

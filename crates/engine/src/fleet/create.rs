@@ -7,7 +7,7 @@ use super::request::{self, invalid, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::access::{Need, Permit};
 use crate::sandbox::Sandbox as Inside;
-use crate::settings::Settings;
+use crate::settings::{Settings, WORKSPACE_TARGET, default_environment};
 use crate::store::SandboxRow;
 use paddock_model::api::{CreateSandbox, EndCause, Sandbox, SandboxState, StartExec};
 use paddock_model::{Disk, Root, SandboxId, Spec};
@@ -16,9 +16,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-const WORKSPACE: &str = "/workspace";
 
 /// Where the files of a new sandbox come from.
 pub(super) enum Origin {
@@ -41,15 +38,11 @@ impl Fleet {
         // Dropped with this call: who is not there any more does not wait for room.
         let (_caller, caller_gone) = tokio::sync::oneshot::channel();
         self.detached(async move |fleet: Fleet| {
-            let made = fleet
+            fleet
                 .once(&actor, "create", key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
                     fleet.create_now(&actor, &request, note, caller_gone).await
                 })
-                .await;
-            if made.is_err() {
-                fleet.0.counters.create_failed.fetch_add(1, Ordering::Relaxed);
-            }
-            made
+                .await
         })
         .await
     }
@@ -123,8 +116,7 @@ impl Fleet {
         snapshot: Option<&super::snapshots::SnapshotRecord>,
     ) -> Result<(Option<String>, Record), FleetError> {
         let mut spec = settings.spec;
-        let mut env =
-            BTreeMap::from([("PATH".to_string(), PATH.to_string()), ("LANG".into(), "C.UTF-8".into())]);
+        let mut env = default_environment();
         let mut cwd = settings.cwd.map(|cwd| cwd.display().to_string());
         // What was written over one root fits no other.
         let image = snapshot.map_or(settings.image, |snapshot| snapshot.image.clone());
@@ -151,7 +143,7 @@ impl Fleet {
             persistent: false,
             metadata: BTreeMap::new(),
             env,
-            cwd: Some(cwd.unwrap_or_else(|| WORKSPACE.into())),
+            cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
             spec,
             backend: None,
@@ -195,7 +187,7 @@ impl Fleet {
         };
         record.baseline = baseline;
         let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
-        inner.store.insert_sandbox(&SandboxRow {
+        let inserted = inner.store.insert_sandbox(&SandboxRow {
             id: id.clone(),
             tenant: record.tenant.clone(),
             name: record.name.clone(),
@@ -203,7 +195,12 @@ impl Fleet {
             created_ms: record.created_at_ms,
             ended_ms: None,
             body,
-        })?;
+        });
+        if let Err(error) = inserted {
+            // A disk may have been cloned for it.
+            self.free_disk(&id);
+            return Err(error.into());
+        }
         let directory = inner.options.state.join("sandboxes").join(&id);
         let live = Live::new(record, directory, BTreeMap::new());
         *live.permit.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(permit);
@@ -218,6 +215,7 @@ impl Fleet {
                 Ok(live)
             }
             Err(error) => {
+                inner.counters.create_failed.fetch_add(1, Ordering::Relaxed);
                 let cause = EndCause::CreateFailed { detail: error.message.clone() };
                 self.record_end(&live, cause, Default::default());
                 Err(error)
@@ -278,7 +276,7 @@ impl Fleet {
         let disk = match storage.disk(id.as_str()) {
             // Cloned for it, or kept while it slept.
             Ok(existing) => Some(existing),
-            Err(error) if slept && self.keeps_disks() => return Err(failed(error)),
+            Err(error) if slept && self.0.storage.keeps_disks() => return Err(failed(error)),
             Err(_) => storage.new_disk(id.as_str(), spec.limits.disk).map_err(failed)?,
         };
         spec.disk = disk.map_or(Disk::Memory, |path| Disk::Directory { path });

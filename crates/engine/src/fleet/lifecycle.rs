@@ -1,19 +1,20 @@
 //! From running to paused, hibernated and ended, and back where there is a way back.
 
 use super::create::remaining;
-use super::execs::{Job, JobRecord, end_job};
+use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms, reason};
-use super::request::{check_metadata, invalid, seconds};
+use super::request::{check_directory, check_metadata, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::journal::Journal;
-use crate::storage::StorageKind;
+use crate::sandbox::Sandbox as Inside;
+use crate::settings::{check_environment, default_environment};
 use crate::store::{Cursor, SandboxQuery};
 use paddock_backends::FenceUsage;
+use paddock_model::User;
 use paddock_model::api::{
     End, EndCause, ExecCause, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage, UpdateSandbox,
 };
-use paddock_model::{User, check_environment_name};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -22,8 +23,6 @@ use std::time::Duration;
 /// How much of the last output is kept with an end.
 const LAST_OUTPUT: usize = 2048;
 const LARGEST_PAGE: usize = 1000;
-/// As a shell reports a kill.
-const KILLED: i32 = 137;
 
 /// Which sandboxes a list shows; empty shows all that live.
 #[derive(Debug, Clone, Default)]
@@ -283,23 +282,13 @@ impl Fleet {
         let inside = live.running().ok_or_else(|| lost(live))?;
         // Nothing is written while it is being saved.
         inside.freeze(true).await?;
-        if !self.keeps_disks() {
-            self.keep_changes(live).await?;
-            let archive = self.archive_of(&live.id);
-            if let Err(error) = super::snapshots::export(&inside, &archive).await {
-                if live.record().state == SandboxState::Running {
-                    inside.freeze(false).await?;
-                }
-                return Err(error);
+        if let Err(error) = self.prepare_to_sleep(live, &inside).await {
+            live.record().intent = None;
+            if live.record().state == SandboxState::Running {
+                inside.freeze(false).await?;
             }
+            return Err(error);
         }
-        // From here on a new engine that finds no guest knows that this is as it should be.
-        let record = {
-            let mut record = live.record();
-            record.intent = Some(Intent::Hibernate);
-            record.clone()
-        };
-        self.0.save(&record)?;
         live.set_running(None);
         self.take_down(inside).await?;
         self.end_jobs(live);
@@ -315,6 +304,21 @@ impl Fleet {
         Ok(())
     }
 
+    /// Its files are safe when this returns. From then on a new engine that finds no guest knows that this is as it
+    /// should be.
+    async fn prepare_to_sleep(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
+        if !self.0.storage.keeps_disks() {
+            self.keep_changes(live).await?;
+            super::snapshots::export(inside, &self.archive_of(&live.id)).await?;
+        }
+        let record = {
+            let mut record = live.record();
+            record.intent = Some(Intent::Hibernate);
+            record.clone()
+        };
+        self.0.save(&record)
+    }
+
     pub(super) async fn wake_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
         let _guard = live.transition.lock().await;
         match live.record().state {
@@ -322,7 +326,7 @@ impl Fleet {
             SandboxState::Running => return Ok(()),
             state => return Err(wrong_state(live, state, "woken")),
         }
-        let archive = (!self.keeps_disks()).then(|| self.archive_of(&live.id));
+        let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
         let ready_at_ns = live.record().ready_at_ns;
         self.raise(live, archive.clone()).await?;
         // What it changed before it slept is still its own change.
@@ -387,8 +391,12 @@ impl Fleet {
         drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         audit::ended(&self.0, &live.id, &end);
         self.0.tell(live, "ended", Some(end.reason));
-        let (fleet, id) = (self.clone(), live.id.clone());
-        // Nobody waits for the disk to be freed; a new engine frees it if this one does not get to it.
+        self.free_disk(&live.id);
+    }
+
+    /// Nobody waits for it; a new engine frees it if this one does not get to it.
+    pub(super) fn free_disk(&self, id: &str) {
+        let (fleet, id) = (self.clone(), id.to_string());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = fleet.0.storage.delete(&id) {
                 tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
@@ -399,7 +407,7 @@ impl Fleet {
         });
     }
 
-    async fn take_down(&self, inside: Arc<crate::sandbox::Sandbox>) -> Result<FenceUsage, FleetError> {
+    async fn take_down(&self, inside: Arc<Inside>) -> Result<FenceUsage, FleetError> {
         let ended = tokio::task::spawn_blocking(move || inside.destroy()).await;
         let ended = ended.map_err(|error| FleetError::internal(&error))?;
         Ok(ended.unwrap_or_else(|error| {
@@ -446,11 +454,6 @@ impl Fleet {
         Ok(jobs)
     }
 
-    /// Whether what a sandbox writes is on a disk that outlives its processes.
-    pub(super) fn keeps_disks(&self) -> bool {
-        self.0.storage.kind() == StorageKind::Btrfs
-    }
-
     /// Where the files of a hibernated sandbox are, when its disk was in memory.
     pub(super) fn archive_of(&self, id: &str) -> std::path::PathBuf {
         self.0.options.state.join("hibernated").join(format!("{id}.tar"))
@@ -468,18 +471,11 @@ struct LaterCommands {
 
 impl LaterCommands {
     fn check(request: &UpdateSandbox) -> Result<LaterCommands, FleetError> {
-        for (name, value) in request.env.iter().flatten() {
-            check_environment_name(name).map_err(|error| invalid(error.to_string()))?;
-            if value.contains('\0') {
-                return Err(invalid(format!("the value of variable `{}` holds a NUL", name.escape_debug())));
-            }
+        if let Some(env) = &request.env {
+            check_environment(env).map_err(refused)?;
         }
-        if let Some(cwd) = request.cwd.as_ref().filter(|cwd| !cwd.starts_with('/') || cwd.contains('\0')) {
-            let shown: String = cwd.chars().take(80).collect();
-            return Err(invalid(format!(
-                "working directory `{}` is not an absolute path",
-                shown.escape_debug()
-            )));
+        if let Some(cwd) = &request.cwd {
+            check_directory(cwd)?;
         }
         let user = request.user.as_ref().map(|user| user.parse::<User>());
         let timeout = request.exec_timeout_seconds.map(|value| seconds("exec_timeout_seconds", value));
@@ -503,8 +499,8 @@ impl LaterCommands {
             record.spec.user = user;
         }
         if let Some(env) = self.env {
-            let ours = |name: &String| ["PATH", "LANG"].contains(&name.as_str());
-            record.env.retain(|name, _| ours(name));
+            let ours = default_environment();
+            record.env.retain(|name, _| ours.contains_key(name));
             record.env.extend(env);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
 
-use super::execs::{Job, end_job, pump};
+use super::execs::{Job, KILLED, end_job, pump};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms};
 use super::{Fleet, FleetError};
@@ -8,13 +8,12 @@ use crate::access::Need;
 use crate::resume::KnownExec;
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::SandboxId;
-use paddock_model::api::{EndCause, ExecCause, SandboxState};
+use paddock_model::api::{EndCause, ExecCause, SandboxState, StreamName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 /// Sandboxes that are taken over at the same time.
 const AT_ONCE: usize = 16;
-const KILLED: i32 = 137;
 
 impl Fleet {
     pub(super) async fn recover(&self) -> Result<(), FleetError> {
@@ -154,14 +153,13 @@ impl Fleet {
         })
         .await;
         let raised = raised.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        let known: Vec<KnownExec> = live
-            .jobs()
-            .iter()
-            .map(|job| {
-                let (stdout, stderr) = job.journal.lengths();
-                KnownExec { number: job.number(), stdout, stderr }
-            })
-            .collect();
+        let mut known = Vec::new();
+        for job in live.jobs() {
+            // What the last connection still brought is written first.
+            drop(job.pumping.lock().await);
+            let (stdout, stderr) = job.journal.lengths();
+            known.push(KnownExec { number: job.number(), stdout, stderr });
+        }
         let guarantees = live.record().guarantees.clone();
         let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
             .await
@@ -178,6 +176,7 @@ impl Fleet {
             found.insert(exec.number);
             match live.job(exec.number) {
                 Some(job) => {
+                    skip_lost(&job, exec.stdout, exec.stderr);
                     restore_input(&job, exec.stdin, exec.stdin_open.then(|| exec.exec.input())).await;
                     tokio::spawn(pump(self.0.clone(), live.clone(), job, exec.exec));
                 }
@@ -194,6 +193,19 @@ impl Fleet {
         }
         super::reaper::watch_over(self, live, inside);
         Ok(())
+    }
+}
+
+/// What was acknowledged and yet could not be kept, on a full disk: offsets stay true, and the gap is told.
+fn skip_lost(job: &Job, stdout: u64, stderr: u64) {
+    let kept = job.journal.lengths();
+    for (stream, lost) in [
+        (StreamName::Stdout, stdout.saturating_sub(kept.0)),
+        (StreamName::Stderr, stderr.saturating_sub(kept.1)),
+    ] {
+        if let Err(error) = job.journal.skip(stream, lost) {
+            tracing::warn!(exec = job.number(), %error, "lost output could not be counted");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! From what a caller asks for to a checked description; nothing has been started yet when this fails.
 
 use super::{Actor, FleetError, Kind};
-use crate::settings::{self, Settings, SettingsError, Surroundings};
+use crate::settings::{self, Settings, SettingsError, SizeError, Surroundings};
 use crate::templates::{self, TemplateError};
 use paddock_model::api::{CreateSandbox, LimitsRequest};
 use paddock_model::{LimitsLayer, Policy, check_template_name};
@@ -70,6 +70,14 @@ pub fn check_metadata(metadata: &std::collections::BTreeMap<String, String>) -> 
         ))),
         None => Ok(()),
     }
+}
+
+/// The working directory of a command; the guest finds out whether it is there.
+pub fn check_directory(path: &str) -> Result<(), FleetError> {
+    if path.starts_with('/') && !path.contains('\0') && path.len() < 4096 {
+        return Ok(());
+    }
+    Err(invalid(format!("working directory `{}` is not an absolute path", shorten(path))))
 }
 
 /// A time in seconds that is neither zero nor for ever.
@@ -143,9 +151,14 @@ fn limits(request: &LimitsRequest) -> Result<LimitsLayer, FleetError> {
     })
 }
 
-fn refused(error: SettingsError) -> FleetError {
+pub fn refused(error: SettingsError) -> FleetError {
     let hint = error.hint();
-    let refused = invalid(chain(&error));
+    let refused = match &error {
+        SettingsError::Size(
+            SizeError::Argument { .. } | SizeError::Variable { .. } | SizeError::Total(_),
+        ) => FleetError::new(Kind::TooLarge, "too_large", chain(&error)),
+        _ => invalid(chain(&error)),
+    };
     match hint {
         Some(hint) => refused.hint(hint),
         None => refused,

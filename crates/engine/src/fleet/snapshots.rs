@@ -252,7 +252,7 @@ impl Fleet {
         let failed = |error: crate::storage::StorageError| FleetError::storage(&error);
         let (source, target) = (live.id.clone(), name.to_string());
         let fleet = self.clone();
-        let copy = move || match fleet.keeps_disks() {
+        let copy = move || match fleet.0.storage.keeps_disks() {
             true => fleet.0.storage.freeze_copy(&source, &target).map_err(failed),
             false => std::fs::copy(fleet.archive_of(&source), fleet.snapshot_archive(&target))
                 .map(drop)
@@ -273,7 +273,7 @@ impl Fleet {
                 }
                 let kept = async {
                     let manifest = inside.disk().manifest().await?;
-                    if self.keeps_disks() {
+                    if self.0.storage.keeps_disks() {
                         let kept = tokio::task::spawn_blocking(copy).await;
                         kept.map_err(|error| FleetError::internal(&error))??;
                     } else {
@@ -302,7 +302,7 @@ impl Fleet {
         record: &Record,
         baseline: Option<String>,
     ) -> Result<Origin, FleetError> {
-        if !self.keeps_disks() {
+        if !self.0.storage.keeps_disks() {
             return Ok(Origin::Files { archive: Some(self.snapshot_archive(name)), baseline });
         }
         let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
@@ -354,7 +354,7 @@ impl Fleet {
     }
 
     fn snapshot_size(&self, name: &str) -> Option<u64> {
-        match self.keeps_disks() {
+        match self.0.storage.keeps_disks() {
             true => self.0.storage.usage(name).ok(),
             false => std::fs::metadata(self.snapshot_archive(name)).ok().map(|found| found.len()),
         }

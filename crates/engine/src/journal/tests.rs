@@ -361,7 +361,7 @@ async fn a_follower_waits_for_news_and_then_for_the_end() {
 
 /// `cargo test --release -p paddock-engine throughput -- --ignored --nocapture`, with TMPDIR where it is to be measured.
 #[test]
-#[ignore = "measures"]
+#[ignore = "a measurement, which a clock decides: by hand, with --ignored --nocapture"]
 fn throughput() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), 8 << 20).unwrap();

@@ -18,11 +18,10 @@ use paddock_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The backends of this build.
-pub const BACKENDS: &[&str] = &["process"];
-
 const DEFAULT_HOSTNAME: &str = "paddock";
-const WORKSPACE_TARGET: &str = "/workspace";
+/// Where commands start, and where a directory of the host is mounted.
+pub const WORKSPACE_TARGET: &str = "/workspace";
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -45,7 +44,7 @@ pub struct Surroundings<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("backend `{}` is not known; known are {}", .0.escape_debug(), BACKENDS.join(", "))]
+    #[error("backend `{}` is not known; known are {}", .0.escape_debug(), paddock_backends::NAMES.join(", "))]
     UnknownBackend(String),
     #[error("network `{}` is not known; known are none and host", .0.escape_debug())]
     UnknownNetwork(String),
@@ -90,8 +89,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
     let workspace = workspace::resolve(layers, surroundings)?;
     let merged = layers.iter().cloned().fold(Policy::default(), Policy::overlaid_by);
     let mounts = mounts(&merged, workspace.is_some(), surroundings)?;
-    check_environment(&merged.env)?;
-    size::check(&merged.command, &merged.env)?;
+    check_command(&merged.command, &merged.env)?;
     let hostname = merged.hostname.unwrap_or_else(|| DEFAULT_HOSTNAME.to_string());
     check_hostname(&hostname)?;
     let user: Option<User> = merged.user.as_deref().map(str::parse).transpose()?;
@@ -144,7 +142,18 @@ fn mounts(
     }
 }
 
-fn check_environment(env: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+/// What every command has, before its image's and its caller's variables; nothing of the host's.
+pub fn default_environment() -> BTreeMap<String, String> {
+    BTreeMap::from([("PATH".to_string(), PATH.to_string()), ("LANG".into(), "C.UTF-8".into())])
+}
+
+/// Whether the kernel can take it at all.
+pub fn check_command(argv: &[String], env: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+    check_environment(env)?;
+    Ok(size::check(argv, env)?)
+}
+
+pub(crate) fn check_environment(env: &BTreeMap<String, String>) -> Result<(), SettingsError> {
     for (name, value) in env {
         check_environment_name(name)?;
         if value.contains('\0') {
@@ -156,7 +165,9 @@ fn check_environment(env: &BTreeMap<String, String>) -> Result<(), SettingsError
 
 fn known_backend(backend: Option<String>) -> Result<Option<String>, SettingsError> {
     match backend {
-        Some(name) if !BACKENDS.contains(&name.as_str()) => Err(SettingsError::UnknownBackend(name)),
+        Some(name) if !paddock_backends::NAMES.contains(&name.as_str()) => {
+            Err(SettingsError::UnknownBackend(name))
+        }
         known => Ok(known),
     }
 }

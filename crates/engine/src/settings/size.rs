@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 /// MAX_ARG_STRLEN of Linux, its closing NUL included.
 const LARGEST_STRING: usize = 128 << 10;
-/// Well below what any kernel allows with the default stack.
-const LARGEST_TOTAL: usize = 1 << 20;
+/// Below what any kernel allows with the default stack, and what fits one frame of the protocol.
+const LARGEST_TOTAL: usize = 960 << 10;
+/// What the kernel keeps for each string besides it, and more than the protocol adds.
+const POINTER: usize = 8;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
@@ -14,7 +16,7 @@ pub enum SizeError {
     Argument { index: usize, length: usize },
     #[error("environment variable `{}` is {} long; the kernel takes at most 128 KiB", .name.escape_debug(), format_bytes(*.length as u64))]
     Variable { name: String, length: usize },
-    #[error("the command and its environment are {} long together; at most 1 MiB is allowed", format_bytes(*.0 as u64))]
+    #[error("the command and its environment are {} long together; at most 960 KiB is allowed", format_bytes(*.0 as u64))]
     Total(usize),
     #[error("argument {0} of the command holds a NUL")]
     Nul(usize),
@@ -43,7 +45,7 @@ pub fn check(command: &[String], env: &BTreeMap<String, String>) -> Result<(), S
         if length > LARGEST_STRING {
             return Err(SizeError::Argument { index, length });
         }
-        total += length;
+        total += length + POINTER;
     }
     if command.first().is_some_and(String::is_empty) {
         return Err(SizeError::EmptyCommand);
@@ -54,7 +56,7 @@ pub fn check(command: &[String], env: &BTreeMap<String, String>) -> Result<(), S
             let name = name.chars().take(80).collect();
             return Err(SizeError::Variable { name, length });
         }
-        total += length;
+        total += length + POINTER;
     }
     if total > LARGEST_TOTAL { Err(SizeError::Total(total)) } else { Ok(()) }
 }
@@ -81,8 +83,9 @@ mod tests {
         let many = vec!["x".repeat(100 << 10); 20];
         assert_eq!(
             refusal(&many, BTreeMap::new()),
-            "the command and its environment are 2 MiB long together; at most 1 MiB is allowed"
+            "the command and its environment are 2 MiB long together; at most 960 KiB is allowed"
         );
+        assert!(check(&vec!["x".into(); 200_000], &BTreeMap::new()).is_err());
         assert_eq!(
             refusal(&["a".into(), "\0".into()], BTreeMap::new()),
             "argument 1 of the command holds a NUL"

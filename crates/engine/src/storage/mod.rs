@@ -108,6 +108,11 @@ impl Storage {
         }
     }
 
+    /// Whether what a sandbox writes is on a disk that outlives its processes.
+    pub fn keeps_disks(&self) -> bool {
+        matches!(self.driver, Driver::Btrfs { .. })
+    }
+
     /// Why disks are in memory, where they are.
     pub fn why_copy(&self) -> Option<&str> {
         match &self.driver {

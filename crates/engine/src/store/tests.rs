@@ -270,7 +270,7 @@ fn the_log_does_not_grow_for_ever() {
 
 /// `cargo test --release -p paddock-engine write_times -- --ignored --nocapture`.
 #[test]
-#[ignore = "measures"]
+#[ignore = "a measurement, which a clock decides: by hand, with --ignored --nocapture"]
 fn write_times() {
     let (_state, store) = open();
     let body = "x".repeat(1500);

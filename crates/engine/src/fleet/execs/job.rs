@@ -36,6 +36,8 @@ pub struct Job {
     pub journal: Journal,
     pub followers: Followers,
     pub input: Arc<tokio::sync::Mutex<JobInput>>,
+    /// Held by whoever brings its output into the journal.
+    pub pumping: tokio::sync::Mutex<()>,
     record: Mutex<JobRecord>,
     ended: watch::Sender<bool>,
     /// A call ended it.
@@ -60,6 +62,7 @@ impl Job {
             journal,
             followers: Followers::default(),
             input: Arc::default(),
+            pumping: tokio::sync::Mutex::default(),
             record: Mutex::new(record),
             ended,
             killed: false.into(),

@@ -11,27 +11,24 @@ mod signals;
 pub use input::ExecInput;
 pub use job::{Job, JobRecord};
 pub use output::{OutputFrom, OutputReader, RawPiece, RawReader};
-pub use pump::{end as end_job, pump};
+pub use pump::{KILLED, end as end_job, pump};
 
 use super::live::Live;
 use super::once::Note;
 use super::record::now_ms;
-use super::request::{invalid, seconds};
+use super::request::{check_directory, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::exec::Command;
 use crate::journal::Journal;
-use paddock_model::api::{Exec, RunCode, StartExec, StreamName, TerminalSize};
-use paddock_model::{User, check_environment_name};
+use crate::settings::check_command;
+use paddock_model::User;
+use paddock_model::api::{Exec, ExecCause, RunCode, StartExec, StreamName, TerminalSize};
 use paddock_protocol::WindowSize;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const SHELL: &str = "/bin/sh";
-/// What the kernel takes for one argument, and for all of them with the environment.
-const ONE_ARGUMENT: usize = 128 * 1024;
-const ALL_ARGUMENTS: usize = 896 * 1024;
 /// Running and ended commands that one sandbox may have.
 const RUNNING_EXECS: u32 = 1000;
 
@@ -263,7 +260,8 @@ impl Fleet {
         if command.tty.is_some() {
             command.env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
         }
-        check_sizes(&command)?;
+        check_command(&command.argv, &command.env).map_err(refused)?;
+        command.cwd.as_deref().map_or(Ok(()), check_directory)?;
         let number = live.take_exec_number();
         let line = match &code {
             Some((code, _)) => format!("run_code {}", code.language.as_deref().unwrap_or("python")),
@@ -281,6 +279,8 @@ impl Fleet {
             terminal: command.tty.is_some(),
             token: actor.token.clone(),
         };
+        let journal = Journal::open(&live.directory.join("execs").join(number.to_string()), output_limit)
+            .map_err(|error| FleetError::storage(&error))?;
         audit::exec_started(
             inner,
             actor,
@@ -292,14 +292,20 @@ impl Fleet {
         );
         inner.save_job(&live.id, &record)?;
         note.write(&number)?;
-        let journal = Journal::open(&live.directory.join("execs").join(number.to_string()), output_limit)
-            .map_err(|error| FleetError::storage(&error))?;
         let job = Arc::new(Job::new(&live.id, record, journal));
         let stdin = match code {
             Some((_, stdin)) => Some(stdin),
             None => request.stdin.as_ref().map(|text| text.clone().into_bytes()),
         };
-        let exec = sandbox.exec_numbered(number, command).await?;
+        let exec = match sandbox.exec_numbered(number, command).await {
+            Ok(exec) => exec,
+            Err(error) => {
+                // It is in the store already, and is not to run there for ever.
+                let detail = error.to_string();
+                end_job(inner, live, &job, ExecCause::NotStarted { detail }, KILLED);
+                return Err(error.into());
+            }
+        };
         self.feed(&job, exec.input(), stdin, request.open_stdin).await;
         live.add_job(job.clone());
         live.touch();
@@ -350,40 +356,6 @@ fn argv(request: &StartExec) -> Result<Vec<String>, FleetError> {
         (Some(_), Some(_)) => Err(invalid("both `command` and `argv` are given").hint("give one of them")),
         _ => Err(invalid("no command is given").hint("give `command`, a line for the shell, or `argv`")),
     }
-}
-
-fn check_sizes(command: &Command) -> Result<(), FleetError> {
-    for (name, value) in &command.env {
-        check_environment_name(name).map_err(|error| invalid(error.to_string()))?;
-        if value.contains('\0') {
-            return Err(invalid(format!("the value of variable `{}` holds a NUL", name.escape_debug())));
-        }
-    }
-    if let Some(bad) = command.argv.iter().find(|argument| argument.contains('\0')) {
-        let shown: String = bad.chars().take(80).collect();
-        return Err(invalid(format!("argument `{}` holds a NUL", shown.escape_debug())));
-    }
-    if let Some(cwd) = &command.cwd
-        && (!cwd.starts_with('/') || cwd.contains('\0') || cwd.len() > 4095)
-    {
-        let shown: String = cwd.chars().take(80).collect();
-        return Err(invalid(format!("working directory `{}` is not an absolute path", shown.escape_debug())));
-    }
-    let longest = command.argv.iter().map(String::len).max().unwrap_or(0);
-    let variables: BTreeMap<_, _> = command.env.iter().map(|(n, v)| (n, n.len() + v.len() + 2)).collect();
-    let longest = longest.max(variables.values().copied().max().unwrap_or(0));
-    let all = command.argv.iter().map(|a| a.len() + 9).sum::<usize>()
-        + variables.values().map(|v| v + 8).sum::<usize>();
-    if longest >= ONE_ARGUMENT || all > ALL_ARGUMENTS {
-        let message = format!(
-            "arguments and environment of {all} bytes, the longest of {longest}, are more than the kernel takes"
-        );
-        let hint = format!(
-            "keep each below {ONE_ARGUMENT} and all below {ALL_ARGUMENTS}; write a file, or use stdin"
-        );
-        return Err(FleetError::new(Kind::TooLarge, "too_large", message).hint(hint));
-    }
-    Ok(())
 }
 
 fn window(size: TerminalSize) -> Result<WindowSize, FleetError> {

@@ -15,10 +15,12 @@ use std::sync::atomic::Ordering;
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 const TIMED_OUT: i32 = 124;
-const KILLED: i32 = 137;
+pub const KILLED: i32 = 137;
 
 /// Runs until nobody holds the command's streams any more.
 pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: Exec) {
+    // A new connection is made only after everything that came over the last one is in the journal.
+    let _pumping = job.pumping.lock().await;
     let mut timed_out = false;
     let kills_before = memory_kills(&live);
     loop {
