@@ -3,6 +3,7 @@
 
 use super::cgroups::{self, Hierarchies, WorkGroup};
 use super::fence::ProcessFence;
+use super::head_start::Waiting;
 use super::identity::Identity;
 use super::lasting::{self, Lasting};
 use super::launch::{Launched, launch};
@@ -25,16 +26,23 @@ const BYTES_PER_INODE: u64 = 8192;
 
 pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
     let own_network = spec.network == Network::None;
-    let beginning = Beginning::choose(state, own_network)?;
-    let slot = Slot::take(state).host(|| "take a place for a sandbox".into())?;
+    let mut beginning = Beginning::choose(state, own_network)?;
+    let early = beginning.slot();
+    let has_ids = early.is_some();
+    let slot = match early {
+        Some(slot) => slot,
+        None => Slot::take(state).host(|| "take a place for a sandbox".into())?,
+    };
     let identity = Identity::choose(slot.number, spec)?;
     let mut fence = ProcessFence::new(state, id, slot, lasting);
     // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
     let hierarchies = &cgroups::detect().for_life(lasting);
     let Launched { pid, process, stream, mut gate } = beginning.launched(own_network)?;
     fence.watch_over(process);
-    identity.write_maps(pid)?;
-    gate.open().host(|| "release the guest".into())?;
+    if !has_ids {
+        identity.write_maps(pid)?;
+        gate.open().host(|| "release the guest".into())?;
+    }
 
     let mut record = Record {
         guest: slot::start_time(pid).map(|started| (pid, started)),
@@ -104,7 +112,7 @@ fn outlive(
 
 /// The child that had a head start, if it fits; else the guest, for a child that is made when its turn comes.
 enum Beginning {
-    Waiting(Launched),
+    Waiting(Waiting),
     Guest(File),
 }
 
@@ -116,9 +124,17 @@ impl Beginning {
         }
     }
 
+    /// The place that the waiting child has its ids of.
+    fn slot(&mut self) -> Option<Slot> {
+        match self {
+            Beginning::Waiting(waiting) => waiting.slot.take(),
+            Beginning::Guest(_) => None,
+        }
+    }
+
     fn launched(self, own_network: bool) -> Result<Launched, CreateError> {
         match self {
-            Beginning::Waiting(child) => Ok(child),
+            Beginning::Waiting(waiting) => Ok(waiting.launched),
             Beginning::Guest(guest) => launch(&guest, own_network),
         }
     }

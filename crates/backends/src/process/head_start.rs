@@ -2,14 +2,38 @@
 //!
 //! A network namespace takes the kernel half a millisecond, and nothing in it depends on the spec. So whoever is about
 //! to create a sandbox, and knows it, may say so first. The child waits at its gate, where it has run nothing but
-//! system calls of ours; if nobody comes for it, it is killed.
+//! system calls of ours. Root's ids do not depend on the spec either, so root's child goes on to be a guest, which waits
+//! for its plan. If nobody comes for it, it is killed.
 
 use super::launch::{Launched, launch};
-use super::{cgroups, guest_executable};
+use super::slot::Slot;
+use super::{cgroups, guest_executable, identity};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-static WAITING: Mutex<Option<Launched>> = Mutex::new(None);
+static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
+
+/// A child with a network namespace of its own.
+pub struct Waiting {
+    pub launched: Launched,
+    /// Where it has its ids already, the place that they are of.
+    pub slot: Option<Slot>,
+}
+
+impl Waiting {
+    fn new(mut launched: Launched, state: &Path) -> Option<Waiting> {
+        let slot = match identity::method() {
+            identity::Method::Range => {
+                let slot = Slot::take(state).ok()?;
+                identity::write_range(slot.number, launched.pid).ok()?;
+                launched.gate.open().ok()?;
+                Some(slot)
+            }
+            identity::Method::Helpers | identity::Method::Single => None,
+        };
+        Some(Waiting { launched, slot })
+    }
+}
 
 /// While it lives, a child may be waiting; one that nobody took ends with it.
 pub struct HeadStart(());
@@ -26,7 +50,7 @@ impl HeadStart {
         if let Ok(guest) = guest_executable::open(state)
             && let Ok(launched) = launch(&guest, true)
         {
-            *waiting() = Some(launched);
+            *waiting() = Waiting::new(launched, state);
         }
         HeadStart(())
     }
@@ -38,11 +62,10 @@ impl Drop for HeadStart {
     }
 }
 
-/// The waiting child, which has a network namespace of its own.
-pub fn take() -> Option<Launched> {
+pub fn take() -> Option<Waiting> {
     waiting().take()
 }
 
-fn waiting() -> MutexGuard<'static, Option<Launched>> {
+fn waiting() -> MutexGuard<'static, Option<Waiting>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -83,9 +83,9 @@ impl Identity {
         let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         match method {
             Method::Range => {
-                let base = FIRST_HOST_ID + slot * RANGE;
-                let map = vec![Line(0, base, RANGE)];
-                let work_host = (base + uid, base + gid);
+                let range = range(slot);
+                let map = vec![range];
+                let work_host = (range.1 + uid, range.1 + gid);
                 Ok(Identity { ids, work_host, method, users: map.clone(), groups: map })
             }
             Method::Helpers => {
@@ -157,6 +157,19 @@ impl Identity {
         }
         Ok(())
     }
+}
+
+/// The ids that root gives to the sandbox in this place, whatever it is for.
+fn range(slot: u32) -> Line {
+    Line(0, FIRST_HOST_ID + slot * RANGE, RANGE)
+}
+
+/// Writes the maps of a process that waits in its new user namespace.
+///
+/// Precondition: the method is [`Method::Range`].
+pub fn write_range(slot: u32, pid: u32) -> std::io::Result<()> {
+    let map = [range(slot)];
+    write_maps(pid, &map, &map)
 }
 
 fn work_ids(spec: &Spec, method: Method) -> Result<(u32, u32), CreateError> {
