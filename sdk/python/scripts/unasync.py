@@ -21,12 +21,15 @@ REPLACEMENTS = [
     (r"\benter_async_context\b", "enter_context"),
     (r"\b__a(enter|exit|iter)__\b", r"__\1__"),
     (r"\ba(close|read|iter_bytes)\b", r"\1"),
+    # What a coroutine gives, a function gives at once.
+    (r"\bAwaitable\[(.*)\]\]$", r"\1]"),
+    (r"\bAwaitable, ", ""),
 ]
 
 
 def converted(text: str) -> str:
     for pattern, replacement in REPLACEMENTS:
-        text = re.sub(pattern, replacement, text)
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return HEADER + text
 
 

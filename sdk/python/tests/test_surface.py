@@ -18,6 +18,7 @@ PAIRS = [
     (paddock.Filesystem, paddock.AsyncFilesystem),
     (paddock.Watch, paddock.AsyncWatch),
     (paddock.Client, paddock.AsyncClient),
+    (paddock.Tools, paddock.AsyncTools),
 ]
 
 

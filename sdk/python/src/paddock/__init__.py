@@ -5,13 +5,15 @@
     with Sandbox.create(template="code-interpreter", ttl_seconds=600) as sandbox:
         print(sandbox.run_code("print(sum(range(101)))").stdout)
 
-`Sandbox`, `Process`, `Filesystem`, `Watch` and `Client` have twins for asyncio with the same surface, named `Async...`.
+`Sandbox`, `Process`, `Filesystem`, `Watch`, `Tools` and `Client` have twins for asyncio with the same surface, named
+`Async...`.
 """
 
 from ._async.client import AsyncClient
 from ._async.filesystem import AsyncFilesystem, AsyncWatch
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
+from ._async.tools import AsyncTools
 from ._errors import (
     ConnectionFailed,
     DiskFull,
@@ -77,6 +79,7 @@ from ._sync.client import Client
 from ._sync.filesystem import Filesystem, Watch
 from ._sync.process import Process
 from ._sync.sandbox import Sandbox
+from ._sync.tools import Tools
 from ._version import __version__
 
 __all__ = [
@@ -84,6 +87,7 @@ __all__ = [
     "AsyncFilesystem",
     "AsyncProcess",
     "AsyncSandbox",
+    "AsyncTools",
     "AsyncWatch",
     "Cause",
     "Change",
@@ -137,6 +141,7 @@ __all__ = [
     "TerminalSize",
     "TokenNotFound",
     "TooLarge",
+    "Tools",
     "Unauthorized",
     "Unavailable",
     "UnexpectedAnswer",

@@ -32,6 +32,7 @@ from .._waiting import CHUNK, async_chunks
 from .client import LONG_PATIENCE, AsyncClient, quoted
 from .filesystem import AsyncFilesystem
 from .process import AsyncProcess
+from .tools import AsyncTools
 
 _logger = logging.getLogger("paddock")
 
@@ -54,6 +55,8 @@ class AsyncSandbox:
         #: Files inside; `files` is another name of it.
         self.filesystem = AsyncFilesystem(client, info.id)
         self.files = self.filesystem
+        #: For a model to call; `Tools(sandbox, output_budget=...)` makes others.
+        self.tools = AsyncTools(self)
 
     @classmethod
     async def create(

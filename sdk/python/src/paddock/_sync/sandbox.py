@@ -33,6 +33,7 @@ from .._waiting import CHUNK, chunks
 from .client import LONG_PATIENCE, Client, quoted
 from .filesystem import Filesystem
 from .process import Process
+from .tools import Tools
 
 _logger = logging.getLogger("paddock")
 
@@ -55,6 +56,8 @@ class Sandbox:
         #: Files inside; `files` is another name of it.
         self.filesystem = Filesystem(client, info.id)
         self.files = self.filesystem
+        #: For a model to call; `Tools(sandbox, output_budget=...)` makes others.
+        self.tools = Tools(self)
 
     @classmethod
     def create(
