@@ -58,7 +58,10 @@ impl FileError {
             Errno::OPNOTSUPP | Errno::XDEV | Errno::BUSY => FileErrorKind::Unsupported,
             _ => FileErrorKind::Other,
         };
-        let reason = std::io::Error::from_raw_os_error(errno);
+        let reason = std::io::Error::from_raw_os_error(errno).to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
+        // The path is said already.
+        let step = step.strip_suffix(path).map_or(step.clone(), |step| format!("{step}it"));
         FileError { kind, errno, path: path.to_string(), detail: format!("{step}: {reason}") }
     }
 

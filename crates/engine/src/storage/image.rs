@@ -48,12 +48,15 @@ impl Image {
     /// Whether it is down now. A sandbox that still has one of its disks keeps all of it up.
     pub fn close(self) -> Result<bool, StorageError> {
         let step = || format!("unmount {}", self.mount_point.display());
-        match unmount(&self.mount_point, UnmountFlags::empty()) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::BUSY) => return Ok(false),
-            Err(errno) => return Err(failed(step(), errno)),
-        }
         let deadline = Instant::now() + PATIENCE;
+        // A process that another thread is just starting has all our files open until it executes.
+        while let Err(errno) = unmount(&self.mount_point, UnmountFlags::empty()) {
+            match errno {
+                rustix::io::Errno::BUSY if Instant::now() > deadline => return Ok(false),
+                rustix::io::Errno::BUSY => std::thread::sleep(Duration::from_millis(5)),
+                errno => return Err(failed(step(), errno)),
+            }
+        }
         while self.attached()?.is_some() {
             if Instant::now() > deadline {
                 self.mount()?;
