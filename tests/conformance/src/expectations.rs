@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use paddock_model::Guarantees;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -61,7 +62,9 @@ struct NotApplicable {
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
     attacks: BTreeMap<String, Expectation>,
-    /// Lines of attacks.md that this suite does not meet yet, each with the reason.
+    /// Lines of the catalogue that other tests try: file and name of each, from the root of the workspace.
+    pub elsewhere: BTreeMap<String, Vec<String>>,
+    /// Lines of the catalogue that nothing tries yet, or parts of them, each with the reason.
     pub skipped: BTreeMap<String, String>,
 }
 
@@ -80,6 +83,34 @@ impl Expectations {
             bail!(
                 "attacks without an expectation: {unexpected:?}; expectations without an attack: {unknown:?}"
             );
+        }
+        Ok(())
+    }
+
+    /// Every one of these lines is tried here or elsewhere, or skipped with a reason.
+    pub fn complete(&self, lines: &[&str]) -> Result<()> {
+        let of_line = |id: &str, line: &str| id == line || id.starts_with(&format!("{line}-"));
+        let told = |line: &&&str| {
+            let known = self.attacks.keys().chain(self.skipped.keys());
+            self.elsewhere.contains_key(**line) || known.into_iter().any(|id| of_line(id, line))
+        };
+        let missing: Vec<_> = lines.iter().filter(|line| !told(line)).collect();
+        if !missing.is_empty() {
+            bail!("neither a test nor a reason: {missing:?}");
+        }
+        Ok(())
+    }
+
+    /// Every test that is said to try a line is there.
+    pub fn found_in(&self, workspace: &Path) -> Result<()> {
+        for (line, tests) in &self.elsewhere {
+            for test in tests {
+                let (file, name) = test.split_once("::").with_context(|| format!("{line}: {test}"))?;
+                let text = std::fs::read_to_string(workspace.join(file)).with_context(|| test.clone())?;
+                if !text.contains(&format!("fn {name}(")) {
+                    bail!("{line}: there is no test `{name}` in {file}");
+                }
+            }
         }
         Ok(())
     }

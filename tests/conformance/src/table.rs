@@ -31,7 +31,11 @@ impl Table {
         self.rows.iter().flat_map(each).collect()
     }
 
-    pub fn print(&self, skipped: &BTreeMap<String, String>) -> String {
+    pub fn print(
+        &self,
+        elsewhere: &BTreeMap<String, Vec<String>>,
+        skipped: &BTreeMap<String, String>,
+    ) -> String {
         let groups: BTreeSet<char> =
             self.rows.values().flat_map(|row| row.keys().map(|id| group(id))).collect();
         let mut text = String::from("held/failed/not applicable\n");
@@ -62,6 +66,10 @@ impl Table {
         }
         for ((id, why), rows) in reasons {
             let _ = writeln!(text, "  {id} [{}]: {why}", rows.join(", "));
+        }
+        let _ = writeln!(text, "\ntried elsewhere ({}):", elsewhere.len());
+        for (id, tests) in elsewhere {
+            let _ = writeln!(text, "  {id}: {}", tests.join(", "));
         }
         let _ = writeln!(text, "\nskipped ({}):", skipped.len());
         for (id, why) in skipped {

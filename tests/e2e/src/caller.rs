@@ -1,13 +1,14 @@
 //! Who starts Paddock.
 
 use crate::cgroups::Groups;
-use crate::{Finished, Invocation, executable};
+use crate::{FileSystem, Finished, Invocation, executable};
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// The ordinary user's id when the tests run as root: one that no package makes.
@@ -20,6 +21,8 @@ pub struct Caller {
     pub is_root: bool,
     /// Set when the tests run as somebody else.
     becomes: Option<u32>,
+    /// Where the state directory has a file system of its own.
+    file_system: OnceLock<FileSystem>,
     place: TempDir,
     groups: Option<Groups>,
 }
@@ -40,7 +43,8 @@ impl Caller {
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755))?;
         let name = place.path().file_name().unwrap_or_default().to_string_lossy();
         let groups = if uid == 0 { Some(Groups::make(&name)?) } else { None };
-        let caller = Caller { uid, is_root: uid == 0, becomes, place, groups };
+        let file_system = OnceLock::new();
+        let caller = Caller { uid, is_root: uid == 0, becomes, file_system, place, groups };
         caller.directory("home")?;
         Ok(caller)
     }
@@ -101,8 +105,42 @@ impl Caller {
         if self.is_root { self.home().join("state") } else { self.home().join(".local/state/paddock") }
     }
 
+    /// From now on the state directory lies on a file system of that many mebibytes, which only this caller's
+    /// programs see.
+    ///
+    /// Precondition: the tests run as root, and nothing of this caller's has been started.
+    pub fn put_state_on_a_small_disk(&self, mebibytes: u64) -> Result<&FileSystem> {
+        let state = self.state();
+        std::fs::create_dir_all(&state)?;
+        let home = self.home();
+        for path in state.ancestors().take_while(|path| path.starts_with(&home)) {
+            self.own(path)?;
+        }
+        let made = FileSystem::mount(&state, mebibytes, self.uid)?;
+        Ok(self.file_system.get_or_init(|| made))
+    }
+
+    /// After the last program of this caller's.
+    pub fn let_go_of_the_disk(&self) {
+        if let Some(file_system) = self.file_system.get() {
+            file_system.end();
+        }
+    }
+
     /// A program outside, as this caller and with nothing of our environment.
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
+        let Some(file_system) = self.file_system.get() else { return self.dressed(program) };
+        let mut command = self.dressed("/usr/bin/nsenter");
+        command.uid(0).gid(0).arg(format!("--mount={}", file_system.namespace()));
+        command.arg("env").arg("--chdir").arg(self.home());
+        if let Some(uid) = self.becomes {
+            command.args(["setpriv", &format!("--reuid={uid}"), &format!("--regid={uid}"), "--clear-groups"]);
+        }
+        command.arg(program);
+        command
+    }
+
+    fn dressed(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("HOME", self.home()).env("PATH", PATH).current_dir(self.home());
         if self.is_root {

@@ -6,6 +6,8 @@
 //! - [`Server`]: a `paddock serve` of such a caller, and commands that talk to it
 //! - [`Terminal`]: a pseudo-terminal to run it under
 //! - [`images`], [`Registry`], [`Tar`]: root file systems around a static busybox, in every form
+//! - [`http`]: requests that no client of ours would send
+//! - [`FileSystem`]: a small disk of its own for a state directory, to be filled and made read-only
 //! - [`leftovers`]: what a run must not leave behind; looked for after every test
 //!
 //! Nothing is judged by the clock: a deadline only tells a hang from an answer.
@@ -13,6 +15,8 @@
 mod caller;
 mod cgroups;
 mod executable;
+mod file_system;
+pub mod http;
 pub mod images;
 mod invocation;
 pub mod leftovers;
@@ -23,6 +27,7 @@ mod terminal;
 mod wait;
 
 pub use caller::{Caller, ORDINARY};
+pub use file_system::FileSystem;
 pub use images::sha256;
 pub use invocation::{Finished, Invocation, Running, code as exit_code};
 pub use registry::Registry;
@@ -57,6 +62,7 @@ pub fn skip(name: &str, reason: &str) {
 
 fn run(caller: &Caller, test: Test) -> Result<()> {
     test(caller)?;
+    caller.let_go_of_the_disk();
     leftovers::none_of(caller).context("after the test")
 }
 

@@ -1,12 +1,14 @@
 //! A real `paddock serve` of one caller, with its socket in the caller's own place.
 
+use crate::http::{self, Answer};
 use crate::wait::{PATIENCE, until};
 use crate::{Caller, Finished, Invocation, Running};
 use anyhow::{Context, Result};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Ends all sandboxes and itself when it is dropped.
 pub struct Server<'a> {
@@ -28,6 +30,38 @@ impl<'a> Server<'a> {
         let mut server = Server { caller, socket, options, running: None };
         server.start_again()?;
         Ok(server)
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Its process.
+    pub fn process(&self) -> Result<u32> {
+        Ok(self.running.as_ref().context("no server runs")?.id())
+    }
+
+    /// What it has written to its log so far.
+    pub fn said(&self) -> String {
+        self.running.as_ref().map(Running::said).unwrap_or_default()
+    }
+
+    /// A request over the owner's socket, with a JSON body where there is one.
+    pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Answer> {
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let headers = if body.is_some() { "Content-Type: application/json\r\n" } else { "" };
+        http::over_socket(&self.socket, method, target, headers, text.as_bytes())
+    }
+
+    /// Bytes as they are.
+    pub fn send(&self, method: &str, target: &str, headers: &str, body: &[u8]) -> Result<Answer> {
+        http::over_socket(&self.socket, method, target, headers, body)
+    }
+
+    /// A start that is to fail: what it says.
+    pub fn fails_to_start(&self) -> Result<Finished> {
+        let socket = self.socket.display().to_string();
+        self.caller.paddock(["serve", "--socket", &socket])?.arguments(&self.options).finish()
     }
 
     /// After [`Server::kill`].

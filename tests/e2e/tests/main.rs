@@ -1,5 +1,6 @@
 //! The executable as people and scripts meet it, by theme. One binary, so that it is linked once.
 
+mod attacks;
 mod bad_input;
 mod code;
 mod crashes;
@@ -21,6 +22,7 @@ mod policy;
 mod registry;
 mod serve;
 mod signals;
+mod state_directory;
 mod streams;
 mod templates;
 mod terminal;

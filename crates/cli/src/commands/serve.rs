@@ -8,6 +8,7 @@ use crate::{render, state};
 use paddock_engine::fleet::{Fleet, FleetError, FleetOptions};
 use paddock_server::{Ended, ListenError, Listener, Options, Tls, TlsError};
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,17 +62,13 @@ async fn serve(
     // The fleet first: it refuses when another server has this state directory, whose socket then stays its own.
     let fleet = Fleet::open(FleetOptions::new(state_dir.to_path_buf())).await.map_err(ServeError::Fleet)?;
     let socket = args.socket.as_deref().unwrap_or(own_socket);
-    let mut listeners = vec![Listener::unix(socket).await?];
-    let mut places = vec![format!("unix:{}", socket.display())];
-    if let Some(address) = args.listen {
-        let listener = Listener::tcp(address).await?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        places.extend(listener.tcp_address().map(|address| format!("{scheme}://{address}")));
-        listeners.push(match tls {
-            Some(tls) => listener.with_tls(tls),
-            None => listener,
-        });
-    }
+    let (listeners, places) = match listen(socket, args.listen, tls).await {
+        Ok(listening) => listening,
+        Err(error) => {
+            fleet.close().await;
+            return Err(error.into());
+        }
+    };
     for place in &places {
         let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(place));
     }
@@ -92,4 +89,24 @@ async fn serve(
         let _ = writeln!(caller.stderr, "paddock: nobody needed the server; it ends");
     }
     Ok(())
+}
+
+/// The listeners, and where they are, for people.
+async fn listen(
+    socket: &Path,
+    address: Option<SocketAddr>,
+    tls: Option<Tls>,
+) -> Result<(Vec<Listener>, Vec<String>), ListenError> {
+    let mut listeners = vec![Listener::unix(socket).await?];
+    let mut places = vec![format!("unix:{}", socket.display())];
+    if let Some(address) = address {
+        let listener = Listener::tcp(address).await?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        places.extend(listener.tcp_address().map(|address| format!("{scheme}://{address}")));
+        listeners.push(match tls {
+            Some(tls) => listener.with_tls(tls),
+            None => listener,
+        });
+    }
+    Ok((listeners, places))
 }

@@ -1,5 +1,6 @@
 //! A sandbox comes to be: recorded before anything is made, acknowledged when its inside stands.
 
+use super::clock::boot_id;
 use super::live::Live;
 use super::once::Note;
 use super::record::{Record, now_ms, now_ns};
@@ -139,6 +140,7 @@ impl Fleet {
             parent: None,
             created_at_ms: now_ms(),
             expires_at_ms: None,
+            expires_boot: None,
             idle: None,
             persistent: false,
             metadata: BTreeMap::new(),
@@ -147,7 +149,7 @@ impl Fleet {
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
             spec,
             backend: None,
-            boot: self.0.boot.clone(),
+            boot: boot_id().into(),
             ready_at_ns: 0,
             built_ns: Vec::new(),
             baseline: None,
@@ -186,6 +188,8 @@ impl Fleet {
             Origin::Files { archive, baseline } => (archive, baseline),
         };
         record.baseline = baseline;
+        let left = |at: u64| Duration::from_millis(at.saturating_sub(now_ms()));
+        record.set_time_to_live(record.expires_at_ms.map(left));
         let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
         let inserted = inner.store.insert_sandbox(&SandboxRow {
             id: id.clone(),
@@ -248,20 +252,24 @@ impl Fleet {
         if let Some(archive) = archive {
             ready_at_ns = super::snapshots::import(&inside, &archive).await?;
         }
+        let before = live.record().state;
         let record = {
             let mut record = live.record();
             record.state = SandboxState::Running;
             record.intent = None;
             record.paused_when_idle = false;
-            record.boot = inner.boot.clone();
+            record.boot = boot_id().into();
             record.guarantees = inside.guarantees.clone();
             record.ready_at_ns = i64::try_from(ready_at_ns).unwrap_or(i64::MAX);
             let built = (began_ns, record.ready_at_ns);
             record.built_ns.push(built);
             record.clone()
         };
-        inside.set_deadline(remaining(&record));
-        inner.save(&record)?;
+        inside.set_deadline(record.time_to_live());
+        if let Err(error) = inner.save(&record) {
+            live.record().state = before;
+            return Err(error);
+        }
         let inside = Arc::new(inside);
         live.set_running(Some(inside.clone()));
         live.touch();
@@ -282,11 +290,6 @@ impl Fleet {
         spec.disk = disk.map_or(Disk::Memory, |path| Disk::Directory { path });
         Ok(())
     }
-}
-
-/// How long a sandbox has to live.
-pub(super) fn remaining(record: &Record) -> Option<Duration> {
-    record.expires_at_ms.map(|at| Duration::from_millis(at.saturating_sub(now_ms()).max(1)))
 }
 
 fn times(

@@ -46,12 +46,31 @@ impl FleetError {
 }
 
 impl FleetError {
-    pub fn internal(error: &dyn std::error::Error) -> FleetError {
-        FleetError::new(Kind::Internal, "internal", super::request::chain(error))
+    pub fn internal(error: &(dyn std::error::Error + 'static)) -> FleetError {
+        FleetError::new(Kind::Internal, "internal", super::request::chain(error)).or_full(error)
     }
 
-    pub fn storage(error: &dyn std::error::Error) -> FleetError {
-        FleetError::new(Kind::Unavailable, "storage_failed", super::request::chain(error))
+    pub fn storage(error: &(dyn std::error::Error + 'static)) -> FleetError {
+        FleetError::new(Kind::Unavailable, "storage_failed", super::request::chain(error)).or_full(error)
+    }
+
+    /// A disk that is full, or that takes no writes, is said to be so, wherever it was met.
+    fn or_full(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
+        use std::io::ErrorKind;
+        match io_cause(error) {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                let full = FleetError { kind: Kind::Unavailable, code: "disk_full", ..self };
+                full.maybe_hint(Some(
+                    "free some space on the state directory's disk; `paddock top` shows what sandboxes hold"
+                        .into(),
+                ))
+            }
+            Some(ErrorKind::ReadOnlyFilesystem) => {
+                let failed = FleetError { kind: Kind::Unavailable, code: "storage_failed", ..self };
+                failed.maybe_hint(Some("make the state directory's file system writable again".into()))
+            }
+            _ => self,
+        }
     }
 
     fn maybe_hint(self, hint: Option<String>) -> FleetError {
@@ -93,8 +112,20 @@ impl From<crate::EngineError> for FleetError {
             EngineError::Lost { .. } => (Kind::Unavailable, "guest_lost"),
             _ => (Kind::Internal, "internal"),
         };
-        FleetError::new(kind, code, super::request::chain(&error)).maybe_hint(hint)
+        FleetError::new(kind, code, super::request::chain(&error)).maybe_hint(hint).or_full(&error)
     }
+}
+
+/// What the kernel said, where it was the kernel.
+fn io_cause(error: &(dyn std::error::Error + 'static)) -> Option<std::io::ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return Some(io.kind());
+        }
+        next = error.source();
+    }
+    None
 }
 
 impl From<crate::access::AdmissionError> for FleetError {
@@ -111,5 +142,34 @@ impl From<crate::access::AdmissionError> for FleetError {
         };
         FleetError::new(Kind::TooMany { retry_after_seconds }, "quota_exceeded", error.to_string())
             .hint("end sandboxes that are not needed, or try again later")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::StorageError;
+
+    #[test]
+    fn a_full_disk_is_said_to_be_full_wherever_it_was_met() {
+        for (errno, code) in [
+            (libc::ENOSPC, "disk_full"),
+            (libc::EDQUOT, "disk_full"),
+            (libc::EROFS, "storage_failed"),
+            (libc::EIO, "storage_failed"),
+        ] {
+            let source = std::io::Error::from_raw_os_error(errno);
+            let error = FleetError::storage(&StorageError::Failed { step: "make a disk".into(), source });
+            assert_eq!((error.kind, error.code), (Kind::Unavailable, code), "{errno}");
+            assert_eq!(error.hint.is_some(), errno != libc::EIO, "{errno}");
+            let source = std::io::Error::from_raw_os_error(errno);
+            let step = "write a file".into();
+            let error = FleetError::from(crate::EngineError::from(paddock_backends::CreateError::Host {
+                step,
+                source,
+            }));
+            let expected = if errno == libc::EIO { "internal" } else { code };
+            assert_eq!(error.code, expected, "{errno}");
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! From running to paused, hibernated and ended, and back where there is a way back.
 
-use super::create::remaining;
 use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms, reason};
@@ -150,16 +149,14 @@ impl Fleet {
         let ttl = seconds("ttl_seconds", request.ttl_seconds)?;
         let live = self.find(actor, id)?;
         let _guard = live.transition.lock().await;
-        let record = {
-            let mut record = live.record();
-            record.expires_at_ms = Some(now_ms() + ttl.as_millis() as u64);
-            record.clone()
-        };
+        let mut record = live.record().clone();
+        record.set_time_to_live(Some(ttl));
         self.0.save(&record)?;
-        live.set_end(remaining(&record));
+        live.set_end(record.time_to_live());
         if let Some(inside) = live.running() {
-            inside.set_deadline(remaining(&record));
+            inside.set_deadline(record.time_to_live());
         }
+        *live.record() = record;
         audit::call(
             &self.0,
             actor,
@@ -260,14 +257,23 @@ impl Fleet {
         }
         let inside = live.running().ok_or_else(|| lost(live))?;
         inside.freeze(false).await?;
+        let by_fleet = live.record().paused_when_idle;
         let record = {
             let mut record = live.record();
             record.state = SandboxState::Running;
             record.paused_when_idle = false;
             record.clone()
         };
+        if let Err(error) = self.0.save(&record) {
+            // As it was: a server that starts anew would pause it again.
+            {
+                let mut record = live.record();
+                (record.state, record.paused_when_idle) = (SandboxState::Paused, by_fleet);
+            }
+            inside.freeze(true).await?;
+            return Err(error);
+        }
         live.touch();
-        self.0.save(&record)?;
         self.0.announce(live, "resumed");
         Ok(())
     }
@@ -354,7 +360,10 @@ impl Fleet {
             record.intent = Some(Intent::End(cause.clone()));
             record.clone()
         };
-        self.0.save(&record)?;
+        // A disk that is full keeps nothing alive: a server that is killed now finds a sandbox without a guest.
+        if let Err(error) = self.0.save(&record) {
+            tracing::warn!(sandbox = %live.id, %error, "its end could not be announced to the store");
+        }
         let used = match live.set_running(None) {
             Some(inside) => self.take_down(inside).await?,
             None => FenceUsage::default(),
@@ -381,10 +390,13 @@ impl Fleet {
             record.end = Some(end.clone());
             record.clone()
         };
-        if let Err(error) = self.0.save(&record) {
-            tracing::error!(sandbox = %live.id, %error, "the end of a sandbox could not be stored");
+        match self.0.save(&record) {
+            Ok(()) => self.0.remove(&live.id),
+            Err(error) => {
+                let why = "its end is kept in memory until it can be stored";
+                tracing::error!(sandbox = %live.id, %error, why);
+            }
         }
-        self.0.remove(&live.id);
         if let Some(baseline) = &record.baseline {
             self.drop_baseline(baseline);
         }
@@ -392,6 +404,22 @@ impl Fleet {
         audit::ended(&self.0, &live.id, &end);
         self.0.tell(live, "ended", Some(end.reason));
         self.free_disk(&live.id);
+    }
+
+    /// What ended while the store could take nothing.
+    pub(super) fn store_end(&self, live: &Live) {
+        let record = live.record().clone();
+        for job in live.jobs().into_iter().filter(|job| !job.runs() && !job.is_stored()) {
+            let record = job.record().clone();
+            if self.0.save_job(&live.id, &record).is_err() {
+                return;
+            }
+            job.mark_stored();
+        }
+        if self.0.save(&record).is_ok() {
+            tracing::info!(sandbox = %live.id, "its end is stored");
+            self.0.remove(&live.id);
+        }
     }
 
     /// Nobody waits for it; a new engine frees it if this one does not get to it.

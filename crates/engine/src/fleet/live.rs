@@ -1,5 +1,6 @@
 //! One sandbox that lives: running, paused or hibernated.
 
+use super::clock::boot_ms;
 use super::execs::Job;
 use super::record::Record;
 use crate::access::Permit;
@@ -39,7 +40,7 @@ pub struct OpenStream(Arc<Live>);
 impl Live {
     pub fn new(record: Record, directory: PathBuf, jobs: BTreeMap<u32, Arc<Job>>) -> Arc<Live> {
         let next = jobs.keys().next_back().map_or(1, |last| last + 1);
-        let left = super::create::remaining(&record);
+        let left = record.time_to_live();
         let live = Arc::new(Live {
             id: record.id.to_string(),
             tenant: record.tenant.clone(),
@@ -129,15 +130,19 @@ impl Live {
     }
 }
 
+/// A fleet that goes away in any other way than by closing, because a server could not start: what it took over runs
+/// on, for the next one. Whoever ends a sandbox takes its inside away first.
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Some(inside) = self.set_running(None) {
+            inside.leave();
+        }
+    }
+}
+
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
         self.0.touch();
     }
-}
-
-/// Milliseconds since the machine started, sleep included: a clock that is set does not change it.
-fn boot_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }

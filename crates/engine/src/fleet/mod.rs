@@ -8,11 +8,13 @@
 //! - [`snapshots`], [`changes`]: snapshots, forks, what was changed, merging it back
 //! - [`access`]: tokens, tenants, quotas
 //! - [`live`], [`record`]: one sandbox in memory, and in the store
+//! - [`clock`]: how long something lives, whatever somebody does to the wall clock
 
 mod access;
 mod actor;
 mod audit;
 mod changes;
+mod clock;
 mod copies;
 mod create;
 mod error;
@@ -86,7 +88,7 @@ struct Inner {
     events: broadcast::Sender<(String, Event)>,
     counters: Counters,
     closing: AtomicBool,
-    boot: String,
+    steady: clock::Steady,
 }
 
 #[derive(Default)]
@@ -119,7 +121,7 @@ impl Fleet {
         let storage = Storage::open(&state).map_err(|error| FleetError::storage(&error))?;
         let audit = crate::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let steady = clock::Steady::open(&store);
         let inner = Arc::new(Inner {
             engine: Engine::new(&state),
             admission: Admission::new(AdmissionOptions {
@@ -135,10 +137,14 @@ impl Fleet {
             events: broadcast::channel(EVENTS).0,
             counters: Counters::default(),
             closing: false.into(),
-            boot: boot.trim().into(),
+            steady,
         });
         let fleet = Fleet(inner);
-        fleet.recover().await?;
+        if let Err(error) = fleet.recover().await {
+            // What was taken over already runs on, and the storage is let go.
+            fleet.close().await;
+            return Err(error);
+        }
         reaper::start(&fleet);
         Ok(fleet)
     }

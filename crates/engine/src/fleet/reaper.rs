@@ -1,7 +1,6 @@
 //! Who ends what nobody ends: time to live, idleness, guests that die, records that are a day old.
 
 use super::live::Live;
-use super::record::now_ms;
 use super::{Fleet, recover};
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::api::{EndCause, IdleAction, SandboxState};
@@ -47,6 +46,9 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
     };
     if state == SandboxState::Creating {
         return;
+    }
+    if state == SandboxState::Ended {
+        return fleet.store_end(live);
     }
     if live.is_over() {
         return spawn_end(fleet, live, EndCause::TimeToLive);
@@ -98,7 +100,7 @@ where
 }
 
 fn forget_old(fleet: &Fleet) {
-    let before = now_ms().saturating_sub(MEMORY_MS);
+    let before = fleet.0.steady.cautious_now_ms().saturating_sub(MEMORY_MS);
     let store = &fleet.0.store;
     match store.delete_ended_before(before) {
         Ok(ids) => {

@@ -1,11 +1,12 @@
 //! What is kept of a sandbox in the store: enough for a new engine to find it, and for a caller to read why it
 //! ended.
 
+use super::clock::{BootInstant, JUMP_MS};
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState};
 use paddock_model::{Guarantees, SandboxId, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
@@ -18,7 +19,11 @@ pub struct Record {
     pub snapshot: Option<String>,
     pub parent: Option<String>,
     pub created_at_ms: u64,
+    /// For people, by the wall clock of the time at which it was set.
     pub expires_at_ms: Option<u64>,
+    /// The same instant, by the clock that decides.
+    #[serde(default)]
+    pub expires_boot: Option<BootInstant>,
     pub idle: Option<Idle>,
     pub persistent: bool,
     pub metadata: BTreeMap<String, String>,
@@ -67,7 +72,7 @@ impl Record {
             parent: self.parent.clone(),
             workspace: self.spec.workspace.as_ref().map(|w| w.directory.display().to_string()),
             created_at_ms: self.created_at_ms,
-            expires_at_ms: self.expires_at_ms,
+            expires_at_ms: self.expires_at_shown(),
             idle: self.idle,
             persistent: self.persistent,
             metadata: self.metadata.clone(),
@@ -76,6 +81,27 @@ impl Record {
             running_execs,
             end: self.end.clone(),
         }
+    }
+
+    /// It lives so long from now; `None`: for ever.
+    pub fn set_time_to_live(&mut self, left: Option<Duration>) {
+        self.expires_at_ms = left.map(|left| now_ms() + left.as_millis() as u64);
+        self.expires_boot = left.map(BootInstant::after);
+    }
+
+    /// How long it has to live. After the machine was started anew only the wall clock is left to tell.
+    pub fn time_to_live(&self) -> Option<Duration> {
+        let left = self.expires_boot.as_ref().and_then(BootInstant::left);
+        let by_wall = |at: u64| Duration::from_millis(at.saturating_sub(now_ms()));
+        left.or(self.expires_at_ms.map(by_wall)).map(|left| left.max(Duration::from_millis(1)))
+    }
+
+    /// As the wall clock tells time now, where it was set since.
+    fn expires_at_shown(&self) -> Option<u64> {
+        let stored = self.expires_at_ms?;
+        let left = self.expires_boot.as_ref().and_then(BootInstant::left).filter(|_| self.lives());
+        let now = left.map(|left| now_ms() + left.as_millis() as u64);
+        now.filter(|now| now.abs_diff(stored) > JUMP_MS && left > Some(Duration::ZERO)).or(Some(stored))
     }
 
     pub fn lives(&self) -> bool {
@@ -111,4 +137,53 @@ pub fn reason(cause: &EndCause) -> String {
 pub fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u64 = 86_400_000;
+
+    fn record(ttl: Option<Duration>) -> Record {
+        let mut record: Record = serde_json::from_value(serde_json::json!({
+            "id": "sb-0123456789abcdef", "tenant": "owner", "state": "running", "created_at_ms": now_ms(),
+            "persistent": false, "metadata": {}, "env": {}, "spec": Spec::default(),
+            "guarantees": Guarantees::default(), "boot": "", "ready_at_ns": 0
+        }))
+        .unwrap();
+        record.set_time_to_live(ttl);
+        record
+    }
+
+    fn near(left: Option<Duration>, seconds: u64) -> bool {
+        left.is_some_and(|left| left.as_secs_f64().round() as u64 == seconds)
+    }
+
+    #[test]
+    fn a_time_to_live_is_elapsed_time_whatever_the_wall_clock_says() {
+        assert_eq!(record(None).time_to_live(), None);
+        for jump in [DAY as i64, 0, -(DAY as i64)] {
+            let mut record = record(Some(Duration::from_secs(300)));
+            // Setting the clock forward is as if the instant had been noted so much earlier.
+            let noted = record.expires_at_ms.unwrap();
+            record.expires_at_ms = noted.checked_add_signed(-jump);
+            assert!(near(record.time_to_live(), 300), "{jump}: {:?}", record.time_to_live());
+            let shown = record.to_api(0).expires_at_ms.unwrap();
+            assert!(shown.abs_diff(noted) < JUMP_MS, "{jump}: {shown} {noted}");
+            let stored: Record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+            assert!(near(stored.time_to_live(), 300), "{jump}");
+        }
+    }
+
+    #[test]
+    fn after_another_boot_the_wall_clock_decides() {
+        let mut record = record(Some(Duration::from_secs(300)));
+        let mut body = serde_json::to_value(&record).unwrap();
+        body["expires_boot"]["boot"] = "another".into();
+        record = serde_json::from_value(body).unwrap();
+        record.expires_at_ms = Some(now_ms() + 60_000);
+        assert!(near(record.time_to_live(), 60));
+        assert_eq!(record.to_api(0).expires_at_ms, record.expires_at_ms);
+    }
 }

@@ -1,8 +1,9 @@
 //! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
 
+use super::clock::boot_id;
 use super::execs::{Job, KILLED, end_job, pump};
 use super::live::Live;
-use super::record::{Intent, Record, now_ms};
+use super::record::{Intent, Record};
 use super::{Fleet, FleetError};
 use crate::access::Need;
 use crate::resume::KnownExec;
@@ -11,6 +12,7 @@ use paddock_model::SandboxId;
 use paddock_model::api::{EndCause, ExecCause, SandboxState, StreamName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// Sandboxes that are taken over at the same time.
 const AT_ONCE: usize = 16;
@@ -98,7 +100,7 @@ impl Fleet {
             self.end_jobs(&live);
             return;
         }
-        if live.record().boot != inner.boot {
+        if live.record().boot != boot_id() {
             return self.finish_end(&live, EndCause::HostRestarted).await;
         }
         let adopted = self.adopt(&live).await;
@@ -168,7 +170,7 @@ impl Fleet {
         let state = live.record().state;
         // A server that was killed in the middle of a change left the work in either state.
         inside.freeze(state == SandboxState::Paused).await.map_err(|error| error.to_string())?;
-        inside.set_deadline(super::create::remaining(&live.record()));
+        inside.set_deadline(live.record().time_to_live());
         live.record().intent = None;
         live.set_running(Some(inside.clone()));
         let mut found = BTreeSet::new();
@@ -231,7 +233,7 @@ pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Res
 
 /// A guest ends by itself when its time is over and no engine ends it.
 pub fn cause_of_loss(live: &Live, detail: &str) -> EndCause {
-    let soon = now_ms() + 1000;
-    let expired = live.is_over() || live.record().expires_at_ms.is_some_and(|at| at <= soon);
+    let soon = Duration::from_secs(1);
+    let expired = live.is_over() || live.record().time_to_live().is_some_and(|left| left <= soon);
     if expired { EndCause::TimeToLive } else { EndCause::GuestLost { detail: detail.into() } }
 }

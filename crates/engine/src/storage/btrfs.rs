@@ -16,6 +16,7 @@ const SNAP_DESTROY_V2: c_ulong = 0x5000_943F;
 const SUBVOL_GETFLAGS: c_ulong = 0x8008_9419;
 const INO_LOOKUP: c_ulong = 0xD000_9412;
 const FS_INFO: c_ulong = 0x8400_941F;
+const RESIZE: c_ulong = 0x5000_9403;
 const QUOTA_CTL: c_ulong = 0xC010_9428;
 const QGROUP_CREATE: c_ulong = 0x4010_942A;
 const QGROUP_LIMIT: c_ulong = 0x8030_942B;
@@ -33,6 +34,12 @@ struct VolumeArguments {
     flags: u64,
     unused: [u64; 4],
     name: [u8; 4040],
+}
+
+#[repr(C)]
+struct ResizeArguments {
+    descriptor: i64,
+    size: [u8; 4088],
 }
 
 #[repr(C)]
@@ -125,6 +132,13 @@ pub fn enable_quota(any: impl AsFd) -> Result<()> {
     if simple.is_ok() { simple } else { call(&any, QUOTA_CTL, &mut [ENABLE, 0u64]) }
 }
 
+/// To all of its device.
+pub fn resize_to_device(any: impl AsFd) -> Result<()> {
+    let mut arguments = Box::new(ResizeArguments { descriptor: 0, size: [0; 4088] });
+    arguments.size[..3].copy_from_slice(b"max");
+    call(&any, RESIZE, &mut *arguments)
+}
+
 pub fn limit(any: impl AsFd, group: u64, bytes: u64) -> Result<()> {
     let mut arguments = LimitArguments {
         group,
@@ -151,5 +165,6 @@ fn call<T>(file: &impl AsFd, request: c_ulong, argument: &mut T) -> Result<()> {
 const _: () = {
     assert!(size_of::<VolumeArguments>() == 4096);
     assert!(size_of::<LookupArguments>() == 4096);
+    assert!(size_of::<ResizeArguments>() == 4096);
     assert!(size_of::<LimitArguments>() == 48);
 };

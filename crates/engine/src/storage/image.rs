@@ -1,5 +1,11 @@
-//! A btrfs of our own in one sparse file below the state directory, mounted beside it.
+//! A btrfs of our own in one file below the state directory, mounted beside it.
+//!
+//! What the file system inside counts as its own, the machine's disk has already given: the file has no holes, and
+//! [`grow`](super::grow) lengthens it ahead of need. So a full disk is a clear `No space left on device` for whoever
+//! writes inside. A sparse file would meet it while the file system writes its own trees, which then refuses
+//! everything to everybody until it is mounted anew.
 
+use super::grow::{self, Grower};
 use super::{StorageError, btrfs, failed, loop_device};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 use std::fs::{File, OpenOptions};
@@ -18,14 +24,17 @@ const REMEDY: &str = "apt-get install btrfs-progs";
 pub struct Image {
     file: PathBuf,
     mount_point: PathBuf,
+    /// Absent where the machine's file system gives no space ahead: the file then has holes.
+    grower: Option<Grower>,
 }
 
 impl Image {
     /// `Ok(Err(why))` where this machine cannot have one, and none has been made yet.
     pub fn open(state: &Path, most_bytes: u64) -> Result<Result<Image, String>, StorageError> {
-        let image = Image { file: state.join("storage.btrfs"), mount_point: state.join("storage") };
+        let image =
+            Image { file: state.join("storage.btrfs"), mount_point: state.join("storage"), grower: None };
         if image.is_mounted() {
-            return Ok(Ok(image));
+            return image.growing(most_bytes).map(Ok);
         }
         if !image.file.exists()
             && let Err(why) = image.make(state, most_bytes)
@@ -38,7 +47,18 @@ impl Image {
             .create(&image.mount_point)
             .map_err(|error| failed(format!("make {}", image.mount_point.display()), error))?;
         image.mount()?;
-        Ok(Ok(image))
+        image.growing(most_bytes).map(Ok)
+    }
+
+    fn growing(mut self, most_bytes: u64) -> Result<Image, StorageError> {
+        let step = || format!("look after the room in {}", self.file.display());
+        let grower = match self.attached()? {
+            Some(device) => Grower::start(&self.file, &device, &self.mount_point, most_bytes)
+                .map_err(|error| failed(step(), error))?,
+            None => None,
+        };
+        self.grower = grower;
+        Ok(self)
     }
 
     pub fn mount_point(&self) -> &Path {
@@ -46,7 +66,9 @@ impl Image {
     }
 
     /// Whether it is down now. A sandbox that still has one of its disks keeps all of it up.
-    pub fn close(self) -> Result<bool, StorageError> {
+    pub fn close(mut self) -> Result<bool, StorageError> {
+        // It holds the mount point open.
+        drop(self.grower.take());
         let step = || format!("unmount {}", self.mount_point.display());
         let deadline = Instant::now() + PATIENCE;
         // A process that another thread is just starting has all our files open until it executes.
@@ -89,14 +111,21 @@ impl Image {
         if free < LEAST_BYTES {
             return Err(format!("{} has less than 1 GiB free", state.display()));
         }
-        // Some of it is left to the host, which the file could otherwise fill.
-        let bytes = (free / 10 * 9).clamp(LEAST_BYTES, MOST_BYTES).min(most_bytes);
         let new = state.join("storage.btrfs.new");
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
-        file.and_then(|file| file.set_len(bytes)).map_err(|error| said(&error))?;
+        let file = file.map_err(|error| said(&error))?;
+        let ahead = grow::give_ahead(&file, 0, LEAST_BYTES).map_err(|error| {
+            let _ = std::fs::remove_file(&new);
+            said(&error)
+        })?;
+        if !ahead {
+            // Some of it is left to the host, which the file could otherwise fill.
+            let bytes = (free / 10 * 9).clamp(LEAST_BYTES, MOST_BYTES).min(most_bytes);
+            file.set_len(bytes).map_err(|error| said(&error))?;
+        }
         let made = Command::new(formatter)
             // One device whose loss is the loss of the machine's own disk: a second copy would protect nothing.
-            .args(["--quiet", "--data", "single", "--metadata", "single"])
+            .args(["--quiet", "--nodiscard", "--data", "single", "--metadata", "single"])
             .arg(&new)
             .env_clear()
             .stdin(Stdio::null())
@@ -107,6 +136,8 @@ impl Image {
             let said = String::from_utf8_lossy(&made.stderr).trim().escape_debug().to_string();
             return Err(format!("mkfs.btrfs failed: {said}"));
         }
+        // Should mkfs have given a part of it back.
+        grow::give_ahead(&file, 0, if ahead { LEAST_BYTES } else { 0 }).map_err(|error| said(&error))?;
         std::fs::rename(&new, &self.file).map_err(|error| said(&error))
     }
 
@@ -118,7 +149,9 @@ impl Image {
         };
         let (device, _keeper) = attached.map_err(|error| failed(step(), error))?;
         let flags = MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID;
-        mount(&device, &self.mount_point, "btrfs", flags, None).map_err(|errno| failed(step(), errno))?;
+        // A discard would give the machine back what the file has been given, and make holes.
+        mount(&device, &self.mount_point, "btrfs", flags, Some(c"nodiscard"))
+            .map_err(|errno| failed(step(), errno))?;
         mount_change(&self.mount_point, MountPropagationFlags::PRIVATE)
             .map_err(|errno| failed(step(), errno))?;
         self.turn_quota_on().map_err(|error| failed("limit the disks of the storage", error))

@@ -11,6 +11,7 @@ const SET_NOTHING: usize = 0;
 const GET_FREE: c_ulong = 0x4C82;
 const CONFIGURE: c_ulong = 0x4C0A;
 const GET_STATUS: c_ulong = 0x4C05;
+const SET_CAPACITY: c_ulong = 0x4C07;
 
 /// Gone with its last user: nothing of a killed engine is left.
 const AUTOCLEAR: u32 = 4;
@@ -86,6 +87,14 @@ pub fn attached(image: &Path) -> Result<Option<PathBuf>> {
         }
     }
     Ok(None)
+}
+
+/// After its file has become longer.
+pub fn fit(device: &Path) -> Result<()> {
+    let device = OpenOptions::new().read(true).write(true).open(device)?;
+    // SAFETY: the request takes no argument.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), SET_CAPACITY as _, SET_NOTHING) };
+    if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
 fn configure(device: &File, image: &File, flags: u32) -> Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! - [`disks`]: disks as subvolumes of btrfs: snapshots at once, limits that the kernel holds
 //! - [`image`]: the file that holds a btrfs of our own, and its mount
+//! - [`grow`]: lengthens that file ahead of need
 //! - [`loop_device`]: attaches such a file
 //! - [`btrfs`]: what is asked of the kernel
 //!
@@ -10,6 +11,7 @@
 
 mod btrfs;
 mod disks;
+mod grow;
 mod image;
 mod loop_device;
 #[cfg(test)]

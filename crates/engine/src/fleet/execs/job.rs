@@ -42,6 +42,8 @@ pub struct Job {
     ended: watch::Sender<bool>,
     /// A call ended it.
     killed: AtomicBool,
+    /// The store knows how it ended.
+    stored: AtomicBool,
     digests: Mutex<Option<(Sha256, Sha256)>>,
 }
 
@@ -55,7 +57,8 @@ pub struct JobInput {
 
 impl Job {
     pub fn new(sandbox: &str, record: JobRecord, journal: Journal) -> Job {
-        let (ended, _) = watch::channel(record.cause.is_some());
+        let stored = record.cause.is_some();
+        let (ended, _) = watch::channel(stored);
         let digests = (journal.lengths() == (0, 0)).then(|| (Sha256::new(), Sha256::new()));
         Job {
             sandbox: sandbox.into(),
@@ -66,6 +69,7 @@ impl Job {
             record: Mutex::new(record),
             ended,
             killed: false.into(),
+            stored: stored.into(),
             digests: Mutex::new(digests),
         }
     }
@@ -132,6 +136,14 @@ impl Job {
 
     pub fn was_killed(&self) -> bool {
         self.killed.load(Ordering::Relaxed)
+    }
+
+    pub fn mark_stored(&self) {
+        self.stored.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stored(&self) -> bool {
+        self.stored.load(Ordering::Relaxed)
     }
 
     /// Says how it ended; only the first word counts. The record as it is to be stored.

@@ -10,17 +10,20 @@ use paddock_model::api::{ExecCause, StreamName};
 use paddock_protocol::{ExitKind, StreamKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// As a shell says it.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 const TIMED_OUT: i32 = 124;
 pub const KILLED: i32 = 137;
+/// After a store that could take nothing.
+const STORE_AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs until nobody holds the command's streams any more.
 pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: Exec) {
     // A new connection is made only after everything that came over the last one is in the journal.
-    let _pumping = job.pumping.lock().await;
+    let pumping = job.pumping.lock().await;
     let mut timed_out = false;
     let kills_before = memory_kills(&live);
     loop {
@@ -46,8 +49,8 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
                 let detail = format!("{}: {error}", step.escape_debug());
                 let code = if errno == libc::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE };
                 end(&inner, &live, &job, ExecCause::NotStarted { detail }, code);
-                forget(&live, &job);
-                return;
+                drop(pumping);
+                return forget_when_stored(&inner, &live, &job).await;
             }
             ExecEvent::Exited { status, .. } => {
                 let out_of_memory = status == ExitKind::Signaled(libc::SIGKILL)
@@ -66,8 +69,8 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
             }
             ExecEvent::Closed => {
                 job.close();
-                forget(&live, &job);
-                return;
+                drop(pumping);
+                return forget_when_stored(&inner, &live, &job).await;
             }
             // Whoever watches over the sandbox finds out why, and either resumes this command or ends it.
             ExecEvent::Lost { .. } => return,
@@ -77,8 +80,12 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
 
 pub fn end(inner: &Inner, live: &Live, job: &Job, cause: ExecCause, code: i32) {
     let Some(record) = job.end(cause, code, now_ms()) else { return };
-    if let Err(error) = inner.save_job(&live.id, &record) {
-        tracing::error!(sandbox = %live.id, exec = record.number, %error, "the end of an exec could not be stored");
+    match inner.save_job(&live.id, &record) {
+        Ok(()) => job.mark_stored(),
+        Err(error) => {
+            let why = "the end of an exec is kept in memory until it can be stored";
+            tracing::error!(sandbox = %live.id, exec = record.number, %error, why);
+        }
     }
     live.touch();
     audit::exec_ended(inner, live, job);
@@ -86,7 +93,18 @@ pub fn end(inner: &Inner, live: &Live, job: &Job, cause: ExecCause, code: i32) {
     job.announce_end();
 }
 
-fn forget(live: &Live, job: &Job) {
+/// Until its end is in the store the guest remembers it too: a server that is killed finds it there.
+async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &Job) {
+    while !job.is_stored() {
+        tokio::time::sleep(STORE_AGAIN).await;
+        if inner.closing.load(Ordering::Relaxed) {
+            return;
+        }
+        let record = job.record().clone();
+        if inner.save_job(&live.id, &record).is_ok() {
+            job.mark_stored();
+        }
+    }
     if let Some(sandbox) = live.running() {
         sandbox.forget(job.number());
     }
