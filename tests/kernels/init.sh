@@ -359,6 +359,145 @@ check_nothing_left() {
     [ "$(grep -c paddock /proc/self/mounts)" = 0 ] || echo "mounts: $(grep paddock /proc/self/mounts)"
 }
 
+# ---- a server, and a wall clock that somebody sets
+
+DAY=86400
+# Seconds that a short life lasts: longer than what is done within it takes, also on a busy machine.
+SHORT=40
+
+set_clock() {
+    date -s "@$(($(date +%s) + $1))" >/dev/null
+}
+
+# Whole seconds of the clock that nobody sets.
+uptime_seconds() {
+    cut -d. -f1 /proc/uptime
+}
+
+start_server() {
+    /usr/bin/paddock serve --socket /run/clock.sock --listen 127.0.0.1:8099 >/tmp/server 2>&1 </dev/null &
+    echo $! >/tmp/server-process
+    for _ in $(seq 100); do
+        paddock ps
+        [ $code != 0 ] || return 0
+        usleep 200000
+    done
+    echo "no server: $(one_line "$(cat /tmp/server)")"
+}
+
+# As a crash would; what runs goes on.
+restart_server() {
+    kill -9 "$(cat /tmp/server-process)"
+    start_server
+}
+
+# That both sandboxes are there, unless so much time has really passed that one may have ended.
+expect_alive() {
+    paddock ps -q
+    expect_text $out "$(cat /tmp/long)"
+    [ $(($(uptime_seconds) - $(cat /tmp/begun))) -ge $((SHORT - 5)) ] || expect_text $out "$(cat /tmp/short)"
+}
+
+check_clock_begin() {
+    start_server
+    paddock create
+    cp $out /tmp/gone
+    paddock kill "$(cat /tmp/gone)"
+    paddock create --ttl ${SHORT}s
+    cp $out /tmp/short
+    uptime_seconds >/tmp/begun
+    paddock create --ttl 1h --idle 1800 --name long
+    cp $out /tmp/long
+    paddock exec long -- sh -c 'echo content >/tmp/file'
+    expect "exit code" $code 0
+    paddock exec -d long -- sh -c 'echo begin; sleep 2; echo end'
+    expect "exit code" $code 0
+}
+
+check_clock_jump() {
+    set_clock "$1"
+    expect_alive
+    paddock exec --timeout 1s long -- sleep 1000
+    expect "exit code of a command that is too long" $code 124
+    paddock exec --timeout 500s long -- cat /tmp/file
+    expect "exit code" $code 0
+    # When it ends is told by the clock as it is now.
+    paddock inspect long
+    left=$(($(field expires_at_ms) / 1000 - $(date +%s)))
+    [ $left -gt 3000 ] && [ $left -le 3600 ] || echo "it ends in $left seconds ($(happened))"
+    restart_server
+    expect_alive
+    paddock inspect "$(cat /tmp/gone)"
+    expect "what is remembered of an end" "$(field kind)" killed
+}
+
+# A time to live is time that passes, whatever the clock says.
+check_clock_end() {
+    for _ in $(seq 60); do
+        paddock ps -q
+        grep -q "$(cat /tmp/short)" $out || break
+        sleep 1
+    done
+    lived=$(($(uptime_seconds) - $(cat /tmp/begun)))
+    [ $lived -ge $((SHORT - 1)) ] || echo "it lived $lived seconds, not $SHORT"
+    paddock inspect "$(cat /tmp/short)"
+    expect "why it ended" "$(field kind)" time_to_live
+    paddock exec long -- true
+    expect "exit code" $code 0
+}
+
+check_clock_timeline() {
+    paddock audit export long -o /tmp/timeline
+    paddock audit verify /tmp/timeline
+    expect "exit code" $code 0
+    expect_text $out 'is whole'
+    # Entries are in the order in which things happened, which their times no longer are.
+    for number in $(seq 0 5); do
+        expect_text /tmp/timeline "\"seq\":$number,"
+    done
+    expect "entries out of order" "$(sed -n 's/.*"seq":\([0-9]*\),.*/\1/p' /tmp/timeline | sort -nc 2>&1)" ""
+}
+
+# A signed URL carries an instant of the wall clock, for whoever it is given to: that clock ends it.
+check_clock_signed_url() {
+    paddock token create --tenant owner
+    token=$(cat $out)
+    code=0 out=/tmp/signed err=/tmp/signed-err
+    wget -q -O $out --header "Authorization: Bearer $token" --header 'Content-Type: application/json' \
+        --post-data '{"path": "/tmp/file", "operation": "read", "expires_seconds": 3600}' \
+        http://127.0.0.1:8099/v1/sandboxes/long/files/sign 2>$err || code=$?
+    url=http://127.0.0.1:8099$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' $out)
+    expect "what it leads to" "$(wget -q -O - "$url" 2>&1)" content
+    set_clock $DAY
+    wget -q -O /dev/null "$url" 2>/dev/null && echo "it still leads there a day later"
+    set_clock -$DAY
+    expect "what it leads to again" "$(wget -q -O - "$url" 2>&1)" content
+}
+
+check_clock_stop() {
+    paddock kill --all
+    expect "exit code" $code 0
+    kill "$(cat /tmp/server-process)"
+    for _ in $(seq 100); do
+        [ -e "/proc/$(cat /tmp/server-process)/exe" ] || break
+        usleep 100000
+    done
+}
+
+with_a_clock_that_jumps() {
+    caller=root limited=kernel
+    export PADDOCK_URL=unix:/run/clock.sock
+    check clock/begin clock_begin
+    check clock/a-day-forward clock_jump $DAY
+    check clock/two-days-back clock_jump -$((2 * DAY))
+    check clock/time-to-live clock_end
+    check clock/timeline clock_timeline
+    check clock/signed-url clock_signed_url
+    check clock/stop clock_stop
+    set_clock $DAY
+    unset PADDOCK_URL
+}
+
 # ---- the callers
 
 shared_limits() {
@@ -436,6 +575,7 @@ as_root
 as_ordinary_user
 as_user_with_delegation
 in_places_without_cgroups
+with_a_clock_that_jumps
 check all/nothing-left nothing_left
 echo "DONE $checks"
 poweroff -f

@@ -142,14 +142,19 @@ pub fn sha256(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{self, Surroundings};
 
     const DAY: u64 = 86_400_000;
 
     fn record(ttl: Option<Duration>) -> Record {
+        let state = tempfile::tempdir().unwrap();
+        let surroundings = Surroundings { state_dir: state.path(), home: None };
+        let spec = settings::resolve(&[], surroundings).unwrap().spec;
+        let guarantees = crate::Engine::new(state.path()).guarantees(None, &spec).unwrap();
         let mut record: Record = serde_json::from_value(serde_json::json!({
             "id": "sb-0123456789abcdef", "tenant": "owner", "state": "running", "created_at_ms": now_ms(),
-            "persistent": false, "metadata": {}, "env": {}, "spec": Spec::default(),
-            "guarantees": Guarantees::default(), "boot": "", "ready_at_ns": 0
+            "persistent": false, "metadata": {}, "env": {}, "spec": spec, "guarantees": guarantees, "boot": "",
+            "ready_at_ns": 0
         }))
         .unwrap();
         record.set_time_to_live(ttl);

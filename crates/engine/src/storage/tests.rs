@@ -303,3 +303,45 @@ fn without_btrfs_there_are_archives() {
     assert_eq!(storage.list().unwrap(), []);
     assert!(storage.close().unwrap());
 }
+
+/// A full disk of the machine must never be met by the file system inside.
+#[test]
+fn the_file_of_the_storage_has_no_holes_and_grows_ahead_of_need() {
+    let Some(mut scratch) = Scratch::new() else { return };
+    scratch.reopen();
+    let file = scratch.state.path().join("storage.btrfs");
+    let solid = || {
+        let found = std::fs::metadata(&file).unwrap();
+        (found.blocks() * 512 >= found.len()).then_some(found.len())
+    };
+    let Some(before) = solid() else {
+        eprintln!("skipped: this file system gives no space ahead");
+        return;
+    };
+    assert!(before < 4 << 30, "{before}");
+    let disk = scratch.new_disk("large", 8 << 30).unwrap().unwrap();
+    let large = std::fs::File::create(disk.join("large")).unwrap();
+    let mut after = before;
+    // More than it began with, in steps that each fit into what is ahead.
+    for step in 0..12 {
+        let none = rustix::fs::FallocateFlags::empty();
+        rustix::fs::fallocate(&large, none, step * 256 * MEGABYTE, 256 * MEGABYTE).unwrap();
+        let deadline = Instant::now() + std::time::Duration::from_secs(20);
+        while free_inside(&disk) < 1 << 30 && Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        after = solid().expect("no holes");
+    }
+    assert!(after > before, "{after} after {before}");
+    drop(large);
+    // And it is found again as it was.
+    scratch.close();
+    scratch.reopen();
+    assert_eq!(solid(), Some(after));
+    assert_eq!(std::fs::metadata(disk.join("large")).unwrap().len(), 12 * 256 * MEGABYTE);
+}
+
+fn free_inside(path: &Path) -> u64 {
+    let found = rustix::fs::statvfs(path).unwrap();
+    found.f_bavail * found.f_frsize
+}
