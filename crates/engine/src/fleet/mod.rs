@@ -54,7 +54,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 
 /// How often it is looked whether the last tasks have ended, ten milliseconds apart.
-const CLOSING_TRIES: u32 = 300;
+const CLOSING_TRIES: u32 = 1000;
 /// Events that a slow reader may be behind before it loses some.
 const EVENTS: usize = 4096;
 
@@ -154,11 +154,16 @@ impl Fleet {
     /// Precondition: nobody else holds this fleet any more; who still does keeps the storage mounted.
     pub async fn close(self) {
         self.0.closing.store(true, Ordering::Relaxed);
+        let mut used = false;
         for live in self.0.all() {
             let _guard = live.transition.lock().await;
             if let Some(inside) = live.set_running(None) {
                 inside.leave();
+                used = true;
             }
+        }
+        if used {
+            return tracing::info!("sandboxes live: the storage stays mounted");
         }
         let mut inner = self.0;
         for _ in 0..CLOSING_TRIES {
@@ -166,7 +171,7 @@ impl Fleet {
                 Ok(inner) => {
                     match inner.storage.close() {
                         Ok(true) => {}
-                        Ok(false) => tracing::info!("sandboxes live: the storage stays mounted"),
+                        Ok(false) => tracing::warn!("somebody uses the storage: it stays mounted"),
                         Err(error) => tracing::warn!(%error, "the storage stays mounted"),
                     }
                     return;

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 
 pub const MOST_BYTES: u64 = 256 << 30;
 const LEAST_BYTES: u64 = 1 << 30;
-/// The kernel lets go of a device a moment after the last mount has gone.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// The kernel lets go of a device a while after the last mount has gone: what was written goes to the disk first, and
+/// namespaces of sandboxes that have ended are taken apart in the background.
+const PATIENCE: Duration = Duration::from_secs(10);
 const REMEDY: &str = "apt-get install btrfs-progs";
 
 pub struct Image {

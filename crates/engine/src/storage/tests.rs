@@ -337,7 +337,8 @@ fn the_file_of_the_storage_has_no_holes_and_grows_ahead_of_need() {
     // And it is found again as it was.
     scratch.close();
     scratch.reopen();
-    assert_eq!(solid(), Some(after));
+    // It may have grown a last time since it was looked at.
+    assert!(solid() >= Some(after), "{:?} after {after}", solid());
     assert_eq!(std::fs::metadata(disk.join("large")).unwrap().len(), 12 * 256 * MEGABYTE);
 }
 

@@ -504,7 +504,8 @@ fn f7_uniform_errors(caller: &Caller) -> Result<()> {
     let id = made["id"].as_str().context("no id")?.to_string();
     let of = format!("/v1/sandboxes/{id}");
     // What is there and what is not look the same, to files inside and to demands for the host's.
-    let asks: [(&str, &str, fn(&str) -> Value); 4] = [
+    type Body = fn(&str) -> Value;
+    let asks: [(&str, &str, Body); 4] = [
         ("POST", "/v1/sandboxes", |path| json!({"workspace": path})),
         ("POST", "/v1/sandboxes", |path| json!({"read": [path]})),
         ("POST", "/v1/sandboxes", |path| json!({"image": path})),
