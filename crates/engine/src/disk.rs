@@ -6,14 +6,20 @@ use crate::link::Link;
 use crate::tool::{Place, ToolRun};
 use crate::transfer::{Download, Framing, Upload};
 use paddock_model::User;
-use paddock_model::api::FileEntry;
-use paddock_protocol::{LayerEntry, Records, Tool, encode_record};
+use paddock_model::api::{FileEntry, FileKind};
+use paddock_protocol::{Content, ContentRecord, LayerEntry, Records, Tool, When, encode_record};
 use serde_bytes::ByteBuf;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tokio::io::AsyncReadExt;
 
 /// More files than that are not compared.
 const MOST_ENTRIES: usize = 2_000_000;
 /// How much of their names is kept.
 const MOST_BYTES: usize = 256 << 20;
+/// Of contents that are asked for at once.
+const MOST_CONTENT: usize = 48 << 20;
+const MOST_CONTENTS: usize = 32_000;
 
 #[derive(Clone)]
 pub struct Disk {
@@ -84,12 +90,7 @@ impl Disk {
     /// A tar of these paths of the layer, as they are now; what is not there any more is left out.
     pub async fn pack(&self, paths: impl IntoIterator<Item = &[u8]>) -> Result<Download, FileError> {
         let run = self.start(Tool::PackLayer)?;
-        let mut list = Vec::new();
-        let all = paths.into_iter().map(|path| path.strip_prefix(b"/").unwrap_or(path));
-        for path in all.filter(|path| !path.is_empty()).chain([&b""[..]]) {
-            encode_record(&ByteBuf::from(path), &mut list)
-                .map_err(|error| FileError::new(FileErrorKind::Invalid, "/", error.to_string()))?;
-        }
+        let list = listed(paths)?;
         // The tool answers while the list is still on its way: neither may wait for the other.
         let input = run.input();
         tokio::spawn(async move {
@@ -98,6 +99,63 @@ impl Disk {
             }
         });
         Ok(Download::new(run, Vec::new(), None))
+    }
+
+    /// The files and links at these paths, and below those that were directories at the start, by path. `largest`:
+    /// of larger files everything but the content. `archive`: what the disk was filled from at the start.
+    pub async fn contents(
+        &self,
+        when: When,
+        paths: &[&str],
+        largest: u64,
+        archive: Option<&Path>,
+    ) -> Result<BTreeMap<String, Held>, FileError> {
+        if paths.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let failed = |error: std::io::Error| FileError::new(FileErrorKind::Other, "/", error.to_string());
+        let mut archive = match archive {
+            Some(path) => Some(tokio::fs::File::open(path).await.map_err(failed)?),
+            None => None,
+        };
+        let mut run = self.start(Tool::Contents { when, largest, archive: archive.is_some() })?;
+        let list = listed(paths.iter().map(|path| path.as_bytes()))?;
+        let input = run.input();
+        tokio::spawn(async move {
+            let mut going = input.write(&list).await;
+            let mut buffer = vec![0; 128 * 1024];
+            while let Some(archive) = archive.as_mut().filter(|_| going) {
+                match archive.read(&mut buffer).await {
+                    Ok(count) if count > 0 => going = input.write(&buffer[..count]).await,
+                    _ => break,
+                }
+            }
+            input.close();
+        });
+        let mut records = Records::default();
+        let mut found: BTreeMap<String, Held> = BTreeMap::new();
+        let (mut last, mut bytes) = (None, 0);
+        while let Some(record) = run.record(&mut records).await? {
+            match record {
+                ContentRecord::Found { node, content } => {
+                    let entry = named([b"/", node.path.as_slice()].concat(), node);
+                    last = Some(entry.path.clone());
+                    let held = Held { kind: entry.kind, mode: entry.mode, content, bytes: Vec::new() };
+                    found.insert(entry.path, held);
+                }
+                ContentRecord::Piece(piece) => {
+                    bytes += piece.len();
+                    match last.as_ref().and_then(|path| found.get_mut(path)) {
+                        Some(held) => held.bytes.extend_from_slice(&piece),
+                        None => return Err(run.broken("a content of nothing")),
+                    }
+                }
+            }
+            if bytes > MOST_CONTENT || found.len() > MOST_CONTENTS {
+                return Err(run.broken("it told more than it was asked"));
+            }
+        }
+        Ok(found)
     }
 
     /// The whole disk as a tar that [`Disk::import`] understands.
@@ -111,6 +169,27 @@ impl Disk {
     pub fn import(&self) -> Result<DiskUpload, FileError> {
         Ok(DiskUpload { upload: Upload::new(self.start(Tool::Import)?, Framing::Raw) })
     }
+}
+
+/// A file or a link, and what is in it.
+#[derive(Debug, Clone)]
+pub struct Held {
+    pub kind: FileKind,
+    pub mode: u32,
+    pub content: Content,
+    /// Of a link, where it leads.
+    pub bytes: Vec<u8>,
+}
+
+/// Paths as the guest takes them, with the mark of the end.
+fn listed<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, FileError> {
+    let mut list = Vec::new();
+    let all = paths.into_iter().map(|path| path.strip_prefix(b"/").unwrap_or(path));
+    for path in all.filter(|path| !path.is_empty()).chain([&b""[..]]) {
+        encode_record(&ByteBuf::from(path), &mut list)
+            .map_err(|error| FileError::new(FileErrorKind::Invalid, "/", error.to_string()))?;
+    }
+    Ok(list)
 }
 
 /// A disk on its way in.

@@ -329,7 +329,7 @@ impl Agent {
             Ok(())
         };
         let spawned = spawned.and_then(|()| match &start.tool {
-            Some(tool) => work::spawn_tool(start, tool, &self.inside.confinement, self.inside.layer.as_ref()),
+            Some(tool) => work::spawn_tool(start, tool, &self.inside.confinement, &self.inside.trees),
             None => work::spawn(start, &self.inside.confinement),
         });
         let failed = spawned.is_err();

@@ -18,6 +18,7 @@ mod files;
 mod outbound;
 mod system;
 mod tools;
+mod trees;
 mod usage;
 mod work;
 

@@ -38,7 +38,12 @@ pub enum Disk {
     #[default]
     Memory,
     /// A directory of the engine's storage, which holds the limit itself. Absolute, without symbolic links.
-    Directory { path: PathBuf },
+    Directory {
+        path: PathBuf,
+        /// What it was cloned from, and what it is compared with; nobody changes that any more.
+        #[serde(default)]
+        start: Option<PathBuf>,
+    },
 }
 
 /// A host directory at /workspace, writable, with protected names read-only.

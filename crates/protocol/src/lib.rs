@@ -26,7 +26,8 @@ pub use plan::{
 
 pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};
 pub use tool::{
-    LayerEntry, ListRecord, Node, NodeType, Tool, ToolFailure, WATCH_LIMIT, WatchKind, WatchRecord,
+    Content, ContentRecord, LayerEntry, ListRecord, Node, NodeType, Tool, ToolFailure, WATCH_LIMIT,
+    WatchKind, WatchRecord, When,
 };
 
 /// One number for the whole protocol. It grows when an old peer could no longer understand a new one.

@@ -9,6 +9,9 @@ pub struct Plan {
     pub hostname: String,
     pub root: RootPlan,
     pub disk: DiskPlan,
+    /// What the disk was cloned from, read-only, for whoever asks later what was there.
+    #[serde(default)]
+    pub start: Option<Source>,
     /// Done in order, below the new root, before the guest moves into it.
     pub steps: Vec<Step>,
     pub ids: Ids,

@@ -78,6 +78,14 @@ pub enum Tool {
     Manifest,
     /// In: paths below the disk's own root, as records, an empty one at the end. Out: a tar of them.
     PackLayer,
+    /// In: paths below the root, as records, an empty one at the end; with `archive`, after them what `Export` gave of
+    /// the disk at its start. Out: [`ContentRecord`]s of what is or was there, of a directory all that is below it.
+    Contents {
+        when: When,
+        /// The content of larger files is left out.
+        largest: u64,
+        archive: bool,
+    },
     /// Out: a tar of the whole disk, with owners, attributes and what hides parts of the image.
     Export,
     /// In: what `Export` gave. Only before any work has started.
@@ -87,7 +95,7 @@ pub enum Tool {
 impl Tool {
     /// Whether it works on the disk itself, beneath what the work sees, with the guest's own rights.
     pub fn is_of_the_disk(&self) -> bool {
-        matches!(self, Tool::Manifest | Tool::PackLayer | Tool::Export | Tool::Import)
+        matches!(self, Tool::Manifest | Tool::PackLayer | Tool::Contents { .. } | Tool::Export | Tool::Import)
     }
 }
 
@@ -160,4 +168,30 @@ pub struct LayerEntry {
     pub whiteout: bool,
     /// A directory that hides everything that the image has below this path.
     pub opaque: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum When {
+    /// When the sandbox began: the image, what its disk was cloned from, and what the guest itself wrote.
+    Start,
+    Now,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ContentRecord {
+    /// Its bytes follow, as pieces, where they are `Given`.
+    Found {
+        node: Node,
+        content: Content,
+    },
+    Piece(ByteBuf),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    Given,
+    /// Neither a file nor a link.
+    None,
+    Binary,
+    TooLarge,
 }

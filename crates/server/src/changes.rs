@@ -57,7 +57,9 @@ async fn changes_archive(
     Ok(stream::download(&app, archive, stream::TAR))
 }
 
-/// The changes of text files as a patch
+/// The changes as a patch for `patch -p1` and `git apply`
+///
+/// Against what was there when the sandbox began. What is no text, or larger than 256 KiB, is named in comment lines.
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/changes/patch", tag = "changes",
     params(("id" = String, Path, description = "Id or name"), From),
     responses((status = 200, content_type = "text/x-diff", body = String)))]

@@ -1,12 +1,15 @@
 //! Snapshots, forks, and what became of them.
 
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, Server, for_both_callers};
+use paddock_e2e::{Caller, Server, for_both_callers, images, skip};
 
 for_both_callers!(
     a_snapshot_is_a_beginning,
     forks_are_apart,
     a_diff_is_a_tree_a_patch_and_an_archive,
+    a_patch_of_a_fork_applies_to_what_its_parent_had,
+    a_patch_knows_its_snapshot_after_hibernation_and_a_restart,
+    a_patch_over_an_image_knows_what_the_image_had,
     a_merge_brings_changes_back_and_refuses_conflicts,
 );
 
@@ -67,5 +70,99 @@ fn a_merge_brings_changes_back_and_refuses_conflicts(caller: &Caller) -> Result<
     let finished = server.run(["merge", &id, &child, "/tmp/f"])?;
     ensure!(finished.exited(1)?.out().contains("/tmp/f"), "{}", finished.out());
     assert_eq!(server.script(&id, "cat /tmp/f")?.success()?, "mine\n");
+    Ok(())
+}
+
+/// What a sandbox has before anything is changed, in /tmp/t.
+const BEFORE: &str = "mkdir -p /tmp/t/d; cd /tmp/t; seq 1 30 > numbers; printf 'no newline' > end; echo gone > d/gone; \
+    printf 'a\\0b' > binary; ln -s numbers link; echo run > run.sh; echo 'with space' > 'a b'; : > empty; head -c 300000 \
+    /dev/zero | tr '\\0' x > large";
+const CHANGES: &str = "cd /tmp/t; sed -i 's/^15$/fifteen/; 1d' numbers; printf 'still no newline' > end; rm -r d; \
+    printf 'c\\0d' > binary; ln -sfn end link; chmod +x run.sh; echo 'more space' >> 'a b'; echo new > added; : > fresh; \
+    rm empty; echo y >> large";
+
+/// Applies a patch to what [`BEFORE`] makes, with both programs that people use.
+fn applies(caller: &Caller, patch: &str) -> Result<()> {
+    let file = caller.file("changes.patch", patch)?;
+    let make = |script: &str| script.replace("/tmp/t", "tmp/t");
+    for (number, program) in ["patch -s -p1", "git apply -p1"].into_iter().enumerate() {
+        let place = caller.directory(&format!("applied{number}"))?;
+        caller.shell(&place, &make(BEFORE))?.success()?;
+        caller.shell(&place, &format!("{program} < {}", file.display()))?.success()?;
+        let expected = caller.directory(&format!("expected{number}"))?;
+        caller.shell(&expected, &make(BEFORE))?.success()?;
+        caller.shell(&expected, &make(CHANGES))?.success()?;
+        // What is no text, or too much of it, is only named.
+        let look = "cd tmp/t && rm -f binary large && find . ! -type d | sort | xargs -d '\\n' ls -ld | cut -c1-10 && grep -r . .";
+        let after = caller.shell(&place, look)?.success()?;
+        assert_eq!(after, caller.shell(&expected, look)?.success()?, "{program}");
+    }
+    Ok(())
+}
+
+fn a_patch_of_a_fork_applies_to_what_its_parent_had(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.script(&id, BEFORE)?.success()?;
+    let child = server.run(["fork", &id])?.success()?.trim().to_string();
+    server.script(&child, CHANGES)?.success()?;
+    // What the parent does meanwhile is not the fork's change.
+    server.script(&id, "echo other > /tmp/t/numbers")?.success()?;
+    let patch = server.run(["diff", "--patch", "--since", "parent", &child])?.success()?;
+    ensure!(patch.contains("-15\n+fifteen\n"), "{patch}");
+    ensure!(patch.contains("# Binary files a/tmp/t/binary and b/tmp/t/binary differ\n"), "{patch}");
+    ensure!(patch.contains("# modified /tmp/t/large: it is too large for a patch\n"), "{patch}");
+    applies(caller, &patch)
+}
+
+fn a_patch_knows_its_snapshot_after_hibernation_and_a_restart(caller: &Caller) -> Result<()> {
+    let mut server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.script(&id, BEFORE)?.success()?;
+    server.run(["snapshot", "create", &id, "--name", "before"])?.success()?;
+    let other = server.create(&["--snapshot", "before"])?;
+    // Kept for those who began with it.
+    server.run(["snapshot", "rm", "before"])?.success()?;
+    server.run(["kill", &id])?.success()?;
+    server.script(&other, CHANGES)?.success()?;
+    server.kill()?;
+    server.start_again()?;
+    server.run(["hibernate", &other])?.success()?;
+    let patch = server.run(["diff", "--patch", "--since", "snapshot", &other])?.success()?;
+    applies(caller, &patch)
+}
+
+fn a_patch_over_an_image_knows_what_the_image_had(caller: &Caller) -> Result<()> {
+    let busybox = match images::busybox() {
+        Ok(busybox) => busybox,
+        Err(reason) => {
+            skip("images", &reason);
+            return Ok(());
+        }
+    };
+    let image = caller.file("image.tar", images::docker_archive(&busybox)?)?.display().to_string();
+    let server = Server::start(caller)?;
+    let id = server.create(&["--image", &image, "--user", "root"])?;
+    let greeting = images::GREETING.trim_end();
+    server.script(&id, "echo \"$(cat /etc/greeting)!\" > /etc/new && busybox mv /etc/new /etc/greeting; echo 10.0.0.1 there >> /etc/hosts")?.success()?;
+    let patch = server.run(["diff", "--patch", &id])?.success()?;
+    ensure!(patch.contains(&format!("-{greeting}\n+{greeting}!\n")), "{patch}");
+    ensure!(patch.contains(" 127.0.0.1 localhost") && patch.contains("+10.0.0.1 there\n"), "{patch}");
+    let tree = server.run(["diff", "--json", &id])?.json()?;
+    let kind = |path: &str| {
+        let changes = tree["changes"].as_array().into_iter().flatten();
+        changes
+            .filter(|change| change["path"] == path)
+            .map(|change| change["kind"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kind("/etc/greeting"), ["modified"], "replaced, not added: {tree}");
+    server.script(&id, "rm /etc/greeting")?.success()?;
+    let child = server.run(["fork", &id])?.success()?.trim().to_string();
+    server.script(&child, "echo again > /etc/greeting")?.success()?;
+    let patch = server.run(["diff", "--patch", &child])?.success()?;
+    ensure!(patch.contains("new file mode 100644\n--- /dev/null\n+++ b/etc/greeting"), "{patch}");
+    let patch = server.run(["diff", "--patch", &id])?.success()?;
+    ensure!(patch.contains(&format!("+++ /dev/null\n@@ -1,1 +0,0 @@\n-{greeting}\n")), "{patch}");
     Ok(())
 }

@@ -79,8 +79,9 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Resul
     }
     steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
     steps.push(root::kernel(spec));
-    let disk = disk::plan(spec, &identity, &mut passed)?;
+    let (disk, start) = disk::plan(spec, &identity, &mut passed)?;
     let mut plan = plan(spec, &identity, hierarchies, entrances.len(), root, disk, steps);
+    plan.start = start;
     if let Some(lasting) = &mut record.lasting {
         lasting.notes.clone_from(&notes);
         outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
@@ -154,6 +155,7 @@ fn plan(
         hostname: spec.hostname.clone(),
         root,
         disk,
+        start: None,
         steps,
         ids: identity.ids,
         own_network: spec.network == Network::None,

@@ -9,8 +9,9 @@ use super::launch::user_namespace;
 use super::mounts::{Passed, map_ids, node_kind, open_exactly};
 use crate::backend::{CreateError, HostStep};
 use paddock_model::{Disk, Spec};
-use paddock_protocol::{DiskPlan, NodeKind};
+use paddock_protocol::{DiskPlan, NodeKind, Source};
 use rustix::mount::{OpenTreeFlags, open_tree};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// The owner, in storage, of what the inside's root owns.
@@ -18,22 +19,41 @@ use std::path::Path;
 /// Host ids that no distribution, container manager or directory service assigns, below those of the slots.
 pub const NEUTRAL_ID: u32 = 0x6F00_0000;
 
-pub fn plan(spec: &Spec, identity: &Identity, passed: &mut Passed) -> Result<DiskPlan, CreateError> {
-    match &spec.disk {
-        Disk::Memory => Ok(DiskPlan::Memory { bytes: spec.limits.disk, inodes: inodes(spec) }),
-        Disk::Directory { path } => Ok(DiskPlan::Mounted(passed.add(mounted(path, identity)?)?)),
-    }
+/// The disk, and what it was cloned from.
+pub fn plan(
+    spec: &Spec,
+    identity: &Identity,
+    passed: &mut Passed,
+) -> Result<(DiskPlan, Option<Source>), CreateError> {
+    let (path, start) = match &spec.disk {
+        Disk::Memory => {
+            return Ok((DiskPlan::Memory { bytes: spec.limits.disk, inodes: inodes(spec) }, None));
+        }
+        Disk::Directory { path, start } => (path, start),
+    };
+    let namespace = neutral(path, identity)?;
+    let disk = DiskPlan::Mounted(passed.add(mounted(path, &namespace, 0)?)?);
+    let start =
+        start.as_ref().map(|start| mounted(start, &namespace, libc::MOUNT_ATTR_RDONLY)).transpose()?;
+    Ok((disk, start.map(|start| passed.add(start)).transpose()?))
+}
+
+/// A namespace that translates the neutral ids to the sandbox's.
+fn neutral(path: &Path, identity: &Identity) -> Result<OwnedFd, CreateError> {
+    let Some((users, groups)) = identity.whole_range() else {
+        return Err(CreateError::Mount {
+            path: path.display().to_string(),
+            reason: "only root can give a sandbox a disk in storage; an ordinary user's is in memory".into(),
+        });
+    };
+    let line = |line: Line| [Line(NEUTRAL_ID + line.0, line.1, line.2)];
+    user_namespace(&line(users), &line(groups)).host(|| "make a user namespace for the disk".into())
 }
 
 /// A detached mount on which the neutral ids appear as the sandbox's.
-fn mounted(path: &Path, identity: &Identity) -> Result<std::os::fd::OwnedFd, CreateError> {
+fn mounted(path: &Path, namespace: &OwnedFd, attributes: u64) -> Result<OwnedFd, CreateError> {
     let refuse =
         |reason: &str| CreateError::Mount { path: path.display().to_string(), reason: reason.into() };
-    let Some((users, groups)) = identity.whole_range() else {
-        return Err(refuse(
-            "only root can give a sandbox a disk in storage; an ordinary user's is in memory",
-        ));
-    };
     let (file, found) = open_exactly(path)?;
     if node_kind(path, &found)? != NodeKind::Directory {
         return Err(refuse("a disk is a directory"));
@@ -44,9 +64,7 @@ fn mounted(path: &Path, identity: &Identity) -> Result<std::os::fd::OwnedFd, Cre
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(&file, "", flags).host(|| format!("clone the mount of {}", path.display()))?;
-    let neutral = |line: Line| [Line(NEUTRAL_ID + line.0, line.1, line.2)];
-    let namespace = user_namespace(&neutral(users), &neutral(groups))
-        .host(|| "make a user namespace for the disk".into())?;
-    map_ids(&tree, &namespace, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, path)?;
+    let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | attributes;
+    map_ids(&tree, namespace, attributes, path)?;
     Ok(tree)
 }

@@ -38,7 +38,7 @@ fn a_disk_serves_one_sandbox_after_the_other() {
     }
     let state = tempfile::tempdir().unwrap();
     let (_around, disk) = new_disk();
-    let spec = Spec { disk: Disk::Directory { path: disk.clone() }, ..spec(None) };
+    let spec = Spec { disk: Disk::Directory { path: disk.clone(), start: None }, ..spec(None) };
     run(state.path(), &spec, "echo mine > ~/kept && chmod 600 ~/kept && mkdir ~/d && ln -s kept ~/link");
     let found = std::fs::metadata(disk.join("home/agent/kept")).unwrap();
     assert_eq!((found.uid(), found.gid()), (NEUTRAL_ID + 1000, NEUTRAL_ID + 1000));
@@ -73,7 +73,7 @@ fn a_disk_lies_over_an_image() {
     let (_around, disk) = new_disk();
     let spec = Spec {
         root: Root::Directory { path: root.clone() },
-        disk: Disk::Directory { path: disk.clone() },
+        disk: Disk::Directory { path: disk.clone(), start: None },
         ..spec(None)
     };
     // Everything for which an overlay has to take notes: a name gone, a directory gone and another in its place.
@@ -100,7 +100,7 @@ fn what_is_no_disk_is_refused() {
     let link = path.join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for wrong in [path.clone(), link, path.join("absent")] {
-        let spec = Spec { disk: Disk::Directory { path: wrong }, ..spec(None) };
+        let spec = Spec { disk: Disk::Directory { path: wrong, start: None }, ..spec(None) };
         let error = backend(state.path()).create(&new_id(), &spec, true).err().unwrap();
         assert!(matches!(error, CreateError::Mount { .. }), "{error}");
     }

@@ -1,19 +1,19 @@
 //! What a sandbox changed since its start, and bringing a fork's changes back.
 
-use super::files::collect;
 use super::live::Live;
+use super::patch::Beginning;
 use super::{Actor, Download, Fleet, FleetError, Kind, audit};
 use crate::disk::Layered;
 use paddock_model::api::{
     Change, ChangeKind, Changes, FileKind, MergeConflict, MergeReport, MergeRequest, Since,
 };
+use paddock_protocol::When;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
-/// A patch is for people: larger files are only named in it.
-const PATCH_FILE: u64 = 256 * 1024;
-const PATCH: usize = 8 << 20;
+/// Paths that the guest is asked about at a time.
+const ASKED_AT_ONCE: usize = 2048;
 
 impl Fleet {
     pub async fn changes(&self, actor: &Actor, id: &str, since: Since) -> Result<Changes, FleetError> {
@@ -36,21 +36,6 @@ impl Fleet {
         let paths =
             changes.iter().filter(|change| change.kind != ChangeKind::Deleted).map(|c| c.path.clone());
         self.pack(&live, paths.collect()).await
-    }
-
-    /// A unified diff of what is text; everything else is named.
-    pub async fn changes_patch(&self, actor: &Actor, id: &str, since: Since) -> Result<String, FleetError> {
-        let live = self.find(actor, id)?;
-        check_since(&live, since)?;
-        let mut patch = String::new();
-        for change in self.changes_of(&live).await? {
-            if patch.len() > PATCH {
-                patch.push_str("# the rest is left out: the patch is too large\n");
-                break;
-            }
-            patch.push_str(&self.patch_of(actor, &live, &change).await?);
-        }
-        Ok(patch)
     }
 
     /// Brings chosen changes of a fork into its parent: all of them, or none where one would overwrite what the
@@ -199,8 +184,44 @@ impl Fleet {
         for path in before.iter().filter(|path| !now.contains_key(*path)) {
             changes.push(Change { kind: ChangeKind::Deleted, path: path.clone(), entry: None });
         }
+        if live.record().image.is_some() {
+            self.compare_with_image(live, &now, &mut changes).await?;
+        }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(changes)
+    }
+
+    /// A file of the image that was replaced looks new, and what a replaced directory hides leaves no mark of its own.
+    async fn compare_with_image(
+        &self,
+        live: &Arc<Live>,
+        now: &BTreeMap<String, Layered>,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), FleetError> {
+        let Beginning::Known(archive) = self.start_of(live) else { return Ok(()) };
+        let inside = self.running_or_paused(live).await?;
+        let ready_at_ns = live.record().ready_at_ns;
+        let replaced = now.iter().filter(|(_, entry)| entry.opaque && entry.changed_ns > ready_at_ns);
+        let replaced: Vec<&str> = replaced.map(|(path, _)| path.as_str()).collect();
+        let new =
+            changes.iter().filter(|change| change.kind == ChangeKind::Added && !is_directory_change(change));
+        let new: Vec<String> = new.map(|change| change.path.clone()).collect();
+        let asked: Vec<&str> = replaced.into_iter().chain(new.iter().map(String::as_str)).collect();
+        let mut known: BTreeSet<String> = changes.iter().map(|change| change.path.clone()).collect();
+        for paths in asked.chunks(ASKED_AT_ONCE) {
+            let was = inside.disk().contents(When::Start, paths, 0, archive.as_deref()).await?;
+            for change in
+                changes.iter_mut().filter(|c| c.kind == ChangeKind::Added && was.contains_key(&c.path))
+            {
+                change.kind = ChangeKind::Modified;
+            }
+            for path in was.into_keys().filter(|path| !now.contains_key(path)) {
+                if known.insert(path.clone()) {
+                    changes.push(Change { kind: ChangeKind::Deleted, path, entry: None });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Before it sleeps without a disk of its own: copied back, everything looks new.
@@ -268,49 +289,6 @@ impl Fleet {
         let bytes = std::fs::read(file).map_err(|error| FleetError::storage(&error))?;
         serde_json::from_slice(&bytes).map_err(|error| FleetError::internal(&error))
     }
-
-    async fn patch_of(&self, actor: &Actor, live: &Arc<Live>, change: &Change) -> Result<String, FleetError> {
-        let path = change.path.escape_debug();
-        let Some(entry) = &change.entry else { return Ok(format!("# deleted {path}\n")) };
-        if entry.kind != FileKind::File || entry.size > PATCH_FILE || change.kind != ChangeKind::Added {
-            let verb = if change.kind == ChangeKind::Added { "added" } else { "modified" };
-            return Ok(format!("# {verb} {path} ({:?}, {} bytes)\n", entry.kind, entry.size));
-        }
-        let content = match self.content(actor, live, &change.path).await {
-            Ok(content) => content,
-            Err(error) if matches!(error.code, "permission_denied" | "file_not_found") => {
-                return Ok(format!("# added {path} ({} bytes, which cannot be read)\n", entry.size));
-            }
-            Err(error) => return Err(error),
-        };
-        let Ok(text) = String::from_utf8(content) else {
-            return Ok(format!("# added {path} (binary, {} bytes)\n", entry.size));
-        };
-        let lines = text.lines().count();
-        let mut patch = format!("--- /dev/null\n+++ b{path}\n@@ -0,0 +1,{lines} @@\n");
-        for line in text.lines() {
-            patch.push('+');
-            patch.push_str(line);
-            patch.push('\n');
-        }
-        if !text.ends_with('\n') && !text.is_empty() {
-            patch.push_str("\\ No newline at end of file\n");
-        }
-        Ok(patch)
-    }
-}
-
-/// What those who work inside can read, and where there is a root, what it can read.
-impl Fleet {
-    async fn content(&self, actor: &Actor, live: &Arc<Live>, path: &str) -> Result<Vec<u8>, FleetError> {
-        let read = async |user| {
-            collect(self.read_file(actor, &live.id, path, 0, Some(PATCH_FILE), user).await?).await
-        };
-        match read(None).await {
-            Err(error) if error.code == "permission_denied" => read(Some("root")).await,
-            content => content,
-        }
-    }
 }
 
 fn is_special(change: &Change) -> bool {
@@ -322,7 +300,7 @@ fn is_directory_change(change: &Change) -> bool {
 }
 
 /// A sandbox begins with its snapshot or its parent, so the three are one moment; only what it has can be named.
-fn check_since(live: &Live, since: Since) -> Result<(), FleetError> {
+pub(super) fn check_since(live: &Live, since: Since) -> Result<(), FleetError> {
     let record = live.record();
     let lacks = match since {
         Since::Start => return Ok(()),

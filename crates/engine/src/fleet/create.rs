@@ -25,6 +25,8 @@ pub(super) enum Origin {
     Files {
         archive: Option<PathBuf>,
         baseline: Option<String>,
+        /// The name under which it is kept.
+        base: String,
     },
 }
 
@@ -152,6 +154,7 @@ impl Fleet {
             boot: boot_id().into(),
             ready_at_ns: 0,
             built_ns: Vec::new(),
+            base: None,
             baseline: None,
             paused_when_idle: false,
             intent: None,
@@ -183,11 +186,11 @@ impl Fleet {
     ) -> Result<Arc<Live>, FleetError> {
         let inner = &self.0;
         let id = record.id.to_string();
-        let (archive, baseline) = match origin {
-            Origin::Empty => (None, None),
-            Origin::Files { archive, baseline } => (archive, baseline),
+        let (archive, baseline, base) = match origin {
+            Origin::Empty => (None, None, None),
+            Origin::Files { archive, baseline, base } => (archive, baseline, Some(base)),
         };
-        record.baseline = baseline;
+        (record.baseline, record.base) = (baseline, base);
         let left = |at: u64| Duration::from_millis(at.saturating_sub(now_ms()));
         record.set_time_to_live(record.expires_at_ms.map(left));
         let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
@@ -202,7 +205,7 @@ impl Fleet {
         });
         if let Err(error) = inserted {
             // A disk may have been cloned for it.
-            self.free_disk(&id);
+            self.free_disk(&id, None);
             return Err(error.into());
         }
         let directory = inner.options.state.join("sandboxes").join(&id);
@@ -232,15 +235,15 @@ impl Fleet {
     /// Precondition: the sandbox's transition is locked.
     pub(super) async fn raise(&self, live: &Arc<Live>, archive: Option<PathBuf>) -> Result<(), FleetError> {
         let inner = &self.0;
-        let (id, backend, mut spec, slept) = {
+        let (id, backend, mut spec, base, slept) = {
             let record = live.record();
             let slept = record.state == SandboxState::Hibernated;
-            (record.id.clone(), record.backend.clone(), record.spec.clone(), slept)
+            (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone(), slept)
         };
         let began_ns = now_ns();
         let (fleet, raised_id) = (self.clone(), id.clone());
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
-            fleet.give_disk(&raised_id, &mut spec, slept)?;
+            fleet.give_disk(&raised_id, &mut spec, base.as_deref(), slept)?;
             let raised = fleet.0.engine.raise(&raised_id, backend.as_deref(), &spec)?;
             Ok((raised, spec))
         });
@@ -277,8 +280,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// `slept`: its disk is to be there.
-    fn give_disk(&self, id: &SandboxId, spec: &mut Spec, slept: bool) -> Result<(), FleetError> {
+    /// `base`: what it began with. `slept`: its disk is to be there.
+    fn give_disk(
+        &self,
+        id: &SandboxId,
+        spec: &mut Spec,
+        base: Option<&str>,
+        slept: bool,
+    ) -> Result<(), FleetError> {
         let storage = &self.0.storage;
         let failed = |error: crate::storage::StorageError| FleetError::storage(&error);
         let disk = match storage.disk(id.as_str()) {
@@ -287,7 +296,9 @@ impl Fleet {
             Err(error) if slept && self.0.storage.keeps_disks() => return Err(failed(error)),
             Err(_) => storage.new_disk(id.as_str(), spec.limits.disk).map_err(failed)?,
         };
-        spec.disk = disk.map_or(Disk::Memory, |path| Disk::Directory { path });
+        // Without it a sandbox lives as well; only what it was before cannot be told.
+        let start = base.and_then(|base| storage.disk(base).ok());
+        spec.disk = disk.map_or(Disk::Memory, |path| Disk::Directory { path, start });
         Ok(())
     }
 }

@@ -379,15 +379,6 @@ fn check_mode(mode: Option<u32>) -> Result<(), FleetError> {
     }
 }
 
-/// All of it, for what is known to be small.
-pub async fn collect(mut download: Download) -> Result<Vec<u8>, FleetError> {
-    let mut all = Vec::new();
-    while let Some(bytes) = download.next().await {
-        all.extend_from_slice(&bytes?);
-    }
-    Ok(all)
-}
-
 impl From<FileError> for FleetError {
     fn from(error: FileError) -> FleetError {
         let kind = match error.kind {

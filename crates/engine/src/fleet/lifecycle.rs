@@ -403,7 +403,7 @@ impl Fleet {
         drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         audit::ended(&self.0, &live.id, &end);
         self.0.tell(live, "ended", Some(end.reason));
-        self.free_disk(&live.id);
+        self.free_disk(&live.id, record.base.clone());
     }
 
     /// What ended while the store could take nothing.
@@ -423,7 +423,7 @@ impl Fleet {
     }
 
     /// Nobody waits for it; a new engine frees it if this one does not get to it.
-    pub(super) fn free_disk(&self, id: &str) {
+    pub(super) fn free_disk(&self, id: &str, base: Option<String>) {
         let (fleet, id) = (self.clone(), id.to_string());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = fleet.0.storage.delete(&id) {
@@ -432,6 +432,9 @@ impl Fleet {
             let archive = fleet.archive_of(&id);
             let _ = std::fs::remove_file(archive.with_extension("changes"));
             let _ = std::fs::remove_file(archive);
+            if let Some(base) = base {
+                fleet.let_go(&base);
+            }
         });
     }
 

@@ -5,7 +5,7 @@
 //!   server left
 //! - [`execs`]: commands, their journals and who reads along
 //! - [`files`]: files and ports inside
-//! - [`snapshots`], [`changes`]: snapshots, forks, what was changed, merging it back
+//! - [`snapshots`], [`changes`], [`patch`]: snapshots, forks, what was changed, merging it back
 //! - [`access`]: tokens, tenants, quotas
 //! - [`live`], [`record`]: one sandbox in memory, and in the store
 //! - [`clock`]: how long something lives, whatever somebody does to the wall clock
@@ -23,6 +23,7 @@ mod files;
 mod lifecycle;
 mod live;
 mod once;
+mod patch;
 mod reaper;
 mod record;
 mod recover;
@@ -49,7 +50,7 @@ use record::{Record, now_ms};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -87,6 +88,8 @@ struct Inner {
     live: RwLock<HashMap<String, Arc<Live>>>,
     events: broadcast::Sender<(String, Event)>,
     counters: Counters,
+    /// Held while it is decided whether somebody still needs what sandboxes began with.
+    letting_go: Mutex<()>,
     closing: AtomicBool,
     steady: clock::Steady,
 }
@@ -136,6 +139,7 @@ impl Fleet {
             live: RwLock::default(),
             events: broadcast::channel(EVENTS).0,
             counters: Counters::default(),
+            letting_go: Mutex::default(),
             closing: false.into(),
             steady,
         });

@@ -40,6 +40,9 @@ pub struct Record {
     /// When the guest itself wrote to the disk, from and to: while it built the inside, and again at every waking.
     #[serde(default)]
     pub built_ns: Vec<(i64, i64)>,
+    /// Under which name that is kept which it began with: its snapshot, or its parent at the time of the fork.
+    #[serde(default)]
+    pub base: Option<String>,
     /// Paths that were there at its start, where it did not start empty.
     pub baseline: Option<String>,
     /// The fleet paused it, not a caller: the next request resumes it.

@@ -38,6 +38,7 @@ impl Fleet {
                 continue;
             }
             disks.insert(record.id.to_string());
+            disks.extend(record.base.clone());
             if record.state != SandboxState::Hibernated {
                 keep.insert(record.id.clone());
             }

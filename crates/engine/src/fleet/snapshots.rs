@@ -12,7 +12,7 @@ use paddock_model::api::{CreateSnapshot, Fork, Forked, SandboxState, Snapshot, S
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MOST_FORKS: u32 = 100;
@@ -127,7 +127,7 @@ impl Fleet {
         self.0.store.delete_snapshot(&record.id)?;
         copies::remove_snapshot(&self.0.options.state, &record.id);
         let (fleet, id) = (self.clone(), record.id.clone());
-        let _ = tokio::task::spawn_blocking(move || fleet.drop_files(&id)).await;
+        let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
         if let Some(baseline) = &record.baseline {
             self.drop_baseline(baseline);
         }
@@ -184,7 +184,8 @@ impl Fleet {
         let baseline = self.keep_files(live, &moment).await?;
         let made = self.raise_children(&moment, baseline, children, permits).await;
         let (fleet, id) = (self.clone(), moment);
-        let _ = tokio::task::spawn_blocking(move || fleet.drop_files(&id)).await;
+        // Those who were made from it are compared with it for as long as they live.
+        let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
         let children = made?;
         let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
         audit::call(&self.0, actor, live, "fork", serde_json::json!({ "children": ids }));
@@ -303,13 +304,14 @@ impl Fleet {
         baseline: Option<String>,
     ) -> Result<Origin, FleetError> {
         if !self.0.storage.keeps_disks() {
-            return Ok(Origin::Files { archive: Some(self.snapshot_archive(name)), baseline });
+            let archive = Some(self.snapshot_archive(name));
+            return Ok(Origin::Files { archive, baseline, base: name.into() });
         }
         let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
         let limit = record.spec.limits.disk;
         let cloned = tokio::task::spawn_blocking(move || fleet.0.storage.clone_disk(&from, &to, limit)).await;
         cloned.map_err(|error| FleetError::internal(&error))?.map_err(|error| FleetError::storage(&error))?;
-        Ok(Origin::Files { archive: None, baseline })
+        Ok(Origin::Files { archive: None, baseline, base: name.into() })
     }
 
     pub(super) async fn clone_snapshot(
@@ -360,6 +362,16 @@ impl Fleet {
         }
     }
 
+    /// Removes kept files, unless there is a snapshot of that name, or a sandbox lives that began with them.
+    pub(super) fn let_go(&self, name: &str) {
+        let _alone = self.0.letting_go.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = |live: &Arc<Live>| live.record().base.as_deref() == Some(name);
+        let named = self.0.store.snapshot(name).is_ok_and(|found| found.is_none());
+        if named && !self.0.all().iter().any(began) {
+            self.drop_files(name);
+        }
+    }
+
     fn drop_files(&self, name: &str) {
         if let Err(error) = self.0.storage.delete(name) {
             tracing::warn!(name, %error, "kept files could not be removed");
@@ -367,7 +379,7 @@ impl Fleet {
         let _ = std::fs::remove_file(self.snapshot_archive(name));
     }
 
-    fn snapshot_archive(&self, name: &str) -> PathBuf {
+    pub(super) fn snapshot_archive(&self, name: &str) -> PathBuf {
         self.0.options.state.join("snapshots").join(format!("{name}.tar"))
     }
 }

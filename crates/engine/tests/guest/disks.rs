@@ -111,7 +111,7 @@ async fn a_disk_over_an_image() {
         std::fs::create_dir(&path).unwrap();
         let owner = Some(paddock_backends::NEUTRAL_ID);
         std::os::unix::fs::chown(&path, owner, owner).unwrap();
-        let disk = Disk::Directory { path };
+        let disk = Disk::Directory { path, start: None };
         Spec { root: root.clone(), mounts: vec![usr.clone()], disk, ..spec() }
     };
     there_and_back(fresh, &["/data/gone"]).await;

@@ -15,6 +15,7 @@ mod steps;
 mod users;
 
 use crate::failure::{During, Outcome};
+use crate::trees::Trees;
 use crate::usage::Counters;
 use crate::work::Confinement;
 use paddock_protocol::{DiskPlan, Plan, Source};
@@ -32,9 +33,7 @@ pub struct Inside {
     pub time_namespace: bool,
     /// Where the next host comes from.
     pub listener: Option<OwnedFd>,
-    /// The disk's own tree: everything that was written, and nothing of an image. `None` where the host made the root
-    /// and the guest has no way to it, and where nobody will ask.
-    pub layer: Option<OwnedFd>,
+    pub trees: Trees,
     /// When the inside was built, by the clock that stamps files.
     pub ready_at: u64,
     _kept: Vec<OwnedFd>,
@@ -55,13 +54,13 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
 
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).during(|| "cut the mounts off from the host's".into())?;
-    let (new_root, layer) = root::mount(&plan, &mut sources)?;
+    let (new_root, mut trees) = root::mount(&plan, &mut sources)?;
     for step in &plan.steps {
-        steps::perform(step, &new_root, plan.ids, &mut sources)?;
+        steps::perform(step, &new_root, plan.ids, &mut sources, &mut trees)?;
     }
     move_in(&new_root)?;
     drop((new_root, sources));
-    close_all_but(control, cgroups.iter().chain(&kept).chain(&listener).chain(&layer))?;
+    close_all_but(control, cgroups.iter().chain(&kept).chain(&listener).chain(trees.descriptors()))?;
 
     rustix::system::sethostname(plan.hostname.as_bytes()).during(|| "set the host name".into())?;
     if plan.own_network {
@@ -69,10 +68,10 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     }
     let time_namespace = plan.time_namespace && clock::start_at_zero().is_ok();
     let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
-    let confinement = Confinement::prepare(&plan, cgroups, layer.as_ref())?;
+    let confinement = Confinement::prepare(&plan, cgroups, &trees)?;
     rights::become_guest(plan.ids)?;
-    let ready_at = if listener.is_some() { ready_at(layer.as_ref())? } else { 0 };
-    Ok(Inside { confinement, counters, time_namespace, listener, layer, ready_at, _kept: kept })
+    let ready_at = if listener.is_some() { ready_at(trees.layer.as_ref())? } else { 0 };
+    Ok(Inside { confinement, counters, time_namespace, listener, trees, ready_at, _kept: kept })
 }
 
 fn ready_at(layer: Option<&OwnedFd>) -> Outcome<u64> {

@@ -4,6 +4,7 @@
 use crate::enter::sources::Sources;
 use crate::failure::{During, Outcome};
 use crate::system::{MountLimits, limit_mount};
+use crate::trees::Trees;
 use paddock_protocol::{DiskPlan, Plan, RootPlan};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
@@ -17,12 +18,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// and the host's own /usr was opened before.
 const STAGING: &str = "/usr";
 
-/// The root, and the disk's own tree for whoever outlives its host.
-pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<(OwnedFd, Option<OwnedFd>)> {
+/// The root, and the trees that it consists of for whoever outlives its host.
+pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<(OwnedFd, Trees)> {
     if let RootPlan::Mounted { root } = &plan.root {
         let root = sources.take(root)?;
         attach(root.as_fd(), CWD, STAGING).during(|| "mount the root".into())?;
-        return Ok((root, None));
+        return Ok((root, Trees::default()));
     }
     let owner = (plan.ids.root, plan.ids.root_group);
     let (disk, lasting) = match &plan.disk {
@@ -30,16 +31,21 @@ pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<(OwnedFd, Option<Own
         DiskPlan::Mounted(source) => (sources.take(source)?, true),
     };
     attach(disk.as_fd(), CWD, STAGING).during(|| "mount the private disk".into())?;
-    let lower = match &plan.root {
-        RootPlan::Overlay { lower } => sources.take(lower)?,
-        RootPlan::Empty | RootPlan::Mounted { .. } => {
-            let layer = plan.listener.map(|_| open_tree_of(&disk, ".")).transpose()?;
-            return Ok((disk, layer));
+    let start = plan.start.as_ref().map(|start| sources.take(start)).transpose()?;
+    let (root, image, own) = match &plan.root {
+        RootPlan::Overlay { lower } => {
+            let lower = sources.take(lower)?;
+            (Some(overlay(&disk, &lower, lasting)?), Some(lower), "upper")
         }
+        RootPlan::Empty | RootPlan::Mounted { .. } => (None, None, "."),
     };
-    let root = overlay(&disk, lower, lasting)?;
-    let layer = plan.listener.map(|_| open_tree_of(&disk, "upper")).transpose()?;
-    Ok((root, layer))
+    let mut trees = Trees::default();
+    if plan.listener.is_some() {
+        trees.layer = Some(open_tree_of(&disk, own)?);
+        trees.start = start.map(|start| open_tree_of(&start, own)).transpose()?;
+        trees.image = image;
+    }
+    Ok((root.unwrap_or(disk), trees))
 }
 
 fn open_tree_of(disk: &OwnedFd, name: &str) -> Outcome<OwnedFd> {
@@ -50,7 +56,7 @@ fn open_tree_of(disk: &OwnedFd, name: &str) -> Outcome<OwnedFd> {
 /// Relative names: they are what the inside reads in its mount table.
 ///
 /// `lasting`: the disk may have been an overlay's before, and may become another's later.
-fn overlay(disk: &OwnedFd, lower: OwnedFd, lasting: bool) -> Outcome<OwnedFd> {
+fn overlay(disk: &OwnedFd, lower: &OwnedFd, lasting: bool) -> Outcome<OwnedFd> {
     for name in ["lower", "upper", "work", "root"] {
         match mkdirat(disk, name, Mode::from_raw_mode(0o755)) {
             Err(Errno::EXIST) if lasting => {}

@@ -6,6 +6,7 @@ use crate::enter::sources::Sources;
 use crate::enter::{kernel, users};
 use crate::failure::{During, Outcome};
 use crate::system::{MountLimits, limit_mount};
+use crate::trees::Trees;
 use paddock_protocol::{Ids, NodeKind, ProtectedPath, Step};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chmodat, chownat, mkdirat, openat, openat2, symlinkat,
@@ -16,7 +17,14 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-pub fn perform(step: &Step, root: &OwnedFd, ids: Ids, sources: &mut Sources) -> Outcome<()> {
+/// Notes in `trees` what it wrote itself.
+pub fn perform(
+    step: &Step,
+    root: &OwnedFd,
+    ids: Ids,
+    sources: &mut Sources,
+    trees: &mut Trees,
+) -> Outcome<()> {
     match step {
         Step::Directory { path, mode, uid, gid } => {
             make_directory(root, path, Some((*mode, *uid, *gid))).during(|| format!("make {path}"))
@@ -25,10 +33,14 @@ pub fn perform(step: &Step, root: &OwnedFd, ids: Ids, sources: &mut Sources) -> 
             replacing(root, path, |parent, name| symlinkat(target.as_str(), parent, name))
         }
         Step::File { path, mode, content } => {
+            trees.built(path, *mode, content);
             replacing(root, path, |parent, name| create(parent, name, *mode, content))
         }
         Step::User { passwd_line, group_line, uid, gid } => {
-            users::add(root, passwd_line, group_line, *uid, *gid)
+            for (path, table) in users::add(root, passwd_line, group_line, *uid, *gid)? {
+                trees.built(path, 0o644, table.as_bytes());
+            }
+            Ok(())
         }
         Step::Bind { source, target, kind, read_only, allow_exec } => {
             let tree = sources.take(source)?;

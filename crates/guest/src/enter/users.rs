@@ -9,8 +9,15 @@ use std::os::fd::OwnedFd;
 /// An image's user table is hostile input; more than this is not read.
 const LARGEST_TABLE: u64 = 1 << 20;
 
-/// Adds a line for the work's user, unless the image already names the id.
-pub fn add(root: &OwnedFd, passwd_line: &str, group_line: &str, uid: u32, gid: u32) -> Outcome<()> {
+/// Adds a line for the work's user, unless the image already names the id. What was written, with its path.
+pub fn add(
+    root: &OwnedFd,
+    passwd_line: &str,
+    group_line: &str,
+    uid: u32,
+    gid: u32,
+) -> Outcome<Vec<(&'static str, String)>> {
+    let mut written = Vec::new();
     for (path, line, id) in [("/etc/passwd", passwd_line, uid), ("/etc/group", group_line, gid)] {
         let mut table = read_table(root, path);
         if fields_of(&table, 2, &id.to_string()).is_some() {
@@ -22,8 +29,9 @@ pub fn add(root: &OwnedFd, passwd_line: &str, group_line: &str, uid: u32, gid: u
         table.push_str(line);
         table.push('\n');
         write(root, path, 0o644, table.as_bytes()).during(|| format!("write {path}"))?;
+        written.push((path, table));
     }
-    Ok(())
+    Ok(written)
 }
 
 pub struct KnownUser {

@@ -76,7 +76,7 @@ pub fn is_whiteout(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice && found.st_rdev == 0
 }
 
-fn is_opaque(directory: &OwnedFd, name: &[u8]) -> bool {
+pub fn is_opaque(directory: &OwnedFd, name: &[u8]) -> bool {
     let Ok(opened) = beneath::open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY) else { return false };
     let mut value = [0; 8];
     fgetxattr(&opened, OPAQUE, &mut value[..]).is_ok_and(|length| value[..length] == *b"y")

@@ -1,15 +1,18 @@
 //! What the host wants done inside, each in a process of its own that wears the layers of the work.
 //!
 //! - one file for each tool: [`read`], [`write`], [`list`], [`directory`], [`relocate`], [`remove`], [`mode`],
-//!   [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`export`], [`import`]
+//!   [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`contents`], [`export`],
+//!   [`import`]
 //! - [`node`]: a file as it is described to the host
 //! - [`walk`]: trees of any depth with one descriptor and little memory
 //! - [`archive`], [`beneath`]: writing an archive; paths that cannot lead out of a tree
+//! - [`start`]: what was there when the sandbox began
 //! - [`streams`]: the tool's standard streams
 
 mod archive;
 mod beneath;
 mod connect;
+mod contents;
 mod directory;
 mod export;
 mod import;
@@ -21,6 +24,7 @@ mod pack;
 mod read;
 mod relocate;
 mod remove;
+mod start;
 mod streams;
 mod unpack;
 mod walk;
@@ -28,16 +32,40 @@ mod watch;
 mod write;
 
 use crate::failure::{Failure, Outcome};
+use crate::trees::Built;
 use paddock_protocol::{Tool, ToolFailure, encode_record};
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
-/// Performs the tool and returns its exit code. `layer` is the number of the descriptor of the disk's own tree.
-pub fn run(tool: &Tool, layer: Option<i32>) -> i32 {
-    // SAFETY: whoever forked this process put the tree at this number, and nothing here closes it.
-    let layer = layer.map(|number| unsafe { BorrowedFd::borrow_raw(number) });
-    match perform(tool, layer) {
+/// The trees of the disk that a tool may use, by the numbers of their descriptors.
+pub struct Reach<'a> {
+    layer: Option<BorrowedFd<'a>>,
+    start: Option<BorrowedFd<'a>>,
+    image: Option<BorrowedFd<'a>>,
+    built: &'a BTreeMap<Vec<u8>, Built>,
+}
+
+impl<'a> Reach<'a> {
+    /// # Safety
+    ///
+    /// The numbers are those of open descriptors that stay open.
+    pub unsafe fn new(
+        layer: Option<i32>,
+        start: Option<i32>,
+        image: Option<i32>,
+        built: &'a BTreeMap<Vec<u8>, Built>,
+    ) -> Reach<'a> {
+        // SAFETY: the caller promises that they are open for long enough.
+        let borrow = |number: Option<i32>| number.map(|number| unsafe { BorrowedFd::borrow_raw(number) });
+        Reach { layer: borrow(layer), start: borrow(start), image: borrow(image), built }
+    }
+}
+
+/// Performs the tool and returns its exit code.
+pub fn run(tool: &Tool, reach: &Reach<'_>) -> i32 {
+    match perform(tool, reach) {
         Ok(()) => 0,
         Err(failure) => {
             let detail: String = failure.step.chars().take(2000).collect();
@@ -50,9 +78,9 @@ pub fn run(tool: &Tool, layer: Option<i32>) -> i32 {
     }
 }
 
-fn perform(tool: &Tool, layer: Option<BorrowedFd<'_>>) -> Outcome<()> {
+fn perform(tool: &Tool, reach: &Reach<'_>) -> Outcome<()> {
     let of_the_disk = || {
-        layer.ok_or_else(|| Failure {
+        reach.layer.ok_or_else(|| Failure {
             step: "the disk of this sandbox cannot be reached on its own".into(),
             errno: Errno::OPNOTSUPP,
         })
@@ -74,6 +102,9 @@ fn perform(tool: &Tool, layer: Option<BorrowedFd<'_>>) -> Outcome<()> {
         Tool::Connect { port } => connect::connect(*port),
         Tool::Manifest => manifest::manifest(of_the_disk()?),
         Tool::PackLayer => pack::pack_layer(of_the_disk()?),
+        Tool::Contents { when, largest, archive } => {
+            contents::contents(of_the_disk()?, reach, *when, *largest, *archive)
+        }
         Tool::Export => export::export(of_the_disk()?),
         Tool::Import => import::import(of_the_disk()?),
     }

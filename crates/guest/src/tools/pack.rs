@@ -71,19 +71,21 @@ pub fn pack_layer(layer: BorrowedFd<'_>) -> Outcome<()> {
     let mut input = streams::input().during(|| "open the input".into())?;
     let output = BufWriter::with_capacity(64 * 1024, streams::output().during(|| "open the output".into())?);
     let mut archive = Archive::new(output);
-    loop {
-        let cut =
-            || Failure { step: "the list of paths was not sent to its end".into(), errno: Errno::CANCELED };
-        let length = streams::read_length(&mut input)?.ok_or_else(cut)?;
-        let mut body = vec![0; length];
-        input.read_exact(&mut body).during(|| "read the input".into())?;
-        let path: ByteBuf =
-            decode_record(&body).map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })?;
-        if path.is_empty() {
-            return archive.finish();
-        }
+    while let Some(path) = next_path(&mut input)? {
         add_from_layer(&mut archive, layer, &path)?;
     }
+    archive.finish()
+}
+
+/// One path of a list; `None` at its end.
+pub fn next_path(input: &mut File) -> Outcome<Option<ByteBuf>> {
+    let cut = || Failure { step: "the list of paths was not sent to its end".into(), errno: Errno::CANCELED };
+    let length = streams::read_length(input)?.ok_or_else(cut)?;
+    let mut body = vec![0; length];
+    input.read_exact(&mut body).during(|| "read the input".into())?;
+    let path: ByteBuf =
+        decode_record(&body).map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })?;
+    Ok(Some(path).filter(|path| !path.is_empty()))
 }
 
 fn add_from_layer(archive: &mut Archive<BufWriter<File>>, layer: BorrowedFd<'_>, path: &[u8]) -> Outcome<()> {

@@ -1,6 +1,7 @@
 //! The layers that every process of the work wears. Prepared once; put on between fork and exec.
 
 use crate::failure::{During, Failure, Outcome};
+use crate::trees::Trees;
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, Scope, path_beneath_rules,
@@ -37,11 +38,11 @@ const OF_THE_DISK: CapabilitySet =
 impl Confinement {
     /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
     ///
-    /// `layer`, the disk's own tree, stays readable: nobody but the guest has a way to it.
-    pub fn prepare(plan: &Plan, cgroups: Vec<OwnedFd>, layer: Option<&OwnedFd>) -> Outcome<Confinement> {
+    /// The trees of the disk stay readable: nobody but the guest has a way to them.
+    pub fn prepare(plan: &Plan, cgroups: Vec<OwnedFd>, trees: &Trees) -> Outcome<Confinement> {
         let landlock_abi = crate::system::landlock_abi();
         let landlock = match &plan.landlock {
-            Some(rules) if landlock_abi > 0 => Some(prepare_landlock(rules, layer)?),
+            Some(rules) if landlock_abi > 0 => Some(prepare_landlock(rules, trees)?),
             _ => None,
         };
         let seccomp = decode_filter(&plan.seccomp)?;
@@ -186,7 +187,7 @@ fn drop_capabilities() -> Outcome<()> {
 
 /// Reads and executes everywhere, writes only where the plan says; what this kernel's Landlock does not know
 /// is left out by the crate, and the ABI in the guarantees says how much that is.
-fn prepare_landlock(plan: &LandlockPlan, layer: Option<&OwnedFd>) -> Outcome<RulesetCreated> {
+fn prepare_landlock(plan: &LandlockPlan, trees: &Trees) -> Outcome<RulesetCreated> {
     let abi = ABI::V7;
     let build = || -> Result<RulesetCreated, landlock::RulesetError> {
         let mut ruleset = Ruleset::default()
@@ -199,7 +200,7 @@ fn prepare_landlock(plan: &LandlockPlan, layer: Option<&OwnedFd>) -> Outcome<Rul
             .create()?
             .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(&plan.writable, AccessFs::from_all(abi)))?
-            .add_rules(layer.map(|tree| Ok(PathBeneath::new(tree, AccessFs::from_read(abi)))))
+            .add_rules(trees.descriptors().map(|tree| Ok(PathBeneath::new(tree, AccessFs::from_read(abi)))))
     };
     build().map_err(|_| Failure { step: "prepare Landlock".into(), errno: Errno::INVAL })
 }

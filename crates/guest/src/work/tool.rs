@@ -2,6 +2,8 @@
 //! work's cgroup and of its limit on processes, so that it works when the work is at its limits or stands still.
 
 use crate::failure::{During, Outcome};
+use crate::tools::Reach;
+use crate::trees::Trees;
 use crate::work::Confinement;
 use crate::work::spawn::{Spawned, Streams, pipe, pipes, tell, unblock, user};
 use paddock_protocol::{Start, Tool};
@@ -9,24 +11,21 @@ use rustix::fs::Mode;
 use rustix::process::Pid;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Where the child keeps the disk's own layer.
+/// Where the child keeps the trees of the disk.
 const LAYER: i32 = 3;
-const REPORT: i32 = 4;
+const START: i32 = 4;
+const IMAGE: i32 = 5;
+const REPORT: i32 = 6;
 
-/// `layer` is the disk's own tree, for the tools that work on it.
-pub fn spawn_tool(
-    start: &Start,
-    tool: &Tool,
-    confinement: &Confinement,
-    layer: Option<&OwnedFd>,
-) -> Outcome<Spawned> {
+/// `trees` are for the tools that work on the disk itself.
+pub fn spawn_tool(start: &Start, tool: &Tool, confinement: &Confinement, trees: &Trees) -> Outcome<Spawned> {
     let (uid, gid, _) = user(start, confinement)?;
     let (report, report_child) = pipe("the start report")?;
     let (streams, stdin, stdout, stderr) = pipes(true, uid, gid)?;
     // SAFETY: this process has one thread; the child runs on a copy of its memory and never returns from here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        let child = Child { start, tool, confinement, layer, ids: (uid, gid) };
+        let child = Child { start, tool, confinement, trees, ids: (uid, gid) };
         let code = child.run(&streams, &report_child);
         // SAFETY: ends the child at once, without the exit handlers of its parent.
         unsafe { libc::_exit(code) }
@@ -41,7 +40,7 @@ struct Child<'a> {
     start: &'a Start,
     tool: &'a Tool,
     confinement: &'a Confinement,
-    layer: Option<&'a OwnedFd>,
+    trees: &'a Trees,
     ids: (u32, u32),
 }
 
@@ -58,7 +57,11 @@ impl Child<'_> {
         }
         // SAFETY: closes our own copy of the report, by which the parent hears that the tool has begun.
         unsafe { libc::close(REPORT) };
-        crate::tools::run(self.tool, self.layer.is_some().then_some(LAYER))
+        let at = |tree: &Option<OwnedFd>, number| tree.is_some().then_some(number);
+        let Trees { layer, start, image, built } = self.trees;
+        // SAFETY: `keep_only_what_is_needed` put each tree that there is at its number, and nothing closes it.
+        let reach = unsafe { Reach::new(at(layer, LAYER), at(start, START), at(image, IMAGE), built) };
+        crate::tools::run(self.tool, &reach)
     }
 
     fn connect(&self, streams: &Streams, report: &OwnedFd) -> Outcome<()> {
@@ -89,16 +92,26 @@ impl Child<'_> {
                 .map(|copy| std::mem::ManuallyDrop::new(copy).as_raw_fd())
         };
         let report = high(report).during(|| "keep the report".into())?;
-        let layer = self.layer.map(high).transpose().during(|| "keep the disk".into())?;
+        let disk = self.tool.is_of_the_disk();
+        let Trees { layer, start, image, .. } = self.trees;
+        let trees = [(layer, LAYER), (start, START), (image, IMAGE)].map(|(tree, number)| {
+            tree.as_ref().filter(|_| disk).map(high).transpose().map(|tree| (tree, number))
+        });
         let place = |from: i32, to: i32| {
             // SAFETY: plain integers. What had the number `to` is one of the parent's descriptors, which this process
             // neither uses nor closes by itself: it ends by _exit.
             if unsafe { libc::dup2(from, to) } == to { Ok(()) } else { Err(Errno::BADF) }
         };
         place(report, REPORT).during(|| "keep the report".into())?;
-        match layer.filter(|_| self.tool.is_of_the_disk()) {
-            Some(layer) => place(layer, LAYER).during(|| "keep the disk".into())?,
-            None => crate::system::close_range(LAYER, LAYER).during(|| "close what is not needed".into())?,
+        for tree in trees {
+            let (tree, number) = tree.during(|| "keep the disk".into())?;
+            match tree {
+                Some(tree) => place(tree, number).during(|| "keep the disk".into())?,
+                None => {
+                    crate::system::close_range(number, number)
+                        .during(|| "close what is not needed".into())?;
+                }
+            }
         }
         crate::system::close_range(REPORT + 1, i32::MAX).during(|| "close what is not needed".into())
     }

@@ -133,7 +133,9 @@ def test_fork_changes_and_merge(sandbox: Sandbox) -> None:
         report = sandbox.merge(first, [changes["0.txt"].path])
         assert report.ok
         assert sandbox.files.read("0.txt") == "0"
-        second.files.write("shared.txt", "theirs")
+        second.files.write("shared.txt", "theirs\n")
+        patch = second.changes_patch("parent")
+        assert "-base\n\\ No newline at end of file\n+theirs\n" in patch
         sandbox.files.write("shared.txt", "ours")
         report = sandbox.merge(second)
         assert not report.ok

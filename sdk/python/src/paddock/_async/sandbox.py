@@ -408,7 +408,7 @@ class AsyncSandbox:
         return [Change.parse(change) for change in body["changes"]]
 
     async def changes_patch(self, since: str = "start") -> str:
-        """The same as a unified diff of text files."""
+        """The same as a patch for `patch -p1` and `git apply`; what is no text is only named in it."""
         answer = await self._client.request(
             "GET", f"{self._path}/changes/patch", query={"since": since}, patience=LONG_PATIENCE
         )
