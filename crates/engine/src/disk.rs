@@ -7,7 +7,7 @@ use crate::tool::{Place, ToolRun};
 use crate::transfer::{Download, Framing, Upload};
 use paddock_model::User;
 use paddock_model::api::{FileEntry, FileKind};
-use paddock_protocol::{Content, ContentRecord, LayerEntry, Records, Tool, When, encode_record};
+use paddock_protocol::{Content, ContentRecord, LayerEntry, MergeStep, Records, Tool, When, encode_record};
 use serde_bytes::ByteBuf;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,8 +88,24 @@ impl Disk {
     }
 
     /// A tar of these paths of the layer, as they are now; what is not there any more is left out.
-    pub async fn pack(&self, paths: impl IntoIterator<Item = &[u8]>) -> Result<Download, FileError> {
-        let run = self.start(Tool::PackLayer)?;
+    pub async fn pack<'a>(&self, paths: impl IntoIterator<Item = &'a [u8]>) -> Result<Download, FileError> {
+        self.pack_as(false, paths)
+    }
+
+    /// The same for [`Disk::merge`], with attributes, holes and names of the same file.
+    pub async fn pack_exactly<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Download, FileError> {
+        self.pack_as(true, paths)
+    }
+
+    fn pack_as<'a>(
+        &self,
+        exact: bool,
+        paths: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Download, FileError> {
+        let run = self.start(Tool::PackLayer { exact })?;
         let list = listed(paths)?;
         // The tool answers while the list is still on its way: neither may wait for the other.
         let input = run.input();
@@ -158,6 +174,27 @@ impl Disk {
         Ok(found)
     }
 
+    /// Brings files in, from a tar that [`Disk::pack`] gave for these paths, and removes others: all, or nothing.
+    ///
+    /// Precondition: the work stands still.
+    pub async fn merge<'a>(
+        &self,
+        put: impl IntoIterator<Item = &'a [u8]>,
+        removed: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<DiskMerge, FileError> {
+        let path = |path: &[u8]| ByteBuf::from(path.strip_prefix(b"/").unwrap_or(path));
+        let put = put.into_iter().map(|p| MergeStep::Put(path(p)));
+        let removed = removed.into_iter().map(|p| MergeStep::Remove(path(p)));
+        let mut list = Vec::new();
+        for step in put.chain(removed).chain([MergeStep::End]) {
+            encode_record(&step, &mut list)
+                .map_err(|error| FileError::new(FileErrorKind::Invalid, "/", error.to_string()))?;
+        }
+        let mut upload = Upload::new(self.start(Tool::Merge)?, Framing::Raw);
+        upload.write(&list).await?;
+        Ok(DiskMerge { upload })
+    }
+
     /// The whole disk as a tar that [`Disk::import`] understands.
     pub async fn export(&self) -> Result<Download, FileError> {
         let mut run = self.start(Tool::Export)?;
@@ -205,5 +242,21 @@ impl DiskUpload {
     /// The time from which changes are the work's, as [`Layered::changed_ns`] counts it.
     pub async fn finish(self) -> Result<u64, FileError> {
         self.upload.finish_with().await
+    }
+}
+
+/// Files on their way into a disk that is in use.
+pub struct DiskMerge {
+    upload: Upload,
+}
+
+impl DiskMerge {
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.upload.write(bytes).await
+    }
+
+    /// That was all; waits until everything is in its place.
+    pub async fn finish(self) -> Result<(), FileError> {
+        self.upload.finish_without_answer().await
     }
 }

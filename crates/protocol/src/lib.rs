@@ -26,8 +26,8 @@ pub use plan::{
 
 pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};
 pub use tool::{
-    Content, ContentRecord, LayerEntry, ListRecord, Node, NodeType, Tool, ToolFailure, WATCH_LIMIT,
-    WatchKind, WatchRecord, When,
+    Content, ContentRecord, LayerEntry, ListRecord, MergeStep, Node, NodeType, Tool, ToolFailure,
+    WATCH_LIMIT, WatchKind, WatchRecord, When,
 };
 
 /// One number for the whole protocol. It grows when an old peer could no longer understand a new one.

@@ -77,7 +77,10 @@ pub enum Tool {
     /// Out: a [`LayerEntry`] for everything that the disk itself holds, in no order.
     Manifest,
     /// In: paths below the disk's own root, as records, an empty one at the end. Out: a tar of them.
-    PackLayer,
+    PackLayer {
+        /// With attributes, holes and names of the same file, for `Merge`.
+        exact: bool,
+    },
     /// In: paths below the root, as records, an empty one at the end; with `archive`, after them what `Export` gave of
     /// the disk at its start. Out: [`ContentRecord`]s of what is or was there, of a directory all that is below it.
     Contents {
@@ -86,6 +89,8 @@ pub enum Tool {
         largest: u64,
         archive: bool,
     },
+    /// In: [`MergeStep`]s, then a tar of what is to be put. Everything is done, or nothing.
+    Merge,
     /// Out: a tar of the whole disk, with owners, attributes and what hides parts of the image.
     Export,
     /// In: what `Export` gave. Only before any work has started.
@@ -95,7 +100,15 @@ pub enum Tool {
 impl Tool {
     /// Whether it works on the disk itself, beneath what the work sees, with the guest's own rights.
     pub fn is_of_the_disk(&self) -> bool {
-        matches!(self, Tool::Manifest | Tool::PackLayer | Tool::Contents { .. } | Tool::Export | Tool::Import)
+        matches!(
+            self,
+            Tool::Manifest
+                | Tool::PackLayer { .. }
+                | Tool::Contents { .. }
+                | Tool::Merge
+                | Tool::Export
+                | Tool::Import
+        )
     }
 }
 
@@ -168,6 +181,14 @@ pub struct LayerEntry {
     pub whiteout: bool,
     /// A directory that hides everything that the image has below this path.
     pub opaque: bool,
+}
+
+/// What a merge does with a path below the root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MergeStep {
+    Put(ByteBuf),
+    Remove(ByteBuf),
+    End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

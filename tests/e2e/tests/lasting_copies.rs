@@ -11,6 +11,8 @@ for_both_callers!(
     a_patch_knows_its_snapshot_after_hibernation_and_a_restart,
     a_patch_over_an_image_knows_what_the_image_had,
     a_merge_brings_changes_back_and_refuses_conflicts,
+    a_merge_keeps_owners_modes_and_links,
+    a_merge_that_does_not_fit_changes_nothing,
 );
 
 fn a_snapshot_is_a_beginning(caller: &Caller) -> Result<()> {
@@ -164,5 +166,60 @@ fn a_patch_over_an_image_knows_what_the_image_had(caller: &Caller) -> Result<()>
     ensure!(patch.contains("new file mode 100644\n--- /dev/null\n+++ b/etc/greeting"), "{patch}");
     let patch = server.run(["diff", "--patch", &id])?.success()?;
     ensure!(patch.contains(&format!("+++ /dev/null\n@@ -1,1 +0,0 @@\n-{greeting}\n")), "{patch}");
+    Ok(())
+}
+
+fn a_merge_keeps_owners_modes_and_links(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.script(&id, "echo old > /tmp/old; mkdir /tmp/away; echo x > /tmp/away/x")?.success()?;
+    let child = server.run(["fork", &id])?.success()?.trim().to_string();
+    let make = "cd /tmp; mkdir -m 2750 d; echo one > d/f; chmod 4751 d/f; ln d/f d/again; ln -s f d/link; touch -d @1000 d/f; \
+        rm -r away; echo new > old; truncate -s 1G d/hole";
+    server.script(&child, make)?.success()?;
+    // Where the machine gives more than one id: what only root inside can read.
+    let rooted = server.run([
+        "exec",
+        "--user",
+        "root",
+        &child,
+        "--",
+        "sh",
+        "-c",
+        "umask 077; echo s > /root/secret",
+    ])?;
+    server.run(["merge", &id, &child])?.success()?;
+    let look = "cd /tmp; stat -c '%n %F %a %u:%g %h %s %Y' d/f d/again; stat -c '%n %F %a %u:%g' d d/link d/hole; cat old; \
+        readlink d/link; ls; test d/f -ef d/again && echo same";
+    assert_eq!(server.script(&id, look)?.success()?, server.script(&child, look)?.success()?);
+    let blocks = server.script(&id, "stat -c %b /tmp/d/hole")?.success()?;
+    ensure!(blocks.trim().parse::<u64>()? < 1000, "a hole stays one: {blocks} blocks");
+    if rooted.code == 0 {
+        let look = ["exec", "--user", "root", &id, "--", "stat", "-c", "%a %u:%g", "/root/secret"];
+        assert_eq!(server.run(look)?.success()?, "600 0:0\n");
+    }
+    Ok(())
+}
+
+fn a_merge_that_does_not_fit_changes_nothing(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&["--disk", "16MiB"])?;
+    server.script(&id, "echo old > /tmp/old")?.success()?;
+    let child = server.run(["fork", &id])?.success()?.trim().to_string();
+    let make =
+        "cd /tmp; echo first > a; head -c 6000000 /dev/urandom > b; echo new > old; mkdir c; echo last > c/z";
+    server.script(&child, make)?.success()?;
+    server.script(&id, "head -c 30000000 /dev/urandom > /tmp/full; sync; true")?.success()?;
+    let finished = server.run(["merge", &id, &child])?;
+    let full = ["No space left", "Disk quota exceeded"].iter().any(|words| finished.err().contains(words));
+    ensure!(finished.code != 0 && full, "{}", finished.err());
+    assert_eq!(
+        server.script(&id, "cat /tmp/old; ls -A /tmp; ls -A / /var/tmp | grep -c paddock")?.out(),
+        "old\nfull\nold\n0\n"
+    );
+    server.script(&id, "rm /tmp/full; sync")?.success()?;
+    // Nothing was lost by the attempt.
+    server.run(["merge", &id, &child, "/tmp/a", "/tmp/old", "/tmp/c"])?.success()?;
+    assert_eq!(server.script(&id, "cat /tmp/a /tmp/old /tmp/c/z")?.success()?, "first\nnew\nlast\n");
     Ok(())
 }

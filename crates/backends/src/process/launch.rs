@@ -118,10 +118,11 @@ struct Shared {
 const STACK: usize = 32 * 1024;
 
 /// Capabilities that the guest needs to build the inside. They count in the new user namespace only.
-const NEEDED: [u32; 12] = [
+const NEEDED: [u32; 13] = [
     0,  // CHOWN
     1,  // DAC_OVERRIDE
     3,  // FOWNER
+    4,  // FSETID
     5,  // KILL
     6,  // SETGID
     7,  // SETUID

@@ -1,12 +1,10 @@
-//! What a sandbox changed since its start, and bringing a fork's changes back.
+//! What a sandbox changed since its start.
 
 use super::live::Live;
 use super::patch::Beginning;
-use super::{Actor, Download, Fleet, FleetError, Kind, audit};
+use super::{Actor, Download, Fleet, FleetError, Kind};
 use crate::disk::Layered;
-use paddock_model::api::{
-    Change, ChangeKind, Changes, FileKind, MergeConflict, MergeReport, MergeRequest, Since,
-};
+use paddock_model::api::{Change, ChangeKind, Changes, FileKind, Since};
 use paddock_protocol::When;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
@@ -36,105 +34,6 @@ impl Fleet {
         let paths =
             changes.iter().filter(|change| change.kind != ChangeKind::Deleted).map(|c| c.path.clone());
         self.pack(&live, paths.collect()).await
-    }
-
-    /// Brings chosen changes of a fork into its parent: all of them, or none where one would overwrite what the
-    /// parent has changed itself.
-    pub async fn merge(
-        &self,
-        actor: &Actor,
-        id: &str,
-        request: MergeRequest,
-    ) -> Result<MergeReport, FleetError> {
-        let parent = self.find(actor, id)?;
-        let child = self.find(actor, &request.from)?;
-        if child.record().parent.as_deref() != Some(parent.id.as_str()) {
-            return Err(FleetError::new(
-                Kind::Conflict,
-                "wrong_state",
-                format!("sandbox {} was not forked from {}", child.id, parent.id),
-            ));
-        }
-        let wanted = self.chosen(&child, &request.paths).await?;
-        let forked_at = child.record().created_at_ms;
-        let conflicts = self.conflicts(&parent, &wanted, forked_at).await?;
-        if !conflicts.is_empty() {
-            return Ok(MergeReport { merged: Vec::new(), conflicts });
-        }
-        let kept = wanted.iter().filter(|change| change.kind != ChangeKind::Deleted).map(|c| c.path.clone());
-        let mut archive = self.pack(&child, kept.collect()).await?;
-        let mut upload = self.upload_archive(actor, &parent.id, "/", None).await?;
-        while let Some(bytes) = archive.next().await {
-            upload.write(&bytes?).await?;
-        }
-        upload.finish().await?;
-        for deleted in wanted.iter().filter(|change| change.kind == ChangeKind::Deleted) {
-            match self.remove_file(actor, &parent.id, &deleted.path, true, None).await {
-                Err(error) if error.code != "file_not_found" => return Err(error),
-                _ => {}
-            }
-        }
-        let paths: Vec<_> = wanted.iter().map(|change| &change.path).collect();
-        audit::call(
-            &self.0,
-            actor,
-            &parent,
-            "merge",
-            serde_json::json!({ "from": child.id, "paths": paths }),
-        );
-        Ok(MergeReport { merged: wanted, conflicts: Vec::new() })
-    }
-
-    async fn chosen(&self, child: &Arc<Live>, paths: &[String]) -> Result<Vec<Change>, FleetError> {
-        let changes = self.changes_of(child).await?;
-        let below = |path: &str, above: &str| {
-            let above = above.trim_end_matches('/');
-            path == above || path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
-        };
-        if let Some(missing) = paths.iter().find(|wanted| !changes.iter().any(|c| below(&c.path, wanted))) {
-            return Err(FleetError::new(
-                Kind::NotFound,
-                "file_not_found",
-                format!("sandbox {} did not change `{}`", child.id, missing.escape_debug()),
-            ));
-        }
-        let chosen =
-            |change: &Change| paths.is_empty() || paths.iter().any(|wanted| below(&change.path, wanted));
-        Ok(changes.into_iter().filter(chosen).collect())
-    }
-
-    async fn conflicts(
-        &self,
-        parent: &Arc<Live>,
-        wanted: &[Change],
-        forked_at_ms: u64,
-    ) -> Result<Vec<MergeConflict>, FleetError> {
-        let now = self.layer(parent).await?;
-        let forked_at_ns = forked_at_ms as i64 * 1_000_000;
-        let mut conflicts = Vec::new();
-        for change in wanted {
-            let entry = now.get(&change.path);
-            let is_directory = |layered: &Layered| layered.entry.kind == FileKind::Directory;
-            let reason = match entry {
-                // Found out only while unpacking, it would leave half a merge.
-                _ if is_special(change) => "it is a pipe, a socket or a device, which is not merged",
-                Some(entry) if is_directory(entry) && is_directory_change(change) => continue,
-                Some(entry) if entry.changed_ns > forked_at_ns && entry.whiteout => "the parent deleted it",
-                Some(entry) if entry.changed_ns > forked_at_ns => "the parent changed it too",
-                Some(_) => continue,
-                // Modified or deleted in the fork, and gone from the parent's own layer since.
-                None if change.kind != ChangeKind::Added && self.was_there(parent, &change.path)? => {
-                    "the parent deleted it"
-                }
-                None => continue,
-            };
-            conflicts.push(MergeConflict { path: change.path.clone(), reason: reason.into() });
-        }
-        Ok(conflicts)
-    }
-
-    fn was_there(&self, live: &Live, path: &str) -> Result<bool, FleetError> {
-        Ok(self.baseline_of(live)?.contains(path))
     }
 
     pub(super) async fn changes_of(&self, live: &Arc<Live>) -> Result<Vec<Change>, FleetError> {
@@ -243,7 +142,7 @@ impl Fleet {
     }
 
     /// What the sandbox's own disk holds now, by path.
-    async fn layer(&self, live: &Arc<Live>) -> Result<BTreeMap<String, Layered>, FleetError> {
+    pub(super) async fn layer(&self, live: &Arc<Live>) -> Result<BTreeMap<String, Layered>, FleetError> {
         let inside = self.running_or_paused(live).await?;
         let entries = inside.disk().manifest().await?;
         Ok(entries.into_iter().map(|layered| (layered.entry.path.clone(), layered)).collect())
@@ -283,7 +182,7 @@ impl Fleet {
         }
     }
 
-    fn baseline_of(&self, live: &Live) -> Result<BTreeSet<String>, FleetError> {
+    pub(super) fn baseline_of(&self, live: &Live) -> Result<BTreeSet<String>, FleetError> {
         let Some(name) = live.record().baseline.clone() else { return Ok(BTreeSet::new()) };
         let file = self.0.options.state.join("baselines").join(name);
         let bytes = std::fs::read(file).map_err(|error| FleetError::storage(&error))?;
@@ -291,11 +190,7 @@ impl Fleet {
     }
 }
 
-fn is_special(change: &Change) -> bool {
-    change.entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Other)
-}
-
-fn is_directory_change(change: &Change) -> bool {
+pub(super) fn is_directory_change(change: &Change) -> bool {
     change.entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory)
 }
 

@@ -5,7 +5,8 @@
 //!   server left
 //! - [`execs`]: commands, their journals and who reads along
 //! - [`files`]: files and ports inside
-//! - [`snapshots`], [`changes`], [`patch`]: snapshots, forks, what was changed, merging it back
+//! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
+//!   it back
 //! - [`access`]: tokens, tenants, quotas
 //! - [`live`], [`record`]: one sandbox in memory, and in the store
 //! - [`clock`]: how long something lives, whatever somebody does to the wall clock
@@ -22,6 +23,7 @@ mod execs;
 mod files;
 mod lifecycle;
 mod live;
+mod merge;
 mod once;
 mod patch;
 mod reaper;

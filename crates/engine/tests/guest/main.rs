@@ -13,4 +13,5 @@ mod disks;
 mod execs;
 mod false_guest;
 mod files;
+mod merges;
 mod support;

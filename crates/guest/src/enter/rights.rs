@@ -17,6 +17,7 @@ const KEPT: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
     .union(CapabilitySet::SYS_PTRACE);
 
 /// Files made from here on belong to the root of the sandbox.

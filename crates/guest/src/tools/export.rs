@@ -66,7 +66,7 @@ impl Visit for Exporting {
 }
 
 /// The user's own. Of an overlay's notes only that a directory is opaque: the others tie a file to one lower layer.
-fn attributes(file: &OwnedFd) -> Vec<(String, Vec<u8>)> {
+pub fn attributes(file: &OwnedFd) -> Vec<(String, Vec<u8>)> {
     let mut names = vec![0; 64 * 1024];
     let Ok(length) = flistxattr(file, &mut names[..]) else { return Vec::new() };
     let mut found = Vec::new();

@@ -39,7 +39,8 @@ pub fn import(layer: BorrowedFd<'_>) -> Outcome<()> {
     streams::answer(&time)
 }
 
-struct Owner(Option<Uid>, Option<Gid>);
+#[derive(Clone, Copy)]
+pub struct Owner(pub Option<Uid>, pub Option<Gid>);
 
 fn place(
     root: &OwnedFd,
@@ -107,9 +108,9 @@ fn place(
     }
 }
 
-type Extensions = (Vec<(String, Vec<u8>)>, Option<(u64, Vec<(u64, u64)>)>);
+pub type Extensions = (Vec<(String, Vec<u8>)>, Option<(u64, Vec<(u64, u64)>)>);
 
-fn extensions(entry: &mut Entry<'_, impl Read>) -> std::io::Result<Extensions> {
+pub fn extensions(entry: &mut Entry<'_, impl Read>) -> std::io::Result<Extensions> {
     let (mut attributes, mut extents) = (Vec::new(), None);
     for extension in entry.pax_extensions()?.into_iter().flatten() {
         let extension = extension?;
@@ -124,12 +125,12 @@ fn extensions(entry: &mut Entry<'_, impl Read>) -> std::io::Result<Extensions> {
     Ok((attributes, extents))
 }
 
-fn owner(entry: &Entry<'_, impl Read>) -> std::io::Result<Owner> {
+pub fn owner(entry: &Entry<'_, impl Read>) -> std::io::Result<Owner> {
     let id = |number: u64| u32::try_from(number).ok().filter(|id| *id != u32::MAX);
     Ok(Owner(id(entry.header().uid()?).map(Uid::from_raw), id(entry.header().gid()?).map(Gid::from_raw)))
 }
 
-fn fill(
+pub fn fill(
     file: &mut File,
     entry: &mut Entry<'_, impl Read>,
     extents: Option<(u64, Vec<(u64, u64)>)>,
@@ -150,7 +151,7 @@ fn fill(
 }
 
 /// The owner before the mode: a change of owner takes bits from it.
-fn finish(
+pub fn finish(
     file: impl AsFd,
     owner: &Owner,
     mode: Mode,
@@ -167,7 +168,7 @@ fn finish(
 }
 
 /// With one id only, or with fewer than where the export was made, some owners do not exist here.
-fn own(changed: rustix::io::Result<()>) -> rustix::io::Result<()> {
+pub fn own(changed: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match changed {
         Err(Errno::PERM | Errno::INVAL) => Ok(()),
         other => other,

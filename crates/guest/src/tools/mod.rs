@@ -1,7 +1,7 @@
 //! What the host wants done inside, each in a process of its own that wears the layers of the work.
 //!
 //! - one file for each tool: [`read`], [`write`], [`list`], [`directory`], [`relocate`], [`remove`], [`mode`],
-//!   [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`contents`], [`export`],
+//!   [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`contents`], [`merge`], [`export`],
 //!   [`import`]
 //! - [`node`]: a file as it is described to the host
 //! - [`walk`]: trees of any depth with one descriptor and little memory
@@ -18,6 +18,7 @@ mod export;
 mod import;
 mod list;
 mod manifest;
+mod merge;
 mod mode;
 mod node;
 mod pack;
@@ -101,10 +102,11 @@ fn perform(tool: &Tool, reach: &Reach<'_>) -> Outcome<()> {
         Tool::Unpack { path } => unpack::unpack(path),
         Tool::Connect { port } => connect::connect(*port),
         Tool::Manifest => manifest::manifest(of_the_disk()?),
-        Tool::PackLayer => pack::pack_layer(of_the_disk()?),
+        Tool::PackLayer { exact } => pack::pack_layer(of_the_disk()?, *exact),
         Tool::Contents { when, largest, archive } => {
             contents::contents(of_the_disk()?, reach, *when, *largest, *archive)
         }
+        Tool::Merge => merge::merge(),
         Tool::Export => export::export(of_the_disk()?),
         Tool::Import => import::import(of_the_disk()?),
     }

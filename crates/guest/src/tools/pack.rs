@@ -2,12 +2,13 @@
 
 use super::archive::{Archive, Extras};
 use super::walk::{Visit, walk};
-use super::{beneath, node, shown, streams};
+use super::{beneath, export, node, shown, streams};
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::{NodeType, decode_record};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use serde_bytes::ByteBuf;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufWriter, Read};
@@ -67,12 +68,15 @@ impl Visit for Packing {
 }
 
 /// The paths come as records; an empty one is the last.
-pub fn pack_layer(layer: BorrowedFd<'_>) -> Outcome<()> {
+///
+/// `exact`: with attributes, holes and names of the same file, as only another guest understands it.
+pub fn pack_layer(layer: BorrowedFd<'_>, exact: bool) -> Outcome<()> {
     let mut input = streams::input().during(|| "open the input".into())?;
     let output = BufWriter::with_capacity(64 * 1024, streams::output().during(|| "open the output".into())?);
     let mut archive = Archive::new(output);
+    let mut names = exact.then(HashMap::new);
     while let Some(path) = next_path(&mut input)? {
-        add_from_layer(&mut archive, layer, &path)?;
+        add_from_layer(&mut archive, layer, &path, names.as_mut())?;
     }
     archive.finish()
 }
@@ -88,7 +92,13 @@ pub fn next_path(input: &mut File) -> Outcome<Option<ByteBuf>> {
     Ok(Some(path).filter(|path| !path.is_empty()))
 }
 
-fn add_from_layer(archive: &mut Archive<BufWriter<File>>, layer: BorrowedFd<'_>, path: &[u8]) -> Outcome<()> {
+/// `names`, where everything is wanted exactly: under which name a file with several is in the archive already.
+fn add_from_layer(
+    archive: &mut Archive<BufWriter<File>>,
+    layer: BorrowedFd<'_>,
+    path: &[u8],
+    names: Option<&mut HashMap<u64, Vec<u8>>>,
+) -> Outcome<()> {
     let parts = beneath::parts(path)?;
     let Some((name, above)) = parts.split_last() else { return Ok(()) };
     let directory = match beneath::open_directory(layer, above, false) {
@@ -99,5 +109,28 @@ fn add_from_layer(archive: &mut Archive<BufWriter<File>>, layer: BorrowedFd<'_>,
         Err(Errno::NOENT) => return Ok(()),
         found => found.during(|| format!("look at {}", shown(path)))?,
     };
-    archive.add(&directory, name, &parts.join(&b'/'), &found, Extras::default())
+    let path = parts.join(&b'/');
+    let Some(names) = names else {
+        return archive.add(&directory, name, &path, &found, Extras::default());
+    };
+    if found.st_nlink > 1 && node::kind(&found) == NodeType::File {
+        if let Some(first) = names.get(&found.st_ino) {
+            return archive.link(&path, first, &found);
+        }
+        names.insert(found.st_ino, path.clone());
+    }
+    archive.add(
+        &directory,
+        name,
+        &path,
+        &found,
+        Extras { attributes: attributes(&directory, name), sparse: true },
+    )
+}
+
+/// The user's own; nothing where it cannot be opened.
+fn attributes(directory: &OwnedFd, name: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let opened = beneath::open(directory, name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
+    let found = opened.map(|opened| export::attributes(&opened)).unwrap_or_default();
+    found.into_iter().filter(|(name, _)| !name.starts_with("user.overlay.")).collect()
 }

@@ -22,7 +22,7 @@ pub fn remove(path: &[u8], recursive: bool) -> Outcome<()> {
     unlinkat(CWD, path, AtFlags::REMOVEDIR).during(step)
 }
 
-struct Removal;
+pub struct Removal;
 
 impl Visit for Removal {
     /// What was seen is gone afterwards: the rest is always at the beginning.

@@ -32,8 +32,10 @@ pub struct Confinement {
 /// A tool's own bound: it is outside of the work's.
 const TOOL_MEMORY: u64 = 512 << 20;
 /// What works on the disk itself, for every owner there.
-const OF_THE_DISK: CapabilitySet =
-    CapabilitySet::CHOWN.union(CapabilitySet::DAC_OVERRIDE).union(CapabilitySet::FOWNER);
+const OF_THE_DISK: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID);
 
 impl Confinement {
     /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
