@@ -1,6 +1,6 @@
 //! What a backend is asked for. Few methods, so that a new one is a day's work.
 
-use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use paddock_model::{Availability, Guarantees, Limits, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
@@ -59,6 +59,10 @@ pub trait Fence: Send + Sync {
 
     /// Lets the work go on. Nothing happens to work that is not frozen.
     fn thaw(&self) -> std::io::Result<()>;
+
+    /// Holds the work to other limits of memory, processors and processes from now on, or leaves the old ones.
+    /// [`std::io::ErrorKind::Unsupported`] where the kernel does not hold them.
+    fn change_limits(&self, old: &Limits, new: &Limits) -> std::io::Result<()>;
 
     /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on.
     /// One that is not lasting is destroyed.

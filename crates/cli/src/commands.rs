@@ -26,6 +26,7 @@ mod snapshot;
 mod template;
 mod token;
 mod top;
+mod update;
 
 use crate::args::copies::CopyCommand;
 use crate::args::machine::MachineCommand;
@@ -163,6 +164,7 @@ fn sandboxes(command: SandboxCommand, caller: &mut Caller) -> Result<i32, Comman
         SandboxCommand::Create(args) => create::execute(*args, caller),
         SandboxCommand::Ps(args) => ps::execute(args, caller),
         SandboxCommand::Inspect(args) => inspect::execute(&args, caller),
+        SandboxCommand::Update(args) => update::execute(*args, caller),
         SandboxCommand::Extend(args) => extend::execute(&args, caller),
         SandboxCommand::Kill(args) => kill::execute(args, caller),
         SandboxCommand::Pause(args) => lifecycle::execute("pause", &args, caller),

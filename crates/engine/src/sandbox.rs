@@ -10,7 +10,7 @@ use crate::link::{Greeting, Layers, Link};
 use crate::port::{self, PortStream};
 use crate::tool::Place;
 use paddock_backends::{CreateError, Fence, FenceUsage, Raised};
-use paddock_model::{Guarantees, Isolation, LandlockLevel, PauseKind, SandboxId, Usage, User};
+use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -167,6 +167,21 @@ impl Sandbox {
     pub fn set_deadline(&self, left: Option<Duration>) {
         let ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         let _ = self.link.send(&ToGuest::Deadline { ms });
+    }
+
+    /// Other limits of memory, processors and processes from now on, and of open files for commands from now on; or
+    /// the old ones.
+    pub async fn change_limits(&self, old: &Limits, new: &Limits) -> std::io::Result<()> {
+        let (fence, before, after) = (self.fence.clone(), old.clone(), new.clone());
+        let changed = tokio::task::spawn_blocking(move || {
+            let guard = fence.lock().unwrap_or_else(PoisonError::into_inner);
+            let fence = guard.as_ref().ok_or(std::io::ErrorKind::NotConnected)?;
+            let held = |limits: &Limits| (limits.memory, limits.cpus, limits.pids);
+            if held(&before) == held(&after) { Ok(()) } else { fence.change_limits(&before, &after) }
+        });
+        changed.await.map_err(std::io::Error::other)??;
+        let limits = ToGuest::Limits { pids: new.pids.into(), files: new.files.into() };
+        self.link.send(&limits).map_err(std::io::Error::other)
     }
 
     /// Stops all work where it stands, or lets it go on. The guest hears of it first and last: it starts no command

@@ -268,6 +268,7 @@ impl Agent {
                 self.execs.iter_mut().for_each(|exec| exec.grant(channel, bytes));
             }
             ToGuest::Deadline { ms } => self.lifetime.set(ms),
+            ToGuest::Limits { pids, files } => self.inside.confinement.set_limits(pids, files),
             ToGuest::Freeze { request, on, signals } => {
                 self.freeze(on, signals);
                 self.host.outbound.message(&FromGuest::Done { request, errno: 0 });

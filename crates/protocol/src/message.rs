@@ -59,6 +59,11 @@ pub enum ToGuest {
     Deadline {
         ms: Option<u64>,
     },
+    /// What commands from now on may have at most.
+    Limits {
+        pids: u64,
+        files: u64,
+    },
     /// The work stands still, or goes on: clocks of the execs stop with it. `signals` where no cgroup does it.
     /// Answered by `Done`.
     Freeze {

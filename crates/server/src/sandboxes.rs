@@ -114,9 +114,12 @@ async fn get_sandbox(
     Ok(Answer(app.fleet().get(&actor, &id).await?))
 }
 
-/// Change metadata, idle action or persistence
+/// Change metadata, idle action, persistence, limits, or what later commands get
+///
+/// All that is asked for happens, or nothing. A hibernated sandbox wakes with its new limits.
 #[utoipa::path(patch, path = "/v1/sandboxes/{id}", tag = "sandboxes", params(("id" = String, Path, description = "Id or name")),
-    request_body = UpdateSandbox, responses((status = 200, body = Sandbox)))]
+    request_body = UpdateSandbox,
+    responses((status = 200, body = Sandbox), (status = 409, body = paddock_model::api::ApiError)))]
 async fn update_sandbox(
     State(app): State<App>,
     Caller(actor): Caller,

@@ -15,6 +15,9 @@ for_both_callers!(
     pause_and_resume,
     hibernate_and_wake_keep_the_files,
     extend_moves_the_end,
+    limits_are_changed_while_it_lives,
+    limits_that_cannot_be_held_are_refused,
+    what_is_for_life_is_not_changed,
     what_is_not_there_is_named,
     names_from_inside_cannot_speak_to_the_terminal,
     usage_is_shown_once_without_a_terminal,
@@ -255,5 +258,107 @@ fn the_timeline_is_shown_exported_and_verified(caller: &Caller) -> Result<()> {
     server.run(["audit", "export", &id, "-o", &path])?.success()?;
     let verdict = server.run(["audit", "verify", "--json", &path])?.json()?;
     assert_eq!((&verdict["verified"], &verdict["closed"]), (&true.into(), &true.into()));
+    Ok(())
+}
+
+fn limits_are_changed_while_it_lives(caller: &Caller) -> Result<()> {
+    let mut server = Server::start(caller)?;
+    let id =
+        server.create(&["--memory", "512MiB", "--pids", "64", "--metadata", "a=1", "--metadata", "b=2"])?;
+    let guarantees = server.run(["inspect", &id])?.json()?["guarantees"].clone();
+    let held = guarantees["memory_limit"] == "kernel" && guarantees["pids_limit"] == "kernel";
+    let eats = "dd if=/dev/zero of=/dev/null bs=300M count=1 2>/dev/null && echo fits";
+    if held {
+        assert_eq!(server.script(&id, eats)?.success()?, "fits\n");
+        server.run(["update", &id, "--memory", "128MiB", "--pids", "300", "--cpus", "0.5"])?.success()?;
+        ensure!(!server.script(&id, eats)?.out().contains("fits"), "the new limit of memory does not hold");
+        let many = "for i in $(seq 100); do sleep 1 & done; wait; echo all";
+        assert_eq!(server.script(&id, many)?.success()?, "all\n", "more processes than before");
+    } else {
+        let finished = server.run(["update", &id, "--memory", "128MiB"])?;
+        ensure!(finished.exited(1)?.err().contains("hibernate it and ask again"), "{}", finished.err());
+        server.run(["hibernate", &id])?.success()?;
+        server.run(["update", &id, "--memory", "128MiB", "--pids", "300", "--cpus", "0.5"])?.success()?;
+    }
+    server.run(["update", &id, "--metadata", "c=3", "--forget", "a", "--files", "100"])?.success()?;
+    assert_eq!(server.script(&id, "ulimit -n")?.success()?, "100\n");
+    let check = |server: &Server| -> Result<()> {
+        let seen = server.run(["inspect", &id])?.json()?;
+        let limits = &seen["limits"];
+        assert_eq!((limits["memory"].as_u64(), limits["pids"].as_u64()), (Some(128 << 20), Some(300)));
+        assert_eq!((limits["cpus"].as_f64(), limits["files"].as_u64()), (Some(0.5), Some(100)));
+        assert_eq!(seen["metadata"], serde_json::json!({ "b": "2", "c": "3" }));
+        Ok(())
+    };
+    check(&server)?;
+    server.kill()?;
+    server.start_again()?;
+    check(&server)?;
+    server.run(["hibernate", &id])?.success()?;
+    server.run(["wake", &id])?.success()?;
+    check(&server)?;
+    assert_eq!(server.script(&id, "ulimit -n")?.success()?, "100\n");
+    if held {
+        ensure!(!server.script(&id, eats)?.out().contains("fits"), "it woke with the old limit");
+    }
+    Ok(())
+}
+
+fn limits_that_cannot_be_held_are_refused(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    server.run(["quota", "owner", "--memory", "1GiB", "--cpus", "2"])?.success()?;
+    let id = server.create(&["--memory", "512MiB", "--cpus", "1"])?;
+    server.run(["hibernate", &id])?.success()?;
+    for (options, words) in [
+        (["--memory", "2GiB"], "the quota `memory_bytes` of tenant `owner` has no room"),
+        (["--cpus", "2.5"], "the quota `cpus` of tenant `owner` has no room"),
+        (["--memory", "1KiB"], "memory limit 1 KiB is outside"),
+        (["--pids", "0"], "pids limit 0 is outside"),
+    ] {
+        let finished = server.run(["update", &id].iter().chain(&options))?;
+        ensure!(finished.exited(1)?.err().contains(words), "{options:?}: {}", finished.err());
+    }
+    // Within the quota, its own share counted once.
+    server.run(["update", &id, "--memory", "1GiB", "--cpus", "2"])?.success()?;
+    let usage = server.run(["quota", "owner", "--json"])?.json()?[0]["usage"].clone();
+    assert_eq!((usage["memory_bytes"].as_u64(), usage["cpus"].as_f64()), (Some(1 << 30), Some(2.0)));
+    let seen = server.run(["inspect", &id])?.json()?;
+    assert_eq!(seen["limits"]["memory"].as_u64(), Some(1 << 30));
+    server.run(["wake", &id])?.success()?;
+    // What is in use is not taken away.
+    if seen["guarantees"]["memory_limit"] == "kernel" {
+        let mut running = server.paddock(["exec", &id, "--", "python3", "-c", HOLDS])?.start()?;
+        running.wait_for("held")?;
+        let finished = server.run(["update", &id, "--memory", "64MiB"])?;
+        ensure!(finished.exited(1)?.err().contains("are in use"), "{}", finished.err());
+        running.wait_for("still here")?;
+        running.signal(rustix::process::Signal::INT)?;
+        running.finish()?;
+    }
+    Ok(())
+}
+
+const HOLDS: &str = "import time\nb = bytearray(200_000_000)\nprint('held', flush=True)\ntime.sleep(1)\nprint('still here', \
+    flush=True)\ntime.sleep(600)";
+
+fn what_is_for_life_is_not_changed(caller: &Caller) -> Result<()> {
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    let id = server.create(&[])?;
+    let secret = server.run(["token", "create", "--tenant", "owner", "--role", "user"])?.success()?;
+    for field in ["network", "image", "template", "backend", "workspace", "hostname"] {
+        let call = format!(
+            "curl -s -X PATCH -H 'Authorization: Bearer {}' -H 'Content-Type: application/json' -d '{{\"{field}\":\"x\"}}' \
+             -w '\\n%{{http_code}}' {}/v1/sandboxes/{id}",
+            secret.trim(),
+            server.url()?
+        );
+        let answer = caller.shell(&caller.home(), &call)?.success()?;
+        ensure!(answer.ends_with("\n409") && answer.contains("\"not_changeable\""), "{answer}");
+        ensure!(
+            answer.contains(&format!("`{field}` of sandbox {id} cannot be changed while it lives")),
+            "{answer}"
+        );
+        ensure!(answer.contains("make a snapshot of it"), "{answer}");
+    }
     Ok(())
 }

@@ -168,6 +168,11 @@ impl Fence for ProcessFence {
         self.group.as_ref().map_or(Ok(()), |group| group.thaw(&self.name))
     }
 
+    fn change_limits(&self, old: &Limits, new: &Limits) -> Result<()> {
+        let Some(group) = &self.group else { return Err(std::io::ErrorKind::Unsupported.into()) };
+        group.change(&self.name, old, new)
+    }
+
     fn leave(mut self: Box<Self>) {
         if let Some(guest) = self.guest.take_if(|_| self.lasting && !self.down) {
             guest.leave();

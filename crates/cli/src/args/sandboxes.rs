@@ -21,6 +21,9 @@ pub enum SandboxCommand {
     /// Set a new time to live, counted from now
     #[command(after_help = "Example:\n  paddock extend build 2h")]
     Extend(ExtendArgs),
+    /// Change limits, notes and what else can be changed while a sandbox lives
+    #[command(after_help = UPDATE_HELP)]
+    Update(Box<UpdateArgs>),
     /// End sandboxes
     #[command(alias = "rm", after_help = "Examples:\n  paddock kill build test\n  paddock kill --all")]
     Kill(KillArgs),
@@ -54,6 +57,15 @@ Examples:
   paddock ps
   paddock ps -a --metadata owner=me
   paddock kill $(paddock ps -q --template py)";
+
+const UPDATE_HELP: &str = "\
+Examples:
+  paddock update build --memory 4GiB --cpus 3
+  paddock update build --metadata step=2 --forget draft
+  paddock update build --idle 600:hibernate
+
+Limits hold at once, for what runs too; a hibernated sandbox wakes with them. Network, image, workspace and backend are \
+for life: make a snapshot, and create another sandbox from it.";
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
@@ -147,6 +159,43 @@ pub struct ExtendArgs {
     /// Counted from now, such as 90s, 30m or 2h
     #[arg(value_name = "DURATION", value_parser = values::duration)]
     pub ttl: f64,
+    /// Print the sandbox as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct UpdateArgs {
+    /// Id or name
+    #[arg(value_parser = values::word)]
+    pub id: String,
+    /// Memory of everything inside, such as 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub memory: Option<u64>,
+    /// Processors, such as 1.5
+    #[arg(long, value_name = "NUMBER")]
+    pub cpus: Option<f64>,
+    /// Processes and threads at one time
+    #[arg(long, value_name = "NUMBER")]
+    pub pids: Option<u32>,
+    /// Bytes on the private disk
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub disk: Option<u64>,
+    /// Open files per process, of commands from now on
+    #[arg(long, value_name = "NUMBER")]
+    pub files: Option<u32>,
+    /// A note on the sandbox, besides those that it has; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
+    pub metadata: Vec<(String, String)>,
+    /// Remove a note; repeatable
+    #[arg(long, value_name = "KEY")]
+    pub forget: Vec<String>,
+    /// When nothing runs inside for so long: kill (the default), pause or hibernate it
+    #[arg(long, value_name = "SECONDS[:ACTION]", value_parser = values::idle)]
+    pub idle: Option<Idle>,
+    /// Whether the idle reaper leaves it alone
+    #[arg(long, value_name = "true|false")]
+    pub persistent: Option<bool>,
     /// Print the sandbox as JSON
     #[arg(long)]
     pub json: bool,

@@ -1,7 +1,7 @@
 //! Values that the parser checks itself. Each refusal says what was expected.
 
 use paddock_model::api::{Idle, IdleAction};
-use paddock_model::parse_duration;
+use paddock_model::{parse_bytes, parse_duration};
 
 /// An id or a name: what the server is asked for. Only what cannot be one is refused here.
 pub fn word(text: &str) -> Result<String, String> {
@@ -10,6 +10,11 @@ pub fn word(text: &str) -> Result<String, String> {
         "." | ".." => Err("it is not an id or a name".to_string()),
         _ => Ok(text.to_string()),
     }
+}
+
+/// From text such as 1048576, 512MiB or 2G.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
 }
 
 /// Seconds, from text such as 90, 90s, 30m or 2h.

@@ -49,6 +49,8 @@ pub enum AdmissionError {
     Never { tenant: String, quota: &'static str },
     #[error("the quota `{quota}` of tenant `{tenant}` is used up, and the queue before it is full")]
     Full { tenant: String, quota: &'static str, retry_after_seconds: u32 },
+    #[error("the quota `{quota}` of tenant `{tenant}` has no room for so much more")]
+    NoRoom { tenant: String, quota: &'static str },
     #[error("the quota `{quota}` of tenant `{tenant}` is used up, and no room came free in time")]
     Late { tenant: String, quota: &'static str, retry_after_seconds: u32 },
 }
@@ -224,6 +226,29 @@ impl Permit {
     }
 
     pub fn release(self) {}
+
+    /// More or less room for the same sandbox, at once or not at all: who waits for a create does not hold it up.
+    pub fn resize(&mut self, need: Need, quota: &Quota) -> Result<(), AdmissionError> {
+        let amount = Amount::of(need);
+        let mut queue = self.inner.lock();
+        queue.give_back(&self.tenant, self.amount);
+        let grows = Amount {
+            sandboxes: 0,
+            millicpus: if amount.millicpus > self.amount.millicpus { amount.millicpus } else { 0 },
+            memory: if amount.memory > self.amount.memory { amount.memory } else { 0 },
+        };
+        let full = queue.has_no_room(&self.tenant, grows, quota, &self.inner.options.machine);
+        if full.is_none() {
+            self.amount = amount;
+        }
+        queue.take(&self.tenant, self.amount);
+        drop(queue);
+        self.inner.pump();
+        match full {
+            None => Ok(()),
+            Some(quota) => Err(AdmissionError::NoRoom { tenant: self.tenant.clone(), quota }),
+        }
+    }
 }
 
 impl Drop for Permit {

@@ -135,6 +135,24 @@ impl Queue {
         share.used.plus(amount).exceeds(&share.quota).or(whole)
     }
 
+    /// What stands against so much more, of those parts that are asked for.
+    pub fn has_no_room(
+        &mut self,
+        tenant: &str,
+        more: Amount,
+        quota: &Quota,
+        machine: &Quota,
+    ) -> Option<&'static str> {
+        let asked = |most: &Quota| Quota {
+            live_sandboxes: None,
+            cpus: most.cpus.filter(|_| more.millicpus > 0),
+            memory_bytes: most.memory_bytes.filter(|_| more.memory > 0),
+            creates_per_minute: None,
+        };
+        let whole = self.used.plus(more).exceeds(&asked(machine));
+        self.share(tenant).used.plus(more).exceeds(&asked(quota)).or(whole)
+    }
+
     pub fn charge(&mut self, tenant: &str, need: Need) {
         self.take(tenant, Amount::of(need));
         let share = self.share(tenant);

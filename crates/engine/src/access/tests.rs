@@ -221,3 +221,24 @@ async fn patience_ends_and_a_larger_quota_helps_at_once() {
     drop((held, also_held, permit));
     assert_eq!(admission.usage("a").live_sandboxes, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_grows_within_the_quota_or_stays() {
+    let admission = Admission::new(options());
+    let need = |cpus: f64, memory_bytes| Need { cpus, memory_bytes, create: false };
+    let quota = Quota { cpus: Some(4.0), memory_bytes: Some(1000), ..Quota::default() };
+    let other = admission.hold("a", need(1.0, 300));
+    let mut permit = admission.hold("a", need(1.0, 300));
+    permit.resize(need(3.0, 700), &quota).unwrap();
+    assert_eq!((admission.usage("a").cpus, admission.usage("a").memory_bytes), (4.0, 1000));
+    let error = permit.resize(need(3.0, 701), &quota).unwrap_err();
+    assert_eq!(error, AdmissionError::NoRoom { tenant: "a".into(), quota: "memory_bytes" });
+    let error = permit.resize(need(3.1, 700), &quota).unwrap_err();
+    assert_eq!(error, AdmissionError::NoRoom { tenant: "a".into(), quota: "cpus" });
+    assert_eq!(admission.usage("a").live_sandboxes, 2);
+    // Who has more than a quota that was lowered may still ask for less of one thing.
+    let lower = Quota { cpus: Some(1.0), memory_bytes: Some(100), ..Quota::default() };
+    permit.resize(need(2.0, 700), &lower).unwrap();
+    drop((permit, other));
+    assert_eq!((admission.usage("a").cpus, admission.usage("a").memory_bytes), (0.0, 0));
+}

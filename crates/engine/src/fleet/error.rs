@@ -137,6 +137,14 @@ impl From<crate::access::AdmissionError> for FleetError {
                 return FleetError::new(Kind::Forbidden, "quota_exceeded", error.to_string())
                     .hint("ask for less, or have the quota raised");
             }
+            AdmissionError::NoRoom { .. } => {
+                return FleetError::new(
+                    Kind::TooMany { retry_after_seconds: 5 },
+                    "quota_exceeded",
+                    error.to_string(),
+                )
+                .hint("ask for less, or end sandboxes that are not needed");
+            }
             AdmissionError::Full { retry_after_seconds, .. }
             | AdmissionError::Late { retry_after_seconds, .. } => *retry_after_seconds,
         };

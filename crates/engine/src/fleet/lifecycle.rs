@@ -3,21 +3,17 @@
 use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms, reason};
-use super::request::{check_directory, check_metadata, invalid, refused, seconds};
+use super::request::seconds;
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::journal::Journal;
 use crate::sandbox::Sandbox as Inside;
-use crate::settings::{check_environment, default_environment};
 use crate::store::{Cursor, SandboxQuery};
 use paddock_backends::FenceUsage;
-use paddock_model::User;
 use paddock_model::api::{
-    End, EndCause, ExecCause, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage, UpdateSandbox,
+    End, EndCause, ExecCause, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage,
 };
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 /// How much of the last output is kept with an end.
 const LAST_OUTPUT: usize = 2048;
@@ -104,45 +100,6 @@ impl Fleet {
         let next_cursor = last
             .map(|((Reverse(created_ms), id), _)| Cursor { created_ms: *created_ms, id: id.clone() }.text());
         Ok(SandboxPage { sandboxes: found.iter().map(|(_, live)| live.to_api()).collect(), next_cursor })
-    }
-
-    pub async fn update(
-        &self,
-        actor: &Actor,
-        id: &str,
-        request: UpdateSandbox,
-    ) -> Result<Sandbox, FleetError> {
-        let live = self.find(actor, id)?;
-        if let Some(metadata) = &request.metadata {
-            check_metadata(metadata)?;
-        }
-        if let Some(idle) = request.idle {
-            seconds("idle.seconds", idle.seconds)?;
-        }
-        let policy = LaterCommands::check(&request)?;
-        let _guard = live.transition.lock().await;
-        let record = {
-            let mut record = live.record();
-            policy.apply(&mut record)?;
-            if let Some(metadata) = &request.metadata {
-                record.metadata = metadata.clone();
-            }
-            if let Some(persistent) = request.persistent {
-                record.persistent = persistent;
-            }
-            if request.idle.is_some() {
-                record.idle = request.idle;
-            }
-            record.clone()
-        };
-        self.0.save(&record)?;
-        let mut told = serde_json::json!({ "request": request });
-        // Values of variables may be secrets.
-        told["request"]["env"] =
-            serde_json::json!(request.env.map(|env| env.into_keys().collect::<Vec<_>>()));
-        audit::call(&self.0, actor, &live, "updated", told);
-        live.touch();
-        Ok(live.to_api())
     }
 
     pub async fn extend(&self, actor: &Actor, id: &str, request: Extend) -> Result<Sandbox, FleetError> {
@@ -488,53 +445,6 @@ impl Fleet {
     /// Where the files of a hibernated sandbox are, when its disk was in memory.
     pub(super) fn archive_of(&self, id: &str) -> std::path::PathBuf {
         self.0.options.state.join("hibernated").join(format!("{id}.tar"))
-    }
-}
-
-/// The part of the policy that a sandbox that lives can take.
-struct LaterCommands {
-    env: Option<BTreeMap<String, String>>,
-    cwd: Option<String>,
-    user: Option<User>,
-    timeout: Option<Duration>,
-    output: Option<u64>,
-}
-
-impl LaterCommands {
-    fn check(request: &UpdateSandbox) -> Result<LaterCommands, FleetError> {
-        if let Some(env) = &request.env {
-            check_environment(env).map_err(refused)?;
-        }
-        if let Some(cwd) = &request.cwd {
-            check_directory(cwd)?;
-        }
-        let user = request.user.as_ref().map(|user| user.parse::<User>());
-        let timeout = request.exec_timeout_seconds.map(|value| seconds("exec_timeout_seconds", value));
-        Ok(LaterCommands {
-            env: request.env.clone(),
-            cwd: request.cwd.clone(),
-            user: user.transpose().map_err(|error| invalid(error.to_string()))?,
-            timeout: timeout.transpose()?,
-            output: request.output_bytes,
-        })
-    }
-
-    fn apply(self, record: &mut Record) -> Result<(), FleetError> {
-        let mut limits = record.spec.limits.clone();
-        limits.timeout = self.timeout.or(limits.timeout);
-        limits.output = self.output.unwrap_or(limits.output);
-        limits.check().map_err(|error| invalid(error.to_string()))?;
-        record.spec.limits = limits;
-        record.cwd = self.cwd.or(record.cwd.take());
-        if let Some(user) = self.user {
-            record.spec.user = user;
-        }
-        if let Some(env) = self.env {
-            let ours = default_environment();
-            record.env.retain(|name, _| ours.contains_key(name));
-            record.env.extend(env);
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! All sandboxes of one state directory: their lives, their commands, their files. What `paddock serve` serves.
 //!
 //! - [`create`], [`request`]: from a request to a sandbox
-//! - [`lifecycle`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
+//! - [`lifecycle`], [`update`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
 //!   server left
 //! - [`execs`]: commands, their journals and who reads along
 //! - [`files`]: files and ports inside
@@ -32,6 +32,7 @@ mod recover;
 mod request;
 mod snapshots;
 mod streams;
+mod update;
 
 pub use actor::Actor;
 pub use error::{FleetError, Kind};

@@ -172,6 +172,12 @@ impl Fleet {
         // A server that was killed in the middle of a change left the work in either state.
         inside.freeze(state == SandboxState::Paused).await.map_err(|error| error.to_string())?;
         inside.set_deadline(live.record().time_to_live());
+        // A server that was killed while it changed limits left the old ones or the new ones: those on record hold.
+        let limits = live.record().spec.limits.clone();
+        let other = paddock_model::Limits { memory: limits.memory.saturating_add(1), ..limits.clone() };
+        if let Err(error) = inside.change_limits(&other, &limits).await {
+            tracing::debug!(sandbox = %live.id, %error, "its limits could not be written again");
+        }
         live.record().intent = None;
         live.set_running(Some(inside.clone()));
         let mut found = BTreeSet::new();

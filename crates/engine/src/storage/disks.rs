@@ -185,6 +185,14 @@ impl Disks {
         btrfs::limit(&self.root, btrfs::number(&opened)?, limit)
     }
 
+    pub fn change_limit(&self, name: &str, limit: u64) -> Result<(), StorageError> {
+        let fail = |error| failed(format!("limit disk `{name}`"), error);
+        let disk = open_directory(&self.find(name)?).map_err(fail)?;
+        self.set_limit(&disk, limit).map_err(fail)?;
+        // What is kept of it counts for it once more each.
+        self.count_instants(name).map_err(fail)
+    }
+
     fn set_limit(&self, disk: &OwnedFd, limit: u64) -> IoResult<()> {
         fsetxattr(disk, LIMIT, &limit.to_le_bytes(), XattrFlags::empty())?;
         btrfs::limit(&self.root, btrfs::number(disk)?, limit)

@@ -146,6 +146,21 @@ impl Storage {
         self.disks()?.freeze_copy(from, snapshot)
     }
 
+    /// How much a disk may hold from now on. Refused where it holds more already.
+    pub fn limit_disk(&self, name: &str, limit_bytes: u64) -> Result<(), StorageError> {
+        check(name)?;
+        let disks = self.disks()?;
+        let used = disks.usage(name)?;
+        if used > limit_bytes {
+            let source = std::io::Error::new(
+                ErrorKind::ResourceBusy,
+                format!("{} are in use", paddock_model::format_bytes(used)),
+            );
+            return Err(failed(format!("limit disk `{name}`"), source));
+        }
+        disks.change_limit(name, limit_bytes)
+    }
+
     /// Where a disk is that exists.
     pub fn disk(&self, name: &str) -> Result<PathBuf, StorageError> {
         check(name)?;

@@ -31,6 +31,9 @@ impl Fence for NoFence {
     fn thaw(&self) -> std::io::Result<()> {
         Ok(())
     }
+    fn change_limits(&self, _: &paddock_model::Limits, _: &paddock_model::Limits) -> std::io::Result<()> {
+        Ok(())
+    }
     fn leave(self: Box<Self>) {}
     fn ended(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -60,6 +60,13 @@ impl Confinement {
         })
     }
 
+    /// Of commands from now on.
+    pub fn set_limits(&mut self, pids: u64, files: u64) {
+        // The guest's own process counts where it has the work's id.
+        self.pids = pids.saturating_add(self.ids.single.into());
+        self.files = files;
+    }
+
     /// Joins the cgroups that hold the limits. First of all, so that nothing escapes the count.
     pub fn join_cgroups(&self) -> Outcome<()> {
         for entrance in &self.cgroups {

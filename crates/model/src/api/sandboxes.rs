@@ -218,6 +218,21 @@ pub struct UpdateSandbox {
     /// Bytes kept of each output stream of commands from now on.
     #[cfg_attr(feature = "schema", schema(minimum = 1))]
     pub output_bytes: Option<u64>,
+    /// At once, within the tenant's quota: memory, processors, processes and disk of everything inside; open files of
+    /// commands from now on.
+    pub limits: Option<LimitsRequest>,
+    /// Cannot be changed while a sandbox lives; named here so that it is refused with what to do instead.
+    pub network: Option<String>,
+    /// As `network`.
+    pub image: Option<String>,
+    /// As `network`.
+    pub template: Option<String>,
+    /// As `network`.
+    pub backend: Option<String>,
+    /// As `network`.
+    pub workspace: Option<String>,
+    /// As `network`.
+    pub hostname: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

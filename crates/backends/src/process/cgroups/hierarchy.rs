@@ -206,6 +206,17 @@ impl Hierarchies {
         settings
     }
 
+    /// As [`Hierarchies::settings`], for cgroups that have limits already: what was not worth a limit may have one.
+    pub fn changes(&self, name: &str, limits: &Limits) -> Vec<Setting> {
+        let mut settings = self.settings(name, limits);
+        let quota = |setting: &Setting| setting.file.ends_with("cpu.cfs_quota_us");
+        if let Some(parent) = self.cpu.as_ref().filter(|_| !settings.iter().any(quota)) {
+            let file = parent.join(name).join("cpu.cfs_quota_us");
+            settings.push(Setting { file, value: "-1".into(), optional: false });
+        }
+        settings
+    }
+
     pub fn usage(&self, name: &str) -> FenceUsage {
         let read = |parent: &Option<PathBuf>, file: &str| {
             parent.as_ref().and_then(|p| std::fs::read_to_string(p.join(name).join(file)).ok())

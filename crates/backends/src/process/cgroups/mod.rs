@@ -13,7 +13,7 @@ pub use hierarchy::{Hierarchies, detect};
 use crate::backend::FenceUsage;
 use paddock_model::Limits;
 use std::fs::{File, OpenOptions};
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 /// The cgroups of one sandbox.
@@ -63,6 +63,46 @@ impl WorkGroup {
         Ok(())
     }
 
+    /// From now on, or not at all. What is used already is not taken away: a limit below it is refused.
+    pub fn change(&self, name: &str, old: &Limits, new: &Limits) -> Result<()> {
+        let held = &self.hierarchies;
+        let missing = [
+            ("memory", new.memory != old.memory && !held.limits_memory()),
+            ("cpus", new.cpus != old.cpus && !held.limits_cpu()),
+            ("pids", new.pids != old.pids && !held.limits_pids()),
+        ];
+        if let Some((limit, _)) = missing.iter().find(|(_, missing)| *missing) {
+            let why = format!("the kernel does not hold the {limit} limit of this sandbox");
+            return Err(Error::new(ErrorKind::Unsupported, why));
+        }
+        let used = held.usage(name).memory.unwrap_or(0);
+        if new.memory < old.memory && used > new.memory {
+            return Err(in_use(used));
+        }
+        self.write_anew(name, new).inspect_err(|_| {
+            let _ = self.write_anew(name, old);
+        })
+    }
+
+    fn write_anew(&self, name: &str, limits: &Limits) -> Result<()> {
+        let settings = self.hierarchies.changes(name, limits);
+        // Of two limits of which one bounds the other (v1's memory, with swap and without), the order in which they
+        // can be written depends on where they come from: what fails in the first round has its way in the second.
+        for setting in &settings {
+            let _ = std::fs::write(&setting.file, &setting.value);
+        }
+        for setting in &settings {
+            match std::fs::write(&setting.file, &setting.value) {
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                    return Err(in_use(self.hierarchies.usage(name).memory.unwrap_or(0)));
+                }
+                Err(error) if !setting.optional => return Err(with_path(&setting.file, error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Files that move whoever writes `0` to them, opened with the engine's rights.
     pub fn entrances(&self) -> Result<Vec<File>> {
         let file = self.hierarchies.entrance();
@@ -85,6 +125,11 @@ pub fn remove(directory: &Path) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(with_path(directory, error)),
         _ => Ok(()),
     }
+}
+
+fn in_use(bytes: u64) -> Error {
+    let why = format!("{} are in use", paddock_model::format_bytes(bytes));
+    Error::new(ErrorKind::ResourceBusy, why)
 }
 
 fn with_path(path: &Path, error: Error) -> Error {

@@ -440,11 +440,29 @@ class Sandbox:
         idle_seconds: Optional[float] = None,
         idle_action: str = "kill",
         persistent: Optional[bool] = None,
+        memory_bytes: Optional[int] = None,
+        cpus: Optional[float] = None,
+        pids: Optional[int] = None,
+        disk_bytes: Optional[int] = None,
+        open_files: Optional[int] = None,
+        env: Optional[Mapping[str, str]] = None,
+        cwd: Optional[str] = None,
+        user: Optional[str] = None,
     ) -> SandboxInfo:
+        """Changes what is given, all of it or nothing; `metadata` and `env` are replaced as a whole.
+
+        Limits hold at once; `open_files`, `env`, `cwd` and `user` are for commands from now on. Where a limit cannot be
+        changed while the sandbox runs, hibernate it first.
+        """
+        limits = given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes, open_files=open_files)
         body = given(
             metadata=None if metadata is None else dict(metadata),
             idle=requests.idle(idle_seconds, idle_action),
             persistent=persistent,
+            limits=limits or None,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            user=user,
         )
         return self._act("PATCH", "", json=body, repeatable=True)
 

@@ -1,0 +1,40 @@
+//! `paddock update`: changes a sandbox that lives.
+
+use super::remote::with_client;
+use super::{CommandError, print_json};
+use crate::args::sandboxes::UpdateArgs;
+use crate::caller::Caller;
+use crate::client::{Call, Target};
+use hyper::Method;
+use paddock_model::api::{LimitsRequest, Sandbox, UpdateSandbox};
+
+pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
+    with_client(caller, async |client, caller| {
+        let target = || Target::sandbox(&args.id);
+        let mut request =
+            UpdateSandbox { idle: args.idle, persistent: args.persistent, ..Default::default() };
+        if !args.metadata.is_empty() || !args.forget.is_empty() {
+            // The API replaces all of it.
+            let sandbox: Sandbox = client.json(Call::get(target())).await?;
+            let mut metadata = sandbox.metadata;
+            metadata.retain(|key, _| !args.forget.contains(key));
+            metadata.extend(args.metadata.iter().cloned());
+            request.metadata = Some(metadata);
+        }
+        let limits = LimitsRequest {
+            memory_bytes: args.memory,
+            cpus: args.cpus,
+            pids: args.pids,
+            disk_bytes: args.disk,
+            open_files: args.files,
+            ..Default::default()
+        };
+        request.limits = (limits != LimitsRequest::default()).then_some(limits);
+        let call = Call::new(Method::PATCH, target());
+        let sandbox: Sandbox = client.json(call.json(&request)?).await?;
+        if args.json {
+            print_json(&sandbox, caller)?;
+        }
+        Ok(0)
+    })
+}
