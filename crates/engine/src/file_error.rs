@@ -5,6 +5,8 @@
 pub enum FileErrorKind {
     NotFound,
     NotAFile,
+    /// The inside knows no user of that name.
+    NoUser,
     NotADirectory,
     NotEmpty,
     Exists,
@@ -46,6 +48,7 @@ impl FileError {
         use rustix::io::Errno;
         let kind = match Errno::from_raw_os_error(errno) {
             Errno::NOENT => FileErrorKind::NotFound,
+            Errno::SRCH => FileErrorKind::NoUser,
             Errno::ISDIR | Errno::NXIO => FileErrorKind::NotAFile,
             Errno::NOTDIR => FileErrorKind::NotADirectory,
             Errno::NOTEMPTY => FileErrorKind::NotEmpty,
@@ -70,6 +73,7 @@ impl FileError {
         match self.kind {
             FileErrorKind::NotFound => "file_not_found",
             FileErrorKind::NotAFile => "not_a_file",
+            FileErrorKind::NoUser => "unknown_user",
             FileErrorKind::NotADirectory => "not_a_directory",
             FileErrorKind::NotEmpty => "not_empty",
             FileErrorKind::Exists => "file_exists",

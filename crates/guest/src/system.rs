@@ -113,12 +113,19 @@ pub fn ignore_broken_pipes() {
 
 /// Resets what a new program would inherit: the signal mask, and the ignored SIGPIPE.
 pub fn reset_signals() {
-    // SAFETY: plain libc calls on a zeroed, then initialised set; SIG_DFL is always a valid disposition.
+    // SAFETY: plain calls on a zeroed, then initialised set, and with a zeroed action that outlives them and is no
+    // smaller than the kernel's.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        // Ignored signals stay ignored over an exec: whoever was started by nohup or in the background of a shell
+        // would hand that down. By the system call, since the library keeps two signals for itself and refuses
+        // them; all zeroes is the default action, whatever the layout. Those that cannot be set refuse.
+        let default = [0u64; 4];
+        for signal in 1..=64 {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null::<u64>(), 8usize);
+        }
     }
 }
 

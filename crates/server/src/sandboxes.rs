@@ -61,7 +61,7 @@ pub fn page_limit(limit: Option<usize>) -> Result<usize, Failure> {
     }
 }
 
-/// List sandboxes, newest last
+/// List sandboxes, newest first
 #[utoipa::path(get, path = "/v1/sandboxes", tag = "sandboxes", params(Listing),
     responses((status = 200, body = SandboxPage)))]
 async fn list_sandboxes(

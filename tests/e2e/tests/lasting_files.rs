@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Server, for_both_callers};
 
 for_both_callers!(
+    an_unknown_user_is_a_bad_parameter,
     a_file_goes_in_and_comes_out,
     a_directory_goes_in_and_comes_out,
     standard_streams_stand_for_files_and_archives,
@@ -86,5 +87,22 @@ fn mistakes_are_named(caller: &Caller) -> Result<()> {
         let finished = server.run(words)?;
         ensure!(finished.exited(1)?.err().contains(expected), "{}", finished.err());
     }
+    Ok(())
+}
+
+fn an_unknown_user_is_a_bad_parameter(caller: &Caller) -> Result<()> {
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    let id = server.create(&[])?;
+    let secret = server.run(["token", "create", "--tenant", "owner", "--role", "user"])?.success()?;
+    let ask = |query: &str| {
+        let url = format!("{}/v1/sandboxes/{id}/files/stat?{query}", server.url()?);
+        let call =
+            format!("curl -s -H 'Authorization: Bearer {}' -w '\\n%{{http_code}}' '{url}'", secret.trim());
+        caller.shell(&caller.home(), &call)?.success()
+    };
+    let answer = ask("path=/tmp&user=nobody-of-that-name")?;
+    ensure!(answer.ends_with("\n400") && answer.contains("\"unknown_user\""), "{answer}");
+    let answer = ask("path=/tmp/absent")?;
+    ensure!(answer.ends_with("\n404") && answer.contains("\"file_not_found\""), "{answer}");
     Ok(())
 }

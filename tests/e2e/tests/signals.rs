@@ -11,6 +11,7 @@ for_both_callers!(
     a_second_one_ends_the_sandbox,
     a_stopped_command_is_ended_too,
     the_end_of_the_command_is_the_end_of_the_sandbox,
+    what_the_caller_ignores_is_not_ignored_inside,
 );
 
 const SIGNALS: [(Signal, &str, i32); 4] = [
@@ -78,5 +79,16 @@ fn a_stopped_command_is_ended_too(caller: &Caller) -> Result<()> {
 fn the_end_of_the_command_is_the_end_of_the_sandbox(caller: &Caller) -> Result<()> {
     let finished = caller.script(&[], "setsid sleep 600 & echo done")?;
     assert_eq!(finished.success()?, "done\n");
+    Ok(())
+}
+
+fn what_the_caller_ignores_is_not_ignored_inside(caller: &Caller) -> Result<()> {
+    let run = format!(
+        "{} run -- sh -c 'grep -E \"^Sig(Ign|Blk)\" /proc/self/status'",
+        caller.executable()?.display()
+    );
+    let script = format!("trap '' HUP INT QUIT USR1 TERM PIPE; {run}");
+    let seen = caller.shell(&caller.home(), &script)?.success()?;
+    assert_eq!(seen, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
     Ok(())
 }

@@ -10,9 +10,21 @@ pub fn now_ms() -> u64 {
 /// `5 minutes ago`; what lies ahead is `in 5 minutes`.
 pub fn relative(at_ms: u64, now_ms: u64) -> String {
     if at_ms > now_ms {
-        format!("in {}", length(at_ms - now_ms))
+        format!("in {}", nearest(at_ms - now_ms))
     } else {
         format!("{} ago", length(now_ms - at_ms))
+    }
+}
+
+/// One number and one unit, rounded: what ends in an hour less a moment ends in an hour.
+fn nearest(ms: u64) -> String {
+    let round = |unit: u64| (ms + unit / 2) / unit * unit;
+    let rounded = [1000, 60_000, 3_600_000].map(round);
+    match rounded {
+        [seconds, _, _] if seconds < 60_000 => length(seconds),
+        [_, minutes, _] if minutes < 3_600_000 => length(minutes),
+        [_, _, hours] if hours < 86_400_000 => length(hours),
+        _ => length(round(86_400_000)),
     }
 }
 
@@ -66,6 +78,10 @@ mod tests {
         assert_eq!(relative(1000, 61_000), "1 minute ago");
         assert_eq!(relative(7_300_000, 0), "in 2 hours");
         assert_eq!(relative(0, 999), "0 seconds ago");
+        assert_eq!(relative(3_599_400, 0), "in 1 hour", "a time to live of an hour, a moment ago");
+        assert_eq!(relative(3_540_000, 0), "in 59 minutes");
+        assert_eq!(relative(59_600, 0), "in 1 minute");
+        assert_eq!(relative(86_399_000, 0), "in 1 day");
         assert_eq!(length(86_400_000 * 3), "3 days");
     }
 }

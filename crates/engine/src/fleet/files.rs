@@ -390,7 +390,7 @@ impl From<FileError> for FleetError {
             | FileErrorKind::Unsupported => Kind::Conflict,
             FileErrorKind::Denied => Kind::Forbidden,
             FileErrorKind::Full => Kind::Conflict,
-            FileErrorKind::Invalid | FileErrorKind::Other => Kind::Invalid,
+            FileErrorKind::Invalid | FileErrorKind::NoUser | FileErrorKind::Other => Kind::Invalid,
             FileErrorKind::TooLarge => Kind::TooLarge,
             FileErrorKind::PortClosed
             | FileErrorKind::Lost

@@ -1,13 +1,14 @@
 //! Starts a tool: a copy of this process that gives up everything and then works for the host, outside of the
 //! work's cgroup and of its limit on processes, so that it works when the work is at its limits or stands still.
 
-use crate::failure::{During, Outcome};
+use crate::failure::{During, Failure, Outcome};
 use crate::tools::Reach;
 use crate::trees::Trees;
 use crate::work::Confinement;
 use crate::work::spawn::{Spawned, Streams, pipe, pipes, tell, unblock, user};
 use paddock_protocol::{Start, Tool};
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::process::Pid;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -19,7 +20,12 @@ const REPORT: i32 = 6;
 
 /// `trees` are for the tools that work on the disk itself.
 pub fn spawn_tool(start: &Start, tool: &Tool, confinement: &Confinement, trees: &Trees) -> Outcome<Spawned> {
-    let (uid, gid, _) = user(start, confinement)?;
+    // A missing user is no missing file.
+    let unknown = |failure: Failure| match failure.errno {
+        Errno::NOENT => Failure { errno: Errno::SRCH, ..failure },
+        _ => failure,
+    };
+    let (uid, gid, _) = user(start, confinement).map_err(unknown)?;
     let (report, report_child) = pipe("the start report")?;
     let (streams, stdin, stdout, stderr) = pipes(true, uid, gid)?;
     // SAFETY: this process has one thread; the child runs on a copy of its memory and never returns from here.
@@ -85,7 +91,6 @@ impl Child<'_> {
 
     /// Nothing of the guest's own may stay open: not its connection, not the entrances of its cgroups.
     fn keep_only_what_is_needed(&self, report: &OwnedFd) -> Outcome<()> {
-        use rustix::io::Errno;
         // Moved out of the way first: either may have the number of the other's place.
         let high = |descriptor: &OwnedFd| {
             rustix::io::fcntl_dupfd_cloexec(descriptor, 10)
