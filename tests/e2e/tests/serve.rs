@@ -8,6 +8,7 @@ for_both_callers!(
     a_command_goes_on_when_the_server_is_killed,
     tokens_and_quotas,
     tenants_are_strangers,
+    a_signed_url_ends_with_its_token,
     sandboxes_outlive_a_killed_server,
     nobody_there_is_said,
 );
@@ -148,4 +149,43 @@ fn a_server_is_started_by_need_and_shared() -> Result<()> {
             std::os::unix::net::UnixStream::connect(&socket).is_err().then_some(())
         })
     })
+}
+
+fn a_signed_url_ends_with_its_token(caller: &Caller) -> Result<()> {
+    let mut server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    let token = |server: &Server| {
+        server.run(["token", "create", "--tenant", "team", "--role", "user", "--json"])?.json()
+    };
+    let (first, second) = (token(&server)?, token(&server)?);
+    let curl = |server: &Server, secret: &str, options: &str, path: &str| {
+        let call = format!(
+            "curl -s -w '\\n%{{http_code}}' {} {options} '{}{path}'",
+            if secret.is_empty() { String::new() } else { format!("-H 'Authorization: Bearer {secret}'") },
+            server.url()?
+        );
+        caller.shell(&caller.home(), &call)?.success()
+    };
+    let secret = |token: &serde_json::Value| token["secret"].as_str().unwrap_or_default().to_string();
+    let made = curl(&server, &secret(&first), "-X POST", "/v1/sandboxes")?;
+    let made: serde_json::Value = serde_json::from_str(made.trim_end_matches("\n201"))?;
+    let id = made["id"].as_str().unwrap_or_default().to_string();
+    let content = format!("/v1/sandboxes/{id}/files/content?path=/tmp/f");
+    ensure!(curl(&server, &secret(&first), "-X PUT --data-binary hello", &content)?.ends_with("\n200"));
+    let sign = |server: &Server, token| -> Result<String> {
+        let body = r#"-X POST -H 'Content-Type: application/json' -d '{"path":"/tmp/f","operation":"read","expires_seconds":600}'"#;
+        let signed = curl(server, &secret(token), body, &format!("/v1/sandboxes/{id}/files/sign"))?;
+        let signed: serde_json::Value = serde_json::from_str(signed.trim_end_matches("\n200"))?;
+        Ok(signed["url"].as_str().unwrap_or_default().to_string())
+    };
+    let (by_first, by_second) = (sign(&server, &first)?, sign(&server, &second)?);
+    assert_eq!(curl(&server, "", "", &by_first)?, "hello\n200");
+    server.run(["token", "revoke", first["id"].as_str().unwrap_or_default()])?.success()?;
+    let refused = curl(&server, "", "", &by_first)?;
+    ensure!(refused.ends_with("\n403") && refused.contains("revoked"), "{refused}");
+    assert_eq!(curl(&server, "", "", &by_second)?, "hello\n200");
+    server.kill()?;
+    server.start_again()?;
+    ensure!(curl(&server, "", "", &by_first)?.ends_with("\n403"));
+    assert_eq!(curl(&server, "", "", &by_second)?, "hello\n200");
+    Ok(())
 }

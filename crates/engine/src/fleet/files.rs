@@ -272,6 +272,7 @@ impl Fleet {
             operation,
             user: None,
             expires_ms: expires_at_ms,
+            token: actor.token.clone(),
         };
         let token = self.0.signer.sign(&claim);
         Ok(SignedUrl { url: format!("/v1/signed/{token}"), expires_at_ms })
@@ -282,12 +283,16 @@ impl Fleet {
             FleetError::new(
                 Kind::Forbidden,
                 "forbidden",
-                "this URL is not signed by this server, or it has expired",
+                "this URL is not signed by this server, has expired, or the token that signed it was revoked",
             )
             .hint("ask for a new one")
         };
         let claim = self.0.signer.verify(token, now_ms()).map_err(|_| refused())?;
         let live = self.find(&Actor::owner(), &claim.sandbox).map_err(|_| refused())?;
+        // What a token gave away goes with it; the owner's socket cannot be revoked.
+        if claim.token != Actor::owner().token && self.0.store.token(&claim.token)?.is_none() {
+            return Err(refused());
+        }
         let actor = Actor {
             tenant: live.tenant.clone(),
             role: paddock_model::api::Role::User,

@@ -24,6 +24,8 @@ pub struct Claim {
     /// Who does it inside; the sandbox's own user without one.
     pub user: Option<String>,
     pub expires_ms: u64,
+    /// The id of the token that it was signed for; it ends with that one.
+    pub token: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +107,7 @@ mod tests {
             operation: Operation::Read,
             user: None,
             expires_ms: 1000,
+            token: "tk-0000000000000001".into(),
         }
     }
 

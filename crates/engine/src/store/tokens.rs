@@ -27,6 +27,11 @@ impl Store {
         self.read(|connection| connection.prepare_cached(sql)?.query_row([hash], token).optional())
     }
 
+    pub fn token(&self, id: &str) -> Result<Option<Token>, StoreError> {
+        let sql = "SELECT body FROM tokens WHERE id = ?1";
+        self.read(|connection| connection.prepare_cached(sql)?.query_row([id], token).optional())
+    }
+
     /// Of one tenant, or of all; oldest first.
     pub fn tokens(&self, tenant: Option<&str>) -> Result<Vec<Token>, StoreError> {
         let sql = "SELECT body FROM tokens WHERE ?1 IS NULL OR tenant = ?1";
