@@ -13,6 +13,8 @@ pub enum TemplateError {
     Name(#[from] NameError),
     #[error("there is no template `{0}`")]
     Missing(String),
+    #[error("template `{0}` is built in, and cannot be removed")]
+    BuiltIn(String),
     #[error("there is a template `{0}` already")]
     Exists(String),
     #[error("template file `{}` is damaged", .path.display())]
@@ -23,8 +25,17 @@ pub enum TemplateError {
     Unwritable(#[from] toml::ser::Error),
 }
 
-/// A name, and its settings or what is wrong with its file.
-pub type Listed = (String, Result<Policy, TemplateError>);
+/// Always there: the host's Python, Node and shells. A file of that name takes its place.
+pub const BUILT_IN: &str = "code-interpreter";
+
+#[derive(Debug)]
+pub struct Listed {
+    pub name: String,
+    /// Or what is wrong with its file.
+    pub settings: Result<Policy, TemplateError>,
+    /// No file has it.
+    pub built_in: bool,
+}
 
 impl TemplateError {
     pub fn hint(&self) -> Option<String> {
@@ -46,7 +57,11 @@ pub fn load(state_dir: &Path, name: &str) -> Result<Policy, TemplateError> {
     match read {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(TemplateError::Missing(name.to_string()));
+            return if name == BUILT_IN {
+                Ok(Policy::default())
+            } else {
+                Err(TemplateError::Missing(name.to_string()))
+            };
         }
         Err(source) => return Err(TemplateError::Unusable { path, source }),
     }
@@ -69,28 +84,36 @@ pub fn save(state_dir: &Path, name: &str, policy: &Policy, replace: bool) -> Res
 pub fn remove(state_dir: &Path, name: &str) -> Result<(), TemplateError> {
     let path = file_of(state_dir, name)?;
     fs::remove_file(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound if name == BUILT_IN => TemplateError::BuiltIn(name.to_string()),
         io::ErrorKind::NotFound => TemplateError::Missing(name.to_string()),
         _ => TemplateError::Unusable { path, source },
     })
 }
 
-/// Sorted by name.
+/// Sorted by name, the built-in one included.
 pub fn list(state_dir: &Path) -> Result<Vec<Listed>, TemplateError> {
     let path = directory(state_dir);
     let entries = match fs::read_dir(&path) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Ok(entries) => Some(entries),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(source) => return Err(TemplateError::Unusable { path, source }),
     };
     let mut names = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let file_name =
             entry.map_err(|source| TemplateError::Unusable { path: path.clone(), source })?.file_name();
         let name = file_name.to_str().and_then(|name| name.strip_suffix(".toml"));
         names.extend(name.filter(|name| check_template_name(name).is_ok()).map(str::to_string));
     }
+    let built_in = !names.iter().any(|name| name == BUILT_IN);
+    names.extend(built_in.then(|| BUILT_IN.to_string()));
     names.sort();
-    Ok(names.into_iter().map(|name| (name.clone(), load(state_dir, &name))).collect())
+    let listed = |name: String| Listed {
+        settings: load(state_dir, &name),
+        built_in: built_in && name == BUILT_IN,
+        name,
+    };
+    Ok(names.into_iter().map(listed).collect())
 }
 
 pub fn to_toml(policy: &Policy) -> Result<String, TemplateError> {
@@ -137,12 +160,13 @@ mod tests {
     #[test]
     fn what_is_saved_is_loaded_listed_and_removed() {
         let state = tempfile::tempdir().unwrap();
-        assert!(list(state.path()).unwrap().is_empty());
+        let listed = list(state.path()).unwrap();
+        assert_eq!((listed.len(), listed[0].name.as_str(), listed[0].built_in), (1, BUILT_IN, true));
         save(state.path(), "py", &policy(), false).unwrap();
         assert_eq!(load(state.path(), "py").unwrap(), policy());
         let mode = fs::metadata(state.path().join("templates/py.toml")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(list(state.path()).unwrap()[0].0, "py");
+        assert_eq!(list(state.path()).unwrap()[1].name, "py");
         remove(state.path(), "py").unwrap();
         assert_eq!(remove(state.path(), "py").unwrap_err().to_string(), "there is no template `py`");
         assert_eq!(fs::read_dir(state.path().join("templates")).unwrap().count(), 0);
@@ -160,6 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn the_built_in_one_gives_way_to_a_file() {
+        let state = tempfile::tempdir().unwrap();
+        assert_eq!(load(state.path(), BUILT_IN).unwrap(), Policy::default());
+        let error = remove(state.path(), BUILT_IN).unwrap_err();
+        assert_eq!(error.to_string(), "template `code-interpreter` is built in, and cannot be removed");
+        save(state.path(), BUILT_IN, &policy(), false).unwrap();
+        assert_eq!(load(state.path(), BUILT_IN).unwrap(), policy());
+        let listed = list(state.path()).unwrap();
+        assert_eq!((listed.len(), listed[0].built_in), (1, false));
+        remove(state.path(), BUILT_IN).unwrap();
+        assert_eq!(load(state.path(), BUILT_IN).unwrap(), Policy::default());
+    }
+
+    #[test]
     fn a_damaged_file_is_named() {
         let state = tempfile::tempdir().unwrap();
         save(state.path(), "py", &policy(), false).unwrap();
@@ -167,7 +205,7 @@ mod tests {
         fs::write(&path, "image = ").unwrap();
         let error = load(state.path(), "py").unwrap_err();
         assert_eq!(error.to_string(), format!("template file `{}` is damaged", path.display()));
-        assert!(list(state.path()).unwrap()[0].1.is_err());
+        assert!(list(state.path()).unwrap()[1].settings.is_err());
     }
 
     #[test]

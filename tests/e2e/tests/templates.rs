@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Finished, for_both_callers};
 
 for_both_callers!(
+    the_built_in_one_is_always_there,
     from_add_to_rm,
     a_run_takes_its_settings,
     its_own_command_is_the_default,
@@ -71,7 +72,8 @@ fn bad_names_and_values_are_refused(caller: &Caller) -> Result<()> {
     }
     let finished = template(caller, &["add", "box", "--memory", "lots"])?;
     ensure!(finished.code != 0 && finished.err().contains("lots"), "{finished:?}");
-    assert_eq!(template(caller, &["ls", "--json"])?.json()?.as_array().map(Vec::len), Some(0));
+    let listed = template(caller, &["ls", "--json"])?.json()?;
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "only the built-in one: {listed}");
     Ok(())
 }
 
@@ -83,5 +85,16 @@ fn what_show_prints_is_a_policy(caller: &Caller) -> Result<()> {
     .success()?;
     let file = caller.file("policy.toml", template(caller, &["show", "box"])?.success()?)?;
     assert_eq!(caller.run(["--policy", &file.display().to_string()])?.success()?, "barn\n");
+    Ok(())
+}
+
+fn the_built_in_one_is_always_there(caller: &Caller) -> Result<()> {
+    let finished = caller.run(["--template", "code-interpreter", "--", "sh", "-c", "echo here"])?;
+    assert_eq!(finished.success()?, "here\n");
+    let listed = template(caller, &["ls"])?.success()?;
+    ensure!(listed.contains("code-interpreter") && listed.contains("built in"), "{listed}");
+    template(caller, &["show", "code-interpreter"])?.success()?;
+    let finished = template(caller, &["rm", "code-interpreter"])?;
+    ensure!(finished.exited(1)?.err().contains("is built in, and cannot be removed"), "{}", finished.err());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Tokens, tenants and what they may have.
 
 use super::record::now_ms;
-use super::request::{BUILT_IN_TEMPLATE, invalid};
+use super::request::invalid;
 use super::{Actor, Fleet, FleetError, Kind};
 use crate::access::{AccessError, authenticate, check_tenant_name, create_token};
 use paddock_model::api::{CreateToken, CreatedToken, Quota, Role, Tenant, Token};
@@ -80,14 +80,8 @@ impl Fleet {
     /// The names that `template` of a create may have.
     pub async fn templates(&self, _actor: &Actor) -> Result<Vec<String>, FleetError> {
         let listed = crate::templates::list(&self.0.options.state);
-        let mut names: Vec<String> = match listed {
-            Ok(listed) => listed.into_iter().map(|(name, _)| name).collect(),
-            Err(error) => return Err(FleetError::storage(&error)),
-        };
-        if !names.iter().any(|name| name == BUILT_IN_TEMPLATE) {
-            names.insert(0, BUILT_IN_TEMPLATE.into());
-        }
-        Ok(names)
+        let listed = listed.map_err(|error| FleetError::storage(&error))?;
+        Ok(listed.into_iter().map(|template| template.name).collect())
     }
 
     fn tenant(&self, name: String, quota: Quota) -> Tenant {

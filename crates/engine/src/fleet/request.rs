@@ -2,14 +2,12 @@
 
 use super::{Actor, FleetError, Kind};
 use crate::settings::{self, Settings, SettingsError, SizeError, Surroundings};
-use crate::templates::{self, TemplateError};
+use crate::templates::{self, BUILT_IN, TemplateError};
 use paddock_model::api::{CreateSandbox, LimitsRequest};
 use paddock_model::{LimitsLayer, Policy, check_template_name};
 use std::path::Path;
 use std::time::Duration;
 
-/// Always there: the host's Python, Node and shells.
-pub const BUILT_IN_TEMPLATE: &str = "code-interpreter";
 /// A year and a day.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 const METADATA_ENTRIES: usize = 64;
@@ -25,10 +23,8 @@ pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<S
     if let Some(name) = &request.template {
         match templates::load(state, name) {
             Ok(template) => layers.push(template),
-            Err(TemplateError::Missing(_)) if name == BUILT_IN_TEMPLATE => {}
             Err(error @ TemplateError::Missing(_)) => {
-                let hint =
-                    format!("`paddock template ls` lists those there are; `{BUILT_IN_TEMPLATE}` always is");
+                let hint = format!("`paddock template ls` lists those there are; `{BUILT_IN}` always is");
                 return Err(
                     FleetError::new(Kind::NotFound, "template_not_found", error.to_string()).hint(hint)
                 );
