@@ -1,7 +1,7 @@
 //! From a spec to a sandbox.
 
 use crate::error::EngineError;
-use crate::images::{ImageStore, NoProgress, Progress, ResolvedImage};
+use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
 use paddock_backends::{AdoptError, Backend, Fence, Raised};
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
@@ -43,13 +43,17 @@ impl Engine {
 
     /// As `image` for an absolute path; any other reference is one of a registry, whatever exists under that name
     /// where this process happens to stand.
-    pub(crate) async fn image_for_others(&self, reference: &str) -> Result<ResolvedImage, EngineError> {
+    pub(crate) async fn image_for_others(
+        &self,
+        reference: &str,
+        reach: &RegistryReach,
+    ) -> Result<ResolvedImage, EngineError> {
         if reference.starts_with('/') {
             return self.image(reference, &NoProgress).await;
         }
         let named = |source| EngineError::Image { reference: reference.chars().take(200).collect(), source };
         let store = ImageStore::open(&self.state.join("images")).map_err(named)?;
-        store.resolve_from_registry(reference, &NoProgress).await.map_err(named)
+        store.resolve_from_registry(reference, reach, &NoProgress).await.map_err(named)
     }
 
     /// A sandbox whose guest is still coming up: commands may be given to it already, and

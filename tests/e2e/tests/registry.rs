@@ -1,9 +1,15 @@
 //! `--image HOST:PORT/NAME:TAG`, from a registry on loopback.
 
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, Registry, for_both_callers, images, skip};
+use paddock_e2e::{Caller, Finished, Registry, Server, for_both_callers, images, skip};
 
-for_both_callers!(an_image_is_pulled_once, what_the_registry_lacks_is_named, no_registry_at_all);
+for_both_callers!(
+    an_image_is_pulled_once,
+    what_the_registry_lacks_is_named,
+    no_registry_at_all,
+    tenants_reach_no_registry_of_this_machine,
+    tenants_reach_the_registries_that_are_named,
+);
 
 fn an_image_is_pulled_once(caller: &Caller) -> Result<()> {
     let busybox = match images::busybox() {
@@ -40,4 +46,48 @@ fn no_registry_at_all(caller: &Caller) -> Result<()> {
     let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let image = format!("{address}/e2e/busybox:1");
     caller.run(["--image", &image, "--", "true"])?.refused(&[&address])
+}
+
+/// A create by somebody who is not the owner.
+fn create(server: &Server, image: &str) -> Result<Finished> {
+    let secret = server.run(["token", "create", "--tenant", "team", "--role", "admin"])?.success()?;
+    let asked = server.paddock(["create", "--image", image])?;
+    asked.environment("PADDOCK_URL", &server.url()?).environment("PADDOCK_TOKEN", secret.trim()).finish()
+}
+
+fn tenants_reach_no_registry_of_this_machine(caller: &Caller) -> Result<()> {
+    let empty = images::Blobs { manifest: b"{}".to_vec(), config: Vec::new(), layer: b"x".to_vec() };
+    let registry = Registry::start(empty)?;
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    let port = registry.address.rsplit(':').next().unwrap_or_default();
+    for name in
+        [registry.address.clone(), format!("localhost:{port}"), format!("[::1]:{port}"), "10.0.0.1".into()]
+    {
+        let finished = create(&server, &format!("{name}/e2e/busybox:1"))?;
+        let words = format!("the registry {name} is not for tenants of this server");
+        ensure!(finished.exited(1)?.err().contains(&words), "{}", finished.err());
+        ensure!(finished.err().contains("--registries"), "{}", finished.err());
+    }
+    assert_eq!(registry.asked(), Vec::<String>::new(), "nobody was asked");
+    // The owner goes where the owner wants.
+    server.run(["create", "--image", &format!("{}/e2e/busybox:1", registry.address)])?.exited(1)?;
+    ensure!(!registry.asked().is_empty(), "the owner's registry was not asked");
+    Ok(())
+}
+
+fn tenants_reach_the_registries_that_are_named(caller: &Caller) -> Result<()> {
+    let busybox = match images::busybox() {
+        Ok(busybox) => busybox,
+        Err(reason) => {
+            skip("registry", &reason);
+            return Ok(());
+        }
+    };
+    let registry = Registry::start(images::blobs(&busybox)?)?;
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0", "--registries", &registry.address])?;
+    create(&server, &format!("{}/e2e/busybox:1", registry.address))?.success()?;
+    let finished = create(&server, "registry.example/x:1")?;
+    let words = "it is not one of those that the server names";
+    ensure!(finished.exited(1)?.err().contains(words), "{}", finished.err());
+    Ok(())
 }

@@ -73,6 +73,9 @@ pub struct ServeArgs {
     /// A name by which callers may reach it, besides its addresses; repeatable
     #[arg(long, value_name = "NAME[:PORT]")]
     pub allow_host: Vec<String>,
+    /// The registries that tenants may name in an image, wherever they are [default: all with a public address]
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = values::host)]
+    pub registries: Vec<String>,
     /// Let everybody who reaches it read /metrics
     #[arg(long)]
     pub open_metrics: bool,

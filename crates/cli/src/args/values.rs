@@ -17,6 +17,15 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
 
+/// A host, perhaps with a port.
+pub fn host(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+    match text.is_empty() || !text.chars().all(plain) {
+        true => Err("write HOST or HOST:PORT, without a scheme or a path".to_string()),
+        false => Ok(text.to_string()),
+    }
+}
+
 /// Seconds, from text such as 90, 90s, 30m or 2h.
 pub fn duration(text: &str) -> Result<f64, String> {
     parse_duration(text).map(|duration| duration.as_secs_f64()).map_err(|error| error.to_string())

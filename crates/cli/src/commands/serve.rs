@@ -60,7 +60,8 @@ async fn serve(
         _ => None,
     };
     // The fleet first: it refuses when another server has this state directory, whose socket then stays its own.
-    let fleet = Fleet::open(FleetOptions::new(state_dir.to_path_buf())).await.map_err(ServeError::Fleet)?;
+    let options = FleetOptions { registries: args.registries, ..FleetOptions::new(state_dir.to_path_buf()) };
+    let fleet = Fleet::open(options).await.map_err(ServeError::Fleet)?;
     let socket = args.socket.as_deref().unwrap_or(own_socket);
     let (listeners, places) = match listen(socket, args.listen, tls).await {
         Ok(listening) => listening,

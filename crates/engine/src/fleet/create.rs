@@ -7,10 +7,11 @@ use super::record::{Record, now_ms, now_ns};
 use super::request::{self, invalid, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::access::{Need, Permit};
+use crate::images::RegistryReach;
 use crate::sandbox::Sandbox as Inside;
 use crate::settings::{Settings, WORKSPACE_TARGET, default_environment};
 use crate::store::SandboxRow;
-use paddock_model::api::{CreateSandbox, EndCause, Sandbox, SandboxState, StartExec};
+use paddock_model::api::{CreateSandbox, EndCause, Role, Sandbox, SandboxState, StartExec};
 use paddock_model::{Disk, Root, SandboxId, Spec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -77,7 +78,8 @@ impl Fleet {
         let snapshot =
             request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
         let command = settings.command.clone();
-        let (backend, mut record) = self.describe(actor, settings, snapshot.as_ref()).await?;
+        let (backend, mut record) =
+            self.describe(actor, settings, snapshot.as_ref(), request.image.is_some()).await?;
         record.name = request.name.clone();
         record.template = request.template.clone();
         record.metadata = request.metadata.clone();
@@ -117,14 +119,19 @@ impl Fleet {
         actor: &Actor,
         settings: Settings,
         snapshot: Option<&super::snapshots::SnapshotRecord>,
+        named: bool,
     ) -> Result<(Option<String>, Record), FleetError> {
         let mut spec = settings.spec;
         let mut env = default_environment();
         let mut cwd = settings.cwd.map(|cwd| cwd.display().to_string());
         // What was written over one root fits no other.
         let image = snapshot.map_or(settings.image, |snapshot| snapshot.image.clone());
+        // What the owner named, or put into a template, is the owner's choice.
+        let owner = actor.owner || (actor.role == Role::Admin && actor.tenant == Actor::OWNER_TENANT);
+        let image_of_tenant = snapshot.map_or(named && !owner, |snapshot| snapshot.image_of_tenant);
         if let Some(reference) = &image {
-            let resolved = self.0.engine.image_for_others(reference).await?;
+            let reach = if image_of_tenant { self.reach_of_tenants() } else { RegistryReach::Anywhere };
+            let resolved = self.0.engine.image_for_others(reference, &reach).await?;
             env.extend(resolved.environment);
             cwd = cwd.or(resolved.cwd);
             spec.root = Root::Directory { path: resolved.root };
@@ -138,6 +145,7 @@ impl Fleet {
             state: SandboxState::Creating,
             template: None,
             image,
+            image_of_tenant,
             snapshot: snapshot.map(|snapshot| snapshot.id.clone()),
             parent: None,
             created_at_ms: now_ms(),
@@ -161,6 +169,13 @@ impl Fleet {
             end: None,
         };
         Ok((settings.backend, record))
+    }
+
+    fn reach_of_tenants(&self) -> RegistryReach {
+        match self.0.options.registries.as_slice() {
+            [] => RegistryReach::Public,
+            named => RegistryReach::Named(named.to_vec()),
+        }
     }
 
     pub(super) async fn admit(&self, record: &Record) -> Result<Permit, FleetError> {

@@ -107,6 +107,9 @@ impl From<crate::EngineError> for FleetError {
             }
             EngineError::Create(CreateError::Unavailable { .. }) => (Kind::Unsupported, "unsupported"),
             EngineError::Create(CreateError::Mount { .. }) => (Kind::Invalid, "invalid_request"),
+            EngineError::Image { source: crate::images::ImageError::RegistryRefused { .. }, .. } => {
+                (Kind::Forbidden, "registry_refused")
+            }
             EngineError::Image { .. } => (Kind::Invalid, "image_failed"),
             EngineError::Limits(_) => (Kind::Invalid, "invalid_request"),
             EngineError::Lost { .. } => (Kind::Unavailable, "guest_lost"),

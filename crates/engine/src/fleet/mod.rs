@@ -69,11 +69,13 @@ pub struct FleetOptions {
     pub default_ttl: Duration,
     /// Creates that may wait for room, over all tenants.
     pub queue: usize,
+    /// The registries that tenants may name, as host or host:port; empty: all that have a public address.
+    pub registries: Vec<String>,
 }
 
 impl FleetOptions {
     pub fn new(state: PathBuf) -> FleetOptions {
-        FleetOptions { state, default_ttl: Duration::from_secs(3600), queue: 1000 }
+        FleetOptions { state, default_ttl: Duration::from_secs(3600), queue: 1000, registries: Vec::new() }
     }
 }
 

@@ -16,6 +16,9 @@ pub struct Record {
     pub state: SandboxState,
     pub template: Option<String>,
     pub image: Option<String>,
+    /// A tenant named the image, and not the owner or a template of the owner's.
+    #[serde(default)]
+    pub image_of_tenant: bool,
     pub snapshot: Option<String>,
     pub parent: Option<String>,
     pub created_at_ms: u64,

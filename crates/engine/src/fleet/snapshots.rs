@@ -30,6 +30,8 @@ pub struct SnapshotRecord {
     pub size_bytes: Option<u64>,
     /// The root that its files were written over.
     pub image: Option<String>,
+    #[serde(default)]
+    pub image_of_tenant: bool,
     /// What was there, for whoever asks later what was deleted.
     pub baseline: Option<String>,
 }
@@ -70,9 +72,9 @@ impl Fleet {
         let actor = actor.clone();
         self.detached(async move |fleet: Fleet| {
             let baseline = fleet.keep_files(&live, &snapshot).await?;
-            let (image, tenant) = {
+            let (image, image_of_tenant, tenant) = {
                 let record = live.record();
-                (record.image.clone(), record.tenant.clone())
+                (record.image.clone(), record.image_of_tenant, record.tenant.clone())
             };
             let record = SnapshotRecord {
                 size_bytes: fleet.snapshot_size(&snapshot),
@@ -82,6 +84,7 @@ impl Fleet {
                 sandbox: live.id.clone(),
                 created_at_ms: now_ms(),
                 image,
+                image_of_tenant,
                 baseline,
             };
             let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;

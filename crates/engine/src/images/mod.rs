@@ -40,4 +40,5 @@ pub mod fuzz;
 pub use error::{ImageError, Refusal};
 pub use limits::UnpackLimits;
 pub use progress::{NoProgress, Progress};
+pub use registry::RegistryReach;
 pub use store::{ImageStore, ResolvedImage};

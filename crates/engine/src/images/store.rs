@@ -6,7 +6,7 @@ use super::config::Settings;
 use super::digest::Digest;
 use super::directories::{Directories, Root};
 use super::reference::Source;
-use super::{ImageError, Progress, UnpackLimits, archive, job, registry};
+use super::{ImageError, Progress, RegistryReach, UnpackLimits, archive, job, registry};
 
 /// Root file systems, kept in a directory of state. Processes may share the directory.
 #[derive(Debug, Clone)]
@@ -53,25 +53,31 @@ impl ImageStore {
         reference: &str,
         progress: &dyn Progress,
     ) -> Result<ResolvedImage, ImageError> {
-        self.fetch(Source::parse(reference)?, progress).await
+        self.fetch(Source::parse(reference)?, &RegistryReach::Anywhere, progress).await
     }
 
-    /// As `resolve`, but `reference` is never a path of the host.
+    /// As `resolve`, but `reference` is never a path of the host, and nothing out of `reach` is asked.
     pub async fn resolve_from_registry(
         &self,
         reference: &str,
+        reach: &RegistryReach,
         progress: &dyn Progress,
     ) -> Result<ResolvedImage, ImageError> {
-        self.fetch(Source::registry(reference)?, progress).await
+        self.fetch(Source::registry(reference)?, reach, progress).await
     }
 
-    async fn fetch(&self, source: Source, progress: &dyn Progress) -> Result<ResolvedImage, ImageError> {
+    async fn fetch(
+        &self,
+        source: Source,
+        reach: &RegistryReach,
+        progress: &dyn Progress,
+    ) -> Result<ResolvedImage, ImageError> {
         let shared = self.shared.clone();
         match source {
             Source::Path(path) => {
                 job::run(progress, move |reporter| archive::resolve(&shared, &path, reporter)).await
             }
-            Source::Registry(reference) => registry::pull(shared, &reference, progress).await,
+            Source::Registry(reference) => registry::pull(shared, &reference, reach, progress).await,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use paddock_engine::images::{ImageError, NoProgress};
+use paddock_engine::images::{ImageError, NoProgress, RegistryReach};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -69,6 +69,10 @@ impl Registry {
             ("401 Unauthorized", realm, Vec::new())
         } else {
             match found {
+                Some(body) if body.starts_with(b"REDIRECT ") => {
+                    let place = String::from_utf8_lossy(&body[9..]).into_owned();
+                    ("307 Temporary Redirect", format!("location: {place}\r\n"), Vec::new())
+                }
                 Some(body) => ("200 OK", String::new(), body),
                 None => ("404 Not Found", String::new(), b"{}".to_vec()),
             }
@@ -259,4 +263,33 @@ async fn refusals_of_a_registry_are_told_apart() {
         lab.store.resolve(&hostile.name(), &NoProgress).await.unwrap_err();
     }
     lab.assert_clean();
+}
+
+#[tokio::test]
+async fn nobody_is_led_to_what_only_the_server_reaches() {
+    let registry = Registry::start(Access::Token).await;
+    let other = Registry::start(Access::Open).await;
+    for registry in [&registry, &other] {
+        registry.push(&Image::hello(), |_| {});
+    }
+    let lab = Lab::new();
+    let named = RegistryReach::Named(vec![registry.address.clone()]);
+    let pull = async |registry: &Registry, reach: &RegistryReach| {
+        lab.store.resolve_from_registry(&registry.name(), reach, &NoProgress).await
+    };
+    let refused = |error: &ImageError| matches!(error, ImageError::RegistryRefused { .. });
+    for (registry, reach) in [(&other, &named), (&registry, &RegistryReach::Public)] {
+        let error = pull(registry, reach).await.unwrap_err();
+        assert!(refused(&error) && error.hint().is_some(), "{error}");
+        assert!(registry.take_requests().is_empty());
+    }
+    // Its own port for tokens is named with it.
+    pull(&registry, &named).await.unwrap();
+    registry
+        .put("manifests/latest", format!("REDIRECT http://{}/v2/team/hello/manifests/latest", other.address));
+    let error = pull(&registry, &named).await.unwrap_err();
+    assert!(refused(&error), "{error}");
+    assert!(other.take_requests().is_empty());
+    pull(&registry, &RegistryReach::Anywhere).await.unwrap();
+    assert!(!other.take_requests().is_empty());
 }

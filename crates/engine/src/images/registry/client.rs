@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::challenge::Challenge;
 use super::credentials::Credentials;
+use super::reach::{Refused, RegistryReach};
 use crate::images::digest::{Digest, Hasher};
 use crate::images::error::printable;
 use crate::images::manifest::{DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, OCI_INDEX, OCI_MANIFEST};
@@ -27,6 +28,7 @@ const SMALL_ANSWER: u64 = 256 << 10;
 pub struct Client {
     http: reqwest::Client,
     reference: RegistryReference,
+    reach: RegistryReach,
     shared: Arc<Shared>,
     credentials: Option<Credentials>,
     authorization: Authorization,
@@ -45,12 +47,20 @@ struct Token {
 }
 
 impl Client {
-    pub fn new(reference: &RegistryReference, shared: Arc<Shared>) -> Result<Self, ImageError> {
-        let redirects = Policy::custom(|attempt| {
+    pub fn new(
+        reference: &RegistryReference,
+        reach: &RegistryReach,
+        shared: Arc<Shared>,
+    ) -> Result<Self, ImageError> {
+        let allowed = reach.clone();
+        let redirects = Policy::custom(move |attempt| {
             let into_the_clear = attempt.previous().iter().any(|url| url.scheme() == "https")
                 && attempt.url().scheme() != "https";
             if attempt.previous().len() > MOST_REDIRECTS || into_the_clear {
                 attempt.stop()
+            } else if !allowed.allows(attempt.url()) {
+                let host = attempt.url().host_str().unwrap_or_default().to_string();
+                attempt.error(Refused(host))
             } else {
                 attempt.follow()
             }
@@ -61,6 +71,9 @@ impl Client {
         if reference.base_url().starts_with("http:") {
             builder = builder.no_proxy();
         }
+        if let Some(resolver) = reach.resolver() {
+            builder = builder.dns_resolver(resolver);
+        }
         let http = builder
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT)
@@ -70,7 +83,8 @@ impl Client {
             .map_err(|error| connection_failed(reference, error))?;
         let credentials = Credentials::find(&reference.registry)?;
         let reference = reference.clone();
-        Ok(Self { http, reference, shared, credentials, authorization: Authorization::None })
+        let reach = reach.clone();
+        Ok(Self { http, reference, reach, shared, credentials, authorization: Authorization::None })
     }
 
     pub fn limits(&self) -> &UnpackLimits {
@@ -235,6 +249,9 @@ impl Client {
         if !is_safe {
             return Err(ImageError::malformed("realm of the registry", realm.as_str()));
         }
+        if !self.reach.allows(&realm) {
+            return Err(refused_elsewhere(&self.reference));
+        }
         let scope = format!("repository:{}:pull", self.reference.repository);
         let request = self.http.get(realm).query(&[("scope", scope.as_str())]);
         let request = match service {
@@ -303,7 +320,16 @@ impl Client {
     }
 }
 
+fn refused_elsewhere(reference: &RegistryReference) -> ImageError {
+    let why = "it sends us on to a host that is not at a public address";
+    ImageError::RegistryRefused { registry: reference.registry.clone(), why }
+}
+
 fn connection_failed(reference: &RegistryReference, error: reqwest::Error) -> ImageError {
+    let first: &(dyn std::error::Error + 'static) = &error;
+    if std::iter::successors(Some(first), |error| error.source()).any(|error| error.is::<Refused>()) {
+        return refused_elsewhere(reference);
+    }
     // The address is in our own message, and that of a redirect may hold a secret.
     ImageError::Unreachable { registry: reference.registry.clone(), source: error.without_url().into() }
 }

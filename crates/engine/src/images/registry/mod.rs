@@ -2,11 +2,13 @@
 //!
 //! - [`client`]: HTTP, with every answer bounded and every refusal a typed error
 //! - [`challenge`]: what a registry asks for before it answers
+//! - [`reach`]: which hosts are talked to for whom
 //! - [`credentials`]: what `docker login` has stored
 
 mod challenge;
 mod client;
 mod credentials;
+mod reach;
 
 use std::sync::Arc;
 
@@ -21,12 +23,16 @@ use super::store::Shared;
 use super::{ImageError, Progress, ResolvedImage};
 use client::Client;
 
+pub use reach::RegistryReach;
+
 pub async fn pull(
     shared: Arc<Shared>,
     reference: &RegistryReference,
+    reach: &RegistryReach,
     progress: &dyn Progress,
 ) -> Result<ResolvedImage, ImageError> {
-    let mut client = Client::new(reference, shared.clone())?;
+    reach.check(reference).await?;
+    let mut client = Client::new(reference, reach, shared.clone())?;
     let (manifest, digest) = find_manifest(&mut client, reference).await?;
     let config = client.config(&manifest.config).await?;
     let config = Config::parse(&config, manifest.layers.len())?;
