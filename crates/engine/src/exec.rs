@@ -23,6 +23,8 @@ pub struct Command {
     pub deadline: Option<Duration>,
     /// The sandbox is to end with this command.
     pub last: bool,
+    /// A private stream to and from the host, in the place of standard input.
+    pub control: bool,
 }
 
 #[derive(Debug)]
@@ -46,6 +48,10 @@ pub enum ExecEvent {
         bytes: u64,
     },
     DeadlinePassed,
+    /// The alarm of this call has rung.
+    Interrupted {
+        call: u32,
+    },
     Lost {
         detail: String,
     },
@@ -96,6 +102,7 @@ impl Exec {
             deadline_kills,
             tool: None,
             last: command.last,
+            control: command.control,
         })))?;
         Ok(exec)
     }

@@ -2,6 +2,7 @@
 //! of its frames, many small ones become few large ones.
 
 use crate::exec::ExecEvent;
+use paddock_protocol::StreamKind;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -10,6 +11,8 @@ use tokio::sync::Notify;
 const LARGE: usize = 64 * 1024;
 /// With more than so many waiting, the order between the streams gives way.
 const MANY: usize = 1024;
+/// With more than so many it gives way for what a program says to the host alone, too: no honest guest sends this much.
+const FLOOD: usize = 16 * MANY;
 
 #[derive(Default)]
 pub struct Inbox {
@@ -60,8 +63,32 @@ impl Inbox {
 impl State {
     /// The event, unless it could be added to one that waits.
     fn merge(&mut self, event: ExecEvent) -> Option<ExecEvent> {
+        if let ExecEvent::Interrupted { call } = event {
+            let waiting = self.events.iter_mut().find(|event| matches!(event, ExecEvent::Interrupted { .. }));
+            return match waiting {
+                Some(waiting) => {
+                    *waiting = event;
+                    None
+                }
+                None => Some(ExecEvent::Interrupted { call }),
+            };
+        }
         let ExecEvent::Output { stream, bytes } = event else { return Some(event) };
         let crowded = self.events.len() > MANY;
+        // What a program says to the host alone has its place between its output: it never comes sooner.
+        if stream == StreamKind::Control {
+            let flooded = self.events.len() > FLOOD;
+            let near = self.events.iter_mut().rev().take(if flooded { usize::MAX } else { 1 });
+            for waiting in near {
+                if let ExecEvent::Output { stream: StreamKind::Control, bytes: before } = waiting
+                    && (flooded || before.len() + bytes.len() <= LARGE)
+                {
+                    before.extend_from_slice(&bytes);
+                    return None;
+                }
+            }
+            return Some(ExecEvent::Output { stream, bytes });
+        }
         for waiting in self.events.iter_mut().rev() {
             match waiting {
                 ExecEvent::Output { stream: same, bytes: before }
@@ -82,7 +109,6 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paddock_protocol::StreamKind;
 
     #[tokio::test]
     async fn many_small_pieces_become_few() {
@@ -99,5 +125,33 @@ mod tests {
         }
         assert_eq!(bytes, 200_000);
         assert!(matches!(inbox.next().await, ExecEvent::Closed));
+    }
+
+    #[tokio::test]
+    async fn control_bytes_keep_their_place_and_a_flood_of_them_is_bounded() {
+        let inbox = Inbox::default();
+        let push = |stream, byte| inbox.push(ExecEvent::Output { stream, bytes: vec![byte] });
+        for (stream, byte) in [
+            (StreamKind::Stdout, 1),
+            (StreamKind::Control, 2),
+            (StreamKind::Control, 3),
+            (StreamKind::Stdout, 4),
+        ] {
+            push(stream, byte);
+        }
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            if let ExecEvent::Output { stream, bytes } = inbox.next().await {
+                seen.push((stream, bytes));
+            }
+        }
+        let expected =
+            [(StreamKind::Stdout, vec![1]), (StreamKind::Control, vec![2, 3]), (StreamKind::Stdout, vec![4])];
+        assert_eq!(seen, expected);
+        for call in 0..100_000 {
+            push(if call % 2 == 0 { StreamKind::Control } else { StreamKind::Stderr }, 0);
+            inbox.push(ExecEvent::Interrupted { call });
+        }
+        assert!(inbox.state().events.len() <= FLOOD + 3);
     }
 }

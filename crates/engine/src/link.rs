@@ -72,8 +72,8 @@ struct Shared {
 struct Listener {
     inbox: Arc<Inbox>,
     input: Arc<Semaphore>,
-    /// Bytes that the guest may still send, for stdout and stderr.
-    granted: [u32; 2],
+    /// Bytes that the guest may still send, for stdout, stderr and control.
+    granted: [u32; 3],
     /// What can be said once only, and was.
     said: Said,
 }
@@ -167,7 +167,7 @@ impl Link {
         let listener = Listener {
             inbox: inbox.clone(),
             input: input.clone(),
-            granted: [WINDOW; 2],
+            granted: [WINDOW; 3],
             said: Said::default(),
         };
         shared.execs.insert(exec, listener);
@@ -303,6 +303,11 @@ impl Link {
             FromGuest::DeadlinePassed { exec } => {
                 return shared.tell_once(exec, |said| &mut said.deadline, ExecEvent::DeadlinePassed);
             }
+            FromGuest::Interrupted { exec, call } => {
+                if let Some(listener) = shared.execs.get_mut(&exec) {
+                    listener.inbox.push(ExecEvent::Interrupted { call });
+                }
+            }
             FromGuest::MemoryExceeded { bytes } => {
                 for listener in shared.execs.values_mut() {
                     if !std::mem::replace(&mut listener.said.memory, true) {
@@ -384,7 +389,11 @@ impl Shared {
 }
 
 fn output_index(stream: StreamKind) -> usize {
-    usize::from(stream == StreamKind::Stderr)
+    match stream {
+        StreamKind::Stdin | StreamKind::Stdout => 0,
+        StreamKind::Stderr => 1,
+        StreamKind::Control => 2,
+    }
 }
 
 async fn write_all(

@@ -18,6 +18,7 @@ pub struct KnownExec {
     pub number: u32,
     pub stdout: u64,
     pub stderr: u64,
+    pub control: u64,
 }
 
 /// An exec that the guest still knows. What became of it is told by its events, from the beginning.
@@ -28,6 +29,7 @@ pub struct ResumedExec {
     /// Where each stream goes on: what was known, or more, where the guest was told that more is safe.
     pub stdout: u64,
     pub stderr: u64,
+    pub control: u64,
     /// Bytes of input that the guest has had.
     pub stdin: u64,
     pub stdin_open: bool,
@@ -67,15 +69,17 @@ fn take_over(link: &Link, state: ExecState, known: &[KnownExec]) -> ResumedExec 
     // What was acknowledged is not held any more, whoever acknowledged it.
     let stdout = wanted.map_or(0, |exec| exec.stdout).max(state.stdout);
     let stderr = wanted.map_or(0, |exec| exec.stderr).max(state.stderr);
+    let control = wanted.map_or(0, |exec| exec.control).max(state.control);
     link.reserve_number(number);
     let exec = Exec::listen(link, number, state.stdin_queued);
-    let _ = link.send(&ToGuest::Continue { exec: number, stdout, stderr });
+    let _ = link.send(&ToGuest::Continue { exec: number, stdout, stderr, control });
     ResumedExec {
         number,
         exec,
         phase: state.phase,
         stdout,
         stderr,
+        control,
         stdin: state.stdin,
         stdin_open: state.stdin_open,
         deadline_passed: state.deadline_passed,

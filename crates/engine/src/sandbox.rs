@@ -159,6 +159,14 @@ impl Sandbox {
         let _ = self.link.send(&ToGuest::Signal { exec: number, signal });
     }
 
+    /// Interrupts the exec's process group so much later, and ends it `grace` after that; `None`: never. For an exec
+    /// with a control stream, and for the call that it works on.
+    pub fn set_alarm(&self, number: u32, call: u32, after: Option<Duration>, grace: Duration) {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let message = ToGuest::Alarm { exec: number, call, ms: after.map(ms), grace_ms: ms(grace) };
+        let _ = self.link.send(&message);
+    }
+
     pub fn resize_exec(&self, number: u32, size: WindowSize) {
         let _ = self.link.send(&ToGuest::Resize { exec: number, size });
     }

@@ -53,6 +53,7 @@ impl ToolRun {
             deadline_kills: Kills::Exec,
             tool: Some(tool),
             last: false,
+            control: false,
         };
         let sent = link.send(&ToGuest::Start(Box::new(start)));
         sent.map_err(|error| FileError::new(FileErrorKind::Invalid, path, error.to_string()))?;
@@ -109,7 +110,9 @@ impl ToolRun {
                     return Err(FileError::new(FileErrorKind::Lost, &self.path, detail));
                 }
                 ExecEvent::Started => self.started = true,
-                ExecEvent::MemoryExceeded { .. } | ExecEvent::DeadlinePassed => {}
+                ExecEvent::MemoryExceeded { .. }
+                | ExecEvent::DeadlinePassed
+                | ExecEvent::Interrupted { .. } => {}
             }
         }
     }

@@ -2,9 +2,12 @@
 //!
 //! - [`host`]: the connection, and where the next one comes from
 //! - [`exec`], [`output`]: one command, and one of its streams
+//! - [`control`], [`alarm`]: for a program that serves many calls, what it says to the host alone, and their time limits
 //! - [`clock`]: when the guest itself has to act
 
+mod alarm;
 mod clock;
+mod control;
 mod exec;
 mod host;
 mod output;
@@ -220,7 +223,8 @@ impl Agent {
     }
 
     fn next_timeout(&self) -> Option<Duration> {
-        let deadlines = self.execs.iter().filter(|_| self.frozen.is_none()).filter_map(|exec| exec.deadline);
+        let awake = self.execs.iter().filter(|_| self.frozen.is_none());
+        let deadlines = awake.flat_map(|exec| exec.deadline.into_iter().chain(exec.alarm.next()));
         let look = self.watch.filter(|_| !self.execs.is_empty()).map(|_| self.next_look);
         let now = Instant::now();
         let next = deadlines.chain(look).min().map(|at| at.saturating_duration_since(now));
@@ -255,8 +259,8 @@ impl Agent {
             }
             ToGuest::Start(start) if self.frozen.is_some() && start.tool.is_none() => self.defer(*start),
             ToGuest::Start(start) => self.start(&start),
-            ToGuest::Continue { exec, stdout, stderr } => {
-                self.with(exec, |e| e.go_on_from(stdout, stderr));
+            ToGuest::Continue { exec, stdout, stderr, control } => {
+                self.with(exec, |e| e.go_on_from(stdout, stderr, control));
                 self.advance(exec);
             }
             ToGuest::Forget { exec } => self.execs.retain(|e| e.number != exec),
@@ -266,6 +270,9 @@ impl Agent {
             ToGuest::Kill { exec } => self.with(exec, Exec::kill),
             ToGuest::Credit { channel, bytes } => {
                 self.execs.iter_mut().for_each(|exec| exec.grant(channel, bytes));
+            }
+            ToGuest::Alarm { exec, call, ms, grace_ms } => {
+                self.with(exec, |e| e.alarm.set(call, ms, grace_ms));
             }
             ToGuest::Deadline { ms } => self.lifetime.set(ms),
             ToGuest::Limits { pids, files } => self.inside.confinement.set_limits(pids, files),
@@ -360,6 +367,7 @@ impl Agent {
                 for deadline in self.execs.iter_mut().filter_map(|e| e.deadline.as_mut()) {
                     *deadline += since.elapsed();
                 }
+                self.execs.iter_mut().for_each(|e| e.alarm.shift(since.elapsed()));
                 for start in std::mem::take(&mut self.deferred) {
                     self.start(&start);
                 }
@@ -433,6 +441,9 @@ impl Agent {
             if exec.kills == Kills::Exec {
                 exec.kill();
             }
+        }
+        for exec in self.execs.iter_mut().filter(|exec| !frozen && exec.alarm.is_due(now)) {
+            exec.ring();
         }
         let Some(watch) = self.watch.filter(|_| now >= self.next_look && !self.execs.is_empty()) else {
             return true;

@@ -16,8 +16,8 @@ mod tool;
 
 pub use frame::{Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode_data, encode_message};
 pub use message::{
-    Channel, ExecPhase, ExecState, ExitKind, FromGuest, Kills, Start, StreamKind, ToGuest, Who, WindowSize,
-    WorkUsage, decode_from_guest, decode_to_guest,
+    CONTROL_VARIABLE, Channel, ExecPhase, ExecState, ExitKind, FromGuest, Kills, Start, StreamKind, ToGuest,
+    Who, WindowSize, WorkUsage, decode_from_guest, decode_to_guest,
 };
 pub use plan::{
     DiskPlan, Ids, KernelPlan, LandlockPlan, MemoryWatch, NodeKind, Plan, ProtectedPath, RootPlan, Source,

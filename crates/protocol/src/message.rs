@@ -46,6 +46,8 @@ pub enum ToGuest {
         exec: u32,
         stdout: u64,
         stderr: u64,
+        #[serde(default)]
+        control: u64,
     },
     /// The host knows how it ended and needs nothing more of it.
     Forget {
@@ -70,6 +72,15 @@ pub enum ToGuest {
         request: u32,
         on: bool,
         signals: bool,
+    },
+    /// Interrupt the exec so many milliseconds from now, and end it a while later, unless told anew; `None`: never.
+    /// Only for an exec with a control stream.
+    Alarm {
+        exec: u32,
+        /// Comes back in `Interrupted`: an alarm that rang too late is told from one that did not.
+        call: u32,
+        ms: Option<u64>,
+        grace_ms: u64,
     },
 }
 
@@ -132,6 +143,11 @@ pub enum FromGuest {
         ready_at: u64,
         execs: Vec<ExecState>,
     },
+    /// An alarm has rung. Asked for by `Alarm` only.
+    Interrupted {
+        exec: u32,
+        call: u32,
+    },
 }
 
 /// An exec as a guest describes it to a host that takes over.
@@ -147,6 +163,12 @@ pub struct ExecState {
     pub stdin_queued: u32,
     pub stdin_open: bool,
     pub deadline_passed: bool,
+    /// As `stdout`, for the control stream.
+    #[serde(default)]
+    pub control: u64,
+    /// The call whose alarm has rung last.
+    #[serde(default)]
+    pub interrupted: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,7 +199,14 @@ pub struct Start {
     /// The sandbox ends with it: the guest goes once it has told its end, without waiting to be killed.
     #[serde(default)]
     pub last: bool,
+    /// A private stream beside the standard three: what is written to the exec's input comes there, standard input is
+    /// empty, and what the program answers there is the control stream. Its number is in [`CONTROL_VARIABLE`].
+    #[serde(default)]
+    pub control: bool,
 }
+
+/// Where a program that has a control stream finds the number of its descriptor.
+pub const CONTROL_VARIABLE: &str = "PADDOCK_CONTROL";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kills {
@@ -228,6 +257,8 @@ pub enum StreamKind {
     Stdin,
     Stdout,
     Stderr,
+    /// What a program says to the host alone.
+    Control,
 }
 
 /// Exec number and stream, as the channel of a data frame.
@@ -243,6 +274,8 @@ impl Channel {
             StreamKind::Stdin => 1,
             StreamKind::Stdout => 2,
             StreamKind::Stderr => 3,
+            // Exec numbers begin at 1, so that this is never the channel of the messages.
+            StreamKind::Control => 0,
         };
         (self.exec << 2) | stream
     }
@@ -253,7 +286,8 @@ impl Channel {
             1 => StreamKind::Stdin,
             2 => StreamKind::Stdout,
             3 => StreamKind::Stderr,
-            _ => return None,
+            _ if number < 4 => return None,
+            _ => StreamKind::Control,
         };
         Some(Channel { exec: number >> 2, stream })
     }

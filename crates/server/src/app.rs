@@ -5,8 +5,8 @@ use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
-    access, audit, auth, changes, code, docs, errors, events, execs, files, guard, health, metrics, ports,
-    request, sandboxes, signed, snapshots, templates,
+    access, audit, auth, changes, code, contexts, docs, errors, events, execs, files, guard, health, metrics,
+    ports, request, sandboxes, signed, snapshots, templates,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -86,6 +86,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(sandboxes::routes())
         .merge(execs::routes())
         .merge(code::routes())
+        .merge(contexts::routes())
         .merge(files::routes())
         .merge(snapshots::routes())
         .merge(changes::routes())

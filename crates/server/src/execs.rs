@@ -158,6 +158,9 @@ struct Reading {
     stdout_offset: u64,
     #[serde(default)]
     stderr_offset: u64,
+    /// Results and errors of code that the caller has already.
+    #[serde(default)]
+    results_offset: u64,
     /// Go on until the exec has ended; else only what there is now.
     #[serde(default)]
     follow: bool,
@@ -173,8 +176,12 @@ async fn exec_output(
     Target((id, exec)): Target<(String, u32)>,
     Query(reading): Query<Reading>,
 ) -> Result<Response, Failure> {
-    let from =
-        OutputFrom { stdout: reading.stdout_offset, stderr: reading.stderr_offset, follow: reading.follow };
+    let from = OutputFrom {
+        stdout: reading.stdout_offset,
+        stderr: reading.stderr_offset,
+        results: reading.results_offset,
+        follow: reading.follow,
+    };
     let reader = app.fleet().output(&actor, &id, exec, from).await?;
     Ok(stream::output(&app, reader, reading.follow))
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`serve`]: listeners, connections, the end; [`listen`], [`tls`] and [`prompt`] are their parts
 //! - [`app`]: what handlers share, and all routes
-//! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`files`], [`signed`], [`snapshots`], [`changes`],
+//! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
 //!   [`events`], [`audit`], [`access`], [`templates`], [`ports`] (with [`proxy`])
 //! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
 //! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`stream`]: in and out
@@ -16,6 +16,7 @@ mod audit;
 mod auth;
 mod changes;
 mod code;
+mod contexts;
 mod docs;
 mod errors;
 mod events;

@@ -16,7 +16,8 @@ use utoipa_axum::router::OpenApiRouter;
     security(("token" = [])),
     tags(
         (name = "sandboxes", description = "From creation to a day after the end"),
-        (name = "execs", description = "Commands and code inside"),
+        (name = "execs", description = "Commands inside"),
+        (name = "code", description = "Code in contexts that remember"),
         (name = "files", description = "Files inside; the sandbox itself resolves every path"),
         (name = "ports", description = "HTTP and WebSocket to a port inside"),
         (name = "snapshots", description = "Named states of files, and forks"),

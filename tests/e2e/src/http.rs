@@ -1,5 +1,6 @@
-//! Requests as bytes, for what no client of ours would send.
+//! The API itself: for what no command shows, and requests as bytes for what no client of ours would send.
 
+use crate::Server;
 use crate::wait::PATIENCE;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -22,6 +23,17 @@ impl Answer {
 
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// One value a line.
+    pub fn lines(&self) -> Result<Vec<Value>> {
+        let lines = self.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).context("a line is not JSON")).collect()
+    }
+
+    pub fn expect(self, status: u16) -> Result<Value> {
+        ensure!(self.status == status, "{}: {}", self.status, self.text());
+        if self.body.is_empty() { Ok(Value::Null) } else { self.json() }
     }
 
     /// A typed error: this status, this code, words for people and an id to look for in the log.
@@ -47,6 +59,15 @@ impl Answer {
     pub fn ok(&self) -> Result<&Answer> {
         ensure!((200..300).contains(&self.status), "{} {}", self.status, self.text());
         Ok(self)
+    }
+}
+
+impl Server<'_> {
+    /// One request over the server's own socket.
+    pub fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer> {
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        over_socket(self.socket(), method, path, kind, body.as_bytes())
     }
 }
 

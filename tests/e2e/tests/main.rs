@@ -3,6 +3,7 @@
 mod attacks;
 mod bad_input;
 mod code;
+mod contexts;
 mod crashes;
 mod doctor;
 mod exit_codes;

@@ -93,6 +93,7 @@ impl Host {
             deadline_kills: Default::default(),
             tool: None,
             last: false,
+            control: false,
         })));
         self.hear(|message| match message {
             FromGuest::Started { exec: started, .. } if started == exec => Some(()),

@@ -95,7 +95,8 @@ impl Reader {
         while let Some(event) = lines.next_lively::<OutputEvent>().await? {
             retry.succeeded();
             let piece = match event {
-                OutputEvent::Alive => continue,
+                // What code displayed is not what it printed.
+                OutputEvent::Alive | OutputEvent::Result { .. } | OutputEvent::Error { .. } => continue,
                 OutputEvent::Output { stream, offset, data } => {
                     let bytes = STANDARD.decode(data).map_err(|error| ClientError::Lost(error.into()))?;
                     self.fresh(stream, offset, bytes)

@@ -45,6 +45,7 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         stdin: session.stdin == StdinMode::Inherit,
         deadline: session.spec.limits.timeout.map(|limit| limit + BACKSTOP),
         last: true,
+        control: false,
     };
     // The command is on its way before the inside stands: the guest takes one after the other.
     let exec = sandbox.exec(command)?;
@@ -205,7 +206,7 @@ impl Conversation {
 
     fn on_event(&mut self, event: ExecEvent) -> Option<Ending> {
         match event {
-            ExecEvent::Started | ExecEvent::Closed => None,
+            ExecEvent::Started | ExecEvent::Closed | ExecEvent::Interrupted { .. } => None,
             ExecEvent::StartFailed { step, errno } => Some(Ending::StartFailed { step, errno }),
             ExecEvent::Output { stream, bytes } => {
                 self.interrupts.answered(&bytes);

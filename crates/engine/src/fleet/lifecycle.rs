@@ -1,5 +1,6 @@
 //! From running to paused, hibernated and ended, and back where there is a way back.
 
+use super::contexts::{Part, Said};
 use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms, reason};
@@ -433,7 +434,12 @@ impl Fleet {
             let job: JobRecord = serde_json::from_str(&body).map_err(|error| FleetError::internal(&error))?;
             let journal = Journal::open(&directory.join(number.to_string()), job.output_limit)
                 .map_err(|error| FleetError::storage(&error))?;
-            let job = Job::new(id, job, journal);
+            let is_call = matches!(job.part, Part::Call(_));
+            let mut job = Job::new(id, job, journal);
+            if is_call {
+                let said = Said::open(&directory.join(number.to_string()));
+                job = job.with_said(said.map_err(|error| FleetError::storage(&error))?);
+            }
             if !record.lives() {
                 job.close();
             }

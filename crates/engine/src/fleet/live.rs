@@ -1,6 +1,7 @@
 //! One sandbox that lives: running, paused or hibernated.
 
 use super::clock::boot_ms;
+use super::contexts::{Contexts, Part};
 use super::execs::Job;
 use super::record::Record;
 use crate::access::Permit;
@@ -23,6 +24,7 @@ pub struct Live {
     /// The processes inside; `None` while hibernated, before the guest is up and after the end.
     running: Mutex<Option<Arc<Sandbox>>>,
     jobs: Mutex<BTreeMap<u32, Arc<Job>>>,
+    pub contexts: Contexts,
     next_exec: AtomicU32,
     /// Streams, ports and watches that are open.
     streams: AtomicUsize,
@@ -52,11 +54,13 @@ impl Live {
             record: Mutex::new(record),
             running: Mutex::new(None),
             jobs: Mutex::new(jobs),
+            contexts: Contexts::default(),
             next_exec: next.into(),
             streams: 0.into(),
             permit: Mutex::new(None),
         });
         live.set_end(left);
+        live.restore_contexts();
         live
     }
 
@@ -107,8 +111,10 @@ impl Live {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// An interpreter that waits for its next call is not counted: what it does is its calls.
     pub fn running_execs(&self) -> u32 {
-        self.lock_jobs().values().filter(|job| job.runs()).count() as u32
+        let works = |job: &&Arc<Job>| job.runs() && !matches!(job.record().part, Part::Runner(_));
+        self.lock_jobs().values().filter(works).count() as u32
     }
 
     pub fn open_stream(self: &Arc<Live>) -> OpenStream {

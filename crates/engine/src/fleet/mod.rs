@@ -4,6 +4,7 @@
 //! - [`lifecycle`], [`update`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
 //!   server left
 //! - [`execs`]: commands, their journals and who reads along
+//! - [`contexts`]: interpreters that remember, and the code that runs in them
 //! - [`files`]: files and ports inside
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
@@ -16,6 +17,7 @@ mod actor;
 mod audit;
 mod changes;
 mod clock;
+mod contexts;
 mod copies;
 mod create;
 mod error;

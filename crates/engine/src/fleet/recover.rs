@@ -1,6 +1,7 @@
 //! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
 
 use super::clock::boot_id;
+use super::contexts::Part;
 use super::execs::{Job, KILLED, end_job, pump};
 use super::live::Live;
 use super::record::{Intent, Record};
@@ -107,7 +108,7 @@ impl Fleet {
         let adopted = self.adopt(&live).await;
         let hibernating = matches!(live.record().intent, Some(Intent::Hibernate));
         match adopted {
-            Ok(()) => {}
+            Ok(()) => self.end_lost_calls(&live),
             Err(_) if hibernating => {
                 self.end_jobs(&live);
                 let record = {
@@ -160,8 +161,19 @@ impl Fleet {
         for job in live.jobs() {
             // What the last connection still brought is written first.
             drop(job.pumping.lock().await);
-            let (stdout, stderr) = job.journal.lengths();
-            known.push(KnownExec { number: job.number(), stdout, stderr });
+            let number = job.number();
+            let known_exec = match live.contexts.of_runner(number) {
+                // What it printed went to its calls.
+                Some(context) => {
+                    let at = context.consumed();
+                    KnownExec { number, stdout: at.stdout, stderr: at.stderr, control: at.control }
+                }
+                None => {
+                    let (stdout, stderr) = job.journal.lengths();
+                    KnownExec { number, stdout, stderr, control: 0 }
+                }
+            };
+            known.push(known_exec);
         }
         let guarantees = live.record().guarantees.clone();
         let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
@@ -184,6 +196,9 @@ impl Fleet {
         for exec in resumed {
             found.insert(exec.number);
             match live.job(exec.number) {
+                Some(job) if matches!(job.record().part, Part::Runner(_)) => {
+                    self.resume_runner(live, job, exec).await;
+                }
                 Some(job) => {
                     skip_lost(&job, exec.stdout, exec.stderr);
                     restore_input(&job, exec.stdin, exec.stdin_open.then(|| exec.exec.input())).await;
@@ -193,11 +208,16 @@ impl Fleet {
             }
         }
         // Recorded, but the guest never heard of it: nobody was told that it had started.
-        for job in live.jobs().into_iter().filter(|job| !found.contains(&job.number())) {
+        let is_exec = |job: &Arc<Job>| !matches!(job.record().part, Part::Call(_));
+        for job in live.jobs().into_iter().filter(|job| is_exec(job) && !found.contains(&job.number())) {
             job.close();
             if job.runs() {
                 let detail = "the server was killed before the command was started".to_string();
-                end_job(&self.0, live, &job, ExecCause::NotStarted { detail }, KILLED);
+                let cause = ExecCause::NotStarted { detail };
+                match live.contexts.of_runner(job.number()) {
+                    Some(context) => self.end_runner(live, &context, &job, cause),
+                    None => end_job(&self.0, live, &job, cause, KILLED),
+                }
             }
         }
         super::reaper::watch_over(self, live, inside);

@@ -27,7 +27,7 @@ pub use error::JournalError;
 pub use ordered::{Ordered, OrderedPiece};
 pub use reader::{Follower, Piece};
 
-use file::LazyFile;
+pub use file::LazyFile;
 use layout::Layout;
 use missing::Missing;
 use order::Position;

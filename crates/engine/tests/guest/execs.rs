@@ -29,7 +29,7 @@ async fn output_goes_on_where_the_journal_ends() {
     }
     // The last piece was written down, but nobody could say so any more.
     drop(exec);
-    let known = [KnownExec { number: 7, stdout: kept.len() as u64, stderr: 0 }];
+    let known = [KnownExec { number: 7, stdout: kept.len() as u64, stderr: 0, control: 0 }];
     let (sandbox, mut resumed) = come_back(&place, sandbox, &known).await;
     assert_eq!(resumed.len(), 1);
     let mut again = resumed.remove(0);
@@ -41,7 +41,7 @@ async fn output_goes_on_where_the_journal_ends() {
     assert_eq!((said.stderr.as_slice(), said.status), (&b"to-stderr\n"[..], Some(ExitKind::Exited(3))));
 
     // Its end is remembered until it is noted.
-    let known = [KnownExec { number: 7, stdout: kept.len() as u64, stderr: 10 }];
+    let known = [KnownExec { number: 7, stdout: kept.len() as u64, stderr: 10, control: 0 }];
     let (sandbox, mut resumed) = come_back(&place, sandbox, &known).await;
     assert!(matches!(resumed[0].phase, ExecPhase::Ended { status: ExitKind::Exited(3), .. }));
     let said = hear(&mut resumed[0].exec).await;

@@ -72,6 +72,7 @@ pub fn script(text: &str) -> Command {
         stdin: true,
         deadline: None,
         last: false,
+        control: false,
     }
 }
 

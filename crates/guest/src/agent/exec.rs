@@ -1,5 +1,7 @@
 //! One running command or tool: its streams, how it began and how it ended, and what of that this connection was told.
 
+use crate::agent::alarm::Alarm;
+use crate::agent::control::Control;
 use crate::agent::output::Output;
 use crate::failure::Failure;
 use crate::outbound::Outbound;
@@ -34,6 +36,8 @@ pub struct Exec {
     pub last: bool,
     input: InputStream,
     outputs: [Output; 2],
+    control: Option<Control>,
+    pub alarm: Alarm,
 }
 
 enum Phase {
@@ -54,6 +58,7 @@ struct Told {
     deadline: bool,
     end: bool,
     closed: bool,
+    interrupted: Option<u32>,
 }
 
 struct InputStream {
@@ -71,10 +76,10 @@ impl Exec {
         let hold = lasting && start.exec < FIRST_TOOL;
         let output = |stream, descriptor| Output::new(start.exec, stream, descriptor, hold);
         let (pid, phase, streams) = match spawned {
-            Ok(s) => (Some(s.pid), Phase::Starting(s.report), (s.stdin, s.stdout, s.stderr)),
+            Ok(s) => (Some(s.pid), Phase::Starting(s.report), (s.stdin, s.stdout, s.stderr, s.control)),
             Err(failure) => {
                 let phase = Phase::Failed { step: failure.step, errno: failure.errno.raw_os_error() };
-                (None, phase, (None, None, None))
+                (None, phase, (None, None, None, None))
             }
         };
         Exec {
@@ -98,6 +103,8 @@ impl Exec {
                 closing: false,
             },
             outputs: [output(StreamKind::Stdout, streams.1), output(StreamKind::Stderr, streams.2)],
+            control: streams.3.map(|descriptor| Control::new(start.exec, Some(descriptor))),
+            alarm: Alarm::default(),
         }
     }
 
@@ -106,7 +113,8 @@ impl Exec {
     }
 
     pub fn has_backlog(&self) -> bool {
-        self.attached && self.outputs.iter().any(Output::has_backlog)
+        let control = self.control.as_ref().is_some_and(Control::has_backlog);
+        self.attached && (control || self.outputs.iter().any(Output::has_backlog))
     }
 
     fn channel(&self, stream: StreamKind) -> u32 {
@@ -122,6 +130,9 @@ impl Exec {
         }
         for output in &self.outputs {
             output.add_to_poll(polled, self.attached, outbound_full);
+        }
+        if let Some(control) = &self.control {
+            control.add_to_poll(polled, self.attached, outbound_full);
         }
     }
 
@@ -172,6 +183,18 @@ impl Exec {
 
     pub fn grant(&mut self, channel: u32, bytes: u32) {
         self.outputs.iter_mut().for_each(|output| output.acknowledge(channel, bytes));
+        if let Some(control) = &mut self.control {
+            control.acknowledge(channel, bytes);
+        }
+    }
+
+    /// Interrupts it, or ends what did not heed that.
+    pub fn ring(&mut self) {
+        if self.alarm.ring() {
+            self.signal(libc::SIGINT);
+        } else {
+            self.kill();
+        }
     }
 
     pub fn pass_deadline(&mut self) {
@@ -186,11 +209,14 @@ impl Exec {
         self.input.owed = 0;
     }
 
-    pub fn go_on_from(&mut self, stdout: u64, stderr: u64) {
+    pub fn go_on_from(&mut self, stdout: u64, stderr: u64, control: u64) {
         self.attached = true;
         self.told = Told::default();
         self.outputs[0].go_on_from(stdout);
         self.outputs[1].go_on_from(stderr);
+        if let Some(stream) = &mut self.control {
+            stream.go_on_from(control, &self.outputs[0], &self.outputs[1]);
+        }
     }
 
     pub fn state(&self) -> ExecState {
@@ -210,6 +236,8 @@ impl Exec {
             stdin_queued: self.input.queued.len() as u32,
             stdin_open: self.input.descriptor.is_some() && !self.input.closing,
             deadline_passed: self.deadline_passed,
+            control: self.control.as_ref().map_or(0, Control::acknowledged),
+            interrupted: self.alarm.rung(),
         }
     }
 
@@ -271,8 +299,24 @@ impl Exec {
         // Its beginning is told before its first byte.
         self.tell_start(outbound);
         self.tell_credit(outbound);
+        if let Some(control) = &mut self.control {
+            control.read(buffer, &self.outputs[0], &self.outputs[1]);
+        }
         for output in &mut self.outputs {
             output.advance(buffer, self.attached, outbound);
+        }
+        self.tell_interrupted(outbound);
+        if let Some(control) = self.control.as_mut().filter(|_| self.attached) {
+            control.send(outbound, &self.outputs[0], &self.outputs[1]);
+        }
+    }
+
+    /// Before what the program says of it.
+    fn tell_interrupted(&mut self, outbound: &mut Outbound) {
+        let rung = self.alarm.rung();
+        if let Some(call) = rung.filter(|_| self.attached && rung != self.told.interrupted) {
+            outbound.message(&FromGuest::Interrupted { exec: self.number, call });
+            self.told.interrupted = rung;
         }
     }
 
@@ -316,13 +360,16 @@ impl Exec {
         if !self.attached {
             return;
         }
-        if !self.told.end && self.outputs.iter().all(Output::is_at_rest) {
+        let control = self.control.as_ref();
+        let at_rest = control.is_none_or(Control::is_at_rest) && self.outputs.iter().all(Output::is_at_rest);
+        if !self.told.end && at_rest {
             self.told.end = true;
             if let (Some(status), Phase::Started) = (self.status, &self.phase) {
                 outbound.message(&FromGuest::Exited { exec: self.number, status, usage });
             }
         }
-        if self.told.end && !self.told.closed && self.outputs.iter().all(Output::is_closed) {
+        let closed = control.is_none_or(Control::is_closed) && self.outputs.iter().all(Output::is_closed);
+        if self.told.end && !self.told.closed && closed {
             self.told.closed = true;
             outbound.message(&FromGuest::Closed { exec: self.number });
         }

@@ -56,6 +56,26 @@ impl Output {
         self.descriptor.is_none() && self.sent == self.read
     }
 
+    /// Offset of the first byte that the work has not written yet, as far as this process can see.
+    pub fn written(&self) -> u64 {
+        let waiting = self.descriptor.as_ref().and_then(|d| rustix::io::ioctl_fionread(d).ok());
+        self.read + waiting.unwrap_or(0)
+    }
+
+    /// Whether everything before `offset` was sent, or never will be there to send.
+    pub fn has_sent(&self, offset: u64) -> bool {
+        self.sent >= offset || (self.descriptor.is_none() && self.sent == self.read)
+    }
+
+    /// Offset behind the last byte that was read.
+    pub fn end(&self) -> u64 {
+        self.read
+    }
+
+    pub fn has_backlog_before(&self, offset: u64) -> bool {
+        self.sent < self.read.min(offset)
+    }
+
     fn room(&self) -> usize {
         (u64::from(WINDOW) - (self.read - self.acknowledged)) as usize
     }
@@ -91,20 +111,41 @@ impl Output {
 
     /// Precondition: `attached` says whether the host of this connection has asked for this exec.
     pub fn advance(&mut self, buffer: &mut [u8], attached: bool, outbound: &mut Outbound) {
-        self.drained = false;
         if attached {
-            self.send_held(outbound);
+            self.send_held_before(u64::MAX, outbound);
         }
+        self.drained = false;
         while self.room() > 0 && !(attached && outbound.is_full()) {
-            let Some(descriptor) = &self.descriptor else { break };
-            let most = buffer.len().min(self.room());
-            match rustix::io::read(descriptor, &mut buffer[..most]) {
+            match self.read_some(buffer) {
+                Some(count) => self.take(&buffer[..count], attached, outbound),
+                None => break,
+            }
+        }
+    }
+
+    /// Reads what there is without sending it. Precondition: it holds what it reads.
+    pub fn read_only(&mut self, buffer: &mut [u8]) {
+        self.drained = false;
+        while self.room() > 0 {
+            let Some(count) = self.read_some(buffer) else { break };
+            if let Some(held) = &mut self.held {
+                held.extend(&buffer[..count]);
+            }
+            self.read += count as u64;
+        }
+    }
+
+    /// `None` when there is nothing, for now or for ever.
+    fn read_some(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let most = buffer.len().min(self.room());
+        loop {
+            match rustix::io::read(self.descriptor.as_ref()?, &mut buffer[..most]) {
                 Ok(0) => self.descriptor = None,
-                Ok(count) => self.take(&buffer[..count], attached, outbound),
+                Ok(count) => return Some(count),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     self.drained = true;
-                    break;
+                    return None;
                 }
                 // A terminal whose last user has gone answers with an error.
                 Err(_) => self.descriptor = None,
@@ -124,13 +165,15 @@ impl Output {
     }
 
     /// What was read while no host was there, or sent to one that has gone.
-    fn send_held(&mut self, outbound: &mut Outbound) {
+    pub fn send_held_before(&mut self, end: u64, outbound: &mut Outbound) {
         let Some(held) = &mut self.held else { return };
-        while self.sent < self.read && !outbound.is_full() {
+        let end = end.min(self.read);
+        while self.sent < end && !outbound.is_full() {
             let start = (self.sent - self.acknowledged) as usize;
             let (front, back) = held.as_slices();
             let piece = if start < front.len() { &front[start..] } else { &back[start - front.len()..] };
-            let piece = &piece[..piece.len().min(CHUNK)];
+            let most = usize::try_from(end - self.sent).unwrap_or(CHUNK).min(CHUNK);
+            let piece = &piece[..piece.len().min(most)];
             outbound.data(self.channel, piece);
             self.sent += piece.len() as u64;
         }

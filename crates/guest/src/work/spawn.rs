@@ -2,7 +2,7 @@
 
 use crate::failure::{During, Failure, Outcome};
 use crate::work::Confinement;
-use paddock_protocol::{Start, WindowSize};
+use paddock_protocol::{CONTROL_VARIABLE, Start, WindowSize};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -18,6 +18,7 @@ pub struct Spawned {
     pub stdin: Option<OwnedFd>,
     pub stdout: Option<OwnedFd>,
     pub stderr: Option<OwnedFd>,
+    pub control: Option<OwnedFd>,
     /// Ends empty when exec worked; else carries the error number and the step.
     pub report: OwnedFd,
 }
@@ -27,6 +28,8 @@ pub struct Streams {
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
+    /// Stays open in the program, under the number that it has here.
+    control: Option<OwnedFd>,
     terminal: bool,
 }
 
@@ -40,20 +43,39 @@ struct Program {
 }
 
 pub fn spawn(start: &Start, confinement: &Confinement) -> Outcome<Spawned> {
-    let program = Program::resolve(start, confinement)?;
+    let mut program = Program::resolve(start, confinement)?;
     let (report, report_child) = pipe("the start report")?;
-    let (streams, stdin, stdout, stderr) = match start.tty {
+    let (mut streams, mut stdin, stdout, stderr) = match start.tty {
         Some(size) => terminal(size, program.uid)?,
-        None => pipes(start.stdin, program.uid, program.gid)?,
+        None => pipes(start.stdin && !start.control, program.uid, program.gid)?,
     };
+    let mut control = None;
+    if start.control {
+        let (host, child) = control_pair()?;
+        program.env.push(control_variable(&child)?);
+        stdin = Some(host.try_clone().during(|| "copy a descriptor".into())?);
+        (control, streams.control) = (Some(host), Some(child));
+    }
     let child = Child { program: &program, streams: &streams, confinement, report: &report_child };
-    let spawned = Spawned { pid: child.start()?, stdin, stdout, stderr, report };
+    let spawned = Spawned { pid: child.start()?, stdin, stdout, stderr, control, report };
     unblock(&spawned)?;
     Ok(spawned)
 }
 
+/// The host's end and the program's.
+fn control_pair() -> Outcome<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .during(|| "make a control stream".into())
+}
+
+fn control_variable(end: &OwnedFd) -> Outcome<CString> {
+    CString::new(format!("{CONTROL_VARIABLE}={}", end.as_raw_fd()))
+        .map_err(|_| Failure { step: "name the control stream".into(), errno: Errno::INVAL })
+}
+
 pub fn unblock(spawned: &Spawned) -> Outcome<()> {
-    let streams = [&spawned.stdin, &spawned.stdout, &spawned.stderr].into_iter().flatten();
+    let streams = [&spawned.stdin, &spawned.stdout, &spawned.stderr, &spawned.control].into_iter().flatten();
     for stream in streams.chain([&spawned.report]) {
         rustix::io::ioctl_fionbio(stream, true).during(|| "unblock a stream".into())?;
     }
@@ -130,7 +152,8 @@ pub fn pipes(wants_stdin: bool, uid: u32, gid: u32) -> Outcome<Ends> {
         let owner = (Some(rustix::fs::Uid::from_raw(uid)), Some(rustix::fs::Gid::from_raw(gid)));
         let _ = rustix::fs::fchown(end, owner.0, owner.1);
     }
-    Ok((Streams { stdin, stdout, stderr, terminal: false }, stdin_host, Some(stdout_host), Some(stderr_host)))
+    let streams = Streams { stdin, stdout, stderr, control: None, terminal: false };
+    Ok((streams, stdin_host, Some(stdout_host), Some(stderr_host)))
 }
 
 fn terminal(size: WindowSize, uid: u32) -> Outcome<Ends> {
@@ -142,7 +165,8 @@ fn terminal(size: WindowSize, uid: u32) -> Outcome<Ends> {
     let _ = rustix::fs::fchown(&child, Some(rustix::fs::Uid::from_raw(uid)), None);
     resize(&host, size).during(|| "size the terminal".into())?;
     let copy = |end: &OwnedFd| end.try_clone().during(|| "copy a descriptor".into());
-    let streams = Streams { stdin: copy(&child)?, stdout: copy(&child)?, stderr: child, terminal: true };
+    let streams =
+        Streams { stdin: copy(&child)?, stdout: copy(&child)?, stderr: child, control: None, terminal: true };
     Ok((streams, Some(copy(&host)?), Some(host), None))
 }
 
@@ -219,6 +243,10 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> O
     rustix::stdio::dup2_stdout(&streams.stdout).during(|| "set stdout".into())?;
     rustix::stdio::dup2_stderr(&streams.stderr).during(|| "set stderr".into())?;
     crate::system::close_on_exec_from(3).during(|| "mark descriptors to be closed".into())?;
+    if let Some(control) = &streams.control {
+        rustix::io::fcntl_setfd(control, rustix::io::FdFlags::empty())
+            .during(|| "keep the control stream".into())?;
+    }
     crate::system::reset_signals();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     confinement.put_on(program.uid, program.gid)?;

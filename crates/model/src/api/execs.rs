@@ -1,5 +1,6 @@
 //! Commands and code inside a sandbox.
 
+use super::contexts::{CodeError, CodeResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -41,9 +42,16 @@ pub struct TerminalSize {
 #[serde(deny_unknown_fields)]
 pub struct RunCode {
     pub code: String,
-    /// `python` (default), `javascript`, `bash`.
+    /// `python` (default), `javascript`, `typescript`, `bash`, `sh` (which remembers nothing), or one for which the
+    /// template has a runner. With `context` it may be left out.
     #[serde(default)]
     pub language: Option<String>,
+    /// The context to run in; the language's default one without it, made at its first use.
+    #[serde(default)]
+    pub context: Option<String>,
+    /// All of its standard input, for this call. Without it the code reads nothing.
+    #[serde(default)]
+    pub stdin: Option<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
@@ -54,6 +62,9 @@ pub struct RunCode {
     /// Answer at once instead of when the code has ended.
     #[serde(default)]
     pub background: bool,
+    /// Answer with lines of JSON as things happen, as `GET .../output` does.
+    #[serde(default)]
+    pub stream: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +101,24 @@ pub struct Exec {
     /// Bytes in the middle that were not kept.
     pub stdout_missing_bytes: u64,
     pub stderr_missing_bytes: u64,
+    /// The context that the code ran in, or whose interpreter this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// Of code, once it has ended: what it displayed, and the value of its last expression.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<CodeResult>,
+    /// Results that were not kept because there were too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub results_missing: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<CodeError>,
+    /// The context had ended in this way before this call and began anew for it: what it remembered is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_restarted: Option<ExecCause>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +165,10 @@ pub enum OutputEvent {
     },
     /// Bytes that were not kept.
     Gap { stream: StreamName, offset: u64, bytes: u64 },
+    /// Of code: something that it displayed, or the value of its last expression.
+    Result { result: Box<CodeResult> },
+    /// Of code: why it did not come to its end.
+    Error { error: CodeError },
     /// The last line; `exec` without its output.
     Ended { exec: Box<Exec> },
     /// Nothing happened for a while; the connection lives.

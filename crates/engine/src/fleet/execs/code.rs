@@ -1,4 +1,4 @@
-//! Code in a language, rather than a command.
+//! Code in a language that remembers nothing: one interpreter for each call.
 
 use crate::fleet::FleetError;
 use crate::fleet::request::invalid;
@@ -7,23 +7,21 @@ use paddock_model::api::RunCode;
 /// Larger programs belong into a file.
 const LARGEST: usize = 4 << 20;
 
-/// The interpreter, and the code as its standard input: no file is left, and no length of arguments limits it.
-pub fn command(request: &RunCode) -> Result<(Vec<String>, Vec<u8>), FleetError> {
+/// The interpreter, and the code as its standard input: no file is left, and no length of arguments limits it. `None`
+/// for a language that has contexts.
+pub fn plain(request: &RunCode) -> Result<Option<(Vec<String>, Vec<u8>)>, FleetError> {
+    if !matches!(request.language.as_deref(), Some("sh" | "shell")) {
+        return Ok(None);
+    }
     if request.code.len() > LARGEST {
         return Err(invalid(format!("code of {} bytes is more than {LARGEST}", request.code.len()))
             .hint("write it to a file and run that"));
     }
-    let language = request.language.as_deref().unwrap_or("python");
-    let interpreter: &[&str] = match language {
-        "python" | "python3" => &["python3", "-u", "-"],
-        "javascript" | "js" | "node" => &["node", "-"],
-        "bash" => &["bash", "-s"],
-        "sh" | "shell" => &["/bin/sh", "-s"],
-        other => {
-            let shown: String = other.chars().take(40).collect();
-            return Err(invalid(format!("language `{}` is not known", shown.escape_debug()))
-                .hint("known are python, javascript, bash and sh"));
+    for (field, given) in [("context", request.context.is_some()), ("stdin", request.stdin.is_some())] {
+        if given {
+            return Err(invalid(format!("`{field}` cannot be given for sh, which has no contexts"))
+                .hint("use bash, which has"));
         }
-    };
-    Ok((interpreter.iter().map(|part| part.to_string()).collect(), request.code.clone().into_bytes()))
+    }
+    Ok(Some((vec!["/bin/sh".into(), "-s".into()], request.code.clone().into_bytes())))
 }

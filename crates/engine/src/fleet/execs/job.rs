@@ -2,9 +2,10 @@
 
 use super::followers::Followers;
 use crate::exec::Input;
+use crate::fleet::contexts::{Answer, Part, Said};
 use crate::journal::{Journal, JournalError, Piece};
 use paddock_model::Captured;
-use paddock_model::api::{Exec, ExecCause, ExecState, StreamName};
+use paddock_model::api::{CodeError, CodeResult, Exec, ExecCause, ExecState, StreamName};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,8 @@ use tokio::sync::watch;
 
 /// How much of a journal is looked at at once.
 const DIGEST_PIECE: usize = 256 * 1024;
+/// In one answer.
+const MOST_RESULTS: usize = 1000;
 
 /// In the store, from before its start on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -29,12 +32,17 @@ pub struct JobRecord {
     pub terminal: bool,
     /// Who started it.
     pub token: String,
+    /// What it is besides a command.
+    #[serde(default)]
+    pub part: Part,
 }
 
 pub struct Job {
     pub sandbox: String,
     pub journal: Journal,
     pub followers: Followers,
+    /// Of code in a context: its results.
+    pub said: Option<Said>,
     pub input: Arc<tokio::sync::Mutex<JobInput>>,
     /// Held by whoever brings its output into the journal.
     pub pumping: tokio::sync::Mutex<()>,
@@ -64,6 +72,7 @@ impl Job {
             sandbox: sandbox.into(),
             journal,
             followers: Followers::default(),
+            said: None,
             input: Arc::default(),
             pumping: tokio::sync::Mutex::default(),
             record: Mutex::new(record),
@@ -72,6 +81,10 @@ impl Job {
             stored: stored.into(),
             digests: Mutex::new(digests),
         }
+    }
+
+    pub fn with_said(self, said: Said) -> Job {
+        Job { said: Some(said), ..self }
     }
 
     /// Into the journal, and into the digest that the timeline will have.
@@ -174,6 +187,7 @@ impl Job {
         let ended = record.cause.is_some();
         let (stdout, stderr) = if output && ended { self.captured() } else { Default::default() };
         let (stdout_bytes, stderr_bytes) = self.journal.lengths();
+        let answers = if output && ended { self.answers() } else { Answers::default() };
         Exec {
             exec: record.number,
             sandbox: self.sandbox.clone(),
@@ -190,6 +204,60 @@ impl Job {
             stderr_bytes,
             stdout_missing_bytes: stdout.missing,
             stderr_missing_bytes: stderr.missing,
+            context: match &record.part {
+                Part::Command => None,
+                Part::Runner(runner) => Some(runner.context.clone()),
+                Part::Call(call) => Some(call.context.clone()),
+            },
+            results: answers.results,
+            results_missing: answers.missing,
+            error: self.death().or(answers.error),
+            context_restarted: match record.part {
+                Part::Call(call) => call.restarted,
+                _ => None,
+            },
         }
     }
+
+    /// The end of its interpreter, as an error of the code.
+    pub fn death(&self) -> Option<CodeError> {
+        let record = self.record();
+        let Part::Call(call) = &record.part else { return None };
+        let died = call.died.as_ref().filter(|_| record.cause.is_some())?;
+        let value = format!("{died}; what the context remembered is gone");
+        Some(CodeError { name: "ContextDied".into(), value, traceback: String::new() })
+    }
+
+    fn answers(&self) -> Answers {
+        let mut answers = Answers::default();
+        let Some(said) = &self.said else { return answers };
+        let mut reader = said.reader();
+        loop {
+            match reader.next(said) {
+                Ok(Some(placed)) => match placed.answer {
+                    Answer::Result(result) if answers.results.len() < MOST_RESULTS => {
+                        answers.results.push(*result);
+                    }
+                    Answer::Result(_) => answers.missing += 1,
+                    Answer::Error(error) => answers.error = Some(error),
+                    Answer::Ready | Answer::Done { .. } => {}
+                },
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(exec = self.number(), %error, "results cannot be read");
+                    break;
+                }
+            }
+        }
+        answers.missing += u64::from(reader.has_lost());
+        answers
+    }
+}
+
+/// What code in a context said, read again.
+#[derive(Default)]
+struct Answers {
+    results: Vec<CodeResult>,
+    missing: u64,
+    error: Option<CodeError>,
 }

@@ -11,8 +11,12 @@ mod signals;
 pub use input::ExecInput;
 pub use job::{Job, JobRecord};
 pub use output::{OutputFrom, OutputReader, RawPiece, RawReader};
-pub use pump::{KILLED, end as end_job, pump};
+pub use pump::{
+    Ending, KILLED, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, end as end_job, forget_when_stored, memory_kills,
+    pump,
+};
 
+use super::contexts::Part;
 use super::live::Live;
 use super::once::Note;
 use super::record::now_ms;
@@ -64,7 +68,7 @@ impl Fleet {
         key: Option<&str>,
     ) -> Result<Exec, FleetError> {
         let live = self.find(actor, id)?;
-        let (argv, stdin) = code::command(&request)?;
+        let plain = code::plain(&request)?;
         let start = StartExec {
             env: request.env.clone(),
             cwd: request.cwd.clone(),
@@ -76,8 +80,14 @@ impl Fleet {
         self.detached(async move |fleet: Fleet| {
             fleet
                 .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
-                    let what = What { argv, request: &start, code: Some((&request, stdin)) };
-                    Ok(fleet.start_job(&actor, &live, what, note).await?.to_api(false))
+                    let job = match plain {
+                        Some((argv, stdin)) => {
+                            let what = What { argv, request: &start, code: Some((&request, stdin)) };
+                            fleet.start_job(&actor, &live, what, note).await?
+                        }
+                        None => fleet.start_call(&actor, &live, &request, note).await?,
+                    };
+                    Ok(job.to_api(false))
                 })
                 .await
         })
@@ -112,8 +122,14 @@ impl Fleet {
         let job = self.job(actor, id, exec)?;
         let live = self.find(actor, id)?;
         if job.runs() {
-            job.mark_killed();
-            self.running(&live).await?.kill_exec(exec);
+            let part = job.record().part.clone();
+            match part {
+                Part::Call(call) => self.kill_call(&live, &job, &call).await,
+                Part::Command | Part::Runner(_) => {
+                    job.mark_killed();
+                    self.running(&live).await?.kill_exec(exec);
+                }
+            }
             audit::call(&self.0, actor, &live, "kill_exec", serde_json::json!({ "exec": exec }));
             let _ = tokio::time::timeout(Duration::from_secs(5), job.wait()).await;
         }
@@ -140,7 +156,14 @@ impl Fleet {
             "signal_exec",
             serde_json::json!({ "exec": exec, "signal": number }),
         );
-        self.running(&live).await?.signal_exec(exec, number);
+        let part = job.record().part.clone();
+        let target = match part {
+            Part::Command | Part::Runner(_) => exec,
+            Part::Call(call) => call.turn.map(|turn| turn.runner).ok_or_else(|| {
+                FleetError::new(Kind::Conflict, "wrong_state", format!("exec {exec} waits for its turn"))
+            })?,
+        };
+        self.running(&live).await?.signal_exec(target, number);
         Ok(())
     }
 
@@ -254,6 +277,7 @@ impl Fleet {
                 stdin: request.open_stdin || request.stdin.is_some() || code.is_some(),
                 deadline: timeout,
                 last: false,
+                control: false,
             };
             (command, record.spec.limits.output)
         };
@@ -278,6 +302,7 @@ impl Fleet {
             output_limit,
             terminal: command.tty.is_some(),
             token: actor.token.clone(),
+            part: Part::Command,
         };
         let journal = Journal::open(&live.directory.join("execs").join(number.to_string()), output_limit)
             .map_err(|error| FleetError::storage(&error))?;

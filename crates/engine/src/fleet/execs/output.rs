@@ -3,6 +3,7 @@
 use super::followers::Follower;
 use super::job::Job;
 use crate::fleet::FleetError;
+use crate::fleet::contexts::{Answer, SaidReader};
 use crate::fleet::live::OpenStream;
 use crate::journal::{Ordered, OrderedPiece, Piece};
 use base64::Engine;
@@ -17,6 +18,8 @@ const PIECE: usize = 128 * 1024;
 pub struct OutputFrom {
     pub stdout: u64,
     pub stderr: u64,
+    /// Results and errors of code that the reader has already.
+    pub results: u64,
     pub follow: bool,
 }
 
@@ -30,13 +33,31 @@ pub struct OutputReader {
     follow: bool,
     follower: Option<Arc<Follower>>,
     finished: bool,
+    answers: Option<Answers>,
+    /// The end of its interpreter is still to be told.
+    death: bool,
     _open: Option<OpenStream>,
+}
+
+/// Results and errors, each in its place between the output.
+struct Answers {
+    reader: SaidReader,
+    changes: tokio::sync::watch::Receiver<u64>,
+    skip: u64,
+    /// The next one, and where it stands.
+    next: Option<(u64, OutputEvent)>,
 }
 
 impl OutputReader {
     pub(super) fn new(job: Arc<Job>, from: OutputFrom, open: Option<OpenStream>) -> OutputReader {
         let reader = job.journal.ordered(from.stdout, from.stderr);
         let follower = from.follow.then(|| job.followers.join(from.stdout + from.stderr));
+        let answers = job.said.as_ref().map(|said| Answers {
+            reader: said.reader(),
+            changes: said.follow(),
+            skip: from.results,
+            next: None,
+        });
         OutputReader {
             changes: job.journal.follow(),
             job,
@@ -45,6 +66,8 @@ impl OutputReader {
             follow: from.follow,
             follower,
             finished: false,
+            answers,
+            death: true,
             _open: open,
         }
     }
@@ -57,7 +80,18 @@ impl OutputReader {
             }
             // Looked at before the journal: what was printed before the end is in it by then.
             let ended = !self.job.runs();
-            match self.reader.next(PIECE) {
+            let most = match self.next_answer() {
+                Some((position, event)) if position <= self.position => return Some(event),
+                Some((position, event)) => {
+                    let most = usize::try_from(position - self.position).unwrap_or(PIECE).min(PIECE);
+                    if let Some(answers) = &mut self.answers {
+                        answers.next = Some((position, event));
+                    }
+                    most
+                }
+                None => PIECE,
+            };
+            match self.reader.next(most) {
                 Ok(Some(OrderedPiece { stream, offset, piece })) => match piece {
                     Piece::Bytes(bytes) => {
                         self.pass(bytes.len() as u64);
@@ -77,13 +111,44 @@ impl OutputReader {
                     return None;
                 }
             }
+            // Its place cannot be found any more, in what was not kept: better late than never.
+            if ended && let Some((_, event)) = self.next_answer() {
+                return Some(event);
+            }
+            if ended
+                && std::mem::take(&mut self.death)
+                && let Some(error) = self.job.death()
+            {
+                return Some(OutputEvent::Error { error });
+            }
             if ended || !self.follow {
                 self.finished = true;
                 return ended.then(|| OutputEvent::Ended { exec: Box::new(self.job.to_api(false)) });
             }
             tokio::select! {
                 _ = self.changes.changed() => {}
+                () = answered(self.answers.as_mut()) => {}
                 () = self.job.wait() => {}
+            }
+        }
+    }
+
+    /// Taken: to be handed out, or put back.
+    fn next_answer(&mut self) -> Option<(u64, OutputEvent)> {
+        let (answers, said) = (self.answers.as_mut()?, self.job.said.as_ref()?);
+        if let Some(next) = answers.next.take() {
+            return Some(next);
+        }
+        loop {
+            let placed = answers.reader.next(said).ok().flatten()?;
+            let event = match placed.answer {
+                Answer::Result(result) => OutputEvent::Result { result },
+                Answer::Error(error) => OutputEvent::Error { error },
+                Answer::Ready | Answer::Done { .. } => continue,
+            };
+            match answers.skip.checked_sub(1) {
+                Some(less) => answers.skip = less,
+                None => return Some((placed.position, event)),
             }
         }
     }
@@ -94,6 +159,15 @@ impl OutputReader {
             follower.passed(self.position);
         }
     }
+}
+
+async fn answered(answers: Option<&mut Answers>) {
+    if let Some(answers) = answers
+        && answers.changes.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// The exact bytes of one stream.

@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// As a shell says it.
-const NOT_FOUND: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
-const TIMED_OUT: i32 = 124;
+pub const NOT_FOUND: i32 = 127;
+pub const NOT_EXECUTABLE: i32 = 126;
+pub const TIMED_OUT: i32 = 124;
 pub const KILLED: i32 = 137;
 /// After a store that could take nothing.
 const STORE_AGAIN: Duration = Duration::from_millis(500);
@@ -33,6 +33,8 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
                 let name = match stream {
                     StreamKind::Stderr => StreamName::Stderr,
                     StreamKind::Stdin | StreamKind::Stdout => StreamName::Stdout,
+                    // Nobody listens to it any more.
+                    StreamKind::Control => continue,
                 };
                 inner.counters.output_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 if let Err(error) = job.append(name, &bytes) {
@@ -43,6 +45,7 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
                 job.followers.keep_up(stdout + stderr, room).await;
             }
             ExecEvent::DeadlinePassed => timed_out = true,
+            ExecEvent::Interrupted { .. } => {}
             ExecEvent::MemoryExceeded { .. } => end(&inner, &live, &job, ExecCause::OutOfMemory, KILLED),
             ExecEvent::StartFailed { step, errno } => {
                 let error = std::io::Error::from_raw_os_error(errno);
@@ -53,18 +56,7 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
                 return forget_when_stored(&inner, &live, &job).await;
             }
             ExecEvent::Exited { status, .. } => {
-                let out_of_memory = status == ExitKind::Signaled(libc::SIGKILL)
-                    && memory_kills(&live).is_some_and(|now| Some(now) != kills_before);
-                let (cause, code) = match status {
-                    _ if timed_out => {
-                        let limit_ms = job.record().timeout_ms.unwrap_or(0);
-                        (ExecCause::TimeLimit { limit_ms }, TIMED_OUT)
-                    }
-                    _ if out_of_memory => (ExecCause::OutOfMemory, KILLED),
-                    ExitKind::Signaled(signal) if job.was_killed() => (ExecCause::Killed, 128 + signal),
-                    ExitKind::Signaled(signal) => (ExecCause::Signaled { signal }, 128 + signal),
-                    ExitKind::Exited(code) => (ExecCause::Exited, code),
-                };
+                let (cause, code) = Ending { status, timed_out, kills_before }.cause(&live, &job);
                 end(&inner, &live, &job, cause, code);
             }
             ExecEvent::Closed => {
@@ -74,6 +66,31 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
             }
             // Whoever watches over the sandbox finds out why, and either resumes this command or ends it.
             ExecEvent::Lost { .. } => return,
+        }
+    }
+}
+
+/// What is known of a process that has ended.
+pub struct Ending {
+    pub status: ExitKind,
+    pub timed_out: bool,
+    /// How often the kernel had killed for want of memory when it began.
+    pub kills_before: Option<u64>,
+}
+
+impl Ending {
+    pub fn cause(&self, live: &Live, job: &Job) -> (ExecCause, i32) {
+        let out_of_memory = self.status == ExitKind::Signaled(libc::SIGKILL)
+            && memory_kills(live).is_some_and(|now| Some(now) != self.kills_before);
+        match self.status {
+            _ if self.timed_out => {
+                let limit_ms = job.record().timeout_ms.unwrap_or(0);
+                (ExecCause::TimeLimit { limit_ms }, TIMED_OUT)
+            }
+            _ if out_of_memory => (ExecCause::OutOfMemory, KILLED),
+            ExitKind::Signaled(signal) if job.was_killed() => (ExecCause::Killed, 128 + signal),
+            ExitKind::Signaled(signal) => (ExecCause::Signaled { signal }, 128 + signal),
+            ExitKind::Exited(code) => (ExecCause::Exited, code),
         }
     }
 }
@@ -94,7 +111,7 @@ pub fn end(inner: &Inner, live: &Live, job: &Job, cause: ExecCause, code: i32) {
 }
 
 /// Until its end is in the store the guest remembers it too: a server that is killed finds it there.
-async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &Job) {
+pub async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &Job) {
     while !job.is_stored() {
         tokio::time::sleep(STORE_AGAIN).await;
         if inner.closing.load(Ordering::Relaxed) {
@@ -110,6 +127,6 @@ async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &Job) {
     }
 }
 
-fn memory_kills(live: &Live) -> Option<u64> {
+pub fn memory_kills(live: &Live) -> Option<u64> {
     live.running().map(|sandbox| sandbox.usage().memory_kills)
 }
