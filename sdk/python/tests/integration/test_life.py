@@ -117,6 +117,20 @@ def test_snapshots(sandbox: Sandbox) -> None:
         Sandbox.create(snapshot="sdk-snapshot")
 
 
+def test_limits_are_changed_while_it_lives(sandbox: Sandbox) -> None:
+    # Where the kernel does not hold them, a sandbox that sleeps takes them and wakes with them.
+    if sandbox.info().guarantees["memory_limit"] != "kernel":
+        sandbox.hibernate()
+    info = sandbox.update(memory_bytes=256 << 20, cpus=0.5, pids=100, open_files=64, env={"LATER": "yes"})
+    assert info.limits["memory"] == 256 << 20
+    assert (info.limits["cpus"], info.limits["pids"]) == (0.5, 100)
+    assert sandbox.exec("echo $LATER; ulimit -n").stdout == "yes\n64\n"
+    assert sandbox.info().limits == info.limits
+    with pytest.raises(paddock.PaddockError) as refused:
+        sandbox.update(memory_bytes=1)
+    assert refused.value.code == "invalid_request"
+
+
 def test_fork_changes_and_merge(sandbox: Sandbox) -> None:
     sandbox.files.write("shared.txt", "base")
     children = sandbox.fork(2, metadata={"fork": "yes"})
