@@ -180,9 +180,11 @@ fn file(path: &str, old: Option<&Held>, new: Option<&Held>) -> Result<String, &'
     };
     if before != after {
         let name = |held: Option<&Held>, side: &str| match held {
-            // A tab ends a name with spaces in it.
-            Some(_) if path.contains(' ') => quoted(side, path) + "\t",
-            Some(_) => quoted(side, path),
+            Some(_) => match quoted(side, path) {
+                // A tab ends a name with spaces in it, unless quotes do.
+                name if path.contains(' ') && !name.starts_with('"') => name + "\t",
+                name => name,
+            },
             None => "/dev/null".into(),
         };
         let _ = write!(patch, "--- {}\n+++ {}\n", name(old, "a"), name(new, "b"));
