@@ -254,7 +254,7 @@ def test_code_is_followed_as_it_runs() -> None:
     script = Script({"exec": 7, "state": "running"}, httpx.Response(200, content=b"".join(lines)), ended_exec())
     seen: List[str] = []
     box(script).run_code("print(sum(range(101)))", on_stdout=seen.append)
-    assert script.body() == {"code": "print(sum(range(101)))", "language": "python", "background": True}
+    assert script.body() == {"code": "print(sum(range(101)))", "background": True}
     assert [request.url.path.partition("/execs/")[2] for request in script.requests] == ["", "7/output", "7"]
     assert seen == ["50", "50"]
 

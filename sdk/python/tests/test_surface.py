@@ -17,6 +17,7 @@ PAIRS = [
     (paddock.Process, paddock.AsyncProcess),
     (paddock.Filesystem, paddock.AsyncFilesystem),
     (paddock.Watch, paddock.AsyncWatch),
+    (paddock.Contexts, paddock.AsyncContexts),
     (paddock.Client, paddock.AsyncClient),
     (paddock.Tools, paddock.AsyncTools),
 ]

@@ -23,6 +23,8 @@ for_both_callers!(
     requests_that_cannot_be_are_refused,
     a_shell_keeps_its_directory_variables_and_functions,
     javascript_keeps_its_declarations,
+    a_value_has_many_representations,
+    figures_and_tables_are_results,
 );
 
 /// A sandbox, and code in it.
@@ -48,6 +50,11 @@ impl<'a> Place<'a> {
 
     pub fn post(&self, rest: &str, body: Value, status: u16) -> Result<Value> {
         self.server.api("POST", &self.path(rest), Some(&body))?.expect(status)
+    }
+
+    /// Without a body: none is read, and what is sent and not read may cut the answer off.
+    pub fn act(&self, rest: &str) -> Result<Value> {
+        self.server.api("POST", &self.path(rest), None)?.expect(200)
     }
 
     pub fn get(&self, rest: &str) -> Result<Value> {
@@ -193,10 +200,10 @@ fn a_time_limit_interrupts_and_keeps_the_state(caller: &Caller) -> Result<()> {
         (seen["stdout_bytes"].as_u64() > Some(0)).then_some(())
     })?;
     assert_eq!(place.get("/contexts/python")?["state"], "busy");
-    assert_eq!(place.post("/contexts/python/interrupt", json!({}), 200)?["interrupted"], true);
+    assert_eq!(place.act("/contexts/python/interrupt")?["interrupted"], true);
     assert_eq!(place.get(&format!("/execs/{number}/wait"))?["error"]["name"], "KeyboardInterrupt");
     assert_eq!(place.value("x")?, "'kept'");
-    assert_eq!(place.post("/contexts/python/interrupt", json!({}), 200)?["interrupted"], false);
+    assert_eq!(place.act("/contexts/python/interrupt")?["interrupted"], false);
     Ok(())
 }
 
@@ -260,7 +267,7 @@ fn many_contexts_live_side_by_side(caller: &Caller) -> Result<()> {
     run("one", "import os; os._exit(1)")?;
     let refused = place.post("/code", json!({ "code": "x", "context": "one" }), 409)?;
     assert_eq!(refused["code"], "context_ended", "{refused}");
-    place.post("/contexts/one/restart", json!({}), 200)?;
+    place.act("/contexts/one/restart")?;
     assert_eq!(run("one", "x")?["error"]["name"], "NameError");
     assert_eq!(text_of(&run(&two, "x")?)?, "'second'");
     place.server.api("DELETE", &place.path("/contexts/one"), None)?.expect(204)?;
@@ -395,15 +402,12 @@ fn requests_that_cannot_be_are_refused(caller: &Caller) -> Result<()> {
         place.post("/contexts", json!({ "id": id }), 400)?;
     }
     place.post("/contexts", json!({ "id": "x" }), 201)?;
-    assert_eq!(place.post("/contexts", json!({ "id": "x" }), 409)?["code"], "already_exists");
+    assert_eq!(place.post("/contexts", json!({ "id": "x" }), 409)?["code"], "name_taken");
     let refused = place.post("/code", json!({ "code": "1", "context": "x", "language": "bash" }), 400)?;
     ensure!(refused["message"].as_str().unwrap_or_default().contains("python"), "{refused}");
     // No runner for it in this template.
-    let answer = place.code(json!({ "code": "1", "language": "fortran" }))?;
-    assert_eq!(
-        (answer["cause"]["kind"].as_str(), answer["exit_code"].as_i64()),
-        (Some("not_started"), Some(127))
-    );
+    let refused = place.post("/code", json!({ "code": "1", "language": "fortran" }), 400)?;
+    ensure!(refused["message"].as_str().unwrap_or_default().contains("fortran"), "{refused}");
     Ok(())
 }
 
@@ -485,5 +489,102 @@ fn javascript_keeps_its_declarations(caller: &Caller) -> Result<()> {
         (answer["exit_code"].as_i64(), answer["error"]["name"].as_str()),
         (Some(3), Some("ContextDied"))
     );
+    Ok(())
+}
+
+fn a_value_has_many_representations(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    let code = "class Rich:
+    def _repr_html_(self): return '<b>h</b>'
+    def _repr_markdown_(self): return '*m*'
+    def _repr_svg_(self): return '<svg/>'
+    def _repr_png_(self): return b'\\x89PNG\\n\\x00'
+    def _repr_jpeg_(self): return b'\\xff\\xd8'
+    def _repr_pdf_(self): return b'%PDF'
+    def _repr_latex_(self): return '$l$'
+    def _repr_json_(self): return {'k': [1, None]}
+    def _repr_javascript_(self): return 'alert(1)'
+    def __repr__(self): return 'plain'
+Rich()";
+    let answer = place.python(code)?;
+    let expected = json!({
+        "main": true, "text": "plain", "html": "<b>h</b>", "markdown": "*m*", "svg": "<svg/>", "png": "iVBORwoA",
+        "jpeg": "/9g=", "pdf": "JVBERg==", "latex": "$l$", "json": { "k": [1, null] }, "javascript": "alert(1)",
+    });
+    assert_eq!(answer["results"][0], expected);
+    let code = "class Bundle:
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {'text/plain': 'p', 'application/x-own': 'o', 'image/png': 'iVBORwoA'}
+Bundle()";
+    let answer = place.python(code)?;
+    assert_eq!(answer["results"][0]["extra"], json!({ "application/x-own": "o" }));
+    assert_eq!(answer["results"][0]["png"], "iVBORwoA");
+    assert_eq!(place.python("[1, {'a': None}]")?["results"][0]["json"], json!([1, { "a": null }]));
+    Ok(())
+}
+
+/// Where the machine's Python, or the packages of `PADDOCK_TEST_SITE_PACKAGES`, have pandas and matplotlib.
+fn figures_and_tables_are_results(caller: &Caller) -> Result<()> {
+    let packages = std::env::var("PADDOCK_TEST_SITE_PACKAGES").ok();
+    let variable = packages.as_ref().map(|path| format!("PYTHONPATH={path}"));
+    let options: Vec<&str> = match (&packages, &variable) {
+        (Some(path), Some(variable)) => vec!["--read", path, "--env", variable],
+        _ => Vec::new(),
+    };
+    let place = Place::with(caller, &options)?;
+    if place.python("import pandas, matplotlib")?["error"].is_object() {
+        paddock_e2e::skip("contexts::figures_and_tables_are_results", "no pandas and matplotlib for python3");
+        return Ok(());
+    }
+    let answer =
+        place.python("import pandas as pd\npd.DataFrame({'a': range(2000), 'b': ['x', None] * 1000})")?;
+    let result = &answer["results"][0];
+    ensure!(result["html"].as_str().is_some_and(|html| html.contains("<table")), "no table: {result}");
+    assert_eq!(
+        (&result["data"]["columns"], &result["data"]["total_rows"]),
+        (&json!(["a", "b"]), &json!(2000))
+    );
+    assert_eq!(result["data"]["rows"].as_array().map(Vec::len), Some(1000));
+    assert_eq!(result["data"]["rows"][1], json!([1, null]));
+    let charts = [
+        (
+            "plt.plot([1, 2], [3, 4], label='l'); plt.title('T');",
+            "line",
+            json!([{ "label": "l", "points": [[1, 3], [2, 4]] }]),
+        ),
+        (
+            "plt.scatter([1, 2], [3, 4]);",
+            "scatter",
+            json!([{ "label": "", "points": [[1.0, 3.0], [2.0, 4.0]] }]),
+        ),
+        (
+            "plt.bar(['a', 'b'], [3, 4]);",
+            "bar",
+            json!([{ "label": "a", "group": "", "value": 3 }, { "label": "b", "group": "", "value": 4 }]),
+        ),
+        (
+            "plt.pie([1, 3], labels=['p', 'q']);",
+            "pie",
+            json!([{ "label": "p", "angle": 90.0, "share": 0.25 }, { "label": "q", "angle": 270.0, "share": 0.75 }]),
+        ),
+        (
+            "plt.boxplot([[1, 2, 3, 4, 10]]);",
+            "box",
+            json!([{ "label": "1", "min": 1.0, "first_quartile": 2.0, "median": 3.0, "third_quartile": 4.0, "max": 4.0 }]),
+        ),
+    ];
+    for (code, kind, elements) in charts {
+        let answer = place.python(&format!("import matplotlib.pyplot as plt\n{code}"))?;
+        let results = answer["results"].as_array().with_context(|| format!("{code}: {answer}"))?;
+        assert_eq!(results.len(), 1, "{code}: {answer}");
+        assert_eq!(
+            (results[0]["chart"]["type"].as_str(), &results[0]["chart"]["elements"]),
+            (Some(kind), &elements)
+        );
+        ensure!(
+            results[0]["png"].as_str().is_some_and(|png| png.starts_with("iVBORw0KGgo")),
+            "{code}: no picture"
+        );
+    }
     Ok(())
 }

@@ -4,6 +4,7 @@ mod attacks;
 mod bad_input;
 mod code;
 mod contexts;
+mod contexts_bad_input;
 mod crashes;
 mod doctor;
 mod exit_codes;

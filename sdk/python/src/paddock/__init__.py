@@ -5,17 +5,20 @@
     with Sandbox.create(template="code-interpreter", ttl_seconds=600) as sandbox:
         print(sandbox.run_code("print(sum(range(101)))").stdout)
 
-`Sandbox`, `Process`, `Filesystem`, `Watch`, `Tools` and `Client` have twins for asyncio with the same surface, named
-`Async...`.
+`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools` and `Client` have twins for asyncio with the same
+surface, named `Async...`.
 """
 
 from ._async.client import AsyncClient
+from ._async.contexts import AsyncContexts
 from ._async.filesystem import AsyncFilesystem, AsyncWatch
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
 from ._async.tools import AsyncTools
 from ._errors import (
     ConnectionFailed,
+    ContextEnded,
+    ContextNotFound,
     DiskFull,
     ExecNotFound,
     FileExists,
@@ -57,8 +60,13 @@ from ._errors import (
 from ._models import (
     Cause,
     Change,
+    CodeContext,
+    CodeError,
+    CodeResult,
     End,
     Ended,
+    Execution,
+    Failed,
     FileEntry,
     FileEvent,
     Gap,
@@ -70,12 +78,14 @@ from ._models import (
     OutputEvent,
     Result,
     SandboxInfo,
+    Shown,
     Snapshot,
     TerminalSize,
     Usage,
 )
 from ._retrying import RetryPolicy
 from ._sync.client import Client
+from ._sync.contexts import Contexts
 from ._sync.filesystem import Filesystem, Watch
 from ._sync.process import Process
 from ._sync.sandbox import Sandbox
@@ -84,6 +94,7 @@ from ._version import __version__
 
 __all__ = [
     "AsyncClient",
+    "AsyncContexts",
     "AsyncFilesystem",
     "AsyncProcess",
     "AsyncSandbox",
@@ -92,11 +103,19 @@ __all__ = [
     "Cause",
     "Change",
     "Client",
+    "CodeContext",
+    "CodeError",
+    "CodeResult",
     "ConnectionFailed",
+    "ContextEnded",
+    "ContextNotFound",
+    "Contexts",
     "DiskFull",
     "End",
     "Ended",
     "ExecNotFound",
+    "Execution",
+    "Failed",
     "FileEntry",
     "FileEvent",
     "FileExists",
@@ -134,6 +153,7 @@ __all__ = [
     "SandboxInfo",
     "SandboxNotFound",
     "ServerNotStarted",
+    "Shown",
     "Snapshot",
     "SnapshotNotFound",
     "StorageFailed",

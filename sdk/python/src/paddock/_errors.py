@@ -95,6 +95,10 @@ class ExecNotFound(NotFound):
     default_code = "exec_not_found"
 
 
+class ContextNotFound(NotFound):
+    default_code = "context_not_found"
+
+
 class SnapshotNotFound(NotFound):
     default_code = "snapshot_not_found"
 
@@ -119,6 +123,12 @@ class WrongState(PaddockError):
     """The sandbox is in a state in which this cannot be done."""
 
     default_code = "wrong_state"
+
+
+class ContextEnded(WrongState):
+    """The interpreter of the context has gone; `contexts.restart` begins anew."""
+
+    default_code = "context_ended"
 
 
 class SandboxEnded(WrongState):

@@ -7,7 +7,7 @@ import json
 from typing import Callable, Dict, Optional
 
 from ._errors import UnexpectedAnswer
-from ._models import Ended, Gap, Output, OutputEvent, parse_output_event
+from ._models import CodeError, CodeResult, Ended, Failed, Gap, Output, OutputEvent, Shown, parse_output_event
 
 Callback = Callable[[str], object]
 
@@ -17,6 +17,8 @@ class Position:
 
     def __init__(self, stdout: int = 0, stderr: int = 0) -> None:
         self.offsets: Dict[str, int] = {"stdout": stdout, "stderr": stderr}
+        #: Results and errors of code that were seen.
+        self.results = 0
         self.ended = False
 
     @property
@@ -24,6 +26,7 @@ class Position:
         return {
             "stdout_offset": str(self.offsets["stdout"]),
             "stderr_offset": str(self.offsets["stderr"]),
+            **({"results_offset": str(self.results)} if self.results else {}),
             "follow": "true",
         }
 
@@ -39,6 +42,8 @@ class Position:
             return self._output(event)
         if isinstance(event, Gap):
             return self._gap(event)
+        if isinstance(event, (Shown, Failed)):
+            self.results += 1
         if isinstance(event, Ended):
             self.ended = True
         return event
@@ -74,8 +79,16 @@ class Position:
 class Callbacks:
     """Hands text to the caller's functions; a character that comes in two pieces is handed over whole."""
 
-    def __init__(self, on_stdout: Optional[Callback], on_stderr: Optional[Callback]) -> None:
+    def __init__(
+        self,
+        on_stdout: Optional[Callback],
+        on_stderr: Optional[Callback],
+        on_result: Optional[Callable[[CodeResult], object]] = None,
+        on_error: Optional[Callable[[CodeError], object]] = None,
+    ) -> None:
         self._functions = {"stdout": on_stdout, "stderr": on_stderr}
+        self._on_result = on_result
+        self._on_error = on_error
         make = codecs.getincrementaldecoder("utf-8")
         self._decoders = {"stdout": make("replace"), "stderr": make("replace")}
 
@@ -84,6 +97,12 @@ class Callbacks:
             self._call(event.stream, self._decoders[event.stream].decode(event.data))
         elif isinstance(event, Gap):
             self._call(event.stream, self._decoders[event.stream].decode(b"", final=True))
+        elif isinstance(event, Shown):
+            if self._on_result is not None:
+                self._on_result(event.result)
+        elif isinstance(event, Failed):
+            if self._on_error is not None:
+                self._on_error(event.error)
         else:
             for stream, decoder in self._decoders.items():
                 self._call(stream, decoder.decode(b"", final=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 Json = Dict[str, Any]
 
@@ -193,6 +193,136 @@ class Result:
         )
 
 
+@dataclass(frozen=True)
+class CodeResult:
+    """A value that code displayed, or the value of its last expression, in every representation that it has."""
+
+    #: The value of the last expression, rather than something displayed.
+    main: bool = False
+    text: Optional[str] = None
+    html: Optional[str] = None
+    markdown: Optional[str] = None
+    svg: Optional[str] = None
+    latex: Optional[str] = None
+    javascript: Optional[str] = None
+    png: Optional[bytes] = None
+    jpeg: Optional[bytes] = None
+    pdf: Optional[bytes] = None
+    json: Any = None
+    #: A table: `columns`, `rows` (the first of them), `total_rows`.
+    data: Any = None
+    #: What a figure shows, so that a client can draw it itself.
+    chart: Any = None
+    #: Other representations, by media type.
+    extra: Dict[str, str] = field(default_factory=dict)
+    #: Representations that were too large, and left out or cut.
+    cut: List[str] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, body: Json) -> CodeResult:
+        def image(name: str) -> Optional[bytes]:
+            return base64.b64decode(body[name]) if body.get(name) is not None else None
+
+        texts = ("text", "html", "markdown", "svg", "latex", "javascript")
+        return cls(
+            main=bool(body.get("main", False)),
+            **{name: body.get(name) for name in texts},
+            png=image("png"),
+            jpeg=image("jpeg"),
+            pdf=image("pdf"),
+            json=body.get("json"),
+            data=body.get("data"),
+            chart=body.get("chart"),
+            extra=dict(body.get("extra") or {}),
+            cut=list(body.get("cut") or []),
+        )
+
+
+@dataclass(frozen=True)
+class CodeError:
+    """Why code did not come to its end."""
+
+    #: The exception's; `ContextDied` where the interpreter itself has gone.
+    name: str
+    value: str
+    traceback: str
+
+    @classmethod
+    def parse(cls, body: Json) -> CodeError:
+        return cls(body.get("name", ""), body.get("value", ""), body.get("traceback", ""))
+
+
+@dataclass(frozen=True)
+class Execution(Result):
+    """Code that has ended."""
+
+    results: List[CodeResult] = field(default_factory=list)
+    error: Optional[CodeError] = None
+    #: Where it ran; None for a language without contexts.
+    context: Optional[str] = None
+    #: How the context had ended before this call, if it had: what it remembered is gone.
+    context_restarted: Optional[Cause] = None
+    #: Results that were not kept because there were too many.
+    results_missing: int = 0
+
+    @property
+    def text(self) -> Optional[str]:
+        """The value of the last expression, as text."""
+        return next((result.text for result in self.results if result.main), None)
+
+    @classmethod
+    def of(cls, result: Result) -> Execution:
+        """The same, of a language without contexts."""
+        if isinstance(result, cls):
+            return result
+        return cls(**{name: getattr(result, name) for name in result.__dataclass_fields__})
+
+    @classmethod
+    def parse(cls, body: Json) -> Execution:
+        plain = Result.parse(body)
+        return cls(
+            **{name: getattr(plain, name) for name in plain.__dataclass_fields__},
+            results=[CodeResult.parse(item) for item in body.get("results") or []],
+            error=CodeError.parse(body["error"]) if body.get("error") else None,
+            context=body.get("context"),
+            context_restarted=Cause.parse(body.get("context_restarted")),
+            results_missing=body.get("results_missing", 0),
+        )
+
+
+@dataclass(frozen=True)
+class CodeContext:
+    """An interpreter that remembers what ran in it."""
+
+    id: str
+    language: str
+    #: `idle`, `busy` or `ended`.
+    state: str
+    #: Made at the first call that named none; such a one begins anew by itself.
+    default: bool
+    #: The exec that is its interpreter; what is printed between calls is that exec's output.
+    exec: int
+    started_at: datetime
+    cwd: Optional[str] = None
+    cause: Optional[Cause] = None
+    #: Calls that wait for their turn.
+    waiting: int = 0
+
+    @classmethod
+    def parse(cls, body: Json) -> CodeContext:
+        return cls(
+            id=body["id"],
+            language=body["language"],
+            state=body["state"],
+            default=bool(body.get("default", False)),
+            exec=body["exec"],
+            started_at=_moment(body["started_at_ms"]),
+            cwd=body.get("cwd"),
+            cause=Cause.parse(body.get("cause")),
+            waiting=body.get("waiting", 0),
+        )
+
+
 def _exit_code(body: Json) -> int:
     code = body.get("exit_code")
     # What never ran, or whose sandbox went away, has none of its own; it did not succeed.
@@ -230,7 +360,21 @@ class Ended:
     result: Result
 
 
-OutputEvent = Union[Output, Gap, Ended]
+@dataclass(frozen=True)
+class Shown:
+    """Something that code displayed, or the value of its last expression."""
+
+    result: CodeResult
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Code did not come to its end."""
+
+    error: CodeError
+
+
+OutputEvent = Union[Output, Gap, Shown, Failed, Ended]
 
 
 def parse_output_event(body: Json) -> Optional[OutputEvent]:
@@ -240,6 +384,10 @@ def parse_output_event(body: Json) -> Optional[OutputEvent]:
         return Output(body["stream"], body["offset"], base64.b64decode(body["data"], validate=True))
     if kind == "gap":
         return Gap(body["stream"], body["offset"], body["bytes"])
+    if kind == "result":
+        return Shown(CodeResult.parse(body["result"]))
+    if kind == "error":
+        return Failed(CodeError.parse(body["error"]))
     if kind == "ended":
         return Ended(Result.parse(body["exec"]))
     return None

@@ -5,7 +5,7 @@ use super::frame::Frame;
 use super::languages::Language;
 use super::records::{CallRecord, Part, Turn};
 use super::runner::{GRACE, describe};
-use super::{MOST_CONTEXTS, Said};
+use super::{DYING, MOST_CONTEXTS, Said};
 use crate::exec::Command;
 use crate::fleet::execs::{Job, JobRecord, KILLED, end_job};
 use crate::fleet::live::Live;
@@ -43,9 +43,7 @@ impl Fleet {
             Some(value) => Some(seconds("timeout_seconds", value)?),
             None => live.record().spec.limits.timeout,
         };
-        // Woken first: what hibernated is not a context that ended on its own.
-        self.running(live).await?;
-        let context = self.context_for(live, request)?;
+        let context = self.context_for(live, request).await?;
         if let (false, Some(cause)) = (context.default, context.end()) {
             return Err(has_ended(&context, &cause));
         }
@@ -85,7 +83,9 @@ impl Fleet {
         Ok(job)
     }
 
-    fn context_for(&self, live: &Live, request: &RunCode) -> Result<Arc<Context>, FleetError> {
+    async fn context_for(&self, live: &Arc<Live>, request: &RunCode) -> Result<Arc<Context>, FleetError> {
+        // Woken first: what a sandbox had before it slept is told of as that.
+        self.running(live).await?;
         let language = Language::named(request.language.as_deref())?;
         let wanted = request.language.as_deref().map(|_| language.name());
         match &request.context {
@@ -96,6 +96,9 @@ impl Fleet {
             }
             None => {
                 let name = language.name();
+                if live.contexts.get(name).is_none() {
+                    self.check_runner(live, &language).await?;
+                }
                 let make = || Context::new(name, name, true, None, Default::default());
                 let context = live.contexts.get_or_add(name, MOST_CONTEXTS, make)?;
                 // Somebody may have called a context of another language so.
@@ -235,7 +238,11 @@ impl Fleet {
     ) -> Result<(Arc<Job>, Option<ExecCause>), FleetError> {
         let _one = context.starting.lock().await;
         if let Some(runner) = context.living_runner() {
-            return Ok((runner, None));
+            if !runner.was_killed() {
+                return Ok((runner, None));
+            }
+            // It is being ended, and its last words are none of the next call's business.
+            let _ = tokio::time::timeout(DYING, runner.wait()).await;
         }
         let before = context.end();
         match &before {

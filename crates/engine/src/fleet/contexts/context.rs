@@ -82,7 +82,7 @@ impl Contexts {
         let mut all = self.lock();
         if all.contains_key(&context.id) {
             let message = format!("there is a context `{}` already", context.id);
-            return Err(FleetError::new(Kind::Conflict, "already_exists", message).hint("choose another id"));
+            return Err(FleetError::new(Kind::Conflict, "name_taken", message).hint("choose another id"));
         }
         if all.len() >= most {
             return Err(FleetError::new(
@@ -108,7 +108,7 @@ impl Contexts {
         }
         match self.add(make(), most) {
             // Somebody else was first.
-            Err(error) if error.code != "already_exists" => Err(error),
+            Err(error) if error.code != "name_taken" => Err(error),
             _ => self.named(name),
         }
     }

@@ -28,7 +28,7 @@ new Function("require","CONTROL","LANGUAGE",s.toString())(require,c,process.argv
 const BASH_LOADER: &str = r#"IFS= read -r n <&"$PADDOCK_CONTROL" && LC_ALL=C IFS= read -r -N "$n" s <&"$PADDOCK_CONTROL" && eval "$s""#;
 
 /// Where a template puts the runners of other languages, one executable each.
-pub const TEMPLATE_RUNNERS: &str = "/etc/paddock/runners";
+const TEMPLATE_RUNNERS: &str = "/etc/paddock/runners";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Language(Known);
@@ -81,9 +81,22 @@ impl Language {
                 &["node", "--experimental-vm-modules", "--no-warnings", "-e", NODE_LOADER, self.name()]
             }
             Known::Bash => &["bash", "--norc", "--noprofile", "-c", BASH_LOADER],
-            Known::Other(name) => return vec![format!("{TEMPLATE_RUNNERS}/{name}")],
+            Known::Other(_) => return self.runner_file().into_iter().collect(),
         };
         words.iter().map(|word| word.to_string()).collect()
+    }
+
+    /// Where the template has to have its runner; `None` for one that has its runner here.
+    pub fn runner_file(&self) -> Option<String> {
+        match &self.0 {
+            Known::Other(name) => Some(format!("{TEMPLATE_RUNNERS}/{name}")),
+            _ => None,
+        }
+    }
+
+    pub fn unknown(&self) -> FleetError {
+        invalid(format!("language `{}` is not known: the template has no runner for it", self.name()))
+            .hint("known are python, javascript, typescript, bash and sh; a template adds one in /etc/paddock/runners")
     }
 
     /// What goes over the control stream before anything else.

@@ -26,6 +26,7 @@ pub use said::{Reader as SaidReader, Said};
 use super::live::Live;
 use super::request::{check_directory, invalid};
 use super::{Actor, Fleet, FleetError, Kind, audit};
+use crate::file_error::FileErrorKind;
 use languages::Language;
 use paddock_model::api::{self, CreateContext};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Fleet {
             Some(name) => checked(name)?,
             None => format!("ctx-{:08x}", crate::engine::random()? as u32),
         };
-        self.running(&live).await?;
+        self.check_runner(&live, &language).await?;
         let context = Context::new(&name, language.name(), false, request.cwd, request.env);
         live.contexts.add(context.clone(), MOST_CONTEXTS)?;
         audit::call(
@@ -127,6 +128,18 @@ impl Fleet {
         }
         live.contexts.remove(name);
         self.stop_runner(&live, &context).await
+    }
+
+    /// A language that is not ours needs a runner of the template's.
+    async fn check_runner(&self, live: &Arc<Live>, language: &Language) -> Result<(), FleetError> {
+        let inside = self.running(live).await?;
+        let Some(file) = language.runner_file() else { return Ok(()) };
+        let user = live.record().spec.user.clone();
+        match inside.files(user, None).stat(&file).await {
+            Err(error) if error.kind == FileErrorKind::NotFound => Err(language.unknown()),
+            // What else is wrong with it is told when it is started.
+            _ => Ok(()),
+        }
     }
 
     /// Precondition: nobody else starts or stops it meanwhile.

@@ -1,6 +1,6 @@
 //! The process of a context: what it prints and says goes to the call that runs, or, between calls, to its own log.
 
-use super::context::{Context, Finished};
+use super::context::{Context, Finished, Released};
 use super::languages::Language;
 use super::records::{Part, RunnerRecord};
 use crate::exec::{Command, Exec, ExecEvent, Input};
@@ -216,8 +216,9 @@ impl Runner<'_> {
 
     /// What a runner says that cannot be is the code's doing. Nothing it says later could be told apart from that.
     pub fn broken(&self, why: &str) {
-        self.fail_call(why, ExecCause::Killed, KILLED);
+        // Before anybody hears of it: the next call is not to be handed to one that is being ended.
         self.job.mark_killed();
+        self.fail(self.context.release(), why, ExecCause::Killed, KILLED);
         if let Some(inside) = self.live.running() {
             inside.kill_exec(self.job.number());
         }
@@ -226,13 +227,15 @@ impl Runner<'_> {
     /// The interpreter has gone, and the call that ran with it.
     pub fn ended(&self, cause: ExecCause, code: i32) {
         let how = describe(&cause, code);
-        self.fail_call(&how, cause.clone(), code);
-        end_job(self.inner, self.live, self.job, cause, code);
+        let call = self.context.release();
+        // First, so that whoever hears of the call's end finds the context ended.
+        end_job(self.inner, self.live, self.job, cause.clone(), code);
+        self.fail(call, &how, cause, code);
         self.inner.tell(self.live, "context_ended", Some(format!("{} {how}", self.context.id)));
     }
 
-    fn fail_call(&self, how: &str, cause: ExecCause, code: i32) {
-        let Some(call) = self.context.release() else { return };
+    fn fail(&self, call: Option<Released>, how: &str, cause: ExecCause, code: i32) {
+        let Some(call) = call else { return };
         if let Part::Call(part) = &mut call.job.record().part {
             part.died = Some(how.into());
         }

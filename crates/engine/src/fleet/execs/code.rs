@@ -7,9 +7,14 @@ use paddock_model::api::RunCode;
 /// Larger programs belong into a file.
 const LARGEST: usize = 4 << 20;
 
-/// The interpreter, and the code as its standard input: no file is left, and no length of arguments limits it. `None`
-/// for a language that has contexts.
-pub fn plain(request: &RunCode) -> Result<Option<(Vec<String>, Vec<u8>)>, FleetError> {
+/// The interpreter, and the code as its standard input: no file is left, and no length of arguments limits it.
+pub struct Plain {
+    pub argv: Vec<String>,
+    pub stdin: Vec<u8>,
+}
+
+/// `None` for a language that has contexts.
+pub fn plain(request: &RunCode) -> Result<Option<Plain>, FleetError> {
     if !matches!(request.language.as_deref(), Some("sh" | "shell")) {
         return Ok(None);
     }
@@ -23,5 +28,6 @@ pub fn plain(request: &RunCode) -> Result<Option<(Vec<String>, Vec<u8>)>, FleetE
                 .hint("use bash, which has"));
         }
     }
-    Ok(Some((vec!["/bin/sh".into(), "-s".into()], request.code.clone().into_bytes())))
+    let argv = vec!["/bin/sh".into(), "-s".into()];
+    Ok(Some(Plain { argv, stdin: request.code.clone().into_bytes() }))
 }

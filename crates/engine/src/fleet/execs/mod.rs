@@ -81,7 +81,7 @@ impl Fleet {
             fleet
                 .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
                     let job = match plain {
-                        Some((argv, stdin)) => {
+                        Some(code::Plain { argv, stdin }) => {
                             let what = What { argv, request: &start, code: Some((&request, stdin)) };
                             fleet.start_job(&actor, &live, what, note).await?
                         }

@@ -26,10 +26,24 @@ from .. import _requests as requests
 from .._defaults import async_default_client
 from .._errors import InvalidRequest, PaddockError, SandboxEnded, SandboxNotFound
 from .._following import Callbacks
-from .._models import Change, Json, Limits, MergeReport, Result, SandboxInfo, Snapshot, Usage
+from .._models import (
+    Change,
+    CodeContext,
+    CodeError,
+    CodeResult,
+    Execution,
+    Json,
+    Limits,
+    MergeReport,
+    Result,
+    SandboxInfo,
+    Snapshot,
+    Usage,
+)
 from .._requests import Command, HostPath, Terminal, given
 from .._waiting import CHUNK, async_chunks
 from .client import LONG_PATIENCE, AsyncClient, quoted
+from .contexts import AsyncContexts
 from .filesystem import AsyncFilesystem
 from .process import AsyncProcess
 from .tools import AsyncTools
@@ -55,6 +69,8 @@ class AsyncSandbox:
         #: Files inside; `files` is another name of it.
         self.filesystem = AsyncFilesystem(client, info.id)
         self.files = self.filesystem
+        #: Interpreters inside that remember.
+        self.contexts = AsyncContexts(client, info.id)
         #: For a model to call; `Tools(sandbox, output_budget=...)` makes others.
         self.tools = AsyncTools(self)
 
@@ -308,21 +324,32 @@ class AsyncSandbox:
     async def run_code(
         self,
         code: str,
-        language: str = "python",
+        language: Optional[str] = None,
         timeout_seconds: Optional[float] = None,
         *,
+        context: Union[str, CodeContext, None] = None,
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
+        stdin: Optional[str] = None,
         on_stdout: Optional[TextCallback] = None,
         on_stderr: Optional[TextCallback] = None,
-    ) -> Result:
-        """Runs source text: `python`, `javascript` or `bash`. What it prints comes back."""
-        followed = on_stdout is not None or on_stderr is not None
+        on_result: Optional[Callable[[CodeResult], object]] = None,
+        on_error: Optional[Callable[[CodeError], object]] = None,
+    ) -> Execution:
+        """Runs code in a context, which remembers what ran in it before: `python` (default), `javascript`,
+        `typescript`, `bash`, or what the template has a runner for; `sh` remembers nothing.
+
+        Without `context` it is the default one of the language. An exception of the code is not raised here: it is the
+        `error` of what comes back. After `timeout_seconds` the code is interrupted; what it printed comes back.
+        """
+        followed = any(callback is not None for callback in (on_stdout, on_stderr, on_result, on_error))
         body = given(
             code=code,
             language=language,
+            context=context.id if isinstance(context, CodeContext) else context,
             env=dict(env) if env else None,
             cwd=cwd,
+            stdin=stdin,
             timeout_seconds=timeout_seconds,
             background=followed or None,
         )
@@ -331,8 +358,8 @@ class AsyncSandbox:
         started = await self._client.call("POST", f"{self._path}/code", json=body, idempotent=True, patience=patience)
         process = AsyncProcess(self._client, self.id, started["exec"])
         if followed:
-            return await _followed(process, Callbacks(on_stdout, on_stderr))
-        return Result.parse(started) if started["state"] == "ended" else await process.wait()
+            return Execution.of(await _followed(process, Callbacks(on_stdout, on_stderr, on_result, on_error)))
+        return Execution.parse(started) if started["state"] == "ended" else Execution.of(await process.wait())
 
     def process(self, exec: int) -> AsyncProcess:
         """A command that was started before, by its number; from another program too."""

@@ -10,7 +10,7 @@ import httpx
 
 from .._errors import ConnectionFailed, InvalidRequest, Unavailable, WaitTimeout
 from .._following import Callbacks, Position
-from .._models import Json, OutputEvent, Result
+from .._models import Execution, Json, OutputEvent, Result
 from .._requests import given
 from .._waiting import lock, sleep
 from .client import LONG_PATIENCE, Client, lines_of, quoted
@@ -164,4 +164,7 @@ class Process:
 
 
 def _result(body: Json) -> Optional[Result]:
-    return Result.parse(body) if body["state"] == "ended" else None
+    if body["state"] != "ended":
+        return None
+    # Code in a context has more to say than a command.
+    return Execution.parse(body) if body.get("context") else Result.parse(body)

@@ -27,10 +27,24 @@ from .. import _requests as requests
 from .._defaults import default_client
 from .._errors import InvalidRequest, PaddockError, SandboxEnded, SandboxNotFound
 from .._following import Callbacks
-from .._models import Change, Json, Limits, MergeReport, Result, SandboxInfo, Snapshot, Usage
+from .._models import (
+    Change,
+    CodeContext,
+    CodeError,
+    CodeResult,
+    Execution,
+    Json,
+    Limits,
+    MergeReport,
+    Result,
+    SandboxInfo,
+    Snapshot,
+    Usage,
+)
 from .._requests import Command, HostPath, Terminal, given
 from .._waiting import CHUNK, chunks
 from .client import LONG_PATIENCE, Client, quoted
+from .contexts import Contexts
 from .filesystem import Filesystem
 from .process import Process
 from .tools import Tools
@@ -56,6 +70,8 @@ class Sandbox:
         #: Files inside; `files` is another name of it.
         self.filesystem = Filesystem(client, info.id)
         self.files = self.filesystem
+        #: Interpreters inside that remember.
+        self.contexts = Contexts(client, info.id)
         #: For a model to call; `Tools(sandbox, output_budget=...)` makes others.
         self.tools = Tools(self)
 
@@ -309,21 +325,32 @@ class Sandbox:
     def run_code(
         self,
         code: str,
-        language: str = "python",
+        language: Optional[str] = None,
         timeout_seconds: Optional[float] = None,
         *,
+        context: Union[str, CodeContext, None] = None,
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
+        stdin: Optional[str] = None,
         on_stdout: Optional[TextCallback] = None,
         on_stderr: Optional[TextCallback] = None,
-    ) -> Result:
-        """Runs source text: `python`, `javascript` or `bash`. What it prints comes back."""
-        followed = on_stdout is not None or on_stderr is not None
+        on_result: Optional[Callable[[CodeResult], object]] = None,
+        on_error: Optional[Callable[[CodeError], object]] = None,
+    ) -> Execution:
+        """Runs code in a context, which remembers what ran in it before: `python` (default), `javascript`,
+        `typescript`, `bash`, or what the template has a runner for; `sh` remembers nothing.
+
+        Without `context` it is the default one of the language. An exception of the code is not raised here: it is the
+        `error` of what comes back. After `timeout_seconds` the code is interrupted; what it printed comes back.
+        """
+        followed = any(callback is not None for callback in (on_stdout, on_stderr, on_result, on_error))
         body = given(
             code=code,
             language=language,
+            context=context.id if isinstance(context, CodeContext) else context,
             env=dict(env) if env else None,
             cwd=cwd,
+            stdin=stdin,
             timeout_seconds=timeout_seconds,
             background=followed or None,
         )
@@ -332,8 +359,8 @@ class Sandbox:
         started = self._client.call("POST", f"{self._path}/code", json=body, idempotent=True, patience=patience)
         process = Process(self._client, self.id, started["exec"])
         if followed:
-            return _followed(process, Callbacks(on_stdout, on_stderr))
-        return Result.parse(started) if started["state"] == "ended" else process.wait()
+            return Execution.of(_followed(process, Callbacks(on_stdout, on_stderr, on_result, on_error)))
+        return Execution.parse(started) if started["state"] == "ended" else Execution.of(process.wait())
 
     def process(self, exec: int) -> Process:
         """A command that was started before, by its number; from another program too."""

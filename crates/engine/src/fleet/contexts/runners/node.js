@@ -286,6 +286,12 @@ async function answer(request) {
   current = null;
   const parts = [];
   if (error) {
+    // For whoever reads only what was printed.
+    try {
+      kept.writeSync(2, `${error[2].slice(0, TEXT_LIMIT)}\n`);
+    } catch {
+      // Code closed it.
+    }
     const names = ["name", "value", "traceback"];
     parts.push(encode("error", names.map((name, index) => [name, String(error[index]).slice(0, TEXT_LIMIT)])));
   }

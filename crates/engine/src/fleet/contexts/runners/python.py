@@ -37,6 +37,7 @@ METHODS = (
     ("_repr_javascript_", "application/javascript"),
 )  # fmt: skip
 DATA = "application/vnd.paddock.data+json"
+PARSER = ast.__file__
 CHART = "application/vnd.paddock.chart+json"
 
 # Kept here, so that code which replaces them in their modules does not break the next call.
@@ -190,6 +191,18 @@ class Standard:
                 pass
 
 
+def tell(text):
+    """On the real standard error, whatever the code made of it."""
+    if Stream.last is not None and Stream.last.number != 2:
+        drained(Stream.last.number)
+    try:
+        view = memoryview(text.encode("utf-8", "backslashreplace"))
+        while view:
+            view = view[os.write(2, view):]
+    except OSError:
+        pass
+
+
 def same(one, other):
     try:
         first, second = os.fstat(one), os.fstat(other)
@@ -243,7 +256,7 @@ def data_of(value):
     """A data frame or series as columns and rows, the first of them."""
     kind = _type(value)
     module = _getattr(kind, "__module__", "") or ""
-    if not module.startswith("pandas.") or kind.__name__ not in ("DataFrame", "Series"):
+    if module.partition(".")[0] != "pandas" or kind.__name__ not in ("DataFrame", "Series"):
         return None
     try:
         frame = value.to_frame() if kind.__name__ == "Series" else value
@@ -421,6 +434,10 @@ def name_of(artist):
     return "" if label.startswith("_") else label
 
 
+def width(line):
+    return float(max(line.get_xdata())) - float(min(line.get_xdata()))
+
+
 def tick_labels(axis):
     found = {}
     for side in (axis.xaxis, axis.yaxis):
@@ -443,12 +460,14 @@ def box_elements(axis):
         inside = [line for line in lines if line is not box and min(x) <= float(min(line.get_xdata())) <= max(x)]
         flat = [line for line in inside if float(line.get_ydata()[0]) == float(line.get_ydata()[1])]
         levels = sorted(float(line.get_ydata()[0]) for line in flat)
-        medians = [level for level in levels if low <= level <= high]
+        # As wide as the box; the caps of the whiskers are narrower.
+        wide = [line for line in flat if abs(width(line) - (max(x) - min(x))) < 1e-9]
+        medians = [float(line.get_ydata()[0]) for line in wide]
         elements.append({
             "label": ticks.get(round(middle, 6), plain(middle)),
             "min": plain(levels[0]) if levels else None,
             "first_quartile": plain(low),
-            "median": plain(medians[_len(medians) // 2]) if medians else None,
+            "median": plain(medians[0]) if medians else None,
             "third_quartile": plain(high),
             "max": plain(levels[-1]) if levels else None,
         })  # fmt: skip
@@ -517,6 +536,9 @@ class Runner:
         self.leave(before)
         Standard.flush()
         if error is not None:
+            # For whoever reads only what was printed.
+            if error[0] != "SystemExit":
+                tell(error[2])
             self.pending.append(Control.encode("error", list(zip(("name", "value", "traceback"), error))))
         done = [("call", request["call"]), ("exit_code", _str(code))]
         self.pending.append(Control.encode("done", done))
@@ -652,9 +674,13 @@ def describe(failure):
 
 
 def own_part(trace):
-    while trace is not None and trace.tb_frame.f_code.co_filename == "<paddock runner>":
+    while trace is not None and is_own(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
+
+
+def is_own(name):
+    return name in ("<paddock runner>", PARSER) or "/IPython/core/" in name
 
 
 def ipython(runner):
@@ -681,10 +707,12 @@ class Shell:
         from IPython.core.interactiveshell import InteractiveShell
         from traitlets.config import Config
 
+        outer = self
+
         class Hook(DisplayHook):
             def __call__(self, value=None):
                 self.check_for_underscore()
-                if value is None or self.quiet():
+                if value is None or outer.hidden:
                     return
                 self.update_user_ns(value)
                 formatted, _ = self.compute_format_data(value)
@@ -712,6 +740,7 @@ class Shell:
                 # Told by the error, not printed.
                 pass
 
+        self.hidden = False
         config = Config()
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "NoColor"
@@ -720,6 +749,9 @@ class Shell:
         Interactive.display_pub_class = Publisher
         self.shell = Interactive.instance(config=config, user_module=runner.module, user_ns=runner.names)
         self.shell.ast_node_interactivity = "last_expr"
+        import warnings
+
+        warnings.filterwarnings("ignore", "To exit: use")
         from IPython.display import display
 
         runner.names["display"] = display
@@ -727,6 +759,7 @@ class Shell:
 
     def run(self, source):
         shell = self.shell
+        self.hidden = source.rstrip().endswith(";")
         transformed, failure = source, None
         try:
             transformed = shell.transform_cell(source)

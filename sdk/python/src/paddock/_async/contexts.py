@@ -1,0 +1,54 @@
+"""The code contexts of a sandbox: interpreters that remember what ran in them."""
+
+from __future__ import annotations
+
+from typing import List, Mapping, Optional, Union
+
+from .._models import CodeContext
+from .._requests import given
+from .client import AsyncClient, quoted
+
+
+class AsyncContexts:
+    """Each language has a default context, made at its first use; others are made here."""
+
+    def __init__(self, client: AsyncClient, sandbox: str) -> None:
+        self._client = client
+        self._path = f"/v1/sandboxes/{quoted(sandbox)}/contexts"
+
+    async def create(
+        self,
+        language: Optional[str] = None,
+        *,
+        id: Optional[str] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+    ) -> CodeContext:
+        """A new interpreter; `id` is a name of your own for it."""
+        body = given(id=id, language=language, cwd=cwd, env=dict(env) if env else None)
+        return CodeContext.parse(await self._client.call("POST", self._path, json=body))
+
+    async def list(self) -> List[CodeContext]:
+        """All of them, those that have ended too."""
+        body = await self._client.call("GET", self._path)
+        return [CodeContext.parse(item) for item in body["contexts"]]
+
+    async def get(self, context: Union[str, CodeContext]) -> CodeContext:
+        """As it is now."""
+        return CodeContext.parse(await self._client.call("GET", self._of(context)))
+
+    async def restart(self, context: Union[str, CodeContext]) -> CodeContext:
+        """Begins anew: what runs in it ends, and what it remembered is gone."""
+        return CodeContext.parse(await self._client.call("POST", f"{self._of(context)}/restart"))
+
+    async def interrupt(self, context: Union[str, CodeContext]) -> bool:
+        """As Ctrl-C: what runs is interrupted, and the context keeps what it remembers. Whether something ran."""
+        body = await self._client.call("POST", f"{self._of(context)}/interrupt")
+        return bool(body["interrupted"])
+
+    async def delete(self, context: Union[str, CodeContext]) -> None:
+        """Ends it, and what runs in it."""
+        await self._client.request("DELETE", self._of(context), repeatable=True)
+
+    def _of(self, context: Union[str, CodeContext]) -> str:
+        return f"{self._path}/{quoted(context.id if isinstance(context, CodeContext) else context)}"
