@@ -3,13 +3,14 @@
 //!
 //! - [`fresh`]: `run` and `code`, parsed without building the definitions of all the others
 //! - [`sandboxes`]: `create`, `ps`, `inspect`, `extend`, `kill` and the states between
-//! - [`work`]: `exec`, `attach`, `logs`, `cp`
+//! - [`work`]: `exec`, `attach`, `logs`, `cp`; [`context`]: the same of code
 //! - [`copies`]: `snapshot`, `fork`, `diff`, `merge`
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`machine`]: `serve`, `token`, `quota`, `doctor`, `template`
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
 //! - [`stop`]: help, version and mistakes
 
+pub mod context;
 pub mod copies;
 pub mod fresh;
 pub mod machine;
@@ -84,6 +85,9 @@ impl Command {
         match self {
             Command::Fresh(_) => EXIT_PADDOCK_FAILED,
             Command::Work(work::WorkCommand::Exec(_) | work::WorkCommand::Attach(_)) => EXIT_PADDOCK_FAILED,
+            Command::Work(work::WorkCommand::Context(context::ContextArgs {
+                action: context::ContextAction::Run(_),
+            })) => EXIT_PADDOCK_FAILED,
             _ => EXIT_FAILURE,
         }
     }

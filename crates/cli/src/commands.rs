@@ -3,6 +3,7 @@
 mod attach;
 mod audit;
 mod code;
+mod context;
 mod cp;
 mod create;
 mod diff;
@@ -144,6 +145,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Work(WorkCommand::Attach(args)) => attach::execute(&args, caller),
         Command::Work(WorkCommand::Logs(args)) => logs::execute(&args, caller),
         Command::Work(WorkCommand::Cp(args)) => cp::execute(&args, caller),
+        Command::Work(WorkCommand::Context(args)) => context::execute(args.action, caller),
         Command::Copies(CopyCommand::Snapshot(args)) => snapshot::execute(args.action, caller),
         Command::Copies(CopyCommand::Fork(args)) => fork::execute(args, caller),
         Command::Copies(CopyCommand::Diff(args)) => diff::execute(&args, caller),

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod changes;
+pub mod contexts;
 pub mod doctor;
 pub mod error;
 pub mod escape;

@@ -25,6 +25,7 @@ for_both_callers!(
     javascript_keeps_its_declarations,
     a_value_has_many_representations,
     figures_and_tables_are_results,
+    the_command_line_speaks_to_contexts,
 );
 
 /// A sandbox, and code in it.
@@ -586,5 +587,37 @@ fn figures_and_tables_are_results(caller: &Caller) -> Result<()> {
             "{code}: no picture"
         );
     }
+    Ok(())
+}
+
+fn the_command_line_speaks_to_contexts(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    let id = place.id.as_str();
+    let context = |words: &[&str]| place.server.run(["context"].iter().chain(words));
+    assert_eq!(context(&["run", id, "x = 41"])?.success()?, "");
+    assert_eq!(context(&["run", id, "print('out')\nx + 1"])?.success()?, "out\n42\n");
+    assert_eq!(context(&["run", id, "'\u{1b}[31m'"])?.success()?, "'\\x1b[31m'\n");
+    ensure!(context(&["run", id, "1 / 0"])?.exited(1)?.err().contains("ZeroDivisionError"), "no traceback");
+    let from_input =
+        place.server.paddock(["context", "run", "-l", "bash", id, "-"])?.input("echo $((6 * 7))");
+    assert_eq!(from_input.finish()?.success()?, "42\n");
+    let json = context(&["run", "--json", id, "x"])?;
+    assert_eq!(json.json()?["results"][0]["text"], "41");
+    context(&["run", "--timeout", "300ms", id, "while True: pass"])?.exited(124)?;
+    assert_eq!(context(&["create", id, "--name", "own", "-l", "bash", "-w", "/tmp"])?.success()?, "own\n");
+    assert_eq!(context(&["run", "-c", "own", id, "pwd"])?.success()?, "/tmp\n");
+    let listed = context(&["ls", id])?.success()?;
+    ensure!(listed.contains("own") && listed.contains("python") && listed.contains("idle"), "{listed}");
+    context(&["restart", id, "python"])?.success()?;
+    ensure!(context(&["run", id, "x"])?.exited(1)?.err().contains("NameError"), "it remembers");
+    ensure!(context(&["interrupt", id, "own"])?.exited(0)?.err().contains("nothing ran"), "something ran");
+    let died = context(&["run", id, "import os; os._exit(3)"])?;
+    ensure!(died.exited(3)?.err().contains("remembered is gone"), "{}", died.err());
+    ensure!(context(&["run", id, "1"])?.exited(0)?.err().contains("began anew"), "the loss was not told");
+    assert_eq!(context(&["rm", id, "own"])?.success()?, "own\n");
+    ensure!(
+        context(&["run", "-c", "own", id, "pwd"])?.exited(125)?.err().contains("there is no context `own`"),
+        "it is there"
+    );
     Ok(())
 }

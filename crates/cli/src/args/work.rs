@@ -20,6 +20,8 @@ pub enum WorkCommand {
     /// Copy files and directories into a sandbox, or out of it
     #[command(after_help = CP_HELP)]
     Cp(CpArgs),
+    /// Run code in interpreters that remember
+    Context(super::context::ContextArgs),
 }
 
 const EXEC_HELP: &str = "\

@@ -74,6 +74,11 @@ fn read_source(argument: Option<&OsStr>, stdin: &mut dyn Read) -> Result<Source,
     Ok(Source { text: text.to_vec(), extension: None, stdin: StdinMode::Inherit })
 }
 
+/// All of standard input.
+pub fn read_all(stdin: &mut dyn Read) -> Result<Vec<u8>, CodeError> {
+    read_limited(stdin, CodeError::Stdin)
+}
+
 fn read_limited(
     reader: &mut dyn Read,
     failed: impl Fn(io::Error) -> CodeError,
