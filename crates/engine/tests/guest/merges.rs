@@ -8,7 +8,9 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     for (name, content) in files {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
-        (header.set_mode(0o640), header.set_uid(1000), header.set_gid(1000));
+        header.set_mode(0o640);
+        header.set_uid(1000);
+        header.set_gid(1000);
         builder.append_data(&mut header, name, content.as_bytes()).unwrap();
     }
     builder.into_inner().unwrap()

@@ -78,7 +78,7 @@ def openai_responses(definition: Json) -> Json:
 
 def _words(info: SandboxInfo, timeout_seconds: float) -> Dict[str, str]:
     return {
-        "state": "Files and installed packages last until the sandbox ends; variables do not last from call to call.",
+        "state": "Variables, imports and files of earlier calls are still there, for each language its own.",
         "network": _network(info.guarantees),
         "limits": _limits(info.limits),
         "directory": WORKING_DIRECTORY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import List, Optional, Tuple
 
-from ._models import FileEntry, Result
+from ._models import CodeResult, Execution, FileEntry, Result
 from ._tool_calls import BadCall
 
 #: Of one answer, in characters: some four thousand tokens.
@@ -15,6 +15,7 @@ KEPT_OUTPUTS = 32
 KEPT_CHARACTERS = 32 << 20
 #: A file larger than this is not for reading whole.
 LARGEST_FILE = 8 << 20
+NO_OUTPUT = "[no output; it ended well. Print what you want to see.]"
 
 
 class Outputs:
@@ -81,8 +82,28 @@ def of_result(result: Result, outputs: Outputs) -> Tuple[str, bool]:
     if ended:
         parts.append(ended)
     elif not parts:
-        parts.append("[no output; it ended well. Print what you want to see.]")
+        parts.append(NO_OUTPUT)
     return "\n".join(part.rstrip("\n") for part in parts), not result.ok
+
+
+def of_execution(execution: Execution, outputs: Outputs) -> Tuple[str, bool]:
+    """The same of code that ran in a context: also what it gave besides what it printed."""
+    text, failed = of_result(execution, outputs)
+    shown = [outputs.shown(_value(result)) for result in execution.results]
+    if shown and text == NO_OUTPUT:
+        text = ""
+    parts = [part for part in (text, *shown) if part]
+    if execution.context_restarted is not None:
+        parts.insert(0, f"[the interpreter had ended ({execution.context_restarted}): its variables are gone]")
+    return "\n".join(part.rstrip("\n") for part in parts), failed
+
+
+def _value(result: CodeResult) -> str:
+    """What a model can read of it."""
+    others = [name for name in ("png", "jpeg", "svg", "pdf") if getattr(result, name) is not None]
+    pictures = f"[and a picture: {', '.join(others)}]" if others else ""
+    text = result.text or result.markdown or result.latex or result.html or ""
+    return "\n".join(part for part in (text, pictures) if part)
 
 
 def _with_missing(text: str, missing: int) -> str:

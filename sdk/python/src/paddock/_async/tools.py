@@ -8,7 +8,7 @@ from .. import _tool_definitions as shapes
 from .._errors import NotAFile, PaddockError
 from .._models import FileEntry, Json
 from .._tool_calls import BadCall, Call, calls_of, messages_of, parse_call, told
-from .._tool_texts import LARGEST_FILE, OUTPUT_BUDGET, Outputs, edited, of_entries, of_file, of_result
+from .._tool_texts import LARGEST_FILE, OUTPUT_BUDGET, Outputs, edited, of_entries, of_execution, of_file, of_result
 
 if TYPE_CHECKING:
     from .sandbox import AsyncSandbox
@@ -99,7 +99,7 @@ class AsyncTools:
             language=arguments.get("language", "python"),
             timeout_seconds=arguments.get("timeout_seconds", self._timeout),
         )
-        return of_result(result, self._outputs)
+        return of_execution(result, self._outputs)
 
     async def _run_shell(self, arguments: Json) -> Tuple[str, bool]:
         result = await self._sandbox.exec(
