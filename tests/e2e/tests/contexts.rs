@@ -26,6 +26,7 @@ for_both_callers!(
     a_value_has_many_representations,
     figures_and_tables_are_results,
     the_command_line_speaks_to_contexts,
+    answers_of_long_ago_are_forgotten,
 );
 
 /// A sandbox, and code in it.
@@ -619,5 +620,27 @@ fn the_command_line_speaks_to_contexts(caller: &Caller) -> Result<()> {
         context(&["run", "-c", "own", id, "pwd"])?.exited(125)?.err().contains("there is no context `own`"),
         "it is there"
     );
+    Ok(())
+}
+
+fn answers_of_long_ago_are_forgotten(caller: &Caller) -> Result<()> {
+    let mut place = Place::new(caller)?;
+    // An interpreter whose only call is the oldest of all.
+    place.code(json!({ "code": "x=kept; echo first", "language": "bash" }))?;
+    place.python("count = 0")?;
+    for _ in 0..1250 {
+        place.python("count += 1\nprint(count)")?;
+    }
+    let listed = place.get("/execs")?["execs"].as_array().map_or(0, Vec::len);
+    ensure!((1000..1210).contains(&listed), "{listed} are remembered");
+    let files = std::fs::read_dir(caller.state().join("sandboxes").join(&place.id).join("execs"))?.count();
+    ensure!(files < 1210, "{files} directories");
+    assert_eq!(place.value("count")?, "1250");
+    // Whoever takes over still knows how far each interpreter was.
+    place.server.kill()?;
+    place.server.start_again()?;
+    assert_eq!(place.value("count")?, "1250");
+    let answer = place.code(json!({ "code": "echo $x", "language": "bash" }))?;
+    assert_eq!(answer["stdout"], "kept\n");
     Ok(())
 }

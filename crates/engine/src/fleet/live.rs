@@ -25,6 +25,8 @@ pub struct Live {
     running: Mutex<Option<Arc<Sandbox>>>,
     jobs: Mutex<BTreeMap<u32, Arc<Job>>>,
     pub contexts: Contexts,
+    /// Calls in contexts that have ended, and are remembered.
+    pub answered_calls: AtomicU32,
     next_exec: AtomicU32,
     /// Streams, ports and watches that are open.
     streams: AtomicUsize,
@@ -42,6 +44,8 @@ pub struct OpenStream(Arc<Live>);
 impl Live {
     pub fn new(record: Record, directory: PathBuf, jobs: BTreeMap<u32, Arc<Job>>) -> Arc<Live> {
         let next = jobs.keys().next_back().map_or(1, |last| last + 1);
+        let is_answered = |job: &&Arc<Job>| !job.runs() && matches!(job.record().part, Part::Call(_));
+        let answered = jobs.values().filter(is_answered).count() as u32;
         let left = record.time_to_live();
         let live = Arc::new(Live {
             id: record.id.to_string(),
@@ -55,6 +59,7 @@ impl Live {
             running: Mutex::new(None),
             jobs: Mutex::new(jobs),
             contexts: Contexts::default(),
+            answered_calls: answered.into(),
             next_exec: next.into(),
             streams: 0.into(),
             permit: Mutex::new(None),
@@ -105,6 +110,10 @@ impl Live {
     pub fn add_job(&self, job: Arc<Job>) {
         let number = job.number();
         self.lock_jobs().insert(number, job);
+    }
+
+    pub fn remove_job(&self, number: u32) {
+        self.lock_jobs().remove(&number);
     }
 
     fn lock_jobs(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Job>>> {

@@ -27,6 +27,12 @@ impl Store {
         })
     }
 
+    pub fn delete_exec(&self, sandbox: &str, number: u32) -> Result<(), StoreError> {
+        let sql = "DELETE FROM execs WHERE sandbox = ?1 AND number = ?2";
+        let values = params![sandbox, number];
+        self.write(|connection| connection.prepare_cached(sql)?.execute(values).map(drop))
+    }
+
     /// 0 where there is none.
     pub fn last_exec_number(&self, sandbox: &str) -> Result<u32, StoreError> {
         let sql = "SELECT coalesce(max(number), 0) FROM execs WHERE sandbox = ?1";

@@ -114,7 +114,7 @@ def _how_it_ended(result: Result) -> Optional[str]:
     if result.ok:
         return None
     if result.timed_out:
-        return "[killed: the time limit was reached]"
+        return "[stopped: the time limit was reached]"
     if result.cause.kind == "exited":
         return f"[exit code {result.exit_code}]"
     if result.cause.kind == "out_of_memory":

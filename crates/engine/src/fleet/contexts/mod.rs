@@ -5,12 +5,13 @@
 //! - [`context`]: one context in memory
 //! - [`runner`]: its process, from start to end; what it prints and says goes to the call that runs
 //! - [`calls`]: one call, from the request to its turn
-//! - [`said`]: what was said of one call, on disk
+//! - [`said`]: what was said of one call, on disk; [`forget`]: until when
 //! - [`records`], [`recover`]: what of all that is in the store, and what a new server makes of it
 
 mod answer;
 mod calls;
 mod context;
+mod forget;
 mod frame;
 mod languages;
 mod records;

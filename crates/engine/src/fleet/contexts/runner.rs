@@ -1,6 +1,7 @@
 //! The process of a context: what it prints and says goes to the call that runs, or, between calls, to its own log.
 
 use super::context::{Context, Finished, Released};
+use super::forget::forget_old_calls;
 use super::languages::Language;
 use super::records::{Part, RunnerRecord};
 use crate::exec::{Command, Exec, ExecEvent, Input};
@@ -212,6 +213,7 @@ impl Runner<'_> {
         };
         call.job.close();
         end_job(self.inner, self.live, &call.job, cause, code);
+        forget_old_calls(self.inner, self.live);
     }
 
     /// What a runner says that cannot be is the code's doing. Nothing it says later could be told apart from that.
