@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use paddock_engine::fleet::OutputFrom;
-use paddock_model::api::{Exec, RunCode};
+use paddock_model::api::{Exec, OutputEvent, RunCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -28,7 +28,8 @@ pub fn routes() -> OpenApiRouter<App> {
     params(("id" = String, Path, description = "Id or name"),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key gives the same exec again")),
     request_body = RunCode,
-    responses((status = 200, description = "It has ended", body = Exec),
+    responses((status = 200, description = "It has ended; with `stream`, one OutputEvent per line",
+            content((Exec = "application/json"), (OutputEvent = "application/x-ndjson"))),
         (status = 201, description = "It runs in the background", body = Exec)))]
 async fn run_code(
     State(app): State<App>,
