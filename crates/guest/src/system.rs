@@ -111,7 +111,7 @@ pub fn ignore_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Resets what a new program would inherit: the signal mask, and the ignored SIGPIPE.
+/// Resets what a new program would inherit: the signal mask, and every signal that is ignored.
 pub fn reset_signals() {
     // SAFETY: plain calls on a zeroed, then initialised set, and with a zeroed action that outlives them and is no
     // smaller than the kernel's.
