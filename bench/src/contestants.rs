@@ -4,7 +4,6 @@ use crate::command::{CommandLine, Environment};
 use crate::peers::{self, Missing};
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,12 +112,6 @@ impl Paddock {
         line.environment = Environment::Inherited(directories);
         line
     }
-}
-
-/// Changes when another build is put in its place.
-pub fn identity(paddock: &Path) -> Result<impl PartialEq + use<>> {
-    let found = paddock.metadata().context("paddock is gone")?;
-    Ok((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
 impl Contestant for Paddock {
