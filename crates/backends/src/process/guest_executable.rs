@@ -48,11 +48,34 @@ fn unpack(path: &Path) -> Result<()> {
     let mut file =
         OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).mode(0o500).open(directory)?;
     file.write_all(GUEST)?;
-    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let reader = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    drop(file);
+    wait_for_writers(&reader);
+    let unnamed = format!("/proc/self/fd/{}", reader.as_raw_fd());
     match linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW) {
         // Another engine was faster.
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+/// What is open for writing anywhere cannot be executed, and a process that another thread is just starting holds all
+/// that we had open. A lease for reading is given only when no writer is left; where the file system gives none,
+/// there is nothing to ask.
+fn wait_for_writers(file: &File) {
+    let lease = |kind: i32| {
+        // SAFETY: the descriptor is open, and the argument is a number.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) }
+    };
+    for pause in [1, 2, 5, 10, 20, 50, 100, 200, 500] {
+        if lease(libc::F_RDLCK) == 0 {
+            lease(libc::F_UNLCK);
+            return;
+        }
+        if Error::last_os_error().kind() != ErrorKind::WouldBlock {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(pause));
     }
 }
 
