@@ -1,9 +1,11 @@
 //! What a backend is asked for. Few methods, so that a new one is a day's work.
 
 use paddock_model::{Availability, Guarantees, Limits, SandboxId, Spec};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
 
 pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
@@ -19,6 +21,10 @@ pub trait Backend: Send + Sync {
     /// A `lasting` sandbox goes on when this engine ends, by itself or by force: its guest then waits for another
     /// engine to [`adopt`](Backend::adopt) it. Any other ends with the stream.
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError>;
+
+    /// A lasting sandbox in which an interpreter is to wait, to be forked into others. Those nest in it: it outlives
+    /// them, or they end with it.
+    fn create_nursery(&self, id: &SandboxId, spec: &Spec) -> Result<(Raised, Arc<dyn Nursery>), CreateError>;
 
     /// Takes over a lasting sandbox that an earlier engine of the same state directory left. The stream is a new
     /// one; its guest goes on where the old one broke.
@@ -70,6 +76,42 @@ pub trait Fence: Send + Sync {
 
     /// A descriptor that becomes readable when the guest has ended, and everything inside with it.
     fn ended(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// The sandbox of an interpreter that is forked into others. Every method may block for a moment.
+///
+/// The interpreter is started as an exec with `zygote` set. It hears packets, and answers the first of them; what it
+/// does with a packet that asks for a fork is in its own source.
+pub trait Nursery: Send + Sync {
+    fn tell(&self, packet: &[u8]) -> std::io::Result<()>;
+
+    /// The next packet that it sends; an error of kind `TimedOut` when it says nothing for so long, and one of kind
+    /// `UnexpectedEof` when it has gone.
+    fn hear(&self, patience: Duration) -> std::io::Result<Vec<u8>>;
+
+    /// What a sandbox that nests in it will really have.
+    fn guarantees(&self, spec: &Spec) -> Guarantees;
+
+    /// As [`Backend::create`] of a lasting sandbox that nests in this one. Its first exec is awaited.
+    ///
+    /// Precondition: the spec is the nursery's own, but for the disk.
+    fn create(&self, id: &SandboxId, spec: &Spec) -> Result<(Raised, Box<dyn Cradle>), CreateError>;
+}
+
+/// A sandbox that awaits its first exec.
+pub trait Cradle: Send {
+    /// Has the interpreter forked into it; the number that the child has inside, to be looked at by the guest there.
+    ///
+    /// Precondition: the guest inside is ready.
+    fn fork(self: Box<Self>, birth: &Birth, patience: Duration) -> std::io::Result<u32>;
+}
+
+/// How an interpreter begins in its sandbox.
+#[derive(Debug, Clone)]
+pub struct Birth {
+    /// The whole environment.
+    pub env: BTreeMap<String, String>,
+    pub cwd: String,
 }
 
 /// `None` in a field where the kernel does not count.

@@ -10,6 +10,6 @@ mod backend;
 mod process;
 mod select;
 
-pub use backend::{AdoptError, Backend, CreateError, Fence, FenceUsage, Raised};
+pub use backend::{AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Nursery, Raised};
 pub use process::{HeadStart, NEUTRAL_ID, give_up_calls, serve_as_janitor_if_asked};
 pub use select::{NAMES, SelectError, all, select};

@@ -6,7 +6,7 @@
 //! - [`work`]: `exec`, `attach`, `logs`, `cp`; [`context`]: the same of code
 //! - [`copies`]: `snapshot`, `fork`, `diff`, `merge`
 //! - [`watch`]: `top`, `events`, `audit`
-//! - [`machine`]: `serve`, `token`, `quota`, `doctor`, `template`
+//! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
 //! - [`stop`]: help, version and mistakes
 
@@ -15,6 +15,7 @@ pub mod copies;
 pub mod fresh;
 pub mod machine;
 pub mod policy;
+pub mod pool;
 pub mod sandboxes;
 mod stop;
 pub mod template;

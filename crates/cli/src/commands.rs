@@ -17,6 +17,7 @@ mod kill;
 mod lifecycle;
 mod logs;
 mod merge;
+mod pool;
 mod ps;
 mod quota;
 mod remote;
@@ -156,6 +157,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Machine(MachineCommand::Serve(args)) => serve::execute(args, caller),
         Command::Machine(MachineCommand::Token(args)) => token::execute(args.action, caller),
         Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
+        Command::Machine(MachineCommand::Pool(args)) => pool::execute(args.action, caller),
         Command::Machine(MachineCommand::Doctor(args)) => doctor::execute(&args, caller),
         Command::Machine(MachineCommand::Template(args)) => template::execute(args.action, caller),
     }

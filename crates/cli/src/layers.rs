@@ -83,6 +83,7 @@ fn from_flags(
         cwd: flags.cwd,
         env,
         command,
+        preload: Vec::new(),
         limits: LimitsLayer {
             memory: flags.memory,
             cpus: flags.cpus,

@@ -10,6 +10,7 @@ pub mod events;
 pub mod execs;
 pub mod explain;
 pub mod json;
+pub mod pools;
 pub mod sandboxes;
 pub mod snapshots;
 pub mod style;

@@ -3,11 +3,12 @@
 use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
-use paddock_backends::{AdoptError, Backend, Fence, Raised};
+use paddock_backends::{AdoptError, Backend, Cradle, Fence, Nursery, Raised};
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 pub struct Engine {
@@ -76,6 +77,34 @@ impl Engine {
         self.put_up(id, backend, spec, true)
     }
 
+    /// The sandbox of an interpreter that is forked into others. Blocks for a moment.
+    pub(crate) fn raise_nursery(
+        &self,
+        id: &SandboxId,
+        backend: Option<&str>,
+        spec: &Spec,
+    ) -> Result<(RaisedFence, Arc<dyn Nursery>), EngineError> {
+        let started = Instant::now();
+        spec.limits.check()?;
+        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
+        let (raised, nursery) = backend.create_nursery(id, spec)?;
+        Ok((finished(raised, backend.guarantees(spec), started), nursery))
+    }
+
+    /// One that such an interpreter is forked into. Blocks for a moment.
+    pub(crate) fn raise_within(
+        &self,
+        nursery: &dyn Nursery,
+        id: &SandboxId,
+        spec: &Spec,
+    ) -> Result<(RaisedFence, Box<dyn Cradle>), EngineError> {
+        let started = Instant::now();
+        spec.limits.check()?;
+        let (raised, cradle) = nursery.create(id, spec)?;
+        let guarantees = nursery.guarantees(spec);
+        Ok((finished(raised, guarantees, started), cradle))
+    }
+
     fn put_up(
         &self,
         id: &SandboxId,
@@ -88,9 +117,7 @@ impl Engine {
         let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
         let raised = backend.create(id, spec, lasting)?;
         // While the guest builds its inside.
-        let mut guarantees = backend.guarantees(spec);
-        guarantees.weaknesses.extend(raised.notes);
-        Ok(RaisedFence { fence: raised.fence, stream: raised.stream, guarantees, started })
+        Ok(finished(raised, backend.guarantees(spec), started))
     }
 
     /// Takes over a sandbox that an earlier engine left. Blocks for a moment.
@@ -133,6 +160,11 @@ impl Engine {
         let all = paddock_backends::all(&self.state).into_iter();
         all.filter(|backend| name.is_none_or(|name| name == backend.name())).collect()
     }
+}
+
+fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant) -> RaisedFence {
+    guarantees.weaknesses.extend(raised.notes);
+    RaisedFence { fence: raised.fence, stream: raised.stream, guarantees, started }
 }
 
 /// A fence that stands, before anybody talks to its guest.

@@ -20,6 +20,8 @@ pub enum EngineError {
     Remove { source: std::io::Error },
     #[error("the work inside could not be stopped or let go on")]
     Freeze { source: std::io::Error },
+    #[error("the interpreter of the nursery: {detail}")]
+    Zygote { detail: String },
     #[error("no random numbers from the system")]
     Random { source: std::io::Error },
 }

@@ -25,6 +25,8 @@ pub struct Command {
     pub last: bool,
     /// A private stream to and from the host, in the place of standard input.
     pub control: bool,
+    /// The interpreter of a nursery, which is forked into other sandboxes.
+    pub zygote: bool,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,19 @@ impl Exec {
         Exec::begin(link, number, command, Kills::Exec)
     }
 
+    /// One that came in from outside.
+    pub(crate) fn take_in(link: &Link, number: u32, pid: u32) -> Result<Exec, paddock_protocol::FrameError> {
+        link.reserve_number(number);
+        let exec = Exec::listen(link, number, 0);
+        link.send(&ToGuest::TakeIn { exec: number, pid })?;
+        Ok(exec)
+    }
+
+    /// Whether it has ended, or the sandbox was lost, and nobody has taken note of it yet.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.inbox.holds_an_end()
+    }
+
     fn begin(
         link: &Link,
         number: u32,
@@ -103,6 +118,7 @@ impl Exec {
             tool: None,
             last: command.last,
             control: command.control,
+            zygote: command.zygote,
         })))?;
         Ok(exec)
     }

@@ -55,6 +55,12 @@ impl Inbox {
         }
     }
 
+    /// Whether an end is among what waits.
+    pub fn holds_an_end(&self) -> bool {
+        let state = self.state();
+        state.over || state.events.iter().any(|event| matches!(event, ExecEvent::Exited { .. }))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

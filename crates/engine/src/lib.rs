@@ -5,6 +5,7 @@
 //! - [`link`]: the conversation with its guest, many commands over one stream
 //! - [`exec`]: one command: input, output with flow control, signals
 //! - [`inbox`]: what a guest said and nobody has taken yet
+//! - [`zygote`]: an interpreter that is forked into sandboxes
 //! - [`resume`]: a sandbox that another engine left
 //! - [`files`], [`disk`], [`port`]: what the guest's tools do, through [`tool`] and [`transfer`]
 //! - [`settings`]: layers of settings -> one checked description; [`policy_file`] and [`templates`] are their files
@@ -41,6 +42,7 @@ pub mod store;
 pub mod templates;
 mod tool;
 mod transfer;
+mod zygote;
 
 pub use capture::Capture;
 pub use disk::{Disk, DiskUpload, Layered};

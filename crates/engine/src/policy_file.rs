@@ -57,6 +57,7 @@ fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
             "cwd" => policy.cwd = Some(entry.string()?),
             "env" => policy.env = read_env(text, entry.table("a table of strings")?)?,
             "command" => policy.command = entry.strings()?,
+            "preload" => policy.preload = entry.strings()?,
             "limits" => policy.limits = read_limits(text, entry.table("a table of limits")?)?,
             _ => return Err(entry.unknown()),
         }

@@ -143,6 +143,13 @@ impl Sandbox {
         Ok(exec)
     }
 
+    /// A process that came in from outside, under a number as in `exec_numbered`: the guest looks at it and says
+    /// whether it took it in.
+    pub(crate) fn take_in(&self, number: u32, pid: u32) -> Result<Exec, EngineError> {
+        Exec::take_in(&self.link, number, pid)
+            .map_err(|error| EngineError::Lost { detail: error.to_string() })
+    }
+
     /// How it ended is noted; the guest need not remember it.
     pub fn forget(&self, number: u32) {
         self.link.ignore(number);

@@ -54,6 +54,7 @@ impl ToolRun {
             tool: Some(tool),
             last: false,
             control: false,
+            zygote: false,
         };
         let sent = link.send(&ToGuest::Start(Box::new(start)));
         sent.map_err(|error| FileError::new(FileErrorKind::Invalid, path, error.to_string()))?;

@@ -32,6 +32,9 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How long the killed may take to die; less than the host waits for last words.
 const DYING: Duration = Duration::from_millis(150);
 
+/// How often a nursery without a host looks whether anybody still nests in it.
+const LONELY: Duration = Duration::from_secs(2);
+
 /// Runs until the host goes away, or, with a listener, until its time is over. PID 1's end is the end of everything
 /// in its namespace.
 pub fn run(control: OwnedFd) -> Outcome<()> {
@@ -168,6 +171,10 @@ impl Agent {
     }
 
     fn lose_host(&mut self) {
+        if self.inside.nursery.is_some() {
+            // Nobody forks it any more. Those that it was forked into go on.
+            self.end_all_work();
+        }
         self.host.disconnect();
         self.forget_connection();
     }
@@ -228,7 +235,9 @@ impl Agent {
         let look = self.watch.filter(|_| !self.execs.is_empty()).map(|_| self.next_look);
         let now = Instant::now();
         let next = deadlines.chain(look).min().map(|at| at.saturating_duration_since(now));
-        next.into_iter().chain(self.lifetime.next_look(self.host.control.is_some())).min()
+        let connected = self.host.control.is_some();
+        let alone = (self.inside.nursery.is_some() && !connected).then_some(LONELY);
+        next.into_iter().chain(self.lifetime.next_look(connected)).chain(alone).min()
     }
 
     fn handle(&mut self, frame: Frame) -> Outcome<()> {
@@ -274,6 +283,7 @@ impl Agent {
             ToGuest::Alarm { exec, call, ms, grace_ms } => {
                 self.with(exec, |e| e.alarm.set(call, ms, grace_ms));
             }
+            ToGuest::TakeIn { exec, pid } => self.take_in(exec, pid),
             ToGuest::Deadline { ms } => self.lifetime.set(ms),
             ToGuest::Limits { pids, files } => self.inside.confinement.set_limits(pids, files),
             ToGuest::Freeze { request, on, signals } => {
@@ -338,13 +348,25 @@ impl Agent {
         };
         let spawned = spawned.and_then(|()| match &start.tool {
             Some(tool) => work::spawn_tool(start, tool, &self.inside.confinement, &self.inside.trees),
-            None => work::spawn(start, &self.inside.confinement),
+            None => work::spawn(start, &self.inside.confinement, self.inside.nursery.as_ref()),
         });
         let failed = spawned.is_err();
         self.execs.push(Exec::new(start, spawned, lasting));
         if failed {
             self.advance(start.exec);
         }
+    }
+
+    /// Once: the streams are of one process.
+    fn take_in(&mut self, number: u32, pid: u32) {
+        if self.execs.iter().any(|e| e.number == number) {
+            return;
+        }
+        self.has_worked = true;
+        let streams = self.inside.awaited.take();
+        let taken = work::take_in(pid, streams, &self.inside.confinement);
+        self.execs.push(Exec::taken_in(number, taken));
+        self.advance(number);
     }
 
     fn defer(&mut self, start: Start) {
@@ -411,7 +433,12 @@ impl Agent {
     /// Who ends it by force wants to hear afterwards what it used, so the guest stays for that.
     fn end_all_work(&mut self) {
         self.execs.iter_mut().for_each(|exec| exec.last = false);
-        kill_everything();
+        if self.inside.nursery.is_some() {
+            // Everything would be the sandboxes that nest here, too.
+            self.execs.iter_mut().for_each(Exec::kill);
+        } else {
+            kill_everything();
+        }
     }
 
     fn move_bytes(&mut self) {
@@ -427,7 +454,11 @@ impl Agent {
     /// The limits that the guest holds itself: deadlines always, memory where the kernel does not. `false` when its
     /// own time is over.
     fn hold_limits(&mut self) -> bool {
-        if self.lifetime.is_over(self.host.control.is_some()) {
+        let connected = self.host.control.is_some();
+        if self.lifetime.is_over(connected) {
+            return false;
+        }
+        if self.inside.nursery.is_some() && !connected && is_alone() {
             return false;
         }
         let now = Instant::now();
@@ -468,6 +499,12 @@ impl Agent {
         let lasting = self.host.is_lasting();
         self.execs.retain(|exec| !exec.is_finished() || (lasting && !exec.is_tool()));
     }
+}
+
+/// Whether nobody else is in the namespace, or in one below it.
+fn is_alone() -> bool {
+    // SAFETY: plain integers; signal 0 only looks, and -1 means all others of the namespace.
+    unsafe { libc::kill(-1, 0) != 0 && crate::work::last_errno() == Errno::SRCH }
 }
 
 /// Everything in the namespace but this process.

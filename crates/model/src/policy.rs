@@ -38,6 +38,9 @@ pub struct Policy {
     /// Run when the caller names no command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Python modules that are imported before anybody asks for a sandbox.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preload: Vec<String>,
     #[serde(skip_serializing_if = "LimitsLayer::is_empty")]
     pub limits: LimitsLayer,
 }
@@ -64,7 +67,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 16] = [
+    pub const KEYS: [&'static str; 17] = [
         "backend",
         "image",
         "workspace",
@@ -80,6 +83,7 @@ impl Policy {
         "cwd",
         "env",
         "command",
+        "preload",
         "limits",
     ];
 
@@ -91,6 +95,7 @@ impl Policy {
         self.protect.extend(above.protect);
         self.unprotect.extend(above.unprotect);
         self.require.extend(above.require);
+        self.preload.extend(above.preload);
         self.env.extend(above.env);
         Policy {
             backend: above.backend.or(self.backend),

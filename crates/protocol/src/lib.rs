@@ -17,11 +17,11 @@ mod tool;
 pub use frame::{Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode_data, encode_message};
 pub use message::{
     CONTROL_VARIABLE, Channel, ExecPhase, ExecState, ExitKind, FromGuest, Kills, Start, StreamKind, ToGuest,
-    Who, WindowSize, WorkUsage, decode_from_guest, decode_to_guest,
+    Who, WindowSize, WorkUsage, ZYGOTE_VARIABLE, decode_from_guest, decode_to_guest,
 };
 pub use plan::{
-    DiskPlan, Ids, KernelPlan, LandlockPlan, MemoryWatch, NodeKind, Plan, ProtectedPath, RootPlan, Source,
-    Step,
+    AwaitedPlan, DiskPlan, Ids, KernelPlan, LandlockPlan, MemoryWatch, NodeKind, Plan, ProtectedPath,
+    RootPlan, Source, Step,
 };
 
 pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};

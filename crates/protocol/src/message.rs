@@ -82,6 +82,12 @@ pub enum ToGuest {
         ms: Option<u64>,
         grace_ms: u64,
     },
+    /// A process that came in from outside is an exec from now on, with the streams that came with the plan: if it is
+    /// the guest's own child and confined as one. Answered by `Started` or `StartFailed`.
+    TakeIn {
+        exec: u32,
+        pid: u32,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -203,8 +209,14 @@ pub struct Start {
     /// empty, and what the program answers there is the control stream. Its number is in [`CONTROL_VARIABLE`].
     #[serde(default)]
     pub control: bool,
+    /// The interpreter of a nursery: it gets the plan's socket, its number in [`ZYGOTE_VARIABLE`], and keeps the one
+    /// capability that joining other namespaces takes.
+    #[serde(default)]
+    pub zygote: bool,
 }
 
+/// Where the interpreter of a nursery finds the number of its socket.
+pub const ZYGOTE_VARIABLE: &str = "PADDOCK_ZYGOTE";
 /// Where a program that has a control stream finds the number of its descriptor.
 pub const CONTROL_VARIABLE: &str = "PADDOCK_CONTROL";
 

@@ -36,6 +36,21 @@ pub struct Plan {
     /// Descriptors, by their place, that stay open for as long as the guest lives: a lock that says so.
     #[serde(default)]
     pub keep: Vec<usize>,
+    /// Of a sandbox whose first exec comes in from outside: our ends of its streams.
+    #[serde(default)]
+    pub awaited: Option<AwaitedPlan>,
+    /// Of a nursery: the socket of its interpreter, by its place. Other sandboxes nest in its namespaces, so it ends
+    /// neither with its host nor before them.
+    #[serde(default)]
+    pub nursery: Option<usize>,
+}
+
+/// Streams of a process that is to come, each by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitedPlan {
+    pub stdout: usize,
+    pub stderr: usize,
+    pub control: usize,
 }
 
 /// Where what the work writes is kept.
@@ -137,6 +152,9 @@ pub struct KernelPlan {
     pub hide_files: Vec<String>,
     pub hide_directories: Vec<String>,
     pub read_only: Vec<String>,
+    /// How many more of each kind of namespace there may be below.
+    #[serde(default)]
+    pub namespaces: u32,
 }
 
 /// A path that exists on the host by now, the caller's own or a placeholder.

@@ -6,7 +6,7 @@ use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
     access, audit, auth, changes, code, contexts, docs, errors, events, execs, files, guard, health, metrics,
-    ports, request, sandboxes, signed, snapshots, templates,
+    pools, ports, request, sandboxes, signed, snapshots, templates,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -94,6 +94,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(audit::routes())
         .merge(access::routes())
         .merge(templates::routes())
+        .merge(pools::routes())
 }
 
 /// Routes that anybody may ask, or that look at their caller themselves.

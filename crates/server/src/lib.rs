@@ -3,7 +3,7 @@
 //! - [`serve`]: listeners, connections, the end; [`listen`], [`tls`] and [`prompt`] are their parts
 //! - [`app`]: what handlers share, and all routes
 //! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
-//!   [`events`], [`audit`], [`access`], [`templates`], [`ports`] (with [`proxy`])
+//!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`ports`] (with [`proxy`])
 //! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
 //! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`stream`]: in and out
 //!
@@ -31,6 +31,7 @@ mod metrics;
 mod openapi;
 mod options;
 mod peer;
+mod pools;
 mod ports;
 mod prompt;
 mod proxy;

@@ -47,6 +47,12 @@ struct StateLabels {
     state: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabels {
+    template: String,
+    state: &'static str,
+}
+
 pub struct HttpMetrics {
     requests: Family<RequestLabels, Counter>,
     latency: Family<RouteLabels, Histogram>,
@@ -109,6 +115,7 @@ fn render(app: &App) -> Result<String, std::fmt::Error> {
         states.get_or_create(&StateLabels { state }).set(count);
     }
     registry.register("sandboxes", "Sandboxes by state", states);
+    pools(app, &mut registry);
     let totals = [
         ("sandboxes_created", "Sandboxes created", fleet.created_total),
         ("sandboxes_failed", "Creates that failed", fleet.create_failed_total),
@@ -133,6 +140,27 @@ fn render(app: &App) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// The names of templates are the owner's, not a caller's.
+fn pools(app: &App, registry: &mut Registry) {
+    let counts = Family::<PoolLabels, Gauge<u64, AtomicU64>>::default();
+    let creates = Family::<PoolLabels, Counter>::default();
+    for pool in app.fleet().pools(&Actor::owner()).unwrap_or_default() {
+        let labels = |state: &'static str| PoolLabels { template: pool.template.clone(), state };
+        let now = [("ready", pool.ready), ("making", pool.making), ("wanted", pool.wanted)];
+        for (state, count) in now {
+            counts.get_or_create(&labels(state)).set(count.into());
+        }
+        creates.get_or_create(&labels("hit")).inc_by(pool.hits);
+        creates.get_or_create(&labels("miss")).inc_by(pool.misses);
+    }
+    registry.register(
+        "pool_sandboxes",
+        "Sandboxes that wait in a pool, are being made, or should be",
+        counts,
+    );
+    registry.register("pool_creates", "Creates that found a sandbox ready in the pool, or did not", creates);
 }
 
 fn resident_bytes() -> Option<u64> {

@@ -26,6 +26,7 @@ use utoipa_axum::router::OpenApiRouter;
         (name = "audit", description = "The signed timeline of a sandbox"),
         (name = "access", description = "Tokens, tenants, quotas"),
         (name = "templates", description = "What sandboxes can be made from"),
+        (name = "pools", description = "Sandboxes that are ready before anybody asks"),
         (name = "server", description = "About the server itself")
     )
 )]

@@ -98,6 +98,13 @@ impl<'a> Server<'a> {
         running.finish().map(drop)
     }
 
+    /// As its owner would: it ends in order, and its sandboxes go on.
+    pub fn stop(&mut self) -> Result<()> {
+        let running = self.running.take().context("no server runs")?;
+        running.signal(Signal::TERM)?;
+        running.finish().map(drop)
+    }
+
     /// A command that talks to this server.
     pub fn paddock<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Invocation> {
         let url = format!("unix:{}", self.socket.display());

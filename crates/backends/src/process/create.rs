@@ -9,10 +9,13 @@ use super::lasting::{self, Lasting};
 use super::launch::{Launched, launch};
 use super::mounts::Passed;
 use super::slot::{self, Record, Slot, lock_placeholders};
+use super::within::{self, Within};
 use super::{disk, guest_executable, head_start, mounts, probe, root, seccomp, workspace};
 use crate::backend::{CreateError, HostStep, Raised};
 use paddock_model::{Access, Network, Root, SandboxId, Spec};
-use paddock_protocol::{DiskPlan, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message};
+use paddock_protocol::{
+    AwaitedPlan, DiskPlan, Ids, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
+};
 use serde_bytes::ByteBuf;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,9 +27,42 @@ const WATCH_INTERVAL_MS: u64 = 50;
 /// One inode for so many bytes of disk, as mkfs would.
 const BYTES_PER_INODE: u64 = 8192;
 
-pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+/// What a sandbox is for.
+#[derive(Clone, Copy)]
+pub enum Role<'a> {
+    /// It ends with its engine.
+    Passing,
+    /// It outlives its engine.
+    Lasting,
+    /// Others nest in it; it outlives its engine for their sake.
+    Nursery,
+    /// It nests in a nursery, and its first exec comes from there.
+    Nested(&'a Within),
+}
+
+/// A fence, and what its role brings with it.
+pub struct Made {
+    pub raised: Raised,
+    /// PID 1 of the inside, by the host's numbers.
+    pub guest: u32,
+    pub ids: Ids,
+    /// The other end of the interpreter's socket, of a nursery.
+    pub zygote: Option<OwnedFd>,
+    /// What the first exec is to write to, of one that nests.
+    pub streams: Option<Streams>,
+}
+
+/// The ends that a process from outside brings along.
+pub struct Streams {
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    pub control: OwnedFd,
+}
+
+pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Result<Made, CreateError> {
     let own_network = spec.network == Network::None;
-    let mut beginning = Beginning::choose(state, own_network)?;
+    let lasting = !matches!(role, Role::Passing);
+    let mut beginning = Beginning::choose(state, own_network, role)?;
     let early = beginning.slot();
     let has_ids = early.is_some();
     let slot = match early {
@@ -37,10 +73,15 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Resul
     let mut fence = ProcessFence::new(state, id, slot, lasting);
     // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
     let hierarchies = &cgroups::detect().for_life(lasting);
-    let Launched { pid, process, stream, mut gate } = beginning.launched(own_network)?;
+    let Launched { pid, process, stream, mut gate } = beginning.launched(own_network, role, &identity)?;
     fence.watch_over(process);
     if !has_ids {
-        identity.write_maps(pid)?;
+        match role {
+            Role::Passing | Role::Lasting => identity.write_maps(pid)?,
+            Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number)?,
+            // Written by who made it.
+            Role::Nested(_) => {}
+        }
         gate.open().host(|| "release the guest".into())?;
     }
 
@@ -55,7 +96,12 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Resul
             hierarchies: hierarchies.clone(),
             notes: Vec::new(),
         }),
+        nursery: match role {
+            Role::Nested(within) => Some(within.guest),
+            _ => None,
+        },
     };
+    fence.nest(record.nursery);
     fence.remember(&record)?;
     let entrances = fence.limit(hierarchies, &spec.limits)?;
     let mut passed = Passed::default();
@@ -78,10 +124,18 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Resul
         notes = survey.notes;
     }
     steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
-    steps.push(root::kernel(spec));
+    // A nursery's work cannot make any all the same: its filter and its ids forbid it.
+    let namespaces = if matches!(role, Role::Nursery) { 2 * slot::SLOTS } else { 0 };
+    steps.push(root::kernel(spec, namespaces));
     let (disk, start) = disk::plan(spec, &identity, &mut passed)?;
     let mut plan = plan(spec, &identity, hierarchies, entrances.len(), root, disk, steps);
     plan.start = start;
+    let mut made = (None, None);
+    match role {
+        Role::Passing | Role::Lasting => {}
+        Role::Nursery => made.0 = Some(add_zygote(&mut plan, &mut passed)?),
+        Role::Nested(_) => made.1 = Some(add_streams(&mut plan, &mut passed, &identity)?),
+    }
     if let Some(lasting) = &mut record.lasting {
         lasting.notes.clone_from(&notes);
         outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
@@ -90,7 +144,38 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Resul
     if lasting {
         fence.stand_alone(gate.was_passed());
     }
-    Ok(Raised { fence: Box::new(fence), stream, notes })
+    let raised = Raised { fence: Box::new(fence), stream, notes };
+    Ok(Made { raised, guest: pid, ids: identity.ids, zygote: made.0, streams: made.1 })
+}
+
+/// The interpreter of a nursery is fenced in as all work is, but for what it needs to be forked into others: one
+/// call, and no Landlock domain, which would follow its children into a root where its rules mean nothing.
+fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateError> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let (ours, theirs) = pair.host(|| "make a socket pair".into())?;
+    plan.nursery = Some(passed.place(theirs)?);
+    plan.seccomp = ByteBuf::from(seccomp::filter_of_a_nursery());
+    plan.landlock = None;
+    Ok(ours)
+}
+
+fn add_streams(plan: &mut Plan, passed: &mut Passed, identity: &Identity) -> Result<Streams, CreateError> {
+    let (stdout, their_stdout) = std::io::pipe().host(|| "make a pipe".into())?;
+    let (stderr, their_stderr) = std::io::pipe().host(|| "make a pipe".into())?;
+    let (control, their_control) = UnixStream::pair().host(|| "make a socket pair".into())?;
+    for end in [&their_stdout, &their_stderr] {
+        // A program may open /dev/stdout anew.
+        let (uid, gid) = identity.work_host;
+        let owner = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+        rustix::fs::fchown(end, Some(owner.0), Some(owner.1)).host(|| "give a pipe away".into())?;
+    }
+    plan.awaited = Some(AwaitedPlan {
+        stdout: passed.place(stdout.into())?,
+        stderr: passed.place(stderr.into())?,
+        control: passed.place(control.into())?,
+    });
+    Ok(Streams { stdout: their_stdout.into(), stderr: their_stderr.into(), control: their_control.into() })
 }
 
 /// Gives the guest what it needs to go on without this engine, and the next engine what it needs to find it.
@@ -118,8 +203,9 @@ enum Beginning {
 }
 
 impl Beginning {
-    fn choose(state: &Path, own_network: bool) -> Result<Beginning, CreateError> {
-        match head_start::take().filter(|_| own_network) {
+    fn choose(state: &Path, own_network: bool, role: Role<'_>) -> Result<Beginning, CreateError> {
+        let fits = own_network && matches!(role, Role::Passing | Role::Lasting);
+        match head_start::take().filter(|_| fits) {
             Some(waiting) => Ok(Beginning::Waiting(waiting)),
             None => guest_executable::open(state).map(Beginning::Guest).host(|| "unpack the guest".into()),
         }
@@ -133,10 +219,19 @@ impl Beginning {
         }
     }
 
-    fn launched(self, own_network: bool) -> Result<Launched, CreateError> {
-        match self {
-            Beginning::Waiting(waiting) => Ok(waiting.launched),
-            Beginning::Guest(guest) => launch(&guest, own_network),
+    fn launched(
+        self,
+        own_network: bool,
+        role: Role<'_>,
+        identity: &Identity,
+    ) -> Result<Launched, CreateError> {
+        match (self, role) {
+            (Beginning::Waiting(waiting), _) => Ok(waiting.launched),
+            (Beginning::Guest(guest), Role::Nested(nursery)) => {
+                let (users, groups) = identity.maps();
+                within::launch(&guest, own_network, nursery, users, groups)
+            }
+            (Beginning::Guest(guest), _) => launch(&guest, own_network),
         }
     }
 }
@@ -169,6 +264,8 @@ fn plan(
         time_namespace: probe::has_time_namespace(),
         listener: None,
         keep: Vec::new(),
+        awaited: None,
+        nursery: None,
     }
 }
 
@@ -177,7 +274,7 @@ pub fn inodes(spec: &Spec) -> u64 {
 }
 
 /// Where the work may write at all. Behind an image everything above it is private, so the whole root.
-fn landlock(spec: &Spec) -> LandlockPlan {
+pub fn landlock(spec: &Spec) -> LandlockPlan {
     let mut writable: Vec<String> = match spec.root {
         Root::HostUsr => {
             ["/tmp", "/var/tmp", root::WORKSPACE, "/home", "/root", "/dev", "/proc"].map(String::from).into()

@@ -14,6 +14,9 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How long the killed may take to be collected by who is not ours.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 pub struct ProcessFence {
     state: PathBuf,
     id: SandboxId,
@@ -24,6 +27,8 @@ pub struct ProcessFence {
     guest: Option<Child>,
     placeholders: Vec<Placeholder>,
     janitor: Option<Janitor>,
+    /// The guest of the nursery that it nests in, and when that started.
+    nursery: Option<(u32, u64)>,
     lasting: bool,
     down: bool,
 }
@@ -39,6 +44,7 @@ impl ProcessFence {
             guest: None,
             placeholders: Vec::new(),
             janitor: None,
+            nursery: None,
             lasting,
             down: false,
         }
@@ -51,7 +57,26 @@ impl ProcessFence {
         fence.group = Some(WorkGroup::found(&lasting.hierarchies, &fence.name));
         fence.guest = record.guest.and_then(|(pid, started)| Child::found(pid, started));
         fence.placeholders = record.placeholders;
+        fence.nursery = record.nursery;
         fence
+    }
+
+    pub fn nest(&mut self, nursery: Option<(u32, u64)>) {
+        self.nursery = nursery;
+    }
+
+    /// A process that came from a nursery has a parent there, which may be hostile: as long as that does not collect
+    /// it, the kernel does not let our guest go. Then the nursery ends, and whatever nests in it: all of one template.
+    fn wait_for(&self, guest: &mut Child) -> Result<()> {
+        if let Some((pid, started)) = self.nursery
+            && !guest.ends_within(PATIENCE)?
+            && let Some(mut nursery) = Child::found(pid, started)
+        {
+            nursery.kill()?;
+            // Whoever watches over it collects it.
+            nursery.leave();
+        }
+        guest.wait()
     }
 
     pub fn name(&self) -> &str {
@@ -145,7 +170,7 @@ impl Fence for ProcessFence {
             self.group = None;
         }
         if let Some(mut guest) = self.guest.take() {
-            guest.wait()?;
+            self.wait_for(&mut guest)?;
         }
         self.remove_group()?;
         if self.lasting {

@@ -5,10 +5,10 @@
 //! (the way of CVE-2019-5736).
 
 use rustix::fs::{AtFlags, CWD, linkat};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Result, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 static GUEST: &[u8] = include_bytes!(env!("PADDOCK_GUEST_EXECUTABLE"));
@@ -48,6 +48,8 @@ fn unpack(path: &Path) -> Result<()> {
     let mut file =
         OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).mode(0o500).open(directory)?;
     file.write_all(GUEST)?;
+    // For a guest that begins with other ids than the engine's; nobody else comes to it through the directory.
+    file.set_permissions(Permissions::from_mode(0o555))?;
     let reader = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     drop(file);
     wait_for_writers(&reader);

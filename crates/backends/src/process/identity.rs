@@ -127,6 +127,26 @@ impl Identity {
         write_maps(pid, &self.users, &self.groups).host(|| "write the id maps".into())
     }
 
+    /// The same for a nursery: sandboxes with ids of their own nest in its user namespace, so that those of every
+    /// place are there, under the host's numbers. Nobody in it can become one of them but its guest.
+    ///
+    /// Precondition: the method is [`Method::Range`].
+    pub fn write_maps_of_a_nursery(&self, pid: u32, slot: u32) -> Result<(), CreateError> {
+        let own = range(slot);
+        let (first, end) = (FIRST_HOST_ID, FIRST_HOST_ID + SLOTS * RANGE);
+        let others = [(first, own.1), (own.1 + RANGE, end)];
+        let mut map = vec![own];
+        map.extend(
+            others.iter().filter(|(from, to)| from < to).map(|(from, to)| Line(*from, *from, to - from)),
+        );
+        write_maps(pid, &map, &map).host(|| "write the id maps".into())
+    }
+
+    /// The lines for users and groups.
+    pub fn maps(&self) -> (&[Line], &[Line]) {
+        (&self.users, &self.groups)
+    }
+
     /// A namespace with the sandbox's own maps, for mounts made before the sandbox's has any.
     pub fn own_namespace(&self) -> std::io::Result<OwnedFd> {
         user_namespace(&self.users, &self.groups)

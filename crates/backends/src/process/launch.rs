@@ -59,22 +59,41 @@ struct Program {
 }
 
 pub fn launch(guest: &File, own_network: bool) -> std::result::Result<Launched, CreateError> {
-    let (stream, inside) = UnixStream::pair().host(|| "make a socket pair".into())?;
-    let (wait, go) = std::io::pipe().host(|| "make a pipe".into())?;
-    let null = File::options().read(true).write(true).open("/dev/null").host(|| "open /dev/null".into())?;
-    let mut needed = [guest.as_raw_fd(), null.as_raw_fd(), wait.as_raw_fd(), inside.as_raw_fd()];
-    needed.sort_unstable();
-    let program = Program {
-        guest: guest.as_raw_fd(),
-        null: null.as_raw_fd(),
-        wait: wait.as_raw_fd(),
-        needed,
-        control: inside.as_raw_fd(),
-        control_text: decimal(inside.as_raw_fd()),
-        namespaces: IN_CHILD | if own_network { libc::CLONE_NEWNET } else { 0 },
-    };
-    let (pid, process) = clone(AT_CLONE, Box::new(program)).map_err(explain_clone)?;
-    Ok(Launched { pid, process, stream, gate: Gate(go) })
+    let Preparation { shared, stream, gate, held } = Preparation::new(guest, own_network)?;
+    let (pid, process) = clone(AT_CLONE, shared).map_err(explain_clone)?;
+    drop(held);
+    Ok(Launched { pid, process, stream, gate })
+}
+
+/// What is made before the clone.
+pub struct Preparation {
+    pub shared: Box<Shared>,
+    pub stream: UnixStream,
+    pub gate: Gate,
+    /// The child has its own once it is there.
+    pub held: [OwnedFd; 3],
+}
+
+impl Preparation {
+    pub fn new(guest: &File, own_network: bool) -> std::result::Result<Preparation, CreateError> {
+        let (stream, inside) = UnixStream::pair().host(|| "make a socket pair".into())?;
+        let (wait, go) = std::io::pipe().host(|| "make a pipe".into())?;
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.host(|| "open /dev/null".into())?;
+        let mut needed = [guest.as_raw_fd(), null.as_raw_fd(), wait.as_raw_fd(), inside.as_raw_fd()];
+        needed.sort_unstable();
+        let program = Program {
+            guest: guest.as_raw_fd(),
+            null: null.as_raw_fd(),
+            wait: wait.as_raw_fd(),
+            needed,
+            control: inside.as_raw_fd(),
+            control_text: decimal(inside.as_raw_fd()),
+            namespaces: IN_CHILD | if own_network { libc::CLONE_NEWNET } else { 0 },
+        };
+        let shared = Box::new(Shared { program, stack: vec![0; STACK].into_boxed_slice() });
+        Ok(Preparation { shared, stream, gate: Gate(go), held: [inside.into(), wait.into(), null.into()] })
+    }
 }
 
 fn explain_clone(error: Error) -> CreateError {
@@ -88,19 +107,13 @@ fn explain_clone(error: Error) -> CreateError {
 
 /// The child shares our memory until it executes the guest: no copy of it is made, and none is paid for by the
 /// first writes afterwards. It has a stack of its own, reads only what `program` holds, and writes nothing else.
-fn clone(flags: i32, program: Box<Program>) -> Result<(u32, Child)> {
+fn clone(flags: i32, mut shared: Box<Shared>) -> Result<(u32, Child)> {
     let mut pidfd: RawFd = -1;
-    let mut shared = Box::new(Shared { program, _stack: vec![0; STACK].into_boxed_slice() });
     let flags = flags | libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: the stack grows down from its end, cut to the alignment that the processor wants. Stack and program
-    // live in `shared`, which the returned `Child` keeps until the process has been collected. `pidfd` is where the
-    // kernel stores the descriptor.
-    let pid = unsafe {
-        let end = shared._stack.as_mut_ptr().add(STACK);
-        let top = end.sub(end.addr() % 16).cast::<libc::c_void>();
-        let argument = std::ptr::from_ref::<Program>(&shared.program).cast_mut().cast::<libc::c_void>();
-        libc::clone(become_guest, top, flags, argument, &raw mut pidfd)
-    };
+    let (top, argument) = (shared.stack_top(), shared.program());
+    // SAFETY: stack and program live in `shared`, which the returned `Child` keeps until the process has been
+    // collected. `pidfd` is where the kernel stores the descriptor.
+    let pid = unsafe { libc::clone(become_guest, top, flags, argument, &raw mut pidfd) };
     if pid < 0 {
         return Err(Error::last_os_error());
     }
@@ -110,9 +123,22 @@ fn clone(flags: i32, program: Box<Program>) -> Result<(u32, Child)> {
 }
 
 /// What a child uses of our memory, before it executes.
-struct Shared {
-    program: Box<Program>,
-    _stack: Box<[u8]>,
+pub struct Shared {
+    program: Program,
+    stack: Box<[u8]>,
+}
+
+impl Shared {
+    /// For [`become_guest`], for as long as this lives where it is.
+    pub fn program(&self) -> *mut libc::c_void {
+        std::ptr::from_ref::<Program>(&self.program).cast_mut().cast()
+    }
+
+    /// A stack grows down from its end, cut to the alignment that the processor wants.
+    pub fn stack_top(&mut self) -> *mut libc::c_void {
+        let end = self.stack.as_mut_ptr_range().end;
+        end.wrapping_sub(end.addr() % 16).cast()
+    }
 }
 
 const STACK: usize = 32 * 1024;
@@ -154,7 +180,7 @@ const GIVEN_UP: i32 = 91;
 const NOT_EXECUTED: i32 = 92;
 
 /// In the child, up to exec.
-extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
+pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `clone` passed a program that outlives this process. Only system calls, on descriptors that were made
     // before: nothing here allocates, takes a lock or writes to the shared memory but its own stack (and, where a
     // call fails, the engine's errno, after which the engine hears of the failure by other means).
@@ -252,11 +278,14 @@ pub fn user_namespace(users: &[Line], groups: &[Line]) -> Result<OwnedFd> {
 
 pub fn write_maps(pid: u32, users: &[Line], groups: &[Line]) -> Result<()> {
     for (file, lines) in [("uid_map", users), ("gid_map", groups)] {
-        let text: String = lines.iter().map(|l| format!("{} {} {}\n", l.0, l.1, l.2)).collect();
-        std::fs::write(format!("/proc/{pid}/{file}"), text)
+        std::fs::write(format!("/proc/{pid}/{file}"), map_text(lines))
             .map_err(|error| Error::new(error.kind(), format!("{file}: {error}")))?;
     }
     Ok(())
+}
+
+pub fn map_text(lines: &[Line]) -> String {
+    lines.iter().map(|l| format!("{} {} {}\n", l.0, l.1, l.2)).collect()
 }
 
 /// A descriptor's number as a C string.
@@ -269,6 +298,11 @@ fn decimal(number: RawFd) -> [u8; 12] {
 }
 
 impl Child {
+    /// One that was just cloned, and uses `shared` until it executes.
+    pub fn new(pidfd: OwnedFd, shared: Box<Shared>) -> Child {
+        Child { pidfd, ended: false, _shared: Some(shared) }
+    }
+
     /// The guest of a sandbox that another engine made, unless it has ended.
     pub fn found(pid: u32, started: u64) -> Option<Child> {
         let number = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -302,6 +336,15 @@ impl Child {
             }
         }
         Ok(())
+    }
+
+    /// Whether it has ended by then; it is still to be waited for.
+    pub fn ends_within(&self, patience: std::time::Duration) -> Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let time = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+        let ended =
+            rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&time)))?;
+        Ok(ended > 0)
     }
 
     /// Kills it unless it has ended by itself within a moment.

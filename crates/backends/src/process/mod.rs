@@ -14,6 +14,7 @@
 //! - [`placeholder`]: stand-ins for protected names that do not exist
 //! - [`disk`]: where what the work writes is kept
 //! - [`lasting`], [`adopt`]: what outlives its engine, and how the next one takes it over
+//! - [`nursery`], [`within`]: a sandbox whose interpreter is forked into others, and those that nest in it
 //! - [`fence`]: the standing fence, and its end
 //! - [`janitor`]: cleans up when the engine is killed
 
@@ -30,12 +31,14 @@ mod lasting;
 mod launch;
 mod mounts;
 mod nested;
+mod nursery;
 mod overlay;
 mod placeholder;
 mod probe;
 mod root;
 mod seccomp;
 mod slot;
+mod within;
 mod workspace;
 
 pub use disk::NEUTRAL_ID;
@@ -43,10 +46,12 @@ pub use head_start::HeadStart;
 pub use janitor::serve_if_asked as serve_as_janitor_if_asked;
 pub use seccomp::give_up_calls;
 
-use crate::backend::{AdoptError, Backend, CreateError, Raised};
+use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};
+use create::Role;
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub struct ProcessBackend {
     state: PathBuf,
@@ -74,7 +79,12 @@ impl Backend for ProcessBackend {
     }
 
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
-        create::create(&self.state, id, spec, lasting)
+        let role = if lasting { Role::Lasting } else { Role::Passing };
+        create::create(&self.state, id, spec, role).map(|made| made.raised)
+    }
+
+    fn create_nursery(&self, id: &SandboxId, spec: &Spec) -> Result<(Raised, Arc<dyn Nursery>), CreateError> {
+        nursery::create(&self.state, id, spec)
     }
 
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError> {

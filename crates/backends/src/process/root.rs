@@ -154,7 +154,8 @@ fn resolvers(network: Network) -> String {
 }
 
 /// /proc and /dev. The last step of every plan: nothing can be mounted after it.
-pub fn kernel(spec: &Spec) -> Step {
+/// `namespaces`: how many more of each kind there may be below.
+pub fn kernel(spec: &Spec, namespaces: u32) -> Step {
     let strings = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let devices =
         DEVICES.iter().map(|name| (name.to_string(), Source::System(format!("/dev/{name}")))).collect();
@@ -165,6 +166,7 @@ pub fn kernel(spec: &Spec) -> Step {
         hide_files: strings(&HIDDEN_FILES),
         hide_directories: strings(&HIDDEN_DIRECTORIES),
         read_only: strings(&READ_ONLY),
+        namespaces,
     })
 }
 

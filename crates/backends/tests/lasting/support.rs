@@ -94,6 +94,7 @@ impl Host {
             tool: None,
             last: false,
             control: false,
+            zygote: false,
         })));
         self.hear(|message| match message {
             FromGuest::Started { exec: started, .. } if started == exec => Some(()),

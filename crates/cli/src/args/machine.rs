@@ -1,5 +1,6 @@
 //! What belongs to the machine rather than to one sandbox.
 
+use super::pool::PoolArgs;
 use super::template::TemplateArgs;
 use super::values;
 use clap::{Args, Subcommand, ValueEnum};
@@ -16,6 +17,8 @@ pub enum MachineCommand {
     /// Show what tenants may have and do have, or set it
     #[command(after_help = QUOTA_HELP)]
     Quota(QuotaArgs),
+    /// Keep sandboxes ready before anybody asks for them
+    Pool(PoolArgs),
     /// Say what this machine has and lacks, per backend
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),

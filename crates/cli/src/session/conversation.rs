@@ -46,6 +46,7 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         deadline: session.spec.limits.timeout.map(|limit| limit + BACKSTOP),
         last: true,
         control: false,
+        zygote: false,
     };
     // The command is on its way before the inside stands: the guest takes one after the other.
     let exec = sandbox.exec(command)?;

@@ -93,12 +93,33 @@ impl Fleet {
                 return Err(FleetError::new(Kind::Unavailable, "unavailable", message));
             }
         };
+        let member = match &snapshot {
+            None => self.ready_made(&record).await,
+            Some(_) => None,
+        };
+        if let Some(member) = member {
+            record.id = member.id().clone();
+            // Whatever fails from here on, the member is taken down.
+            note.write(&record.id)?;
+            let live = self.give(record, member, permit)?;
+            return self.created(actor, request, live, command).await;
+        }
         note.write(&record.id)?;
         let origin = match &snapshot {
             Some(snapshot) => self.clone_snapshot(snapshot, &record).await?,
             None => Origin::Empty,
         };
         let live = self.bring_up(record, origin, permit).await?;
+        self.created(actor, request, live, command).await
+    }
+
+    async fn created(
+        &self,
+        actor: &Actor,
+        request: &CreateSandbox,
+        live: Arc<Live>,
+        command: Vec<String>,
+    ) -> Result<Sandbox, FleetError> {
         audit::call(
             &self.0,
             actor,
@@ -114,7 +135,7 @@ impl Fleet {
     }
 
     /// Everything that can be said before anything is made.
-    async fn describe(
+    pub(super) async fn describe(
         &self,
         actor: &Actor,
         settings: Settings,
@@ -159,6 +180,7 @@ impl Fleet {
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
             spec,
             backend: None,
+            within: None,
             boot: boot_id().into(),
             ready_at_ns: 0,
             built_ns: Vec::new(),
@@ -296,7 +318,7 @@ impl Fleet {
     }
 
     /// `base`: what it began with. `slept`: its disk is to be there.
-    fn give_disk(
+    pub(super) fn give_disk(
         &self,
         id: &SandboxId,
         spec: &mut Spec,

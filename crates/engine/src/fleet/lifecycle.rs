@@ -361,6 +361,9 @@ impl Fleet {
         drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         audit::ended(&self.0, &live.id, &end);
         self.0.tell(live, "ended", Some(end.reason));
+        if let Some(nursery) = record.within {
+            self.let_go_of_nursery(nursery);
+        }
         self.free_disk(&live.id, record.base.clone());
     }
 

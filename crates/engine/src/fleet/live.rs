@@ -3,6 +3,7 @@
 use super::clock::boot_ms;
 use super::contexts::{Contexts, Part};
 use super::execs::Job;
+use super::pools::Newborn;
 use super::record::Record;
 use crate::access::Permit;
 use crate::sandbox::Sandbox;
@@ -36,6 +37,8 @@ pub struct Live {
     active_ms: AtomicU64,
     pub cpu_us: AtomicU64,
     pub permit: Mutex<Option<Permit>>,
+    /// An interpreter that was there before its first call.
+    newborn: Mutex<Option<Newborn>>,
 }
 
 /// Counts as use for as long as it is kept.
@@ -63,6 +66,7 @@ impl Live {
             next_exec: next.into(),
             streams: 0.into(),
             permit: Mutex::new(None),
+            newborn: Mutex::new(None),
         });
         live.set_end(left);
         live.restore_contexts();
@@ -93,6 +97,18 @@ impl Live {
 
     pub fn set_running(&self, sandbox: Option<Arc<Sandbox>>) -> Option<Arc<Sandbox>> {
         std::mem::replace(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner), sandbox)
+    }
+
+    /// Precondition: no exec has a number yet.
+    pub fn set_newborn(&self, newborn: Newborn) {
+        self.next_exec.store(newborn.exec.number() + 1, Ordering::Relaxed);
+        *self.newborn.lock().unwrap_or_else(PoisonError::into_inner) = Some(newborn);
+    }
+
+    /// The interpreter that waits for its first call, unless it has ended meanwhile.
+    pub fn take_newborn(&self) -> Option<Newborn> {
+        let newborn = self.newborn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        newborn.filter(Newborn::lives)
     }
 
     pub fn take_exec_number(&self) -> u32 {

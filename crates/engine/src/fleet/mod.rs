@@ -6,6 +6,7 @@
 //! - [`execs`]: commands, their journals and who reads along
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
 //! - [`files`]: files and ports inside
+//! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
 //! - [`access`]: tokens, tenants, quotas
@@ -28,6 +29,7 @@ mod live;
 mod merge;
 mod once;
 mod patch;
+mod pools;
 mod reaper;
 mod record;
 mod recover;
@@ -59,6 +61,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
+#[cfg(test)]
+pub(crate) fn python_zygote(preload: &[String]) -> crate::zygote::Sources {
+    contexts::Language::named(None).ok().and_then(|python| python.zygote(preload)).expect("Python has one")
+}
+
 /// How often it is looked whether the last tasks have ended, ten milliseconds apart.
 const CLOSING_TRIES: u32 = 1000;
 /// Events that a slow reader may be behind before it loses some.
@@ -86,7 +93,7 @@ pub struct Fleet(Arc<Inner>);
 
 struct Inner {
     options: FleetOptions,
-    engine: Engine,
+    engine: Arc<Engine>,
     store: Store,
     storage: Storage,
     audit: crate::audit::Audit,
@@ -99,6 +106,8 @@ struct Inner {
     letting_go: Mutex<()>,
     closing: AtomicBool,
     steady: clock::Steady,
+    pools: pools::Pools,
+    nurseries: pools::Nurseries,
 }
 
 #[derive(Default)]
@@ -133,7 +142,7 @@ impl Fleet {
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
         let steady = clock::Steady::open(&store);
         let inner = Arc::new(Inner {
-            engine: Engine::new(&state),
+            engine: Arc::new(Engine::new(&state)),
             admission: Admission::new(AdmissionOptions {
                 waiting: options.queue,
                 ..AdmissionOptions::default()
@@ -149,9 +158,12 @@ impl Fleet {
             letting_go: Mutex::default(),
             closing: false.into(),
             steady,
+            pools: pools::Pools::default(),
+            nurseries: pools::Nurseries::default(),
         });
         let fleet = Fleet(inner);
-        if let Err(error) = fleet.recover().await {
+        let recovered = fleet.recover().await;
+        if let Err(error) = recovered.and_then(|()| fleet.restore_pools()) {
             // What was taken over already runs on, and the storage is let go.
             fleet.close().await;
             return Err(error);
@@ -165,6 +177,7 @@ impl Fleet {
     /// Precondition: nobody else holds this fleet any more; who still does keeps the storage mounted.
     pub async fn close(self) {
         self.0.closing.store(true, Ordering::Relaxed);
+        self.close_pools().await;
         let mut used = false;
         for live in self.0.all() {
             let _guard = live.transition.lock().await;

@@ -36,6 +36,9 @@ pub struct Record {
     pub spec: Spec,
     pub backend: Option<String>,
     pub guarantees: Guarantees,
+    /// The nursery whose namespaces it nests in: its processes end with that.
+    #[serde(default)]
+    pub within: Option<SandboxId>,
     /// The boot of the machine in which its processes run.
     pub boot: String,
     /// When its inside was built, on the clock of its files: what changed later was changed by it.

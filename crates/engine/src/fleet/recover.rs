@@ -42,6 +42,10 @@ impl Fleet {
             disks.extend(record.base.clone());
             if record.state != SandboxState::Hibernated {
                 keep.insert(record.id.clone());
+                if let Some(nursery) = &record.within {
+                    keep.insert(nursery.clone());
+                    inner.nurseries.find_again(nursery.clone());
+                }
             }
             alive.push(record);
         }

@@ -130,6 +130,7 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         cwd: request.cwd.clone(),
         env: request.env.clone(),
         command: Vec::new(),
+        preload: Vec::new(),
         limits,
     })
 }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 const DEFAULT_HOSTNAME: &str = "paddock";
 /// Where commands start, and where a directory of the host is mounted.
 pub const WORKSPACE_TARGET: &str = "/workspace";
+const MOST_MODULES: usize = 64;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct Settings {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub cwd: Option<PathBuf>,
+    /// Python modules, for an interpreter that imports them beforehand.
+    pub preload: Vec<String>,
 }
 
 /// What the host's paths are measured against.
@@ -54,6 +57,10 @@ pub enum SettingsError {
     TargetTwice(PathBuf),
     #[error("the value of environment variable `{}` holds a NUL", .0.escape_debug())]
     NulInValue(String),
+    #[error("`{}` cannot be preloaded: it is not the name of a Python module", .0.escape_debug())]
+    ModuleName(String),
+    #[error("{0} modules to preload are more than {MOST_MODULES}")]
+    ManyModules(usize),
     #[error(transparent)]
     Name(#[from] NameError),
     #[error(transparent)]
@@ -111,6 +118,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         command: merged.command,
         env: merged.env,
         cwd: merged.cwd.map(|cwd| paths::inside("working directory", &cwd)).transpose()?,
+        preload: modules(merged.preload)?,
     })
 }
 
@@ -139,6 +147,21 @@ fn mounts(
     match mounts.iter().find(|mount| !taken.insert(&mount.target)) {
         Some(twice) => Err(SettingsError::TargetTwice(twice.target.clone())),
         None => Ok(mounts),
+    }
+}
+
+/// Names as `import` takes them.
+fn modules(names: Vec<String>) -> Result<Vec<String>, SettingsError> {
+    let first = |c: char| c.is_alphabetic() || c == '_';
+    let part = |part: &str| {
+        part.starts_with(first) && part.chars().all(|c| c.is_alphanumeric() || c == '_') && part.len() <= 100
+    };
+    if names.len() > MOST_MODULES {
+        return Err(SettingsError::ManyModules(names.len()));
+    }
+    match names.iter().find(|name| !name.split('.').all(part)) {
+        Some(bad) => Err(SettingsError::ModuleName(bad.chars().take(100).collect())),
+        None => Ok(names),
     }
 }
 

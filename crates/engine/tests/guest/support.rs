@@ -73,6 +73,7 @@ pub fn script(text: &str) -> Command {
         deadline: None,
         last: false,
         control: false,
+        zygote: false,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::outbound::Outbound;
 use crate::work::{Spawned, kill_session, resize};
 use paddock_protocol::{
-    Channel, ExecPhase, ExecState, ExitKind, FIRST_TOOL, FromGuest, Kills, Start, StreamKind, WINDOW,
+    Channel, ExecPhase, ExecState, ExitKind, FIRST_TOOL, FromGuest, Kills, Start, StreamKind, WINDOW, Who,
     WindowSize, WorkUsage,
 };
 use rustix::event::{PollFd, PollFlags};
@@ -76,7 +76,10 @@ impl Exec {
         let hold = lasting && start.exec < FIRST_TOOL;
         let output = |stream, descriptor| Output::new(start.exec, stream, descriptor, hold);
         let (pid, phase, streams) = match spawned {
-            Ok(s) => (Some(s.pid), Phase::Starting(s.report), (s.stdin, s.stdout, s.stderr, s.control)),
+            Ok(s) => {
+                let phase = s.report.map_or(Phase::Started, Phase::Starting);
+                (Some(s.pid), phase, (s.stdin, s.stdout, s.stderr, s.control))
+            }
             Err(failure) => {
                 let phase = Phase::Failed { step: failure.step, errno: failure.errno.raw_os_error() };
                 (None, phase, (None, None, None, None))
@@ -106,6 +109,26 @@ impl Exec {
             control: streams.3.map(|descriptor| Control::new(start.exec, Some(descriptor))),
             alarm: Alarm::default(),
         }
+    }
+
+    /// A process that came in from outside, with streams of its own.
+    pub fn taken_in(number: u32, taken: Result<Spawned, Failure>) -> Exec {
+        let start = Start {
+            exec: number,
+            argv: Vec::new(),
+            env: Vec::new(),
+            cwd: None,
+            user: Who::Ids { uid: 0, gid: 0 },
+            tty: None,
+            stdin: false,
+            deadline_ms: None,
+            deadline_kills: Kills::Exec,
+            tool: None,
+            last: false,
+            control: true,
+            zygote: false,
+        };
+        Exec::new(&start, taken, true)
     }
 
     pub fn is_tool(&self) -> bool {

@@ -105,7 +105,7 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Out
     }
     // Last: even a detached mount needs a mount namespace.
     for bound in bounds {
-        let _ = rustix::io::write(&bound, b"0");
+        let _ = rustix::io::write(&bound, plan.namespaces.to_string().as_bytes());
     }
     Ok(())
 }

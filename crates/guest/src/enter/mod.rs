@@ -34,9 +34,20 @@ pub struct Inside {
     /// Where the next host comes from.
     pub listener: Option<OwnedFd>,
     pub trees: Trees,
+    /// Our ends of the streams of a process that comes in from outside.
+    pub awaited: Option<Awaited>,
+    /// What its interpreter hears its host by, in a nursery.
+    pub nursery: Option<OwnedFd>,
     /// When the inside was built, by the clock that stamps files.
     pub ready_at: u64,
     _kept: Vec<OwnedFd>,
+}
+
+/// The streams of a process that is to come.
+pub struct Awaited {
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    pub control: OwnedFd,
 }
 
 /// `passed` are the descriptors that came with the plan.
@@ -50,6 +61,16 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         .iter()
         .map(|place| sources.take(&Source::Descriptor(*place)))
         .collect::<Outcome<Vec<_>>>()?;
+    let mut take = |place: usize| sources.take(&Source::Descriptor(place));
+    let awaited = match &plan.awaited {
+        Some(places) => Some(Awaited {
+            stdout: take(places.stdout)?,
+            stderr: take(places.stderr)?,
+            control: take(places.control)?,
+        }),
+        None => None,
+    };
+    let nursery = plan.nursery.map(take).transpose()?;
     rights::become_root(plan.ids)?;
 
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -60,7 +81,9 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     }
     move_in(&new_root)?;
     drop((new_root, sources));
-    close_all_but(control, cgroups.iter().chain(&kept).chain(&listener).chain(trees.descriptors()))?;
+    let streams = awaited.iter().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
+    let lasting = cgroups.iter().chain(&kept).chain(&listener).chain(&nursery).chain(streams);
+    close_all_but(control, lasting.chain(trees.descriptors()))?;
 
     rustix::system::sethostname(plan.hostname.as_bytes()).during(|| "set the host name".into())?;
     if plan.own_network {
@@ -69,9 +92,19 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let time_namespace = plan.time_namespace && clock::start_at_zero().is_ok();
     let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
     let confinement = Confinement::prepare(&plan, cgroups, &trees)?;
-    rights::become_guest(plan.ids)?;
+    rights::become_guest(plan.ids, nursery.is_some())?;
     let ready_at = if listener.is_some() { ready_at(trees.layer.as_ref())? } else { 0 };
-    Ok(Inside { confinement, counters, time_namespace, listener, trees, ready_at, _kept: kept })
+    Ok(Inside {
+        confinement,
+        counters,
+        time_namespace,
+        listener,
+        trees,
+        awaited,
+        nursery,
+        ready_at,
+        _kept: kept,
+    })
 }
 
 fn ready_at(layer: Option<&OwnedFd>) -> Outcome<u64> {

@@ -29,11 +29,12 @@ pub fn become_root(ids: Ids) -> Outcome<()> {
 }
 
 /// From here on nothing that runs as the work shares an id with the agent (where the machine gave more than
-/// one), and nobody can trace it or read it in /proc.
-pub fn become_guest(ids: Ids) -> Outcome<()> {
+/// one), and nobody can trace it or read it in /proc. In a nursery it keeps what its interpreter is to have.
+pub fn become_guest(ids: Ids, nursery: bool) -> Outcome<()> {
+    let kept = if nursery { KEPT.union(CapabilitySet::SYS_ADMIN) } else { KEPT };
     switch(ids, ids.guest)?;
     rustix::thread::clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
-    let sets = CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).during(|| "drop capabilities".into())?;
     rustix::thread::set_no_new_privs(true).during(|| "set no_new_privs".into())?;
     crate::system::become_undumpable().during(|| "become undumpable".into())

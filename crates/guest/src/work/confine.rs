@@ -11,8 +11,9 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
-    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    set_capabilities_secure_bits, set_no_new_privs, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
 };
 use seccompiler::{BpfProgram, sock_filter};
 use std::os::fd::OwnedFd;
@@ -92,6 +93,25 @@ impl Confinement {
         self.give_up(uid, gid)
     }
 
+    /// The same, but for the one capability that joining other namespaces takes: those that nest in this sandbox's,
+    /// and no others. Precondition: called in the child, right before exec, in a nursery.
+    pub fn put_on_for_a_zygote(&self, uid: u32, gid: u32) -> Outcome<()> {
+        self.limit_resources()?;
+        self.become_user(uid, gid)?;
+        drop_capabilities(CapabilitySet::SYS_ADMIN)?;
+        set_no_new_privs(true).during(|| "set no_new_privs".into())?;
+        self.filter()
+    }
+
+    /// Puts another process under the limits. Precondition: it is a child of this one.
+    pub fn take_into_cgroups(&self, pid: u32) -> Outcome<()> {
+        for entrance in &self.cgroups {
+            rustix::io::write(entrance, pid.to_string().as_bytes())
+                .during(|| "put it into the cgroup".into())?;
+        }
+        Ok(())
+    }
+
     /// The same without the work's limits. Precondition: called in a child.
     pub fn put_on_for_a_tool(&self, uid: u32, gid: u32) -> Outcome<()> {
         limit_tool()?;
@@ -112,7 +132,7 @@ impl Confinement {
 
     fn give_up(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.become_user(uid, gid)?;
-        drop_capabilities()?;
+        drop_capabilities(CapabilitySet::empty())?;
         set_no_new_privs(true).during(|| "set no_new_privs".into())?;
         if !self.shared {
             self.restrict()?;
@@ -170,15 +190,28 @@ fn limit(resource: Resource, wanted: u64) -> rustix::io::Result<()> {
     setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
 }
 
-fn drop_capabilities() -> Outcome<()> {
+/// All but `kept`, which outlives an exec.
+fn drop_capabilities(kept: CapabilitySet) -> Outcome<()> {
     for number in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << number);
+        if kept.contains(one) {
+            continue;
+        }
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
             // Past the last capability that this kernel knows.
             Err(Errno::INVAL) => break,
             Err(errno) => return Err(Failure { step: "empty the bounding set".into(), errno }),
         }
+    }
+    clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+    // What sets the secure bits goes last.
+    let setting = CapabilitySet::SETPCAP.union(kept);
+    let before = CapabilitySets { effective: setting, permitted: setting, inheritable: kept };
+    if !kept.is_empty() {
+        set_capabilities(None, before).during(|| "keep capabilities".into())?;
+        configure_capability_in_ambient_set(kept, true).during(|| "keep a capability over exec".into())?;
     }
     // An id of 0 must bring nothing back on exec, and no later program may change that.
     let bits = CapabilitiesSecureBits::NO_ROOT
@@ -188,9 +221,6 @@ fn drop_capabilities() -> Outcome<()> {
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
     set_capabilities_secure_bits(bits).during(|| "lock the secure bits".into())?;
-    clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets).during(|| "drop all capabilities".into())
 }
 

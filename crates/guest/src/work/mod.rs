@@ -2,15 +2,18 @@
 //!
 //! - [`confine`]: the layers, in the order they are put on
 //! - [`spawn`]: fork, streams or terminal, then the layers, then the program
+//! - [`taken`]: a process that came in from outside
 //! - [`tool`]: the same for the guest's own tools, which need no program
 //! - [`kill`]: the end of one exec, with its session
 
 mod confine;
 mod kill;
 mod spawn;
+mod taken;
 mod tool;
 
 pub use confine::Confinement;
 pub use kill::kill_session;
-pub use spawn::{Spawned, resize, spawn};
+pub use spawn::{Spawned, last_errno, resize, spawn};
+pub use taken::take_in;
 pub use tool::spawn_tool;

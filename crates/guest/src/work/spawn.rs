@@ -2,7 +2,7 @@
 
 use crate::failure::{During, Failure, Outcome};
 use crate::work::Confinement;
-use paddock_protocol::{CONTROL_VARIABLE, Start, WindowSize};
+use paddock_protocol::{CONTROL_VARIABLE, Start, WindowSize, ZYGOTE_VARIABLE};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -20,7 +20,8 @@ pub struct Spawned {
     pub stderr: Option<OwnedFd>,
     pub control: Option<OwnedFd>,
     /// Ends empty when exec worked; else carries the error number and the step.
-    pub report: OwnedFd,
+    /// Absent for one that runs already.
+    pub report: Option<OwnedFd>,
 }
 
 /// The child's ends of the streams.
@@ -28,8 +29,8 @@ pub struct Streams {
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// Stays open in the program, under the number that it has here.
-    control: Option<OwnedFd>,
+    /// Stays open in the program, under the number that it has here: a control stream, or a zygote's socket.
+    kept: Option<OwnedFd>,
     terminal: bool,
 }
 
@@ -40,24 +41,33 @@ struct Program {
     cwd: CString,
     uid: u32,
     gid: u32,
+    zygote: bool,
 }
 
-pub fn spawn(start: &Start, confinement: &Confinement) -> Outcome<Spawned> {
+/// `nursery`: the socket of the interpreter of a nursery.
+pub fn spawn(start: &Start, confinement: &Confinement, nursery: Option<&OwnedFd>) -> Outcome<Spawned> {
     let mut program = Program::resolve(start, confinement)?;
     let (report, report_child) = pipe("the start report")?;
     let (mut streams, mut stdin, stdout, stderr) = match start.tty {
         Some(size) => terminal(size, program.uid)?,
         None => pipes(start.stdin && !start.control, program.uid, program.gid)?,
     };
+    if start.zygote {
+        let socket = nursery
+            .ok_or_else(|| Failure { step: "start a zygote in no nursery".into(), errno: Errno::INVAL })?;
+        streams.kept = Some(socket.try_clone().during(|| "copy a descriptor".into())?);
+        program.env.extend(streams.kept.as_ref().map(|end| variable(ZYGOTE_VARIABLE, end)).transpose()?);
+        program.zygote = true;
+    }
     let mut control = None;
     if start.control {
         let (host, child) = control_pair()?;
-        program.env.push(control_variable(&child)?);
+        program.env.push(variable(CONTROL_VARIABLE, &child)?);
         stdin = Some(host.try_clone().during(|| "copy a descriptor".into())?);
-        (control, streams.control) = (Some(host), Some(child));
+        (control, streams.kept) = (Some(host), Some(child));
     }
     let child = Child { program: &program, streams: &streams, confinement, report: &report_child };
-    let spawned = Spawned { pid: child.start()?, stdin, stdout, stderr, control, report };
+    let spawned = Spawned { pid: child.start()?, stdin, stdout, stderr, control, report: Some(report) };
     unblock(&spawned)?;
     Ok(spawned)
 }
@@ -69,14 +79,14 @@ fn control_pair() -> Outcome<(OwnedFd, OwnedFd)> {
         .during(|| "make a control stream".into())
 }
 
-fn control_variable(end: &OwnedFd) -> Outcome<CString> {
-    CString::new(format!("{CONTROL_VARIABLE}={}", end.as_raw_fd()))
-        .map_err(|_| Failure { step: "name the control stream".into(), errno: Errno::INVAL })
+fn variable(name: &str, end: &OwnedFd) -> Outcome<CString> {
+    CString::new(format!("{name}={}", end.as_raw_fd()))
+        .map_err(|_| Failure { step: format!("name the stream {name}"), errno: Errno::INVAL })
 }
 
 pub fn unblock(spawned: &Spawned) -> Outcome<()> {
     let streams = [&spawned.stdin, &spawned.stdout, &spawned.stderr, &spawned.control].into_iter().flatten();
-    for stream in streams.chain([&spawned.report]) {
+    for stream in streams.chain(&spawned.report) {
         rustix::io::ioctl_fionbio(stream, true).during(|| "unblock a stream".into())?;
     }
     Ok(())
@@ -152,7 +162,7 @@ pub fn pipes(wants_stdin: bool, uid: u32, gid: u32) -> Outcome<Ends> {
         let owner = (Some(rustix::fs::Uid::from_raw(uid)), Some(rustix::fs::Gid::from_raw(gid)));
         let _ = rustix::fs::fchown(end, owner.0, owner.1);
     }
-    let streams = Streams { stdin, stdout, stderr, control: None, terminal: false };
+    let streams = Streams { stdin, stdout, stderr, kept: None, terminal: false };
     Ok((streams, stdin_host, Some(stdout_host), Some(stderr_host)))
 }
 
@@ -166,7 +176,7 @@ fn terminal(size: WindowSize, uid: u32) -> Outcome<Ends> {
     resize(&host, size).during(|| "size the terminal".into())?;
     let copy = |end: &OwnedFd| end.try_clone().during(|| "copy a descriptor".into());
     let streams =
-        Streams { stdin: copy(&child)?, stdout: copy(&child)?, stderr: child, control: None, terminal: true };
+        Streams { stdin: copy(&child)?, stdout: copy(&child)?, stderr: child, kept: None, terminal: true };
     Ok((streams, Some(copy(&host)?), Some(host), None))
 }
 
@@ -187,7 +197,7 @@ impl Program {
         }
         let name = start.argv.first().filter(|n| !n.is_empty()).ok_or_else(|| refuse("command"))?;
         let cwd = text(start.cwd.as_deref().unwrap_or("/").as_bytes(), "directory")?;
-        Ok(Program { candidates: candidates(name, &start.env)?, argv, env, cwd, uid, gid })
+        Ok(Program { candidates: candidates(name, &start.env)?, argv, env, cwd, uid, gid, zygote: false })
     }
 }
 
@@ -243,13 +253,16 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> O
     rustix::stdio::dup2_stdout(&streams.stdout).during(|| "set stdout".into())?;
     rustix::stdio::dup2_stderr(&streams.stderr).during(|| "set stderr".into())?;
     crate::system::close_on_exec_from(3).during(|| "mark descriptors to be closed".into())?;
-    if let Some(control) = &streams.control {
-        rustix::io::fcntl_setfd(control, rustix::io::FdFlags::empty())
-            .during(|| "keep the control stream".into())?;
+    if let Some(kept) = &streams.kept {
+        rustix::io::fcntl_setfd(kept, rustix::io::FdFlags::empty()).during(|| "keep a stream".into())?;
     }
     crate::system::reset_signals();
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    confinement.put_on(program.uid, program.gid)?;
+    if program.zygote {
+        confinement.put_on_for_a_zygote(program.uid, program.gid)?;
+    } else {
+        confinement.put_on(program.uid, program.gid)?;
+    }
     // As the user: a directory that it may not enter is not entered.
     rustix::process::chdir(program.cwd.as_c_str())
         .during(|| format!("enter the directory {}", program.cwd.to_string_lossy()))

@@ -37,7 +37,7 @@ pub fn spawn_tool(start: &Start, tool: &Tool, confinement: &Confinement, trees: 
         unsafe { libc::_exit(code) }
     }
     let pid = Pid::from_raw(pid.max(0)).ok_or_else(super::spawn::last_errno).during(|| "fork".into())?;
-    let spawned = Spawned { pid, stdin, stdout, stderr, control: None, report };
+    let spawned = Spawned { pid, stdin, stdout, stderr, control: None, report: Some(report) };
     unblock(&spawned)?;
     Ok(spawned)
 }

@@ -8,6 +8,7 @@ mod contexts;
 mod errors;
 mod execs;
 mod files;
+mod pools;
 mod sandboxes;
 mod snapshots;
 
@@ -23,6 +24,7 @@ pub use files::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FileKind, FilePage, MakeDirectory, MoveFile, SignPath,
     SignedUrl,
 };
+pub use pools::{Pool, PoolSize, ZygoteState};
 pub use sandboxes::{
     CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,
     SandboxState, SandboxUsage, UpdateSandbox,

@@ -150,6 +150,7 @@ impl Fleet {
             deadline: None,
             last: false,
             control: false,
+            zygote: false,
         };
         audit::exec_started(inner, &call.actor, live, number, &audited, &shown, Some(&call.request));
         inner.save_job(&live.id, &record)?;

@@ -5,8 +5,11 @@
 
 use crate::fleet::FleetError;
 use crate::fleet::request::invalid;
+use crate::zygote::Sources;
 
 const PYTHON: &str = include_str!("runners/python.py");
+/// Of the interpreter that is forked into sandboxes.
+const PYTHON_ZYGOTE: &str = include_str!("runners/python_zygote.py");
 const NODE: &str = include_str!("runners/node.js");
 const BASH: &str = include_str!("runners/bash.sh");
 
@@ -21,6 +24,11 @@ while len(s)<n:
  if not p:os._exit(1)
  s+=p
 exec(compile(s,"<paddock runner>","exec"),{"__name__":"paddock_runner","CONTROL":c})"#;
+/// Each packet that comes over its socket is one of its sources.
+const PYTHON_ZYGOTE_LOADER: &str = r#"import os,socket
+s=socket.socket(fileno=int(os.environ["PADDOCK_ZYGOTE"]))
+z=s.recv(1<<20);s.detach()
+exec(compile(z,"<paddock zygote>","exec"),{"__name__":"paddock_zygote"})"#;
 const NODE_LOADER: &str = r#"{const f=require("fs"),c=+process.env.PADDOCK_CONTROL;delete process.env.PADDOCK_CONTROL;
 let h="";const b=Buffer.alloc(1);while(f.readSync(c,b,0,1)===1&&b[0]!==10)h+=b.toString();
 const s=Buffer.alloc(+h);let n=0;while(n<s.length){const g=f.readSync(c,s,n,s.length-n);if(g<1)process.exit(1);n+=g}
@@ -64,6 +72,10 @@ impl Language {
         }))
     }
 
+    pub fn is_python(&self) -> bool {
+        self.0 == Known::Python
+    }
+
     pub fn name(&self) -> &str {
         match &self.0 {
             Known::Python => "python",
@@ -97,6 +109,13 @@ impl Language {
     pub fn unknown(&self) -> FleetError {
         invalid(format!("language `{}` is not known: the template has no runner for it", self.name()))
             .hint("known are python, javascript, typescript, bash and sh; a template adds one in /etc/paddock/runners")
+    }
+
+    /// For an interpreter that is forked into sandboxes; `None` for a language that has none.
+    pub fn zygote(&self, preload: &[String]) -> Option<Sources> {
+        let argv = ["python3", "-c", PYTHON_ZYGOTE_LOADER].map(String::from).to_vec();
+        let python = Sources { argv, zygote: PYTHON_ZYGOTE, runner: PYTHON, preload: preload.to_vec() };
+        (self.0 == Known::Python).then_some(python)
     }
 
     /// What goes over the control stream before anything else.

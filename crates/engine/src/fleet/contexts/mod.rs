@@ -21,6 +21,7 @@ mod said;
 
 pub use answer::Answer;
 pub use context::{Context, Contexts};
+pub use frame::Frame;
 pub use records::Part;
 pub use said::{Reader as SaidReader, Said};
 
@@ -28,7 +29,7 @@ use super::live::Live;
 use super::request::{check_directory, invalid};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::file_error::FileErrorKind;
-use languages::Language;
+pub(super) use languages::Language;
 use paddock_model::api::{self, CreateContext};
 use std::sync::Arc;
 use std::time::Duration;

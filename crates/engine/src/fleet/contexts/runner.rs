@@ -38,6 +38,7 @@ impl Fleet {
         let inner = &self.0;
         let sandbox = self.running(live).await?;
         let language = Language::named(Some(&context.language))?;
+        let newborn = if language.is_python() { live.take_newborn() } else { None };
         let (command, output_limit) = {
             let record = live.record();
             let mut env = record.env.clone();
@@ -52,11 +53,13 @@ impl Fleet {
                 deadline: None,
                 last: false,
                 control: true,
+                zygote: false,
             };
             (command, record.spec.limits.output)
         };
         check_command(&command.argv, &command.env).map_err(refused)?;
-        let number = live.take_exec_number();
+        let number =
+            newborn.as_ref().map_or_else(|| live.take_exec_number(), |newborn| newborn.exec.number());
         let record = JobRecord {
             number,
             command: format!("context {} ({})", context.id, context.language),
@@ -85,15 +88,24 @@ impl Fleet {
         audit::exec_started(inner, actor, live, number, &audited, &shown, None);
         inner.save_job(&live.id, &record)?;
         let job = Arc::new(Job::new(&live.id, record, journal));
-        let exec = match sandbox.exec_numbered(number, command).await {
-            Ok(exec) => exec,
-            Err(error) => {
-                let detail = error.to_string();
-                end_job(inner, live, &job, ExecCause::NotStarted { detail }, KILLED);
-                return Err(error.into());
+        let exec = match newborn {
+            Some(newborn) => {
+                let setup = newborn.setup(&command.env, command.cwd.as_deref());
+                send_first(&job, newborn.exec.input(), newborn.sent, setup).await;
+                newborn.exec
             }
+            None => match sandbox.exec_numbered(number, command).await {
+                Ok(exec) => {
+                    send_first(&job, exec.input(), 0, language.source()).await;
+                    exec
+                }
+                Err(error) => {
+                    let detail = error.to_string();
+                    end_job(inner, live, &job, ExecCause::NotStarted { detail }, KILLED);
+                    return Err(error.into());
+                }
+            },
         };
-        send_source(&job, exec.input(), language.source()).await;
         live.add_job(job.clone());
         live.touch();
         context.set_runner(job.clone());
@@ -103,11 +115,12 @@ impl Fleet {
     }
 }
 
-/// First of all that it reads. It fits into what may be under way unread.
-async fn send_source(job: &Job, input: Input, source: Vec<u8>) {
+/// What it reads before its first call, after `sent` bytes that went to it already. It fits into what may be under
+/// way unread.
+async fn send_first(job: &Job, input: Input, sent: u64, bytes: Vec<u8>) {
     let mut guard = job.input.lock().await;
-    input.write(&source).await;
-    guard.offset = source.len() as u64;
+    input.write(&bytes).await;
+    guard.offset = sent + bytes.len() as u64;
     guard.input = Some(input);
 }
 

@@ -278,6 +278,7 @@ impl Fleet {
                 deadline: timeout,
                 last: false,
                 control: false,
+                zygote: false,
             };
             (command, record.spec.limits.output)
         };

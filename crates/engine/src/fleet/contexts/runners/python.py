@@ -5,6 +5,7 @@
 import ast
 import builtins
 import fcntl
+import importlib
 import io
 import json
 import linecache
@@ -500,6 +501,8 @@ class Runner:
             kind, fields = self.control.read()
             if kind is None:
                 return
+            if kind == "setup":
+                self.setup(fields)
             if kind != "run":
                 continue
             request = {"env": []}
@@ -509,6 +512,23 @@ class Runner:
                 else:
                     request[name] = value
             self.answer(request)
+
+    def setup(self, fields):
+        """For an interpreter that was there before its sandbox had a caller."""
+        for name, value in fields:
+            if name == "env":
+                name, _, value = value.partition(b"=")
+                os.environb[name] = value
+            elif name == "cwd":
+                try:
+                    os.chdir(value)
+                except OSError as failure:
+                    tell("%s\n" % failure)
+            elif name == "preload":
+                try:
+                    importlib.import_module(value.decode())
+                except Exception as failure:
+                    tell("preload %s: %s: %s\n" % (value.decode(), _type(failure).__name__, failure))
 
     def answer(self, request):
         """One call. Whatever happens in it, the host hears its end."""
@@ -802,4 +822,5 @@ def main():
     runner.serve()
 
 
-main()
+if CONTROL >= 0:  # noqa: F821 - a zygote calls it in its children
+    main()

@@ -1,0 +1,178 @@
+//! A sandbox whose interpreter is forked into others.
+//!
+//! To fork it is to send it a packet: what the child is to be, as JSON, and with it the namespaces of the sandbox, the
+//! child's streams and a socket for its answer. It does the rest itself, being the only one that can; the guest inside
+//! looks at what came of it before it takes it in.
+
+use super::create::{Role, Streams, create as create_fence, landlock};
+use super::identity::{self, Method};
+use super::probe;
+use super::within::Within;
+use crate::backend::{Birth, Cradle, CreateError, HostStep, Nursery, Raised};
+use paddock_model::{Guarantees, SandboxId, Spec, User};
+use paddock_protocol::Ids;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
+use std::fs::File;
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// In the order in which the interpreter is told of them; it enters the first one first.
+const NAMESPACES: [(&str, &str); 8] = [
+    ("user", "user"),
+    ("pid", "pid"),
+    ("mnt", "mnt"),
+    ("net", "net"),
+    ("ipc", "ipc"),
+    ("uts", "uts"),
+    ("cgroup", "cgroup"),
+    ("time", "time_for_children"),
+];
+/// How long it may take to take a packet.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer answers are not read: what says more is hostile.
+const LONGEST_ANSWER: usize = 4096;
+
+pub fn create(
+    state: &Path,
+    id: &SandboxId,
+    spec: &Spec,
+) -> std::result::Result<(Raised, Arc<dyn Nursery>), CreateError> {
+    if identity::method() != Method::Range {
+        return Err(CreateError::Unavailable {
+            missing: "an interpreter is forked into sandboxes only where each has ids of its own".into(),
+            remedy: Some("run paddock as root; until then each sandbox starts its own interpreter".into()),
+        });
+    }
+    if matches!(spec.user, User::Name(_)) || spec.workspace.is_some() {
+        return Err(CreateError::Unavailable {
+            missing:
+                "an interpreter is forked only into sandboxes without a workspace, whose user has a number"
+                    .into(),
+            remedy: None,
+        });
+    }
+    let made = create_fence(state, id, spec, Role::Nursery)?;
+    let within = Within::of(made.guest).host(|| "open the nursery's namespaces".into())?;
+    let socket = made.zygote.ok_or_else(|| CreateError::Guest { reason: "it has no socket".into() })?;
+    // One that does not listen is not waited for.
+    set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).host(|| "set up a socket".into())?;
+    let nursery = ProcessNursery { state: state.to_path_buf(), within, socket: Arc::new(socket) };
+    Ok((made.raised, Arc::new(nursery)))
+}
+
+struct ProcessNursery {
+    state: PathBuf,
+    within: Within,
+    socket: Arc<OwnedFd>,
+}
+
+impl Nursery for ProcessNursery {
+    fn tell(&self, packet: &[u8]) -> Result<()> {
+        send(self.socket.as_fd(), packet, &[])
+    }
+
+    fn hear(&self, patience: Duration) -> Result<Vec<u8>> {
+        receive(self.socket.as_fd(), patience)
+    }
+
+    fn guarantees(&self, spec: &Spec) -> Guarantees {
+        probe::guarantees(spec)
+    }
+
+    fn create(
+        &self,
+        id: &SandboxId,
+        spec: &Spec,
+    ) -> std::result::Result<(Raised, Box<dyn Cradle>), CreateError> {
+        let made = create_fence(&self.state, id, spec, Role::Nested(&self.within))?;
+        let streams =
+            made.streams.ok_or_else(|| CreateError::Guest { reason: "it has no streams".into() })?;
+        let cradle = ProcessCradle {
+            socket: self.socket.clone(),
+            guest: made.guest,
+            ids: made.ids,
+            streams,
+            spec: spec.clone(),
+        };
+        Ok((made.raised, Box::new(cradle)))
+    }
+}
+
+struct ProcessCradle {
+    socket: Arc<OwnedFd>,
+    guest: u32,
+    ids: Ids,
+    streams: Streams,
+    spec: Spec,
+}
+
+impl Cradle for ProcessCradle {
+    fn fork(self: Box<Self>, birth: &Birth, patience: Duration) -> Result<u32> {
+        let mut names = Vec::new();
+        let mut namespaces: Vec<OwnedFd> = Vec::new();
+        for (name, file) in NAMESPACES {
+            if name == "time" && !probe::has_time_namespace() {
+                continue;
+            }
+            names.push(name);
+            namespaces.push(File::open(format!("/proc/{}/ns/{file}", self.guest))?.into());
+        }
+        let rules = landlock(&self.spec);
+        let request = serde_json::json!({
+            "namespaces": names,
+            "uid": self.ids.work,
+            "gid": self.ids.work_group,
+            "files": self.spec.limits.files,
+            "processes": self.spec.limits.pids,
+            "writable": rules.writable,
+            "scope_abstract_sockets": rules.scope_abstract_sockets,
+            "env": birth.env,
+            "cwd": birth.cwd,
+        });
+        let (answer, theirs) = UnixStream::pair()?;
+        let streams = [&self.streams.stdout, &self.streams.stderr, &self.streams.control];
+        let passed: Vec<BorrowedFd<'_>> =
+            namespaces.iter().chain(streams).map(AsFd::as_fd).chain([theirs.as_fd()]).collect();
+        send(self.socket.as_fd(), request.to_string().as_bytes(), &passed)?;
+        drop(passed);
+        drop((theirs, self.streams));
+        let answer = receive(answer.as_fd(), patience)?;
+        let text = String::from_utf8_lossy(&answer);
+        match text.strip_prefix("born ").and_then(|number| number.trim().parse().ok()) {
+            Some(number) => Ok(number),
+            None => Err(Error::other(text.trim().escape_debug().to_string())),
+        }
+    }
+}
+
+fn send(socket: BorrowedFd<'_>, packet: &[u8], passed: &[BorrowedFd<'_>]) -> Result<()> {
+    let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(passed.len()))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !passed.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(passed)) {
+        return Err(Error::other("too many descriptors for one packet"));
+    }
+    let flags = SendFlags::NOSIGNAL;
+    let sent = rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(packet)], &mut ancillary, flags))?;
+    if sent == packet.len() { Ok(()) } else { Err(Error::other("a packet was cut")) }
+}
+
+fn receive(socket: BorrowedFd<'_>, patience: Duration) -> Result<Vec<u8>> {
+    let time = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    let ready = rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&time)))?;
+    if ready == 0 {
+        return Err(Error::new(ErrorKind::TimedOut, "the interpreter does not answer"));
+    }
+    let mut buffer = vec![0; LONGEST_ANSWER];
+    let (count, _) = rustix::io::retry_on_intr(|| recv(socket, &mut buffer[..], RecvFlags::empty()))?;
+    if count == 0 {
+        return Err(Error::new(ErrorKind::UnexpectedEof, "the interpreter has ended"));
+    }
+    buffer.truncate(count);
+    Ok(buffer)
+}

@@ -1,0 +1,257 @@
+# The interpreter of a nursery: it imports what its template names, and then waits to be forked into sandboxes. It never
+# runs code of a caller's. What it does in a child is the child's own confinement; the guest in there looks at what came
+# of it before it takes the child in, so that nothing here has to be believed.
+# Python 3.9 and later, with ctypes: no other way leads from here to setns and to the layers.
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import platform
+import signal
+import socket
+import stat
+import struct
+import sys
+
+LARGEST_PACKET = 1 << 20
+MOST_DESCRIPTORS = 16
+CONTROL_NUMBER = 3
+ANSWER_NUMBER = 4
+
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_CAP_AMBIENT = 4, 22, 24, 28, 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+SECCOMP_MODE_FILTER = 2
+# No root, no change of capabilities with the id, no raising of ambient ones; each locked.
+SECURE_BITS = 1 | 2 | 4 | 8 | 64 | 128
+SYS_SETNS = {"x86_64": 308, "aarch64": 268}.get(platform.machine())
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
+
+library = ctypes.CDLL(None, use_errno=True)
+library.syscall.restype = ctypes.c_long
+
+
+def call(name, *arguments):
+    if getattr(library, name)(*arguments) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "%s: %s" % (name, os.strerror(number)))
+
+
+def system_call(number, *arguments):
+    result = library.syscall(ctypes.c_long(number), *arguments)
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, "system call %d: %s" % (number, os.strerror(error)))
+    return result
+
+
+def prctl(option, *arguments):
+    call("prctl", option, *(ctypes.c_ulong(value) for value in (arguments + (0, 0, 0, 0))[:4]))
+
+
+class Birth:
+    """What one child is to be."""
+
+    def __init__(self, packet, descriptors):
+        self.request = json.loads(packet)
+        names = self.request["namespaces"]
+        self.namespaces = dict(zip(names, descriptors))
+        self.stdout, self.stderr, self.control, self.answer = descriptors[len(names) :]
+
+    def tell(self, text):
+        try:
+            os.write(self.answer, text.encode("utf-8", "replace")[:1000])
+        except OSError:
+            pass
+
+    def enter(self):
+        """In the child of the child, which is in the sandbox's pid namespace and its guest's own from here on."""
+        call("setns", self.namespaces.pop("user"), 0)
+        self.namespaces.pop("pid")
+        for descriptor in self.namespaces.values():
+            call("setns", descriptor, 0)
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self.take_streams()
+        self.give_up()
+        os.environ.clear()
+        os.environ.update(self.request["env"])
+        os.chdir(self.request["cwd"])
+        while os.getppid() != 1:
+            os.sched_yield()
+
+    def take_streams(self):
+        null = os.open("/dev/null", os.O_RDONLY)
+        # Away from the numbers that they are to have.
+        above = max(self.stdout, self.stderr, self.control, self.answer, null, ANSWER_NUMBER)
+        wanted = (null, self.stdout, self.stderr, self.control, self.answer)
+        for place, number in enumerate(wanted):
+            os.dup2(number, above + 1 + place, inheritable=False)
+        for place in range(len(wanted)):
+            os.dup2(above + 1 + place, place, inheritable=place < CONTROL_NUMBER)
+        self.control, self.answer = CONTROL_NUMBER, ANSWER_NUMBER
+        os.closerange(ANSWER_NUMBER + 1, os.sysconf("SC_OPEN_MAX"))
+
+    def give_up(self):
+        """Everything that entering took, and the layers of all work."""
+        request = self.request
+        for number in range(64):
+            try:
+                prctl(PR_CAPBSET_DROP, number)
+            except OSError:
+                break
+        prctl(PR_SET_SECUREBITS, SECURE_BITS)
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+        os.setgroups([request["gid"]])
+        os.setresgid(request["gid"], request["gid"], request["gid"])
+        os.setresuid(request["uid"], request["uid"], request["uid"])
+        header = struct.pack("Ii", 0x20080522, 0)
+        call("capset", header, bytes(24))
+        # Changing ids hides a process from its own guest, too.
+        prctl(PR_SET_DUMPABLE, 1)
+        restrict(request["writable"], request["scope_abstract_sockets"])
+        forbid(SYS_SETNS)
+
+
+def restrict(writable, scope_abstract_sockets):
+    """Landlock, as the guest has it for commands: reads everywhere, writes where the sandbox may."""
+    try:
+        abi = system_call(LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
+    except OSError:
+        return  # A kernel without it has it for nobody.
+    rights = (1 << 13) - 1
+    for since, bit in ((2, 13), (3, 14), (5, 15)):
+        if abi >= since:
+            rights |= 1 << bit
+    reading = 1 << 0 | 1 << 2 | 1 << 3
+    for_files = (1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15) & rights
+    attributes = struct.pack("QQQ", rights, 0, 1 if scope_abstract_sockets and abi >= 6 else 0)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    rules = system_call(LANDLOCK_CREATE, attributes, ctypes.c_size_t(size), ctypes.c_uint(0))
+    for path, allowed in [("/", reading)] + [(path, rights) for path in writable]:
+        try:
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            allowed &= for_files
+        rule = struct.pack("=Qi", allowed, place)
+        system_call(LANDLOCK_ADD, ctypes.c_int(rules), ctypes.c_int(1), rule, ctypes.c_uint(0))
+        os.close(place)
+    system_call(LANDLOCK_RESTRICT, ctypes.c_int(rules), ctypes.c_uint(0))
+    os.close(rules)
+
+
+def forbid(number):
+    """One system call more that does not exist for it; those of foreign architectures kill it already."""
+    load, equal, answer = 0x20, 0x15, 0x06
+    program = b"".join(
+        struct.pack("HBBI", *instruction)
+        for instruction in (
+            (load, 0, 0, 0),
+            (equal, 0, 1, number),
+            (answer, 0, 0, 0x00050001),  # EPERM
+            (answer, 0, 0, 0x7FFF0000),  # allowed
+        )
+    )
+    memory = ctypes.create_string_buffer(program, len(program))
+    description = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(memory)), 16)
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(description))
+
+
+def separate():
+    """Memory that the template shares with its children becomes a copy of their own."""
+    library.mmap.restype = ctypes.c_void_p
+    with open("/proc/self/maps") as maps:
+        shared = [line.split()[:2] for line in maps if "w" in line.split()[1] and "s" in line.split()[1]]
+    for place, rights in shared:
+        start, end = (int(number, 16) for number in place.split("-"))
+        content = ctypes.string_at(start, end - start) if "r" in rights else b""
+        protection = sum(bit for letter, bit in (("r", 1), ("w", 2), ("x", 4)) if letter in rights)
+        # Private, anonymous, in the same place.
+        flags = 0x02 | 0x20 | 0x10
+        arguments = (ctypes.c_void_p(start), ctypes.c_size_t(end - start), protection, flags, -1, ctypes.c_long(0))
+        if library.mmap(*arguments) != start:
+            raise OSError("memory at %s cannot be separated" % place)
+        ctypes.memmove(start, content, len(content))
+
+
+def renew():
+    """What no two children may have in common. `random` renews itself at a fork."""
+    loaded = sys.modules.get
+    if loaded("numpy.random") is not None:
+        loaded("numpy.random").seed()
+    if loaded("torch") is not None:
+        loaded("torch").seed()
+    if loaded("tempfile") is not None:
+        loaded("tempfile")._name_sequence = None
+    if loaded("uuid") is not None:
+        loaded("uuid")._last_timestamp = None
+        loaded("uuid")._node = None
+    if loaded("ssl") is not None:
+        loaded("ssl").RAND_add(os.urandom(32), 32.0)
+
+
+def serve(host):
+    """Returns in children only."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(host, LARGEST_PACKET, MOST_DESCRIPTORS)
+        if not packet:
+            os._exit(0)
+        birth = Birth(packet, descriptors)
+        try:
+            call("setns", birth.namespaces["pid"], 0)
+            child = os.fork()
+        except OSError as failure:
+            birth.tell("the nursery could not fork: %s" % failure)
+            child = -1
+        if child == 0:
+            return born(birth)
+        call("setns", home, 0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def born(birth):
+    try:
+        # Its parent is in the sandbox's pid namespace and ends: so it becomes a child of the guest's in there.
+        if os.fork() != 0:
+            os._exit(0)
+        separate()
+        birth.enter()
+        renew()
+        birth.tell("born %d" % os.getpid())
+        os.close(birth.answer)
+        return birth
+    except BaseException as failure:
+        birth.tell("the child could not become one of the sandbox: %s: %s" % (type(failure).__name__, failure))
+        os._exit(1)
+
+
+def main():
+    host = socket.socket(fileno=int(os.environ.pop("PADDOCK_ZYGOTE")))
+    runner = {"__name__": "paddock_runner", "CONTROL": -1}
+    exec(compile(host.recv(LARGEST_PACKET), "<paddock runner>", "exec"), runner)
+    try:
+        if SYS_SETNS is None:
+            raise OSError("no fork into sandboxes on %s" % platform.machine())
+        for name in json.loads(host.recv(LARGEST_PACKET)):
+            importlib.import_module(name)
+    except BaseException as failure:
+        host.send(("%s: %s" % (type(failure).__name__, failure)).encode("utf-8", "replace")[:1000])
+        os._exit(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    gc.collect()
+    gc.freeze()
+    host.send(b"ready")
+    birth = serve(host)
+    host.detach()
+    runner["CONTROL"] = birth.control
+    return runner["main"]
+
+
+main()()

@@ -1,0 +1,94 @@
+//! From a request to a sandbox that was ready before it came.
+
+use super::member::{Member, Parts};
+use super::pool::Taken;
+use crate::access::Permit;
+use crate::fleet::clock::boot_id;
+use crate::fleet::live::Live;
+use crate::fleet::record::{Record, now_ms};
+use crate::fleet::{Fleet, FleetError, copies, reaper};
+use crate::store::SandboxRow;
+use crate::templates::BUILT_IN;
+use paddock_model::api::SandboxState;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+impl Fleet {
+    /// One of its template's pool, or one that is made as the pool's are. `None` where no pool has such sandboxes.
+    pub(in crate::fleet) async fn ready_made(&self, record: &Record) -> Option<Member> {
+        let template = record.template.as_deref().unwrap_or(BUILT_IN);
+        let pool = self.0.pools.named(template)?;
+        match pool.take(record.backend.as_deref(), &record.spec, record.image.as_deref())? {
+            Taken::Ready(member) => Some(*member),
+            Taken::Blueprint(blueprint, zygote) => match self.make_member(&blueprint, zygote).await {
+                Ok(member) => Some(member),
+                Err(error) => {
+                    // It is made as if there were no pool, and fails as it would then.
+                    tracing::warn!(template, %error, "a sandbox could not be made as its pool's are");
+                    None
+                }
+            },
+        }
+    }
+
+    /// Gives a ready sandbox to whoever asked: recorded by one write, and acknowledged.
+    pub(in crate::fleet) fn give(
+        &self,
+        mut record: Record,
+        member: Member,
+        permit: Permit,
+    ) -> Result<Arc<Live>, FleetError> {
+        let inner = &self.0;
+        let Some(parts) = member.take() else {
+            let gone = std::io::Error::other("a sandbox that was ready has gone");
+            return Err(FleetError::internal(&gone));
+        };
+        let id = parts.id.to_string();
+        let left = |at: u64| Duration::from_millis(at.saturating_sub(now_ms()));
+        record.set_time_to_live(record.expires_at_ms.map(left));
+        record.state = SandboxState::Running;
+        record.boot = boot_id().into();
+        record.guarantees = parts.inside.guarantees.clone();
+        record.ready_at_ns = i64::try_from(parts.inside.ready_at()).unwrap_or(i64::MAX);
+        record.built_ns.push((parts.began_ns, record.ready_at_ns));
+        record.spec = parts.spec.clone();
+        record.within = parts.within.clone();
+        let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error));
+        let stored = body.and_then(|body| {
+            inner.store.insert_sandbox(&SandboxRow {
+                id: id.clone(),
+                tenant: record.tenant.clone(),
+                name: record.name.clone(),
+                state: SandboxState::Running,
+                created_ms: record.created_at_ms,
+                ended_ms: None,
+                body: body.clone(),
+            })?;
+            Ok(body)
+        });
+        let body = match stored {
+            Ok(body) => body,
+            Err(error) => {
+                inner.counters.create_failed.fetch_add(1, Ordering::Relaxed);
+                self.discard(parts);
+                return Err(error);
+            }
+        };
+        copies::keep(&inner.options.state, &record, &body);
+        let directory = inner.options.state.join("sandboxes").join(&id);
+        let live = Live::new(record, directory, BTreeMap::new());
+        *live.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        let Parts { inside, newborn, .. } = parts;
+        inside.set_deadline(live.record().time_to_live());
+        let inside = Arc::new(inside);
+        live.set_newborn(newborn);
+        live.set_running(Some(inside.clone()));
+        inner.add(live.clone());
+        reaper::watch_over(self, &live, inside);
+        inner.counters.created.fetch_add(1, Ordering::Relaxed);
+        inner.tell(&live, "created", None);
+        Ok(live)
+    }
+}

@@ -1,0 +1,169 @@
+//! Who fills a pool: sees to the interpreter that sandboxes are forked from, makes as many as are wanted, and takes down
+//! what is not.
+
+use super::pool::{Blueprint, Pool};
+use crate::fleet::contexts::Language;
+use crate::fleet::record::Record;
+use crate::fleet::request::{self, chain};
+use crate::fleet::{Actor, Fleet, FleetError, Inner};
+use crate::zygote::Zygote;
+use paddock_backends::Birth;
+use paddock_model::api::CreateSandbox;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// As many as the machine has processors for, with the rest of its work.
+const AT_ONCE: u32 = 2;
+/// How often it is looked whether something is to be done that nobody woke it for.
+const TICK: Duration = Duration::from_millis(500);
+/// How often it is looked whether the template has changed.
+const LOOK: Duration = Duration::from_secs(2);
+/// After a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// An interpreter that did not come up may do so when its template was mended.
+const AGAIN: Duration = Duration::from_secs(60);
+const PROLONG: Duration = Duration::from_secs(60);
+
+pub fn start(fleet: &Fleet, pool: &Arc<Pool>) {
+    let keeper = Keeper {
+        weak: Arc::downgrade(&fleet.0),
+        pool: pool.clone(),
+        looked: None,
+        tried: Instant::now(),
+        prolonged: Instant::now(),
+    };
+    tokio::spawn(keeper.keep());
+}
+
+struct Keeper {
+    weak: Weak<Inner>,
+    pool: Arc<Pool>,
+    looked: Option<Instant>,
+    tried: Instant,
+    prolonged: Instant,
+}
+
+impl Keeper {
+    async fn keep(mut self) {
+        let pool = self.pool.clone();
+        loop {
+            let Some(inner) = self.weak.upgrade().filter(|inner| !inner.closing.load(Ordering::Relaxed))
+            else {
+                return;
+            };
+            let fleet = Fleet(inner);
+            if pool.is_stopped() {
+                return empty(&fleet, &pool).await;
+            }
+            let pause = match self.see_to_it(&fleet).await {
+                Ok(()) => TICK,
+                Err(error) => {
+                    tracing::warn!(template = %pool.template, %error, "its pool cannot be filled");
+                    pool.fail(chain(&error));
+                    PAUSE
+                }
+            };
+            drop(fleet);
+            let _ = tokio::time::timeout(pause, pool.wake.notified()).await;
+        }
+    }
+
+    async fn see_to_it(&mut self, fleet: &Fleet) -> Result<(), FleetError> {
+        let pool = self.pool.clone();
+        if self.looked.is_none_or(|at| at.elapsed() > LOOK) {
+            self.looked = Some(Instant::now());
+            let now = Arc::new(fleet.blueprint(&pool.template).await?);
+            if !pool.blueprint().is_some_and(|before| before.is(&now)) {
+                let (old, zygote) = pool.set_blueprint(Some(now));
+                drop(old);
+                zygote.into_iter().for_each(|zygote| fleet.retire(zygote));
+            }
+        }
+        if self.tried.elapsed() > AGAIN {
+            self.tried = Instant::now();
+            pool.try_zygote_again();
+        }
+        if pool.wants_zygote() {
+            fleet.start_zygote(&pool).await;
+        }
+        drop(pool.surplus());
+        if self.prolonged.elapsed() > PROLONG {
+            self.prolonged = Instant::now();
+            pool.for_each_ready(super::member::Member::prolong);
+        }
+        for _ in 0..pool.begin_making(AT_ONCE) {
+            tokio::spawn(make(fleet.clone(), pool.clone()));
+        }
+        Ok(())
+    }
+}
+
+async fn make(fleet: Fleet, pool: Arc<Pool>) {
+    let Some(blueprint) = pool.blueprint() else { return };
+    let made = fleet.make_member(&blueprint, pool.zygote()).await;
+    if let Err(error) = &made {
+        tracing::warn!(template = %pool.template, %error, "a sandbox could not be made ready");
+        // Others would fail in the same way.
+        tokio::time::sleep(PAUSE).await;
+    }
+    drop(pool.made(made.map_err(|error| chain(&error)), &blueprint));
+}
+
+/// One that has ended is replaced. Who was forked from it goes on.
+async fn watch_over(fleet: Weak<Inner>, pool: Weak<Pool>, zygote: Arc<Zygote>) {
+    zygote.lost().await;
+    let (Some(inner), Some(pool)) = (fleet.upgrade(), pool.upgrade()) else { return };
+    if !inner.closing.load(Ordering::Relaxed) && pool.lose_zygote(&zygote) {
+        tracing::warn!(template = %pool.template, "the interpreter that is forked has ended; another one is started");
+        let _ = tokio::task::spawn_blocking(move || Fleet(inner).retire(zygote)).await;
+    }
+}
+
+/// Ends what is ready, and the interpreter where nobody nests in it.
+pub async fn empty(fleet: &Fleet, pool: &Pool) {
+    let (members, zygote) = pool.set_blueprint(None);
+    let parts: Vec<_> = members.into_iter().filter_map(super::member::Member::take).collect();
+    let ending = fleet.clone();
+    let _ = tokio::task::spawn_blocking(move || {
+        for parts in parts {
+            if let Err(error) = parts.inside.destroy() {
+                tracing::warn!(sandbox = %parts.id, %error, "something of a sandbox could not be removed");
+            }
+            let _ = ending.0.storage.delete(parts.id.as_str());
+        }
+        zygote.into_iter().for_each(|zygote| ending.retire(zygote));
+    })
+    .await;
+}
+
+impl Fleet {
+    async fn blueprint(&self, template: &str) -> Result<Blueprint, FleetError> {
+        let request = CreateSandbox { template: Some(template.into()), ..CreateSandbox::default() };
+        let owner = Actor::owner();
+        let settings = request::resolve(&self.0.options.state, &owner, &request)?;
+        let preload = settings.preload.clone();
+        let (backend, record): (_, Record) = self.describe(&owner, settings, None, false).await?;
+        let cwd = record.cwd.unwrap_or_else(|| crate::settings::WORKSPACE_TARGET.into());
+        let birth = Birth { env: record.env, cwd };
+        Ok(Blueprint { backend, spec: record.spec, image: record.image, birth, preload })
+    }
+
+    async fn start_zygote(&self, pool: &Arc<Pool>) {
+        let Some(blueprint) = pool.blueprint() else { return };
+        let sources = Language::named(None).ok().and_then(|python| python.zygote(&blueprint.preload));
+        let Some(sources) = sources else { return };
+        let (backend, engine) = (blueprint.backend.as_deref(), &self.0.engine);
+        match Zygote::start(engine, backend, &blueprint.spec, sources, &blueprint.birth).await {
+            Ok(zygote) => {
+                let zygote = Arc::new(zygote);
+                pool.set_zygote(zygote.clone());
+                tokio::spawn(watch_over(Arc::downgrade(&self.0), Arc::downgrade(pool), zygote));
+            }
+            Err(error) => {
+                tracing::warn!(template = %pool.template, %error, "no interpreter to fork; each sandbox starts its own");
+                pool.do_without_zygote(chain(&error));
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Sandboxes that are ready before anybody asks for them, per template.
+//!
+//! - [`pool`]: one template's: how many are ready, and how many are wanted
+//! - [`keeper`]: who fills it, and the interpreter that its sandboxes are forked from
+//! - [`member`]: one that is ready; [`newborn`]: the interpreter in it
+//! - [`create`]: from a request to a sandbox that was ready
+//! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
+
+mod create;
+mod keeper;
+mod member;
+mod newborn;
+mod nurseries;
+mod pool;
+
+pub use newborn::Newborn;
+pub use nurseries::Nurseries;
+
+use super::request::invalid;
+use super::{Actor, Fleet, FleetError, Kind};
+use crate::templates::{self, BUILT_IN, TemplateError};
+use paddock_model::api::{self, PoolSize, Role};
+use pool::Pool;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// More than one machine has room for.
+const LARGEST: u32 = 2000;
+/// Where the sizes are kept.
+const SETTING: &str = "pools";
+
+#[derive(Default)]
+pub struct Pools(Mutex<BTreeMap<String, Arc<Pool>>>);
+
+impl Pools {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Pool>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn all(&self) -> Vec<Arc<Pool>> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn named(&self, template: &str) -> Option<Arc<Pool>> {
+        self.lock().get(template).cloned()
+    }
+}
+
+impl Fleet {
+    pub fn pools(&self, actor: &Actor) -> Result<Vec<api::Pool>, FleetError> {
+        check_admin(actor)?;
+        Ok(self.0.pools.all().iter().map(|pool| pool.to_api()).collect())
+    }
+
+    pub fn pool(&self, actor: &Actor, template: &str) -> Result<api::Pool, FleetError> {
+        check_admin(actor)?;
+        self.0.pools.named(template).map(|pool| pool.to_api()).ok_or_else(|| no_pool(template))
+    }
+
+    /// Returns at once; the keeper makes it so.
+    pub fn set_pool(&self, actor: &Actor, template: &str, size: PoolSize) -> Result<api::Pool, FleetError> {
+        check_admin(actor)?;
+        if size.min > size.max || size.max == 0 || size.max > LARGEST {
+            return Err(invalid(format!(
+                "a pool of at least {} and at most {} sandboxes",
+                size.min, size.max
+            ))
+            .hint(format!(
+                "`min` is at most `max`, and `max` from 1 to {LARGEST}; DELETE takes the pool away"
+            )));
+        }
+        match templates::load(&self.0.options.state, template) {
+            Ok(_) => {}
+            Err(error @ TemplateError::Missing(_)) => {
+                let hint = format!("`paddock template ls` lists those there are; `{BUILT_IN}` always is");
+                return Err(
+                    FleetError::new(Kind::NotFound, "template_not_found", error.to_string()).hint(hint)
+                );
+            }
+            Err(error) => return Err(invalid(super::request::chain(&error))),
+        }
+        let pool = self.put_pool(template, size);
+        self.store_pools()?;
+        Ok(pool.to_api())
+    }
+
+    pub fn remove_pool(&self, actor: &Actor, template: &str) -> Result<(), FleetError> {
+        check_admin(actor)?;
+        let removed = self.0.pools.lock().remove(template);
+        removed.ok_or_else(|| no_pool(template))?.stop();
+        self.store_pools()
+    }
+
+    fn put_pool(&self, template: &str, size: PoolSize) -> Arc<Pool> {
+        let mut all = self.0.pools.lock();
+        if let Some(pool) = all.get(template) {
+            pool.resize(size);
+            return pool.clone();
+        }
+        let pool = Arc::new(Pool::new(template, size));
+        all.insert(template.to_string(), pool.clone());
+        drop(all);
+        keeper::start(self, &pool);
+        pool
+    }
+
+    fn store_pools(&self) -> Result<(), FleetError> {
+        let sizes: BTreeMap<String, PoolSize> =
+            self.0.pools.all().iter().map(|pool| (pool.template.clone(), pool.size())).collect();
+        let body = serde_json::to_vec(&sizes).map_err(|error| FleetError::internal(&error))?;
+        Ok(self.0.store.set_setting(SETTING, &body)?)
+    }
+
+    /// Those that were set before this server started.
+    pub(super) fn restore_pools(&self) -> Result<(), FleetError> {
+        let Some(body) = self.0.store.setting(SETTING)? else { return Ok(()) };
+        match serde_json::from_slice::<BTreeMap<String, PoolSize>>(&body) {
+            Ok(sizes) => sizes.into_iter().for_each(|(template, size)| drop(self.put_pool(&template, size))),
+            Err(error) => tracing::warn!(%error, "the sizes of the pools cannot be read; there are none"),
+        }
+        Ok(())
+    }
+
+    /// Nobody is given one of them any more.
+    pub(super) async fn close_pools(&self) {
+        let pools = std::mem::take(&mut *self.0.pools.lock());
+        for pool in pools.into_values() {
+            pool.stop();
+            keeper::empty(self, &pool).await;
+        }
+        self.0.nurseries.leave();
+    }
+}
+
+fn check_admin(actor: &Actor) -> Result<(), FleetError> {
+    if actor.owner || (actor.role == Role::Admin && actor.tenant == Actor::OWNER_TENANT) {
+        return Ok(());
+    }
+    Err(FleetError::new(
+        Kind::Forbidden,
+        "forbidden",
+        "pools are the machine's owner's to look at and to set",
+    )
+    .hint("ask through the server's unix socket, or with an admin token of the owner's tenant"))
+}
+
+fn no_pool(template: &str) -> FleetError {
+    let shown: String = template.chars().take(80).collect();
+    let message = format!("template `{}` has no pool", shown.escape_debug());
+    FleetError::new(Kind::NotFound, "pool_not_found", message)
+        .hint("`paddock pool ls` lists those there are; `paddock pool set` makes one")
+}

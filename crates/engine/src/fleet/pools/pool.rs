@@ -1,0 +1,306 @@
+//! One template's pool: how many sandboxes are ready, and how many are wanted.
+
+use super::member::Member;
+use crate::fleet::clock::boot_ms;
+use crate::zygote::Zygote;
+use paddock_backends::Birth;
+use paddock_model::Spec;
+use paddock_model::api::{self, PoolSize};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// As many as were asked for within this time are kept ready, so that as many can come again.
+const DEMAND_MS: u64 = 2000;
+
+pub struct Pool {
+    pub template: String,
+    state: Mutex<State>,
+    /// Something is to be done.
+    pub wake: Notify,
+}
+
+/// What its sandboxes are made after.
+#[derive(Clone)]
+pub struct Blueprint {
+    pub backend: Option<String>,
+    pub spec: Spec,
+    pub image: Option<String>,
+    pub birth: Birth,
+    pub preload: Vec<String>,
+}
+
+impl Blueprint {
+    pub fn is(&self, other: &Blueprint) -> bool {
+        let of = |it: &Blueprint| (it.backend.clone(), it.image.clone(), it.preload.clone());
+        of(self) == of(other)
+            && self.spec == other.spec
+            && (&self.birth.env, &self.birth.cwd) == (&other.birth.env, &other.birth.cwd)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    size: PoolSize,
+    stopped: bool,
+    blueprint: Option<Arc<Blueprint>>,
+    ready: VecDeque<Member>,
+    making: u32,
+    /// When sandboxes were asked for, by the clock that no one sets.
+    asked: VecDeque<u64>,
+    zygote: ZygoteState,
+    hits: u64,
+    misses: u64,
+    error: Option<String>,
+}
+
+#[derive(Default)]
+enum ZygoteState {
+    #[default]
+    None,
+    Ready(Arc<Zygote>),
+    /// Its sandboxes start interpreters of their own.
+    Unavailable,
+}
+
+/// Who asked finds one, or what to make one after.
+pub enum Taken {
+    Ready(Box<Member>),
+    Blueprint(Arc<Blueprint>, Option<Arc<Zygote>>),
+}
+
+impl Pool {
+    pub fn new(template: &str, size: PoolSize) -> Pool {
+        let state = State { size, ..State::default() };
+        Pool { template: template.into(), state: Mutex::new(state), wake: Notify::new() }
+    }
+
+    pub fn size(&self) -> PoolSize {
+        self.state().size
+    }
+
+    pub fn resize(&self, size: PoolSize) {
+        self.state().size = size;
+        self.wake.notify_one();
+    }
+
+    pub fn stop(&self) {
+        self.state().stopped = true;
+        self.wake.notify_one();
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// One for a sandbox of this spec, made after this image behind this backend. `None` where the pool's are others.
+    pub fn take(&self, backend: Option<&str>, spec: &Spec, image: Option<&str>) -> Option<Taken> {
+        let mut state = self.state();
+        let blueprint = state.blueprint.clone()?;
+        let fits = blueprint.spec == *spec
+            && blueprint.image.as_deref() == image
+            && blueprint.backend.as_deref() == backend;
+        if !fits || state.stopped {
+            return None;
+        }
+        state.asked.push_back(boot_ms());
+        self.wake.notify_one();
+        while let Some(member) = state.ready.pop_front() {
+            if member.lives() {
+                state.hits += 1;
+                return Some(Taken::Ready(Box::new(member)));
+            }
+        }
+        state.misses += 1;
+        let zygote = match &state.zygote {
+            ZygoteState::Ready(zygote) => Some(zygote.clone()),
+            ZygoteState::None | ZygoteState::Unavailable => None,
+        };
+        Some(Taken::Blueprint(blueprint, zygote))
+    }
+
+    /// How many more are to be made now, of which at most `at_once` at the same time.
+    pub fn begin_making(&self, at_once: u32) -> u32 {
+        let mut state = self.state();
+        if state.stopped || state.blueprint.is_none() {
+            return 0;
+        }
+        let there = state.ready.len() as u32 + state.making;
+        let more = state.wanted().saturating_sub(there).min(at_once.saturating_sub(state.making));
+        state.making += more;
+        more
+    }
+
+    /// The member, if nobody wants it any more.
+    pub fn made(&self, made: Result<Member, String>, after: &Arc<Blueprint>) -> Option<Member> {
+        let mut state = self.state();
+        state.making = state.making.saturating_sub(1);
+        let left = match made {
+            Ok(member) => {
+                state.error = None;
+                let current = state.blueprint.as_ref().is_some_and(|now| Arc::ptr_eq(now, after));
+                if current && !state.stopped {
+                    state.ready.push_back(member);
+                    None
+                } else {
+                    Some(member)
+                }
+            }
+            Err(error) => {
+                state.error = Some(error);
+                None
+            }
+        };
+        drop(state);
+        self.wake.notify_one();
+        left
+    }
+
+    /// Those that are more than wanted, and those that have died.
+    pub fn surplus(&self) -> Vec<Member> {
+        let mut state = self.state();
+        let wanted = if state.stopped { 0 } else { state.wanted() as usize };
+        let ready = std::mem::take(&mut state.ready).into_iter();
+        let (living, mut surplus): (Vec<Member>, Vec<Member>) = ready.partition(Member::lives);
+        state.ready = living.into();
+        while state.ready.len() > wanted {
+            surplus.extend(state.ready.pop_front());
+        }
+        surplus
+    }
+
+    pub fn for_each_ready(&self, action: impl FnMut(&Member)) {
+        self.state().ready.iter().for_each(action);
+    }
+
+    pub fn blueprint(&self) -> Option<Arc<Blueprint>> {
+        self.state().blueprint.clone()
+    }
+
+    /// What was ready after another blueprint, and its interpreter, are not wanted any more.
+    pub fn set_blueprint(&self, blueprint: Option<Arc<Blueprint>>) -> (Vec<Member>, Option<Arc<Zygote>>) {
+        let mut state = self.state();
+        state.blueprint = blueprint;
+        let zygote = state.zygote.take();
+        (std::mem::take(&mut state.ready).into(), zygote)
+    }
+
+    pub fn wants_zygote(&self) -> bool {
+        let state = self.state();
+        !state.stopped && state.blueprint.is_some() && matches!(state.zygote, ZygoteState::None)
+    }
+
+    pub fn zygote(&self) -> Option<Arc<Zygote>> {
+        match &self.state().zygote {
+            ZygoteState::Ready(zygote) => Some(zygote.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn set_zygote(&self, zygote: Arc<Zygote>) {
+        let mut state = self.state();
+        state.zygote = ZygoteState::Ready(zygote);
+        state.error = None;
+    }
+
+    /// Until the blueprint changes, or somebody tries again.
+    pub fn do_without_zygote(&self, why: String) {
+        let mut state = self.state();
+        state.zygote = ZygoteState::Unavailable;
+        state.error = Some(why);
+    }
+
+    pub fn try_zygote_again(&self) {
+        let mut state = self.state();
+        if matches!(state.zygote, ZygoteState::Unavailable) {
+            state.zygote = ZygoteState::None;
+        }
+    }
+
+    /// It has ended by itself. Whether it was still this pool's.
+    pub fn lose_zygote(&self, lost: &Arc<Zygote>) -> bool {
+        let mut state = self.state();
+        let ours = matches!(&state.zygote, ZygoteState::Ready(zygote) if Arc::ptr_eq(zygote, lost));
+        if ours {
+            state.zygote = ZygoteState::None;
+        }
+        drop(state);
+        self.wake.notify_one();
+        ours
+    }
+
+    pub fn fail(&self, error: String) {
+        self.state().error = Some(error);
+    }
+
+    pub fn to_api(&self) -> api::Pool {
+        let mut state = self.state();
+        api::Pool {
+            template: self.template.clone(),
+            min: state.size.min,
+            max: state.size.max,
+            ready: state.ready.len() as u32,
+            making: state.making,
+            wanted: if state.stopped { 0 } else { state.wanted() },
+            hits: state.hits,
+            misses: state.misses,
+            zygote: match state.zygote {
+                ZygoteState::None => api::ZygoteState::Starting,
+                ZygoteState::Ready(_) => api::ZygoteState::Ready,
+                ZygoteState::Unavailable => api::ZygoteState::Unavailable,
+            },
+            preload: state.blueprint.as_ref().map_or_else(Vec::new, |blueprint| blueprint.preload.clone()),
+            error: state.error.clone(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn wanted(&mut self) -> u32 {
+        let since = boot_ms().saturating_sub(DEMAND_MS);
+        while self.asked.front().is_some_and(|at| *at < since) {
+            self.asked.pop_front();
+        }
+        (self.asked.len() as u32).clamp(self.size.min, self.size.max)
+    }
+}
+
+impl ZygoteState {
+    fn take(&mut self) -> Option<Arc<Zygote>> {
+        match std::mem::take(self) {
+            ZygoteState::Ready(zygote) => Some(zygote),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_wanted_as_were_asked_for_lately_within_bounds() {
+        let mut state = State { size: PoolSize { min: 2, max: 5 }, ..State::default() };
+        assert_eq!(state.wanted(), 2);
+        state.asked.extend([boot_ms(); 3]);
+        assert_eq!(state.wanted(), 3);
+        state.asked.extend([boot_ms(); 30]);
+        assert_eq!(state.wanted(), 5);
+        state.asked = [boot_ms().saturating_sub(DEMAND_MS + 1000); 30].into();
+        assert_eq!(state.wanted(), 2);
+        assert!(state.asked.is_empty());
+    }
+
+    #[test]
+    fn a_pool_without_a_blueprint_makes_and_gives_nothing() {
+        let pool = Pool::new("t", PoolSize { min: 2, max: 5 });
+        assert_eq!(pool.begin_making(2), 0);
+        assert!(!pool.wants_zygote());
+        pool.stop();
+        assert_eq!(pool.to_api().wanted, 0);
+    }
+}

@@ -1,0 +1,236 @@
+//! An interpreter that has done its imports, in a sandbox of its own, and is forked into others. It is the template's,
+//! behind the same fence as all work, and never sees a caller's code.
+
+use crate::engine::{Engine, RaisedFence};
+use crate::error::EngineError;
+use crate::exec::{Command, Exec, ExecEvent};
+use crate::sandbox::Sandbox;
+use paddock_backends::{Birth, Cradle, Nursery};
+use paddock_model::{Disk, SandboxId, Spec, User};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How long the imports of a template may take.
+const IMPORTS: Duration = Duration::from_secs(120);
+/// How long a fork may take on a machine that has much to do.
+const FORK: Duration = Duration::from_secs(20);
+/// What is kept of what it prints, for who asks why it did not come up.
+const LAST_WORDS: usize = 2000;
+
+/// What it runs, and what its children are to run.
+pub struct Sources {
+    pub argv: Vec<String>,
+    pub zygote: &'static str,
+    pub runner: &'static str,
+    pub preload: Vec<String>,
+}
+
+pub struct Zygote {
+    pub id: SandboxId,
+    sandbox: Sandbox,
+    nursery: Arc<dyn Nursery>,
+    /// The interpreter has ended, its sandbox perhaps not.
+    ended: Arc<Notify>,
+}
+
+/// A sandbox that was just made, with an interpreter in it that waits for its first call.
+pub struct Newborn {
+    pub sandbox: Sandbox,
+    pub exec: Exec,
+}
+
+impl Zygote {
+    /// Returns when it can be forked.
+    ///
+    /// Precondition: called on a tokio runtime.
+    pub async fn start(
+        engine: &Arc<Engine>,
+        backend: Option<&str>,
+        spec: &Spec,
+        sources: Sources,
+        birth: &Birth,
+    ) -> Result<Zygote, EngineError> {
+        let id = crate::engine::new_id()?;
+        let spec = Spec { disk: Disk::Memory, ..spec.clone() };
+        let (raising, backend) = (engine.clone(), backend.map(str::to_string));
+        let (raised_id, raised_spec) = (id.clone(), spec.clone());
+        let (raised, nursery) =
+            blocking(move || raising.raise_nursery(&raised_id, backend.as_deref(), &raised_spec)).await?;
+        let mut sandbox = Sandbox::start(id.clone(), raised)?;
+        sandbox.ready().await?;
+        let mut exec = sandbox.exec(command(sources.argv, birth, &spec.user))?;
+        let preload = serde_json::json!(sources.preload).to_string();
+        let told = nursery.clone();
+        let answer = tokio::task::spawn_blocking(move || {
+            for packet in [sources.zygote, sources.runner, &preload] {
+                told.tell(packet.as_bytes())?;
+            }
+            told.hear(IMPORTS)
+        });
+        let failed = |detail: String| EngineError::Zygote { detail };
+        match answer.await.map_err(|error| failed(error.to_string()))? {
+            Ok(answer) if answer == b"ready" => {
+                let ended = Arc::new(Notify::new());
+                let told = ended.clone();
+                tokio::spawn(async move {
+                    drain(&mut exec).await;
+                    // Kept for who asks later.
+                    told.notify_one();
+                });
+                Ok(Zygote { id, sandbox, nursery, ended })
+            }
+            Ok(answer) => Err(failed(format!(
+                "its imports failed: {}",
+                String::from_utf8_lossy(&answer).escape_debug()
+            ))),
+            Err(error) => {
+                let words = tokio::time::timeout(Duration::from_millis(200), drain(&mut exec)).await;
+                let words = words.unwrap_or_default();
+                Err(failed(format!("{error} {}", words.trim().escape_debug())))
+            }
+        }
+    }
+
+    /// A sandbox of the same spec but for its disk, with a fork of the interpreter in it.
+    pub async fn bear(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        id: SandboxId,
+        spec: &Spec,
+        birth: &Birth,
+        number: u32,
+    ) -> Result<Newborn, EngineError> {
+        let (engine, nursery) = (engine.clone(), self.nursery.clone());
+        let (raised_id, raised_spec) = (id.clone(), spec.clone());
+        let (raised, cradle): (RaisedFence, Box<dyn Cradle>) =
+            blocking(move || engine.raise_within(nursery.as_ref(), &raised_id, &raised_spec)).await?;
+        let mut sandbox = Sandbox::start(id, raised)?;
+        sandbox.ready().await?;
+        let failed = |detail: String| EngineError::Zygote { detail };
+        let birth = birth.clone();
+        let forked = tokio::task::spawn_blocking(move || cradle.fork(&birth, FORK)).await;
+        let pid =
+            forked.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
+        let mut exec = sandbox.take_in(number, pid)?;
+        loop {
+            match tokio::time::timeout(FORK, exec.next()).await {
+                Ok(ExecEvent::Started) => return Ok(Newborn { sandbox, exec }),
+                Ok(ExecEvent::StartFailed { step, errno }) => {
+                    let error = std::io::Error::from_raw_os_error(errno);
+                    return Err(failed(format!("its guest refused it: {}: {error}", step.escape_debug())));
+                }
+                Ok(other) => return Err(failed(format!("its guest says: {other:?}"))),
+                Err(_) => return Err(failed("its guest does not answer".into())),
+            }
+        }
+    }
+
+    /// Returns when it cannot be forked any more. To be asked by one only.
+    pub async fn lost(&self) {
+        tokio::select! {
+            _ = self.sandbox.lost() => {}
+            () = self.ended.notified() => {}
+        }
+    }
+
+    /// It stays for those that nest in it, without this engine.
+    pub fn leave(&self) {
+        self.sandbox.leave();
+    }
+
+    /// Ends it, and whatever nests in it. Blocks for a moment.
+    pub fn destroy(&self) {
+        if let Err(error) = self.sandbox.destroy() {
+            tracing::warn!(nursery = %self.id, %error, "something of a nursery could not be removed");
+        }
+    }
+}
+
+fn command(argv: Vec<String>, birth: &Birth, user: &User) -> Command {
+    let env: BTreeMap<String, String> = birth.env.clone();
+    Command {
+        argv,
+        env,
+        cwd: Some("/".into()),
+        user: user.clone(),
+        tty: None,
+        stdin: false,
+        deadline: None,
+        last: false,
+        control: false,
+        zygote: true,
+    }
+}
+
+/// Reads until its end; the last that it said.
+async fn drain(exec: &mut Exec) -> String {
+    let mut words = Vec::new();
+    loop {
+        match exec.next().await {
+            ExecEvent::Output { bytes, .. } => {
+                words.extend_from_slice(&bytes);
+                let over = words.len().saturating_sub(LAST_WORDS);
+                words.drain(..over);
+            }
+            ExecEvent::StartFailed { step, errno } => {
+                let error = std::io::Error::from_raw_os_error(errno);
+                return format!("{}: {error}", step.escape_debug());
+            }
+            ExecEvent::Closed | ExecEvent::Lost { .. } | ExecEvent::Exited { .. } => {
+                return String::from_utf8_lossy(&words).into_owned();
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
+) -> Result<T, EngineError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(EngineError::Zygote { detail: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::python_zygote;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_interpreter_is_forked_into_sandboxes() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIP zygote: sandboxes share an id without root");
+        }
+        let state = tempfile::tempdir().unwrap();
+        let engine = Arc::new(Engine::new(state.path()));
+        let layers = [paddock_model::Policy::default()];
+        let surroundings = crate::settings::Surroundings { state_dir: state.path(), home: None };
+        let spec = crate::settings::resolve(&layers, surroundings).unwrap().spec;
+        let birth = Birth { env: crate::settings::default_environment(), cwd: "/workspace".into() };
+        let sources = python_zygote(&["colorsys".to_string()]);
+        let zygote = Zygote::start(&engine, None, &spec, sources, &birth).await.unwrap();
+        let zygote = Arc::new(zygote);
+        for _ in 0..2 {
+            let id = crate::engine::new_id().unwrap();
+            let Newborn { sandbox, mut exec } = zygote.bear(&engine, id, &spec, &birth, 1).await.unwrap();
+            let code =
+                "import os, sys; print(os.getppid(), 'colorsys' in sys.modules, os.getcwd(), os.getuid())";
+            let frame = format!("run 2\ncall 1\nx\ncode {}\n{code}\n", code.len());
+            assert!(exec.input().write(frame.as_bytes()).await);
+            let mut said = String::new();
+            while !said.contains("done 2") {
+                match tokio::time::timeout(Duration::from_secs(20), exec.next()).await.unwrap() {
+                    ExecEvent::Output { bytes, .. } => said.push_str(&String::from_utf8_lossy(&bytes)),
+                    other => panic!("{other:?} after {said}"),
+                }
+            }
+            assert!(said.contains("1 True /workspace 1000\n"), "{said}");
+            tokio::task::spawn_blocking(move || sandbox.end(None).map(drop)).await.unwrap().unwrap();
+        }
+        tokio::task::spawn_blocking(move || zygote.destroy()).await.unwrap();
+    }
+}
