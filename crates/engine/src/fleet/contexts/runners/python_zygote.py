@@ -231,6 +231,15 @@ def born(birth):
         os._exit(1)
 
 
+def prepare_interactive():
+    """What a child uses at its first call where the template has it."""
+    try:
+        importlib.import_module("IPython.core.interactiveshell")
+        importlib.import_module("IPython.display")
+    except ImportError:
+        pass
+
+
 def main():
     host = socket.socket(fileno=int(os.environ.pop("PADDOCK_ZYGOTE")))
     runner = {"__name__": "paddock_runner", "CONTROL": -1}
@@ -240,6 +249,7 @@ def main():
             raise OSError("no fork into sandboxes on %s" % platform.machine())
         for name in json.loads(host.recv(LARGEST_PACKET)):
             importlib.import_module(name)
+        prepare_interactive()
     except BaseException as failure:
         host.send(("%s: %s" % (type(failure).__name__, failure)).encode("utf-8", "replace")[:1000])
         os._exit(1)
