@@ -11,5 +11,5 @@ mod process;
 mod select;
 
 pub use backend::{AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Nursery, Raised};
-pub use process::{HeadStart, NEUTRAL_ID, give_up_calls, serve_as_janitor_if_asked};
+pub use process::{HeadStart, NEUTRAL_ID, give_up_calls, keep_only_calls, serve_as_janitor_if_asked};
 pub use select::{NAMES, SelectError, all, select};

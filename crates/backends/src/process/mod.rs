@@ -44,7 +44,7 @@ mod workspace;
 pub use disk::NEUTRAL_ID;
 pub use head_start::HeadStart;
 pub use janitor::serve_if_asked as serve_as_janitor_if_asked;
-pub use seccomp::give_up_calls;
+pub use seccomp::{give_up_calls, keep_only_calls};
 
 use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};
 use create::Role;

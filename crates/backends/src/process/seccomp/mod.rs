@@ -10,7 +10,7 @@ mod calls;
 mod own;
 mod program;
 
-pub use own::give_up_calls;
+pub use own::{give_up_calls, keep_only_calls};
 
 use program::{Check, Verdict};
 use std::collections::BTreeMap;

@@ -4,12 +4,22 @@
 //! It costs nothing: the engine waits for the guest meanwhile. It even saves a little, because the memory that the kernel
 //! makes for the first compiled filter of a machine (2 MiB, filled byte by byte) is then there for the work's.
 
+use super::program::Verdict;
 use super::{calls, program};
 use std::io::{Error, Result};
 
 /// For this thread and what it starts. Precondition: no further sandbox is created by it.
 pub fn give_up_calls() -> Result<()> {
-    let filter = program::refuse(calls::ENGINE_GIVES_UP, calls::ARCHITECTURE);
+    load(&program::refuse(calls::ENGINE_GIVES_UP, calls::ARCHITECTURE))
+}
+
+/// For this thread and what it starts: every other call does not exist (ENOSYS).
+pub fn keep_only_calls(kept: &[libc::c_long]) -> Result<()> {
+    let verdicts = kept.iter().map(|call| (*call as u32, Verdict::Allow)).collect();
+    load(&program::compile(&verdicts, calls::ARCHITECTURE))
+}
+
+fn load(filter: &[u8]) -> Result<()> {
     let loaded = libc::sock_fprog {
         len: u16::try_from(filter.len() / size_of::<libc::sock_filter>()).map_err(Error::other)?,
         filter: filter.as_ptr().cast_mut().cast(),
@@ -26,6 +36,19 @@ pub fn give_up_calls() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_kept_does_not_exist() {
+        let after = std::thread::spawn(|| {
+            let kept =
+                [libc::SYS_write, libc::SYS_exit, libc::SYS_futex, libc::SYS_munmap, libc::SYS_madvise];
+            keep_only_calls(&[&kept[..], &[libc::SYS_rt_sigprocmask, libc::SYS_sigaltstack]].concat())
+                .unwrap();
+            // SAFETY: plain system calls on numbers.
+            unsafe { (libc::write(-1, std::ptr::null(), 0), libc::getppid(), *libc::__errno_location()) }
+        });
+        assert_eq!(after.join().unwrap(), (-1, -1, libc::ENOSYS));
+    }
 
     #[test]
     fn nothing_is_executed_afterwards_and_the_rest_works() {
