@@ -8,6 +8,7 @@
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
+//! - [`scan`]: `scan`, and the flags by which others scan
 //! - [`stop`]: help, version and mistakes
 
 pub mod context;
@@ -17,6 +18,7 @@ pub mod machine;
 pub mod policy;
 pub mod pool;
 pub mod sandboxes;
+pub mod scan;
 mod stop;
 pub mod template;
 pub mod values;
@@ -65,6 +67,9 @@ pub enum Command {
     Work(work::WorkCommand),
     #[command(flatten)]
     Copies(copies::CopyCommand),
+    /// Say what code would import, start, open and evaluate, without running it
+    #[command(after_help = scan::SCAN_HELP)]
+    Scan(scan::ScanArgs),
     #[command(flatten)]
     Watch(watch::WatchCommand),
     #[command(flatten)]
@@ -89,6 +94,8 @@ impl Command {
             Command::Work(work::WorkCommand::Context(context::ContextArgs {
                 action: context::ContextAction::Run(_),
             })) => EXIT_PADDOCK_FAILED,
+            // 1 is that something was found.
+            Command::Scan(_) => EXIT_USAGE,
             _ => EXIT_FAILURE,
         }
     }

@@ -23,6 +23,7 @@ mod quota;
 mod remote;
 mod run;
 mod sandboxed;
+mod scan;
 mod serve;
 mod snapshot;
 mod template;
@@ -61,6 +62,10 @@ pub enum CommandError {
     NotATerminal,
     #[error("no limit at all cannot be asked for here")]
     EndlessTimeout,
+    #[error("the policy denies this code: nothing was run")]
+    ScanDenied,
+    #[error(transparent)]
+    Scan(#[from] paddock_engine::scan::ScanFailure),
     #[error("nothing has run in `{0}` yet")]
     NothingRan(String),
     #[error("nothing runs in `{0}`")]
@@ -118,6 +123,10 @@ impl CommandError {
             CommandError::EndlessTimeout => Some(
                 "leave --timeout out for the server's default, or name a long one such as 30d".to_string(),
             ),
+            CommandError::ScanDenied => Some(
+                "change the code, or allow it with --allow-import or --scan warn where the template does too"
+                    .to_string(),
+            ),
             CommandError::NothingRan(id) => Some(format!("`paddock exec {id} CMD` runs something")),
             CommandError::NothingRuns(id) => Some(format!("`paddock logs --list {id}` shows what ran")),
             CommandError::QuotaValue { .. } => {
@@ -147,6 +156,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Work(WorkCommand::Logs(args)) => logs::execute(&args, caller),
         Command::Work(WorkCommand::Cp(args)) => cp::execute(&args, caller),
         Command::Work(WorkCommand::Context(args)) => context::execute(args.action, caller),
+        Command::Scan(args) => scan::execute(args, caller),
         Command::Copies(CopyCommand::Snapshot(args)) => snapshot::execute(args.action, caller),
         Command::Copies(CopyCommand::Fork(args)) => fork::execute(args, caller),
         Command::Copies(CopyCommand::Diff(args)) => diff::execute(&args, caller),

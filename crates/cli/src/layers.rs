@@ -84,6 +84,9 @@ fn from_flags(
         env,
         command,
         preload: Vec::new(),
+        // Flags of their own, only where code is run.
+        scan: None,
+        allowed_imports: None,
         limits: LimitsLayer {
             memory: flags.memory,
             cpus: flags.cpus,

@@ -9,6 +9,7 @@ pub mod escape;
 pub mod events;
 pub mod execs;
 pub mod explain;
+pub mod findings;
 pub mod json;
 pub mod pools;
 pub mod sandboxes;

@@ -16,7 +16,7 @@ pub mod terminal;
 
 use paddock_engine::settings::default_environment;
 use paddock_engine::{Engine, EngineError};
-use paddock_model::{Availability, Guarantees, Spec};
+use paddock_model::{Availability, Guarantees, ScanReport, Spec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,8 @@ pub struct Session {
     pub json: bool,
     /// Path inside and content, written before the command starts.
     pub file: Option<(PathBuf, Vec<u8>)>,
+    /// What was found in the code before it ran.
+    pub scanned: ScanReport,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

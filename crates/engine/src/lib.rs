@@ -13,6 +13,7 @@
 //! - [`images`]: from what the caller names to a root file system
 //! - [`store`]: records in SQLite; [`journal`]: output of execs; [`audit`]: a signed timeline per sandbox
 //! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
+//! - [`scan`]: what code would do, read before it runs
 //! - [`capture`]: output kept within a bound, head and tail
 //!
 //! A library: `paddock run` embeds it.
@@ -35,6 +36,7 @@ pub mod policy_file;
 mod port;
 mod resume;
 mod sandbox;
+pub mod scan;
 pub mod settings;
 pub mod signing;
 pub mod storage;

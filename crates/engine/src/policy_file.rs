@@ -58,6 +58,8 @@ fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
             "env" => policy.env = read_env(text, entry.table("a table of strings")?)?,
             "command" => policy.command = entry.strings()?,
             "preload" => policy.preload = entry.strings()?,
+            "scan" => policy.scan = Some(entry.string()?),
+            "allowed_imports" => policy.allowed_imports = Some(entry.strings()?),
             "limits" => policy.limits = read_limits(text, entry.table("a table of limits")?)?,
             _ => return Err(entry.unknown()),
         }
@@ -233,6 +235,8 @@ mod tests {
             hostname = "box"
             cwd = "/workspace"
             command = ["make", "test"]
+            scan = "warn"
+            allowed_imports = ["json"]
             env = { A = "1" }
             [limits]
             memory = "1GiB"

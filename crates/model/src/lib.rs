@@ -7,6 +7,7 @@
 //! - [`guarantees`]: what a sandbox really has, and what a caller may demand
 //! - [`outcome`]: how a run ended, why, and what it used
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
+//! - [`scan`]: what is looked for in code before it runs, and what was found
 //! - [`api`]: the bodies of the HTTP API
 //! - [`names`]: names and ids that are safe to print, to use as file names and to log
 
@@ -18,6 +19,7 @@ mod names;
 mod outcome;
 mod policy;
 mod quantity;
+mod scan;
 mod spec;
 
 pub use availability::{Availability, Check, CheckState};
@@ -30,4 +32,7 @@ pub use names::{NameError, SandboxId, check_environment_name, check_hostname, ch
 pub use outcome::{Captured, Cause, ExitStatus, RunReport, Usage};
 pub use policy::{LimitsLayer, Policy};
 pub use quantity::{QuantityError, format_bytes, format_duration, parse_bytes, parse_duration};
+pub use scan::{
+    Finding, FindingKind, ScanMode, ScanReport, ScanRules, UnknownScanMode, common_imports, import_covers,
+};
 pub use spec::{Access, Disk, HIGHEST_ID, Mount, Network, Root, Spec, User, UserError, Workspace};

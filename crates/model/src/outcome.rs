@@ -1,6 +1,7 @@
 //! How a run ended, why, and what it used.
 
 use crate::guarantees::Guarantees;
+use crate::scan::Finding;
 use serde::{Deserialize, Serialize};
 
 /// How the command itself came to its end.
@@ -111,4 +112,14 @@ pub struct RunReport {
     pub cause: Cause,
     pub usage: Usage,
     pub guarantees: Guarantees,
+    /// Of code that was scanned before it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// Findings beyond the first hundred.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub findings_missing: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -1,6 +1,7 @@
 //! One layer of settings. A template, a policy file and the flags of one call are each a layer; the later
-//! one wins where both speak, lists add up.
+//! one wins where both speak, lists add up. What is scanned for only ever becomes stricter.
 
+use crate::scan::{ScanMode, common_imports};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -41,6 +42,12 @@ pub struct Policy {
     /// Python modules that are imported before anybody asks for a sandbox.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preload: Vec<String>,
+    /// `off`, `warn` or `deny`; the strictest of the layers holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<String>,
+    /// Only what every layer that has a list allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_imports: Option<Vec<String>>,
     #[serde(skip_serializing_if = "LimitsLayer::is_empty")]
     pub limits: LimitsLayer,
 }
@@ -67,7 +74,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 17] = [
+    pub const KEYS: [&'static str; 19] = [
         "backend",
         "image",
         "workspace",
@@ -84,6 +91,8 @@ impl Policy {
         "env",
         "command",
         "preload",
+        "scan",
+        "allowed_imports",
         "limits",
     ];
 
@@ -106,10 +115,20 @@ impl Policy {
             hostname: above.hostname.or(self.hostname),
             cwd: above.cwd.or(self.cwd),
             command: if above.command.is_empty() { self.command } else { above.command },
+            scan: stricter(self.scan, above.scan),
+            allowed_imports: common_imports(self.allowed_imports, above.allowed_imports),
             limits: self.limits.overlaid_by(above.limits),
             ..self
         }
     }
+}
+
+/// A word that is not known stays, so that whoever resolves the layers meets it.
+fn stricter(below: Option<String>, above: Option<String>) -> Option<String> {
+    let (Some(below), Some(above)) = (&below, &above) else { return above.or(below) };
+    let strictness = |word: &str| word.parse::<ScanMode>().map_or(u8::MAX, |mode| mode as u8);
+    let wins = if strictness(below) > strictness(above) { below } else { above };
+    Some(wins.clone())
 }
 
 impl LimitsLayer {
@@ -158,6 +177,29 @@ mod tests {
         assert_eq!(merged.env["B"], "2");
         assert_eq!(merged.limits.memory.as_deref(), Some("1g"));
         assert_eq!(merged.limits.pids.as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn no_layer_makes_the_scan_weaker() {
+        let layer = |scan: Option<&str>, imports: &[&str]| Policy {
+            scan: scan.map(str::to_string),
+            allowed_imports: (!imports.is_empty()).then(|| imports.iter().map(|i| i.to_string()).collect()),
+            ..Policy::default()
+        };
+        for (below, above, both) in [
+            (Some("deny"), Some("off"), Some("deny")),
+            (Some("warn"), Some("deny"), Some("deny")),
+            (Some("off"), None, Some("off")),
+            (None, Some("warn"), Some("warn")),
+            // Refused later, with its name.
+            (Some("strict"), Some("deny"), Some("strict")),
+            (None, None, None),
+        ] {
+            let merged = layer(below, &[]).overlaid_by(layer(above, &[]));
+            assert_eq!(merged.scan.as_deref(), both, "{below:?} {above:?}");
+        }
+        let merged = layer(None, &["numpy", "json"]).overlaid_by(layer(None, &["json", "os"]));
+        assert_eq!(merged.allowed_imports, Some(vec!["json".to_string()]));
     }
 
     /// A key that is missing from `KEYS` would never be suggested.

@@ -2,6 +2,7 @@
 
 use crate::guarantees::Requirement;
 use crate::limits::Limits;
+use crate::scan::ScanRules;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -18,6 +19,9 @@ pub struct Spec {
     pub user: User,
     pub hostname: String,
     pub require: Vec<Requirement>,
+    /// What is looked for in code before it runs; whoever is made from this sandbox has it too.
+    #[serde(default)]
+    pub scan: ScanRules,
 }
 
 /// What the sandbox sees as `/`.

@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use paddock_engine::fleet::{FleetError, Kind};
-use paddock_model::api::ApiError;
+use paddock_model::api::{ApiError, ErrorDetails};
 
 /// What went wrong. It becomes an answer without its request's id; [`crate::request::answer`] writes the body, as
 /// only there the id is known.
@@ -15,11 +15,19 @@ pub struct Failure {
     pub message: String,
     pub hint: Option<String>,
     pub retry_after_seconds: Option<u32>,
+    pub details: Option<Box<ErrorDetails>>,
 }
 
 impl Failure {
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Failure {
-        Failure { status, code, message: message.into(), hint: None, retry_after_seconds: None }
+        Failure {
+            status,
+            code,
+            message: message.into(),
+            hint: None,
+            retry_after_seconds: None,
+            details: None,
+        }
     }
 
     pub fn invalid(message: impl Into<String>) -> Failure {
@@ -70,6 +78,7 @@ impl Failure {
             message: self.message.clone(),
             hint: self.hint.clone(),
             request_id: request_id.into(),
+            details: self.details.as_deref().cloned(),
         }
     }
 }
@@ -98,7 +107,14 @@ impl From<FleetError> for Failure {
             "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
             _ => status,
         };
-        Failure { status, code: error.code, message: error.message, hint: error.hint, retry_after_seconds }
+        Failure {
+            status,
+            code: error.code,
+            message: error.message,
+            hint: error.hint,
+            retry_after_seconds,
+            details: error.details,
+        }
     }
 }
 

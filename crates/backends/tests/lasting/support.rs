@@ -28,6 +28,7 @@ pub fn spec(workspace: Option<&Path>) -> Spec {
         user: User::Agent,
         hostname: "lasting".into(),
         require: Vec::new(),
+        scan: Default::default(),
     }
 }
 

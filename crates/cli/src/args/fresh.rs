@@ -1,6 +1,7 @@
 //! `run` and `code`: a sandbox for one command.
 
 use super::policy::PolicyFlags;
+use super::scan::ScanFlags;
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 
@@ -36,8 +37,9 @@ Examples:
   paddock code -l javascript 'console.log(await Promise.resolve(1))'
   paddock code --workspace . report.py
   generate | paddock code -l bash --timeout 10s
+  paddock code --scan deny --allow-import json tool.py
 
-Exit codes are those of `paddock run`.";
+Exit codes are those of `paddock run`; 125 also for code that --scan denies.";
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -59,6 +61,8 @@ pub struct CodeArgs {
     pub call: CallFlags,
     #[command(flatten)]
     pub policy: PolicyFlags,
+    #[command(flatten)]
+    pub scan: ScanFlags,
     /// A file, the source text itself, or `-` for standard input
     #[arg(value_name = "FILE|-|SOURCE")]
     pub source: Option<OsString>,
@@ -72,6 +76,17 @@ pub enum Language {
     Javascript,
     #[value(alias = "sh")]
     Bash,
+}
+
+impl Language {
+    /// As the API says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Python => "python",
+            Language::Javascript => "javascript",
+            Language::Bash => "bash",
+        }
+    }
 }
 
 /// How one call behaves, as opposed to what its sandbox is.

@@ -1,6 +1,7 @@
 //! Sandboxes that last, from `create` to `kill`.
 
 use super::policy::PolicyFlags;
+use super::scan::ScanFlags;
 use super::values;
 use clap::{Args, Subcommand, ValueEnum};
 use paddock_model::api::Idle;
@@ -95,6 +96,8 @@ pub struct CreateArgs {
     pub json: bool,
     #[command(flatten)]
     pub policy: PolicyFlags,
+    #[command(flatten)]
+    pub scan: ScanFlags,
 }
 
 #[derive(Debug, Args)]

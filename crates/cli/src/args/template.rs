@@ -1,6 +1,7 @@
 //! `template`: named settings.
 
 use super::policy::PolicyFlags;
+use super::scan::ScanFlags;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
@@ -51,6 +52,8 @@ pub struct TemplateAddArgs {
     pub force: bool,
     #[command(flatten)]
     pub policy: PolicyFlags,
+    #[command(flatten)]
+    pub scan: ScanFlags,
     /// Run when `paddock run --template NAME` is given no command
     #[arg(last = true, value_name = "START-UP COMMAND")]
     pub command: Vec<String>,

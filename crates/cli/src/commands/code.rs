@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use super::sandboxed::{self, Streams};
+use super::scan;
 use crate::args::{CodeArgs, Language};
 use crate::caller::Caller;
 use crate::session::StdinMode;
@@ -35,28 +36,33 @@ impl CodeError {
     }
 }
 
-struct Source {
-    text: Vec<u8>,
-    extension: Option<String>,
+pub struct Source {
+    pub text: Vec<u8>,
+    pub extension: Option<String>,
+    pub is_file: bool,
     stdin: StdinMode,
 }
 
 pub fn execute(args: CodeArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let source = read_source(args.source.as_deref(), caller.stdin)?;
     let language = args.language.or_else(|| by_extension(source.extension.as_deref()?));
-    let (interpreter, path) = interpreter(language.unwrap_or(Language::Python), &source);
+    let language = language.unwrap_or(Language::Python);
+    let (interpreter, path) = interpreter(language, &source);
     let streams = Streams::chosen(&args.call, caller.terminals, source.stdin)?;
     let explain = args.call.explain;
     let command = vec![interpreter.to_string(), path.to_string()];
-    let mut session = sandboxed::session(args.call, args.policy, command, streams, caller)?;
+    let mut session = sandboxed::session(args.call, args.policy, args.scan, command, streams, caller)?;
+    if !explain {
+        session.scanned = scan::look_at(&session, language.name(), &source.text, caller)?;
+    }
     session.file = Some((PathBuf::from(path), source.text));
     sandboxed::run_or_explain(session, explain, caller)
 }
 
-fn read_source(argument: Option<&OsStr>, stdin: &mut dyn Read) -> Result<Source, CodeError> {
+pub fn read_source(argument: Option<&OsStr>, stdin: &mut dyn Read) -> Result<Source, CodeError> {
     let Some(argument) = argument.filter(|argument| *argument != "-") else {
         let text = read_limited(stdin, CodeError::Stdin)?;
-        return Ok(Source { text, extension: None, stdin: StdinMode::None });
+        return Ok(Source { text, extension: None, is_file: false, stdin: StdinMode::None });
     };
     let path = Path::new(argument);
     let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
@@ -65,13 +71,13 @@ fn read_source(argument: Option<&OsStr>, stdin: &mut dyn Read) -> Result<Source,
         let unreadable = |source| CodeError::Unreadable { path: path.to_path_buf(), source };
         let mut file = File::open(path).map_err(unreadable)?;
         let text = read_limited(&mut file, unreadable)?;
-        return Ok(Source { text, extension, stdin: StdinMode::Inherit });
+        return Ok(Source { text, extension, is_file: true, stdin: StdinMode::Inherit });
     }
     let text = argument.as_bytes();
     if looks_like_a_path(text) && extension.as_deref().is_some_and(|name| by_extension(name).is_some()) {
         return Err(CodeError::Missing(path.to_path_buf()));
     }
-    Ok(Source { text: text.to_vec(), extension: None, stdin: StdinMode::Inherit })
+    Ok(Source { text: text.to_vec(), extension: None, is_file: false, stdin: StdinMode::Inherit })
 }
 
 /// All of standard input.

@@ -3,15 +3,16 @@
 use super::code::read_all;
 use super::exec::conclude;
 use super::remote::with_client;
-use super::{CommandError, print, print_json};
+use super::{CommandError, print, print_json, scan};
 use crate::args::EXIT_PADDOCK_FAILED;
 use crate::args::context::{ContextAction, ContextRunArgs, OneContext};
 use crate::caller::Caller;
-use crate::client::{Call, Client, Target};
+use crate::client::{Call, Client, ClientError, Target};
 use crate::live::{Conversation, Place, Start};
 use crate::{env_file, render};
 use hyper::Method;
-use paddock_model::api::{Context, CreateContext, Exec, RunCode};
+use paddock_model::ScanReport;
+use paddock_model::api::{ApiError, Context, CreateContext, Exec, RunCode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -94,11 +95,14 @@ fn run(args: ContextRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
         stream: false,
     };
     with_client(caller, async |client, caller| {
-        let started: Exec = client.post_once(Target::sandbox(&args.id).part("code"), &request).await?;
+        let answer = client.post_once(Target::sandbox(&args.id).part("code"), &request).await;
+        let started: Exec = answer.inspect_err(|error| tell_denied(error, caller))?;
         if args.json {
             print_json(&started, caller)?;
             return Ok(started.exit_code.unwrap_or(EXIT_PADDOCK_FAILED));
         }
+        let (findings, findings_missing) = (started.findings.clone(), started.findings_missing);
+        scan::tell(&ScanReport { findings, findings_missing }, caller);
         let place = Place { sandbox: started.sandbox.clone(), exec: started.exec };
         let conversation = Conversation {
             client: client.clone(),
@@ -113,6 +117,14 @@ fn run(args: ContextRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
         tell_values(&client, &started, caller).await?;
         Ok(code)
     })
+}
+
+/// All that was found in code that does not run.
+fn tell_denied(error: &ClientError, caller: &mut Caller) {
+    if let ClientError::Refused { error: ApiError { details: Some(details), .. }, .. } = error {
+        let (findings, findings_missing) = (details.findings.clone(), details.findings_missing);
+        scan::tell(&ScanReport { findings, findings_missing }, caller);
+    }
 }
 
 /// What the code displayed and its last value, as text, after what it printed.

@@ -28,7 +28,8 @@ pub fn execute(args: CreateArgs, caller: &mut Caller) -> Result<i32, CommandErro
 fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandError> {
     let environment = &caller.environment;
     let state_dir = state::locate(environment)?;
-    let layers = layers::gather(None, args.policy, Vec::new(), environment, &state_dir)?;
+    let mut layers = layers::gather(None, args.policy, Vec::new(), environment, &state_dir)?;
+    layers.push(args.scan.layer());
     let policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
     Ok(CreateSandbox {
         name: args.name,
@@ -53,6 +54,8 @@ fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandEr
         read: policy.read,
         write: policy.write,
         tmpfs: policy.tmpfs,
+        scan: policy.scan,
+        allowed_imports: policy.allowed_imports,
     })
 }
 

@@ -3,6 +3,7 @@
 use super::CommandError;
 use super::sandboxed::{self, Streams};
 use crate::args::RunArgs;
+use crate::args::scan::ScanFlags;
 use crate::caller::Caller;
 use crate::session::StdinMode;
 
@@ -10,7 +11,7 @@ pub fn execute(args: RunArgs, caller: &mut Caller) -> Result<i32, CommandError> 
     let RunArgs { call, policy, command } = args;
     let streams = Streams::chosen(&call, caller.terminals, StdinMode::Inherit)?;
     let explain = call.explain;
-    let session = sandboxed::session(call, policy, command, streams, caller)?;
+    let session = sandboxed::session(call, policy, ScanFlags::default(), command, streams, caller)?;
     // An explanation of the policy alone is of use too, and an image may bring a command.
     if session.argv.is_empty() && session.image.is_none() && !explain {
         return Err(CommandError::MissingCommand);

@@ -1,6 +1,7 @@
 //! What `run` and `code` share: flags to a session, and the session to its end or its explanation.
 
 use super::{CommandError, print, print_json};
+use crate::args::scan::ScanFlags;
 use crate::args::{CallFlags, EXIT_PADDOCK_FAILED, PolicyFlags};
 use crate::caller::{Caller, Terminals};
 use crate::session::{self, Session, StdinMode};
@@ -30,6 +31,7 @@ impl Streams {
 pub fn session(
     call: CallFlags,
     policy: PolicyFlags,
+    scan: ScanFlags,
     command: Vec<String>,
     streams: Streams,
     caller: &Caller,
@@ -38,7 +40,8 @@ pub fn session(
     // An explanation changes nothing, not even the state directory.
     let state_dir = if call.explain { state::locate(environment)? } else { state::prepare(environment)? };
     let names_protected = !(policy.protect.is_empty() && policy.unprotect.is_empty());
-    let layers = layers::gather(call.template.as_deref(), policy, command, environment, &state_dir)?;
+    let mut layers = layers::gather(call.template.as_deref(), policy, command, environment, &state_dir)?;
+    layers.push(scan.layer());
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
     let settings = settings::resolve(&layers, surroundings)?;
     if names_protected && settings.spec.workspace.is_none() {
@@ -56,6 +59,7 @@ pub fn session(
         tty: streams.tty,
         json: call.json,
         file: None,
+        scanned: Default::default(),
     })
 }
 

@@ -31,7 +31,8 @@ fn ls(json: bool, caller: &mut Caller) -> Result<(), CommandError> {
 fn add(args: TemplateAddArgs, caller: &mut Caller) -> Result<(), CommandError> {
     let environment = &caller.environment;
     let state_dir = state::prepare(environment)?;
-    let layers = layers::gather(None, args.policy, args.command, environment, &state_dir)?;
+    let mut layers = layers::gather(None, args.policy, args.command, environment, &state_dir)?;
+    layers.push(args.scan.layer());
     let policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
     settings::resolve(std::slice::from_ref(&policy), surroundings)?;

@@ -3,7 +3,9 @@
 use super::style::Style;
 use super::table::{Cell, Table};
 use crate::session::Session;
-use paddock_model::{Access, Guarantees, Network, Requirement, User, format_bytes, format_duration};
+use paddock_model::{
+    Access, Guarantees, Network, Requirement, ScanMode, User, format_bytes, format_duration,
+};
 use serde_json::{Map, Value, json};
 
 pub fn json(session: &Session, guarantees: &Guarantees) -> Value {
@@ -75,7 +77,20 @@ fn command(session: &Session) -> Option<Table> {
     row("host name", &session.spec.hostname);
     row("terminal", if session.tty { "yes" } else { "no" });
     table.row(["network".into(), network]);
+    if session.spec.scan.mode != ScanMode::Off {
+        table.row(["scan of code".into(), scan(session).as_str().into()]);
+    }
     Some(table)
+}
+
+fn scan(session: &Session) -> String {
+    let rules = &session.spec.scan;
+    let imports = match rules.allowed_imports.as_deref() {
+        None => "anything may be imported".to_string(),
+        Some([]) => "nothing may be imported".to_string(),
+        Some(names) => format!("only these may be imported: {}", names.join(", ")),
+    };
+    format!("{}; {imports}", rules.mode.name())
 }
 
 fn files(session: &Session) -> Option<Table> {
@@ -238,6 +253,7 @@ mod tests {
                 user: User::Agent,
                 hostname: "paddock".into(),
                 require: vec![Requirement::MemoryLimit, Requirement::OwnKernel],
+                scan: Default::default(),
             },
             argv: vec!["python3".into(), "-c".into(), "print('\u{1b}')".into()],
             env: [("A".into(), "1".into())].into(),
@@ -246,6 +262,7 @@ mod tests {
             tty: false,
             json: false,
             file: None,
+            scanned: Default::default(),
         }
     }
 

@@ -73,6 +73,7 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         guarantees,
         limits: session.spec.limits.clone(),
         command: session.argv.first().cloned().unwrap_or_default(),
+        scanned: session.scanned.clone(),
     };
     if session.json {
         let text = finished.json(conversation.stdout, conversation.stderr)?;

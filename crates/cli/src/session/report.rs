@@ -3,7 +3,7 @@
 use super::SessionError;
 use crate::render;
 use paddock_engine::{Capture, ExitKind};
-use paddock_model::{Cause, ExitStatus, Guarantees, RunReport, Usage};
+use paddock_model::{Cause, ExitStatus, Guarantees, RunReport, ScanReport, Usage};
 
 /// As `timeout(1)` and Docker have it.
 pub const TIME_LIMIT: i32 = 124;
@@ -32,6 +32,7 @@ pub struct Finished {
     pub guarantees: Guarantees,
     pub limits: paddock_model::Limits,
     pub command: String,
+    pub scanned: ScanReport,
 }
 
 impl Finished {
@@ -98,6 +99,8 @@ impl Finished {
             cause: self.cause(),
             usage: self.usage.clone(),
             guarantees: self.guarantees.clone(),
+            findings: self.scanned.findings.clone(),
+            findings_missing: self.scanned.findings_missing,
         };
         Ok(render::json::text(&report)?)
     }

@@ -53,6 +53,18 @@ pub enum AuditEvent {
         stdout: Digested,
         stderr: Digested,
     },
+    /// Code in which something was found before it ran.
+    Scanned {
+        mode: &'static str,
+        language: Text,
+        /// Whether it was kept from running. What ran is told of by the entry that follows.
+        denied: bool,
+        /// As JSON.
+        findings: Text,
+        findings_missing: u64,
+        code: Digested,
+        denied_code: Option<Text>,
+    },
     FileWritten {
         path: Text,
         content: Digested,

@@ -6,8 +6,8 @@ use super::streams::Received;
 use super::{Actor, Inner};
 use crate::audit::{AuditActor, AuditEvent, Digested, Text};
 use crate::exec::Command;
-use paddock_model::SandboxId;
 use paddock_model::api::{End, RunCode, StartExec};
+use paddock_model::{SandboxId, ScanMode, ScanReport};
 use serde_json::Value;
 
 /// A call that changes something.
@@ -50,6 +50,28 @@ pub fn exec_ended(inner: &Inner, live: &Live, job: &Job) {
         stderr: Digested { bytes: stderr, sha256: stderr_digest },
     };
     append(inner, None, &live.id, &event);
+}
+
+pub fn scanned(
+    inner: &Inner,
+    actor: &Actor,
+    live: &Live,
+    mode: ScanMode,
+    language: &str,
+    report: &ScanReport,
+    code: &str,
+) {
+    let denied = mode == ScanMode::Deny;
+    let event = AuditEvent::Scanned {
+        mode: mode.name(),
+        language: Text::new(language),
+        denied,
+        findings: Text::new(&serde_json::to_string(&report.findings).unwrap_or_default()),
+        findings_missing: report.findings_missing,
+        code: Digested::of(code.as_bytes()),
+        denied_code: denied.then(|| Text::new(code)),
+    };
+    append(inner, Some(actor), &live.id, &event);
 }
 
 pub fn file_written(inner: &Inner, actor: &Actor, live: &Live, path: &str, received: Received) {

@@ -143,6 +143,9 @@ impl Fleet {
         named: bool,
     ) -> Result<(Option<String>, Record), FleetError> {
         let mut spec = settings.spec;
+        if let Some(snapshot) = snapshot {
+            spec.scan = spec.scan.joined(snapshot.scan.clone());
+        }
         let mut env = default_environment();
         let mut cwd = settings.cwd.map(|cwd| cwd.display().to_string());
         // What was written over one root fits no other.

@@ -1,5 +1,7 @@
 //! One error for everything that a caller of the fleet can meet: a stable code, words, and what to do.
 
+use paddock_model::api::ErrorDetails;
+
 /// What sort of failure it is, for whoever maps it to a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -32,15 +34,21 @@ pub struct FleetError {
     pub code: &'static str,
     pub message: String,
     pub hint: Option<String>,
+    pub details: Option<Box<ErrorDetails>>,
 }
 
 impl FleetError {
     pub fn new(kind: Kind, code: &'static str, message: impl Into<String>) -> FleetError {
-        FleetError { kind, code, message: message.into(), hint: None }
+        FleetError { kind, code, message: message.into(), hint: None, details: None }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> FleetError {
         self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn details(mut self, details: ErrorDetails) -> FleetError {
+        self.details = Some(Box::new(details));
         self
     }
 }

@@ -5,6 +5,7 @@
 //!   server left
 //! - [`execs`]: commands, their journals and who reads along
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
+//! - [`scan`]: code is looked at before it runs
 //! - [`files`]: files and ports inside
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
@@ -34,6 +35,7 @@ mod reaper;
 mod record;
 mod recover;
 mod request;
+mod scan;
 mod snapshots;
 mod streams;
 mod update;

@@ -87,6 +87,7 @@ impl Record {
             metadata: self.metadata.clone(),
             limits: self.spec.limits.clone(),
             guarantees: self.guarantees.clone(),
+            scan: self.spec.scan.clone(),
             running_execs,
             end: self.end.clone(),
         }

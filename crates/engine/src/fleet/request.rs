@@ -131,6 +131,8 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         env: request.env.clone(),
         command: Vec::new(),
         preload: Vec::new(),
+        scan: request.scan.clone(),
+        allowed_imports: request.allowed_imports.clone(),
         limits,
     })
 }

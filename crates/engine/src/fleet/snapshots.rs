@@ -8,6 +8,7 @@ use super::request::{check_metadata, check_name, invalid, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit, copies};
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
+use paddock_model::ScanRules;
 use paddock_model::api::{CreateSnapshot, Fork, Forked, SandboxState, Snapshot, SnapshotPage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -32,6 +33,9 @@ pub struct SnapshotRecord {
     pub image: Option<String>,
     #[serde(default)]
     pub image_of_tenant: bool,
+    /// What its sandbox's code was looked through for; a sandbox made from it is not looked at less.
+    #[serde(default)]
+    pub scan: ScanRules,
     /// What was there, for whoever asks later what was deleted.
     pub baseline: Option<String>,
 }
@@ -72,9 +76,10 @@ impl Fleet {
         let actor = actor.clone();
         self.detached(async move |fleet: Fleet| {
             let baseline = fleet.keep_files(&live, &snapshot).await?;
-            let (image, image_of_tenant, tenant) = {
+            let (image, image_of_tenant, tenant, scan) = {
                 let record = live.record();
-                (record.image.clone(), record.image_of_tenant, record.tenant.clone())
+                let scan = record.spec.scan.clone();
+                (record.image.clone(), record.image_of_tenant, record.tenant.clone(), scan)
             };
             let record = SnapshotRecord {
                 size_bytes: fleet.snapshot_size(&snapshot),
@@ -85,6 +90,7 @@ impl Fleet {
                 created_at_ms: now_ms(),
                 image,
                 image_of_tenant,
+                scan,
                 baseline,
             };
             let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;

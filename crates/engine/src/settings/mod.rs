@@ -3,11 +3,13 @@
 mod limits;
 mod paths;
 mod protected;
+mod scan;
 mod size;
 mod workspace;
 
 pub use limits::{LimitsError, resolve as resolve_limits};
 pub use paths::{PathError, split_mount};
+pub use scan::{ScanError, resolve as resolve_scan};
 pub use size::SizeError;
 pub use workspace::WorkspaceError;
 
@@ -74,6 +76,8 @@ pub enum SettingsError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
+    Scan(#[from] ScanError),
+    #[error(transparent)]
     Size(#[from] SizeError),
 }
 
@@ -83,6 +87,7 @@ impl SettingsError {
             SettingsError::Path(error) => error.hint(),
             SettingsError::Workspace(error) => error.hint(),
             SettingsError::Size(error) => error.hint(),
+            SettingsError::Scan(error) => error.hint(),
             SettingsError::UnknownBackend(_) => {
                 Some("`paddock doctor` shows what this machine has".to_string())
             }
@@ -110,6 +115,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         user: user.unwrap_or_default(),
         hostname,
         require: requirements(&merged.require)?,
+        scan: scan::resolve(merged.scan.as_deref(), merged.allowed_imports)?,
     };
     Ok(Settings {
         backend: known_backend(merged.backend)?,

@@ -22,6 +22,7 @@ pub fn spec() -> Spec {
         user: User::Agent,
         hostname: "guest".into(),
         require: Vec::new(),
+        scan: Default::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Commands and code inside a sandbox.
 
 use super::contexts::{CodeError, CodeResult};
+use crate::scan::Finding;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -115,6 +116,12 @@ pub struct Exec {
     /// The context had ended in this way before this call and began anew for it: what it remembered is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_restarted: Option<ExecCause>,
+    /// Of code that was scanned before it ran: what was found in it, at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// Findings beyond those.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub findings_missing: u64,
 }
 
 fn is_zero(number: &u64) -> bool {

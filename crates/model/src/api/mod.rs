@@ -15,7 +15,7 @@ mod snapshots;
 pub use access::{CreateToken, CreatedToken, Quota, Role, Tenant, TenantUsage, Token};
 pub use changes::{Change, ChangeKind, Changes, MergeConflict, MergeReport, MergeRequest, Since};
 pub use contexts::{CodeError, CodeResult, Context, ContextState, CreateContext};
-pub use errors::ApiError;
+pub use errors::{ApiError, ErrorDetails};
 pub use execs::{
     Exec, ExecCause, ExecState, OutputEvent, RunCode, SignalExec, StartExec, StdinReceived, StreamName,
     TerminalSize,

@@ -2,6 +2,7 @@
 
 use crate::guarantees::Guarantees;
 use crate::limits::Limits;
+use crate::scan::ScanRules;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -45,6 +46,11 @@ pub struct CreateSandbox {
     /// HOST[:INSIDE], writable. Only for the machine's owner.
     pub write: Vec<String>,
     pub tmpfs: Vec<String>,
+    /// Look at code before it runs: `off` (default), `warn` or `deny`. Never weaker than the template's or the snapshot's.
+    pub scan: Option<String>,
+    /// Modules that code may import, with what is below them; absent: any. Needs `scan`. Only what the template's and the
+    /// snapshot's lists allow too.
+    pub allowed_imports: Option<Vec<String>>,
 }
 
 /// What a caller may say of limits; the rest is as the template or the defaults have it.
@@ -127,6 +133,9 @@ pub struct Sandbox {
     pub limits: Limits,
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub guarantees: Guarantees,
+    /// What is looked for in code before it runs.
+    #[serde(default)]
+    pub scan: ScanRules,
     /// Execs that run now.
     pub running_execs: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ use crate::fleet::request::{check_directory, invalid, refused, seconds};
 use crate::fleet::{Actor, Fleet, FleetError, Kind, audit};
 use crate::journal::Journal;
 use crate::settings::check_command;
+use paddock_model::ScanReport;
 use paddock_model::api::{ExecCause, RunCode, StartExec};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,7 +48,9 @@ impl Fleet {
         if let (false, Some(cause)) = (context.default, context.end()) {
             return Err(has_ended(&context, &cause));
         }
-        let call = Call { actor: actor.clone(), request: request.clone(), timeout };
+        let looked_at = (context.language.as_str(), context.cwd.as_deref());
+        let scanned = self.scan_code(actor, live, looked_at, request).await?;
+        let call = Call { actor: actor.clone(), request: request.clone(), timeout, scanned };
         // Who need not wait is noted together with its turn.
         let turn = context.turn.clone().try_lock_owned().ok();
         if turn.is_none() && context.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
@@ -130,6 +133,7 @@ impl Fleet {
             terminal: false,
             token: call.actor.token.clone(),
             part: Part::Call(Box::new(CallRecord { context: context.id.clone(), ..CallRecord::default() })),
+            scanned: call.scanned.clone(),
         };
         let directory = live.directory.join("execs").join(number.to_string());
         let failed = |error| FleetError::storage(&error);
@@ -277,6 +281,7 @@ struct Call {
     actor: Actor,
     request: RunCode,
     timeout: Option<Duration>,
+    scanned: ScanReport,
 }
 
 impl Call {

@@ -79,6 +79,7 @@ impl Fleet {
                 env: context.env.clone(),
                 deleted: false,
             }),
+            scanned: Default::default(),
         };
         let directory = live.directory.join("execs").join(number.to_string());
         let journal = Journal::open(&directory, output_limit).map_err(|error| FleetError::storage(&error))?;

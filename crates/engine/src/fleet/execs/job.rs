@@ -4,8 +4,8 @@ use super::followers::Followers;
 use crate::exec::Input;
 use crate::fleet::contexts::{Answer, Part, Said};
 use crate::journal::{Journal, JournalError, Piece};
-use paddock_model::Captured;
 use paddock_model::api::{CodeError, CodeResult, Exec, ExecCause, ExecState, StreamName};
+use paddock_model::{Captured, ScanReport};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +35,9 @@ pub struct JobRecord {
     /// What it is besides a command.
     #[serde(default)]
     pub part: Part,
+    /// What was found in the code before it ran.
+    #[serde(default)]
+    pub scanned: ScanReport,
 }
 
 pub struct Job {
@@ -216,6 +219,8 @@ impl Job {
                 Part::Call(call) => call.restarted,
                 _ => None,
             },
+            findings: record.scanned.findings,
+            findings_missing: record.scanned.findings_missing,
         }
     }
 

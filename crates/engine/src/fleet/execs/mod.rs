@@ -256,6 +256,10 @@ impl Fleet {
                 format!("{RUNNING_EXECS} commands run in this sandbox already"),
             ));
         }
+        let scanned = match &code {
+            Some((code, _)) => self.scan_code(actor, live, ("sh", None), code).await?,
+            None => Default::default(),
+        };
         let (mut command, output_limit) = {
             let record = live.record();
             let timeout = match request.timeout_seconds {
@@ -304,6 +308,7 @@ impl Fleet {
             terminal: command.tty.is_some(),
             token: actor.token.clone(),
             part: Part::Command,
+            scanned,
         };
         let journal = Journal::open(&live.directory.join("execs").join(number.to_string()), output_limit)
             .map_err(|error| FleetError::storage(&error))?;
