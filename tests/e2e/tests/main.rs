@@ -23,6 +23,7 @@ mod network;
 mod policy;
 mod pools;
 mod registry;
+mod scan;
 mod serve;
 mod signals;
 mod state_directory;
