@@ -18,7 +18,8 @@ from .answers import Script, client
 CODES = """invalid_request unknown_field invalid_path unauthorized forbidden sandbox_not_found exec_not_found
 file_not_found snapshot_not_found token_not_found template_not_found image_failed name_taken wrong_state quota_exceeded
 too_large requirement_not_met unsupported sandbox_ended not_a_file not_a_directory not_empty file_exists
-permission_denied disk_full port_closed guest_lost storage_failed internal unavailable""".split()
+permission_denied disk_full port_closed guest_lost storage_failed internal unavailable
+scan_denied scan_failed""".split()
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -49,6 +50,18 @@ def test_an_answer_of_something_else_is_no_crash(body: object) -> None:
     assert isinstance(error, paddock.Unavailable)
     assert error.code == "unexpected_answer"
     assert "502" in str(error)
+
+
+def test_denied_code_says_what_was_found_and_survives_a_process_pool() -> None:
+    found = {"kind": "subprocess", "line": 2, "column": 1, "text": "os.system"}
+    body = {"code": "scan_denied", "message": "denied", "request_id": "r", "details": {"findings": [found]}}
+    error = from_answer(403, body, {})
+    assert isinstance(error, paddock.ScanDenied)
+    assert isinstance(error, paddock.Forbidden)
+    assert error.findings == [paddock.Finding("subprocess", 2, 1, "os.system")]
+    assert str(error.findings[0]) == "line 2, column 1: subprocess: os.system"
+    assert pickle.loads(pickle.dumps(error)).findings == error.findings
+    assert from_answer(403, {**body, "details": "x"}, {}).details == {}
 
 
 def test_a_quota_says_when_to_come_again() -> None:

@@ -63,6 +63,8 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         read=["data:/data"],
         write=[Path("out")],
         tmpfs=["/scratch"],
+        scan="deny",
+        allowed_imports=["json"],
         client=client(script),
     )
     here = os.getcwd()
@@ -87,6 +89,8 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "read": [f"{here}/data:/data"],
         "write": [f"{here}/out"],
         "tmpfs": ["/scratch"],
+        "scan": "deny",
+        "allowed_imports": ["json"],
     }
     assert made.name == "box"
 

@@ -42,6 +42,8 @@ from ._errors import (
     RequirementNotMet,
     SandboxEnded,
     SandboxNotFound,
+    ScanDenied,
+    ScanFailed,
     ServerNotStarted,
     SnapshotNotFound,
     StorageFailed,
@@ -57,6 +59,7 @@ from ._errors import (
     WaitTimeout,
     WrongState,
 )
+from ._findings import Finding
 from ._models import (
     Cause,
     Change,
@@ -122,6 +125,7 @@ __all__ = [
     "FileNotFound",
     "Filesystem",
     "FilesystemError",
+    "Finding",
     "Forbidden",
     "Gap",
     "GuestLost",
@@ -152,6 +156,8 @@ __all__ = [
     "SandboxEnded",
     "SandboxInfo",
     "SandboxNotFound",
+    "ScanDenied",
+    "ScanFailed",
     "ServerNotStarted",
     "Shown",
     "Snapshot",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Type
+from typing import Any, Dict, List, Mapping, Optional, Type
+
+from ._findings import Finding
 
 
 class PaddockError(Exception):
@@ -15,6 +17,7 @@ class PaddockError(Exception):
         status: HTTP status of the answer; None where no answer came.
         request_id: find the request in the server's log with it.
         retry_after: seconds after which the server suggests to try again.
+        details: what only some codes have, as the server sent it.
     """
 
     #: What is raised where no server named a code.
@@ -29,6 +32,7 @@ class PaddockError(Exception):
         status: Optional[int] = None,
         request_id: Optional[str] = None,
         retry_after: Optional[float] = None,
+        details: Optional[Mapping[str, Any]] = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -37,6 +41,7 @@ class PaddockError(Exception):
         self.status = status
         self.request_id = request_id
         self.retry_after = retry_after
+        self.details: Dict[str, Any] = dict(details or {})
 
     def __str__(self) -> str:
         text = f"{self.message} ({self.code})"
@@ -44,10 +49,10 @@ class PaddockError(Exception):
 
     def __reduce__(self) -> Any:
         # Keyword arguments do not survive the default, and errors cross process pools.
-        return _rebuild, (type(self), self.message, self._details())
+        return _rebuild, (type(self), self.message, self._fields())
 
-    def _details(self) -> Dict[str, Any]:
-        names = ("code", "hint", "status", "request_id", "retry_after")
+    def _fields(self) -> Dict[str, Any]:
+        names = ("code", "hint", "status", "request_id", "retry_after", "details")
         return {name: getattr(self, name) for name in names}
 
 
@@ -79,6 +84,16 @@ class Unauthorized(PaddockError):
 
 class Forbidden(PaddockError):
     default_code = "forbidden"
+
+
+class ScanDenied(Forbidden):
+    """The policy of the sandbox denies the code: nothing of it ran. `findings` says why."""
+
+    default_code = "scan_denied"
+
+    @property
+    def findings(self) -> List[Finding]:
+        return Finding.parse_all(self.details)
 
 
 class NotFound(PaddockError):
@@ -213,6 +228,12 @@ class Unavailable(PaddockError):
     default_code = "unavailable"
 
 
+class ScanFailed(Unavailable):
+    """The code could not be scanned, and did not run."""
+
+    default_code = "scan_failed"
+
+
 class ConnectionFailed(PaddockError):
     """The server could not be reached, or went away, more often than we try again."""
 
@@ -286,6 +307,7 @@ def from_answer(status: int, body: object, headers: Mapping[str, str]) -> Paddoc
         status=status,
         request_id=body.get("request_id") or headers.get("x-request-id"),
         retry_after=retry_after,
+        details=body["details"] if isinstance(body.get("details"), dict) else None,
     )
 
 

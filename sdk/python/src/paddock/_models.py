@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
+from ._findings import Finding
+
 Json = Dict[str, Any]
 
 
@@ -264,6 +266,10 @@ class Execution(Result):
     context_restarted: Optional[Cause] = None
     #: Results that were not kept because there were too many.
     results_missing: int = 0
+    #: What was found in the code before it ran, where the sandbox's `scan` is `warn`; at most 100.
+    findings: List[Finding] = field(default_factory=list)
+    #: Findings beyond those.
+    findings_missing: int = 0
 
     @property
     def text(self) -> Optional[str]:
@@ -287,6 +293,8 @@ class Execution(Result):
             context=body.get("context"),
             context_restarted=Cause.parse(body.get("context_restarted")),
             results_missing=body.get("results_missing", 0),
+            findings=Finding.parse_all(body),
+            findings_missing=body.get("findings_missing", 0),
         )
 
 

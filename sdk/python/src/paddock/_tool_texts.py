@@ -93,6 +93,9 @@ def of_execution(execution: Execution, outputs: Outputs) -> Tuple[str, bool]:
     if shown and text == NO_OUTPUT:
         text = ""
     parts = [part for part in (text, *shown) if part]
+    if execution.findings:
+        found = "\n".join(str(finding) for finding in execution.findings[:10])
+        parts.append(outputs.shown(f"[the policy objects to parts of this code]\n{found}"))
     if execution.context_restarted is not None:
         parts.insert(0, f"[the interpreter had ended ({execution.context_restarted}): its variables are gone]")
     return "\n".join(part.rstrip("\n") for part in parts), failed

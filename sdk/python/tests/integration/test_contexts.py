@@ -81,3 +81,26 @@ async def _side_by_side() -> None:
 
 def test_side_by_side(server: Server) -> None:
     asyncio.run(_side_by_side())
+
+
+def test_code_is_scanned_before_it_runs(server: Server) -> None:
+    with Sandbox.create(scan="warn", allowed_imports=["json"], ttl_seconds=60) as sandbox:
+        execution = sandbox.run_code("import os\nos.system('echo ran')")
+        assert [(finding.kind, finding.line, finding.column) for finding in execution.findings] == [
+            ("import_not_allowed", 1, 8),
+            ("subprocess", 2, 1),
+        ]
+        assert execution.ok
+        assert execution.findings_missing == 0
+        seen: List[str] = []
+        streamed = sandbox.run_code("print(eval('1'))", on_stdout=seen.append)
+        assert ([finding.kind for finding in streamed.findings], "".join(seen)) == (["eval_exec"], "1\n")
+        assert sandbox.run_code("import json; json.dumps(1)").findings == []
+    with Sandbox.create(scan="deny", ttl_seconds=60) as sandbox:
+        with pytest.raises(paddock.ScanDenied) as caught:
+            sandbox.run_code("x = 1\neval('x')")
+        assert [finding.kind for finding in caught.value.findings] == ["eval_exec"]
+        assert "line 2, column 1: eval_exec: eval" in str(caught.value)
+        with pytest.raises(paddock.ScanDenied):
+            sandbox.run_code("echo hello", "sh")
+        assert sandbox.run_code("1 + 1").text == "2"

@@ -101,6 +101,8 @@ class AsyncSandbox:
         read: Optional[Sequence[HostPath]] = None,
         write: Optional[Sequence[HostPath]] = None,
         tmpfs: Optional[Sequence[str]] = None,
+        scan: Optional[str] = None,
+        allowed_imports: Optional[Sequence[str]] = None,
         client: Optional[AsyncClient] = None,
     ) -> AsyncSandbox:
         """A new sandbox, ready to run something.
@@ -122,6 +124,9 @@ class AsyncSandbox:
             require: guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
             protect: names in the workspace that stay read-only besides the built-in ones; `unprotect` lets go of those.
             read: HOST[:INSIDE] paths of this machine to show read-only; `write` those to show writable.
+            scan: look at code before it runs: `off` (default), `warn` (`Execution.findings` tells) or `deny`
+                (`ScanDenied` is raised); never weaker than the template's.
+            allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             client: the server to use; default is the one of the environment, started if need be.
         """
         body = given(
@@ -147,6 +152,8 @@ class AsyncSandbox:
             read=requests.host_mounts(read),
             write=requests.host_mounts(write),
             tmpfs=_strings("tmpfs", tmpfs),
+            scan=scan,
+            allowed_imports=_strings("allowed_imports", allowed_imports),
         )
         client = client or async_default_client()
         made = await client.call("POST", "/v1/sandboxes", json=body, idempotent=True, patience=LONG_PATIENCE)

@@ -167,4 +167,4 @@ def _result(body: Json) -> Optional[Result]:
     if body["state"] != "ended":
         return None
     # Code in a context has more to say than a command.
-    return Execution.parse(body) if body.get("context") else Result.parse(body)
+    return Execution.parse(body) if body.get("context") or body.get("findings") else Result.parse(body)
