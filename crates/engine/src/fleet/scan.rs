@@ -53,7 +53,8 @@ impl Fleet {
 }
 
 fn denied(report: ScanReport) -> FleetError {
-    let more = report.findings.len() as u64 + report.findings_missing - 1;
+    // The count comes from the scanner, and may be anything.
+    let more = report.findings_missing.saturating_add(report.findings.len() as u64).saturating_sub(1);
     let first = report.findings.first().map(ToString::to_string).unwrap_or_default();
     let others = if more == 0 { String::new() } else { format!(", and {more} more") };
     let message = format!("the sandbox's policy denies this code: {first}{others}");

@@ -183,7 +183,7 @@ fn confine() -> std::io::Result<()> {
             return Err(std::io::Error::last_os_error());
         }
     }
-    // SAFETY: plain system calls on numbers. Whoever waits for us is to be gone for good reason only, and comes first.
+    // SAFETY: plain system calls on numbers. It ends with whoever waits for it, and gives way to others.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         libc::setpriority(libc::PRIO_PROCESS, 0, 5);
