@@ -7,7 +7,11 @@ use crate::fleet::FleetError;
 use crate::fleet::request::invalid;
 use crate::zygote::Sources;
 
-const PYTHON: &str = include_str!("runners/python.py");
+const PYTHON: &str = concat!(
+    include_str!("runners/python_values.py"),
+    include_str!("runners/python_ipython.py"),
+    include_str!("runners/python.py")
+);
 /// Of the interpreter that is forked into sandboxes.
 const PYTHON_ZYGOTE: &str = include_str!("runners/python_zygote.py");
 const NODE: &str = include_str!("runners/node.js");

@@ -1,48 +1,26 @@
 # The Python runner of a code context. It shares its process with the code that it runs, so that nothing here is a
 # fence: it only has to work for code that means well, and to fail for itself alone with code that does not.
 # Python 3.8 and later, standard library only; IPython, pandas and matplotlib are used where they are.
+# python_values.py and python_ipython.py come before it: the three are one program, put together in languages.rs.
+# ruff: noqa: F821
 
 import ast
 import builtins
 import fcntl
 import importlib
-import io
-import json
 import linecache
-import os
 import signal
 import socket
 import struct
-import sys
 import termios
 import time
 import traceback
 import types
 
-TEXT_LIMIT = 1 << 20  # characters of one textual representation
-BINARY_LIMIT = 8 << 20  # bytes of one image or document
-FRAME_LIMIT = 12 << 20
-DATA_ROWS = 1000
-CHART_POINTS = 10000
-FIGURES = 20
 DRAIN_SECONDS = 0.05
-
-TEXTUAL = (
-    "text/plain", "text/html", "text/markdown", "image/svg+xml", "text/latex",
-    "application/javascript", "application/json",
-)  # fmt: skip
-METHODS = (
-    ("_repr_html_", "text/html"), ("_repr_markdown_", "text/markdown"), ("_repr_svg_", "image/svg+xml"),
-    ("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"), ("_repr_pdf_", "application/pdf"),
-    ("_repr_latex_", "text/latex"), ("_repr_json_", "application/json"),
-    ("_repr_javascript_", "application/javascript"),
-)  # fmt: skip
-DATA = "application/vnd.paddock.data+json"
 PARSER = ast.__file__
-CHART = "application/vnd.paddock.chart+json"
 
 # Kept here, so that code which replaces them in their modules does not break the next call.
-_len, _repr, _str, _bytes, _isinstance, _getattr, _type = len, repr, str, bytes, isinstance, getattr, type
 _getpid, _exit, _dup2, _close = os.getpid, os._exit, os.dup2, os.close
 _compile, _exec, _eval = compile, exec, eval
 _set_signal, _monotonic, _sleep = signal.signal, time.monotonic, time.sleep
@@ -51,6 +29,8 @@ _IGNORE, _INTERRUPT = signal.SIG_IGN, signal.default_int_handler
 
 class Control:
     """The private stream to the host."""
+
+    encode = staticmethod(encode)
 
     def __init__(self, number):
         os.set_inheritable(number, False)
@@ -75,17 +55,6 @@ class Control:
             fields.append((name, self.received.read(length)))
             self.received.read(1)
         return kind.decode(), fields
-
-    @staticmethod
-    def encode(kind, fields):
-        out = [b"%s %d\n" % (kind.encode(), _len(fields))]
-        for name, value in fields:
-            if _isinstance(value, _str):
-                value = value.encode("utf-8", "replace")
-            out.append(b"%s %d\n" % (name.encode(), _len(value)))
-            out.append(value)
-            out.append(b"\n")
-        return b"".join(out)
 
 
 class Stream(io.RawIOBase):
@@ -210,269 +179,6 @@ def same(one, other):
         return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
     except OSError:
         return False
-
-
-# Representations
-
-
-def cut_text(text, cut, name):
-    if _len(text) > TEXT_LIMIT:
-        cut.append(name)
-        return "%s\n... %d characters were cut" % (text[:TEXT_LIMIT], _len(text) - TEXT_LIMIT)
-    return text
-
-
-def bundle(value, use_repr=True):
-    """Every representation that the value has, by media type. What a method raises costs its representation only,
-    but for the plain text, which is the code's own failure."""
-    found = {}
-    kind = _type(value)
-    if hasattr(kind, "_repr_mimebundle_"):
-        try:
-            made = value._repr_mimebundle_()
-            found.update(made[0] if _isinstance(made, tuple) else made or {})
-        except Exception:
-            pass
-    for method, name in METHODS:
-        if name not in found and hasattr(kind, method):
-            try:
-                made = _getattr(value, method)()
-            except Exception:
-                continue
-            if _isinstance(made, tuple):
-                made = made[0]
-            if made is not None:
-                found[name] = made
-    if "text/plain" not in found and use_repr:
-        found["text/plain"] = _repr(value)
-    if "application/json" not in found and _isinstance(value, (dict, list)):
-        found["application/json"] = value
-    table = data_of(value)
-    if table is not None:
-        found[DATA] = table
-    return found
-
-
-def data_of(value):
-    """A data frame or series as columns and rows, the first of them."""
-    kind = _type(value)
-    module = _getattr(kind, "__module__", "") or ""
-    if module.partition(".")[0] != "pandas" or kind.__name__ not in ("DataFrame", "Series"):
-        return None
-    try:
-        frame = value.to_frame() if kind.__name__ == "Series" else value
-        head = frame.head(DATA_ROWS)
-        made = json.loads(head.to_json(orient="split", date_format="iso", default_handler=_str))
-        return {
-            "columns": [_str(name) for name in made["columns"]],
-            "types": [_str(kind) for kind in frame.dtypes],
-            "index": made["index"],
-            "rows": made["data"],
-            "total_rows": int(_len(frame)),
-        }
-    except Exception:
-        return None
-
-
-def encode_result(representations, main):
-    fields, cut, size = [], [], 0
-    if main:
-        fields.append(("main", b"1"))
-    for name, value in representations.items():
-        if not _isinstance(name, _str) or not name.isascii() or not name.isprintable() or " " in name or _len(name) > 100:
-            continue
-        if name in ("application/json", DATA, CHART) or name.endswith("+json"):
-            if not _isinstance(value, (_str, _bytes)):
-                try:
-                    value = json.dumps(value, default=_str)
-                except Exception:
-                    continue
-            if _len(value) > TEXT_LIMIT:
-                cut.append(name)
-                continue
-        elif _isinstance(value, (bytearray, memoryview)):
-            value = _bytes(value)
-        elif not _isinstance(value, (_str, _bytes)):
-            value = _str(value)
-        if _isinstance(value, _str) and name in ("image/png", "image/jpeg", "application/pdf"):
-            # As Jupyter's protocol has them.
-            import base64
-
-            try:
-                value = base64.b64decode(value)
-            except Exception:
-                continue
-        if _isinstance(value, _str):
-            if name == "text/plain":
-                value = cut_text(value, cut, name)
-            elif _len(value) > BINARY_LIMIT:
-                cut.append(name)
-                continue
-            value = value.encode("utf-8", "replace")
-        if _len(value) > BINARY_LIMIT or size + _len(value) > FRAME_LIMIT or _len(fields) > 50:
-            cut.append(name)
-            continue
-        size += _len(value)
-        fields.append((name, value))
-    if cut:
-        fields.append(("cut", ",".join(cut)))
-    return Control.encode("result", fields)
-
-
-# Figures
-
-
-def figures():
-    """Open matplotlib figures, drawn, and closed: the next call begins with none."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return []
-    drawn = []
-    for number in pyplot.get_fignums()[:FIGURES]:
-        figure = pyplot.figure(number)
-        if not figure.get_axes():
-            continue
-        drawn.append(figure_bundle(figure))
-    pyplot.close("all")
-    return drawn
-
-
-def figure_bundle(figure):
-    out = io.BytesIO()
-    figure.savefig(out, format="png", bbox_inches="tight")
-    found = {"image/png": out.getvalue(), "text/plain": _repr(figure)}
-    try:
-        chart = chart_of(figure)
-    except Exception:
-        chart = None
-    if chart:
-        found[CHART] = chart
-    return found
-
-
-def plain(value):
-    """A number or text that JSON has."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if _isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
-    if _isinstance(value, (int, bool)) or value is None:
-        return value
-    return _str(value)
-
-
-def listed(values):
-    return [plain(value) for value in list(values)[:CHART_POINTS]]
-
-
-def chart_of(figure):
-    axes = [axis_chart(axis) for axis in figure.get_axes()]
-    axes = [chart for chart in axes if chart["elements"]]
-    if not axes:
-        return None
-    return axes[0] if _len(axes) == 1 else {"type": "superchart", "title": title_of(figure), "elements": axes}
-
-
-def title_of(figure):
-    title = _getattr(figure, "_suptitle", None)
-    return title.get_text() if title is not None else None
-
-
-def axis_chart(axis):
-    kind, elements = None, []
-    pies = [patch for patch in axis.patches if _type(patch).__name__ == "Wedge"]
-    bars = [box for box in axis.containers if _type(box).__name__ == "BarContainer"]
-    boxes = box_elements(axis)
-    if pies:
-        kind = "pie"
-        labels = [text.get_text() for text in axis.texts]
-        names = [label for label in labels if not label.endswith("%")]
-        for index, wedge in enumerate(pies):
-            label = wedge.get_label() if not wedge.get_label().startswith("_") else ""
-            label = label or (names[index] if index < _len(names) else "")
-            angle = wedge.theta2 - wedge.theta1
-            elements.append({"label": label, "angle": plain(angle), "share": plain(angle / 360.0)})
-    elif boxes:
-        kind, elements = "box", boxes
-    elif bars:
-        kind = "bar"
-        for container in bars:
-            group = container.get_label()
-            group = "" if _str(group).startswith("_") else group
-            ticks = tick_labels(axis)
-            for bar in list(container)[:CHART_POINTS]:
-                flat = _getattr(container, "orientation", "vertical") == "horizontal"
-                middle = bar.get_y() + bar.get_height() / 2 if flat else bar.get_x() + bar.get_width() / 2
-                label = ticks.get(round(float(middle), 6), plain(middle))
-                value = bar.get_width() if flat else bar.get_height()
-                elements.append({"label": label, "group": group, "value": plain(value)})
-    else:
-        for line in axis.get_lines():
-            x, y = listed(line.get_xdata()), listed(line.get_ydata())
-            elements.append({"label": name_of(line), "points": [list(point) for point in zip(x, y)]})
-            kind = "line"
-        for collection in axis.collections:
-            if _type(collection).__name__ != "PathCollection":
-                continue
-            points = [[plain(x), plain(y)] for x, y in list(collection.get_offsets())[:CHART_POINTS]]
-            elements.append({"label": name_of(collection), "points": points})
-            kind = "scatter" if kind in (None, "scatter") else kind
-    return {
-        "type": kind or "unknown",
-        "title": axis.get_title() or None,
-        "x_label": axis.get_xlabel() or None,
-        "y_label": axis.get_ylabel() or None,
-        "x_scale": axis.get_xscale(),
-        "y_scale": axis.get_yscale(),
-        "elements": elements,
-    }
-
-
-def name_of(artist):
-    label = _str(artist.get_label())
-    return "" if label.startswith("_") else label
-
-
-def width(line):
-    return float(max(line.get_xdata())) - float(min(line.get_xdata()))
-
-
-def tick_labels(axis):
-    found = {}
-    for side in (axis.xaxis, axis.yaxis):
-        for place, label in zip(side.get_majorticklocs(), side.get_majorticklabels()):
-            text = label.get_text()
-            if text:
-                found.setdefault(round(float(place), 6), text)
-    return found
-
-
-def box_elements(axis):
-    """A box plot is six lines a box: the box, two whiskers, two caps, the median."""
-    lines = [line for line in axis.get_lines() if _len(line.get_ydata()) in (2, 5)]
-    boxes = [line for line in lines if _len(line.get_ydata()) == 5]
-    elements = []
-    ticks = tick_labels(axis)
-    for box in boxes:
-        x, y = [float(value) for value in box.get_xdata()], [float(value) for value in box.get_ydata()]
-        middle, low, high = (min(x) + max(x)) / 2, min(y), max(y)
-        inside = [line for line in lines if line is not box and min(x) <= float(min(line.get_xdata())) <= max(x)]
-        flat = [line for line in inside if float(line.get_ydata()[0]) == float(line.get_ydata()[1])]
-        levels = sorted(float(line.get_ydata()[0]) for line in flat)
-        # As wide as the box; the caps of the whiskers are narrower.
-        wide = [line for line in flat if abs(width(line) - (max(x) - min(x))) < 1e-9]
-        medians = [float(line.get_ydata()[0]) for line in wide]
-        elements.append({
-            "label": ticks.get(round(middle, 6), plain(middle)),
-            "min": plain(levels[0]) if levels else None,
-            "first_quartile": plain(low),
-            "median": plain(medians[0]) if medians else None,
-            "third_quartile": plain(high),
-            "max": plain(levels[-1]) if levels else None,
-        })  # fmt: skip
-    return elements
 
 
 # Running
@@ -701,118 +407,6 @@ def own_part(trace):
 
 def is_own(name):
     return name in ("<paddock runner>", PARSER) or "/IPython/core/" in name
-
-
-def ipython(runner):
-    """IPython in the place of our own loop, where it is installed."""
-    if os.environ.get("PADDOCK_PLAIN_PYTHON"):
-        return None
-    import importlib.util
-
-    if importlib.util.find_spec("IPython") is None:
-        return None
-    try:
-        return Shell(runner)
-    except Exception:
-        return None
-
-
-class Shell:
-    """IPython's shell, whose displays become results."""
-
-    def __init__(self, runner):
-        os.environ.setdefault("IPYTHONDIR", "/tmp/.ipython-%d" % os.getuid())
-        from IPython.core.displayhook import DisplayHook
-        from IPython.core.displaypub import DisplayPublisher
-        from IPython.core.interactiveshell import InteractiveShell
-        from traitlets.config import Config
-
-        outer = self
-
-        class Hook(DisplayHook):
-            def __call__(self, value=None):
-                self.check_for_underscore()
-                if value is None or outer.hidden:
-                    return
-                self.update_user_ns(value)
-                formatted, _ = self.compute_format_data(value)
-                pyplot = sys.modules.get("matplotlib.pyplot")
-                if pyplot is not None and _isinstance(value, sys.modules["matplotlib.figure"].Figure):
-                    formatted = figure_bundle(value)
-                    pyplot.close(value)
-                runner.result(complete(formatted, value), True)
-
-        class Publisher(DisplayPublisher):
-            def publish(self, data, metadata=None, source=None, **_):
-                runner.result(data, False)
-
-            def clear_output(self, wait=False):
-                pass
-
-        class Interactive(InteractiveShell):
-            def enable_gui(self, gui=None):
-                pass
-
-            def init_virtualenv(self):
-                pass
-
-            def _showtraceback(self, etype, evalue, stb):
-                # Told by the error, not printed.
-                pass
-
-        self.hidden = False
-        config = Config()
-        config.HistoryManager.enabled = False
-        config.InteractiveShell.colors = "NoColor"
-        config.InteractiveShell.cache_size = 0
-        Interactive.displayhook_class = Hook
-        Interactive.display_pub_class = Publisher
-        self.shell = Interactive.instance(config=config, user_module=runner.module, user_ns=runner.names)
-        self.shell.ast_node_interactivity = "last_expr"
-        import warnings
-
-        warnings.filterwarnings("ignore", "To exit: use")
-        from IPython.display import display
-
-        runner.names["display"] = display
-        self.runner = runner
-
-    def run(self, source):
-        shell = self.shell
-        self.hidden = source.rstrip().endswith(";")
-        transformed, failure = source, None
-        try:
-            transformed = shell.transform_cell(source)
-        except Exception:
-            failure = sys.exc_info()
-        run = shell.run_cell_async(
-            source, store_history=False, transformed_cell=transformed, preprocessing_exc_tuple=failure
-        )
-        if shell.should_run_async(source, transformed_cell=transformed):
-            outcome = self.runner.finish(run)
-        else:
-            outcome = self.driven(run)
-        error = outcome.error_before_exec or outcome.error_in_exec
-        if error is not None:
-            raise error
-
-    @staticmethod
-    def driven(run):
-        """Code that awaits nothing needs no loop."""
-        try:
-            run.send(None)
-        except StopIteration as end:
-            return end.value
-        raise RuntimeError("the code awaits something outside of a coroutine")
-
-
-def complete(formatted, value):
-    table = data_of(value)
-    if table is not None:
-        formatted[DATA] = table
-    if "application/json" not in formatted and _isinstance(value, (dict, list)):
-        formatted["application/json"] = value
-    return formatted
 
 
 def main():
