@@ -1,7 +1,7 @@
 // The runner of JavaScript and TypeScript contexts. It shares its process with the code that it runs, so that nothing
 // here is a fence. Code is evaluated by V8's own REPL mode, through the inspector of this very process: declarations are
 // kept and may be made again, and `await` works at the top.
-// Given by the loader: require, CONTROL (number of the control stream), LANGUAGE.
+// Given by the loader: require, CONTROL (number of the control stream), LANGUAGE. node_types.js follows it: one program.
 "use strict";
 const fs = require("fs");
 const net = require("net");
@@ -174,7 +174,7 @@ function traceback(error) {
   const own = /at new Promise \(<anonymous>\)$|\(?(node:|evalmachine\.<anonymous>|eval at <anonymous> \(\[eval\])/;
   return lines
     .filter((line, index) => index === 0 || !(/^\s+at /.test(line) && own.test(line)))
-    .map((line) => line.replace(/<anonymous>:(\d+):(\d+)\)?$/, `<cell ${count}>:$1:$2`))
+    .map((line) => line.replace(/<anonymous>:(\d+):(\d+)(\)?)$/, `<cell ${count}>:$1:$2$3`))
     .join("\n");
 }
 
@@ -198,34 +198,7 @@ function describe(error, code) {
   return [String(error.name ?? "Error"), value, traceback(error) + sourceLine(error, code)];
 }
 
-// Types
-
-function strip(code) {
-  const { stripTypeScriptTypes } = require("module");
-  if (typeof stripTypeScriptTypes === "function") return stripTypeScriptTypes(code, { mode: "transform" });
-  const places = [path.join(cwd(), "x.js"), "/usr/lib/node_modules/x.js", "/usr/local/lib/node_modules/x.js", "/usr/share/nodejs/x.js"];
-  for (const place of places) {
-    const load = createRequire(place);
-    for (const name of ["typescript", "esbuild"]) {
-      let found;
-      try {
-        found = load(name);
-      } catch {
-        continue;
-      }
-      if (name === "esbuild") return found.transformSync(code, { loader: "ts", target: "esnext" }).code;
-      const options = { target: found.ScriptTarget.ESNext, module: found.ModuleKind.ESNext, removeComments: false };
-      return found.transpileModule(code, { compilerOptions: { ...options, isolatedModules: true } }).outputText.replace(/^export \{\};?$/m, "");
-    }
-  }
-  const error = new Error(
-    `Node ${process.versions.node} cannot strip types by itself, and neither typescript nor esbuild is installed; ` +
-      "install one of them in the template, or use Node 22.13 or later",
-  );
-  error.name = "TypeScriptUnavailable";
-  error.stack = error.message;
-  throw error;
-}
+// Standard input
 
 function feed(given) {
   try {
@@ -246,7 +219,8 @@ async function answer(request) {
   const env = {};
   let back;
   let error;
-  let code = String(request.code);
+  const source = String(request.code);
+  let code = source;
   try {
     feed(request.stdin);
     for (const entry of request.env) {
@@ -260,9 +234,10 @@ async function answer(request) {
       chdir(String(request.cwd));
     }
     globalThis.require = createRequire(path.join(cwd(), "x.js"));
-    if (LANGUAGE === "typescript") code = strip(code);
+    if (LANGUAGE === "typescript") code = strip(source);
     const result = await evaluate(code);
-    if (result.type !== "undefined" && !/;\s*$/.test(code)) {
+    // Asked of what the caller wrote: a transpiler ends everything with a semicolon.
+    if (result.type !== "undefined" && !/;\s*$/.test(source)) {
       sendResult(bundle(materialize(result)), true);
     }
   } catch (failure) {
