@@ -67,7 +67,8 @@ pub trait Fence: Send + Sync {
     fn thaw(&self) -> std::io::Result<()>;
 
     /// Holds the work to other limits of memory, processors and processes from now on, or leaves the old ones.
-    /// [`std::io::ErrorKind::Unsupported`] where the kernel does not hold them.
+    /// Those that stay the same are written again: an engine that takes over does not know what the last one wrote.
+    /// [`std::io::ErrorKind::Unsupported`] where one changes that the kernel does not hold.
     fn change_limits(&self, old: &Limits, new: &Limits) -> std::io::Result<()>;
 
     /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on.

@@ -190,8 +190,7 @@ impl Fleet {
         inside.set_deadline(live.record().time_to_live());
         // A server that was killed while it changed limits left the old ones or the new ones: those on record hold.
         let limits = live.record().spec.limits.clone();
-        let other = paddock_model::Limits { memory: limits.memory.saturating_add(1), ..limits.clone() };
-        if let Err(error) = inside.change_limits(&other, &limits).await {
+        if let Err(error) = inside.change_limits(&limits, &limits).await {
             tracing::debug!(sandbox = %live.id, %error, "its limits could not be written again");
         }
         live.record().intent = None;
