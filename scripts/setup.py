@@ -8,12 +8,24 @@ import sys
 # What is looked for, and Debian's package that brings it.
 BUILD = {"cc": "gcc libc6-dev", "git": "git"}
 TEST = {"newuidmap": "uidmap", "setpriv": "util-linux", "busybox": "busybox-static", "strace": None}
+# What sandboxes see of the host's own Python, where code makes tables and figures of it.
+PYTHON = {"pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}
 # What root's engine makes its storage with; without it disks are kept in memory.
 STORAGE = {"mkfs.btrfs": "btrfs-progs"}
 
 
 def missing(tools):
     return sorted({package for tool, package in tools.items() if package and not shutil.which(tool, path=search_path())})
+
+
+def missing_modules(modules):
+    """Of /usr/bin/python3: another one on the path is not what a sandbox sees."""
+
+    def has(module):
+        tried = subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True, check=False)
+        return tried.returncode == 0
+
+    return sorted(package for module, package in modules.items() if not has(module))
 
 
 def search_path():
@@ -47,6 +59,7 @@ def main():
         install(missing(STORAGE))
     if tests:
         install(missing(TEST))
+        install(missing_modules(PYTHON))
 
 
 if __name__ == "__main__":

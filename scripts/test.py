@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 
+import packages
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CARGO = os.environ.get("CARGO", "cargo")
 
@@ -51,7 +53,7 @@ def stages():
         Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         Stage("unit", [CARGO, "test", "--locked", "--workspace", "--exclude", "paddock-conformance", "--exclude", "paddock-e2e"]),
         Stage("conformance", [CARGO, "test", "--locked", "-p", "paddock-conformance", "--", "--nocapture"], given),
-        Stage("end to end", [CARGO, "test", "--locked", "-p", "paddock-e2e", "--", "--nocapture"], given),
+        Stage("end to end", [CARGO, "test", "--locked", "-p", "paddock-e2e", "--", "--nocapture"], {**given, **packages.fetch(ROOT)}),
         Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], given),
         Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
         Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),
@@ -68,11 +70,18 @@ def components(ran):
     def stage(name):
         return None if state[name].state == "passed" else (state[name].skips or ["the stage failed"])[0]
 
+    def part(name):
+        """Of the end to end tests, by what begins its lines of SKIP."""
+        return next((skip for skip in skips if skip.startswith(name)), None) or stage("end to end")
+
     return [
         ("process-root", stage("conformance") if os.geteuid() == 0 else "the tests do not run as root"),
         ("process-rootless", stage("conformance")),
         ("subordinate-ids", stage("subordinate ids")),
-        ("images", next((skip for skip in skips if skip.startswith("images")), None) or stage("end to end")),
+        ("images", part("images")),
+        ("figures", part("figures")),
+        ("typescript", part("typescript")),
+        ("ipython", part("ipython")),
         ("second-kernel", stage("second kernel")),
         ("python-sdk", stage("python sdk")),
         ("schema", stage("schema")),
