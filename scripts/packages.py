@@ -37,6 +37,7 @@ def ipython(environment, directory):
     pip = [os.path.join(environment, "bin", "python"), "-m", "pip", "install", "--quiet"]
     other = ["--only-binary", ":all:", "--python-version", version.stdout.strip()]
     run(*pip, *other, "--target", directory, "ipython>=8,<9")
+    run("/usr/bin/python3", "-m", "compileall", "-q", directory)
 
 
 def run(*command):

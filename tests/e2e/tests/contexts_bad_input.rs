@@ -1,12 +1,14 @@
 //! Code that means harm, in a context: contained, reported, bounded; the next call works or says exactly why not.
 
 use crate::contexts::{Place, text_of};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, for_both_callers};
 use serde_json::{Value, json};
 
 for_both_callers!(
     a_gigabyte_of_output,
+    code_that_never_ends,
+    children_that_never_end,
     forks_of_the_interpreter,
     a_bomb_of_forks,
     its_own_output_closed,
@@ -28,6 +30,15 @@ fn goes_on(place: &Place<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What came from inside was never held whole: the most that the server ever had of memory.
+fn stays_small(place: &Place<'_>) -> Result<()> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", place.server.process()?))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().split(' ').next());
+    let kibibytes: u64 = peak.context("no VmHWM")?.parse()?;
+    ensure!(kibibytes < 300 << 10, "the server had {kibibytes} KiB at one time");
+    Ok(())
+}
+
 fn with_limit(code: &str, seconds: f64) -> Value {
     json!({ "code": code, "timeout_seconds": seconds })
 }
@@ -40,6 +51,57 @@ fn a_gigabyte_of_output(caller: &Caller) -> Result<()> {
     ensure!(answer["stdout_missing_bytes"].as_u64() > Some(1 << 29), "all of it was kept");
     ensure!(answer["stdout"].as_str().is_some_and(|text| text.ends_with("end\n")), "the end was not kept");
     assert_eq!(text_of(&answer)?, "'done'");
+    stays_small(&place)?;
+    goes_on(&place)
+}
+
+/// In each way that does not heed an interrupt: the call ends all the same, and what became of the context is told.
+fn code_that_never_ends(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    place.python("x = 'kept'")?;
+    let heeds = place.code(with_limit("import time\ntime.sleep(1000)", 0.3))?;
+    assert_eq!((&heeds["cause"]["kind"], &heeds["exit_code"]), (&json!("time_limit"), &json!(124)));
+    assert_eq!(place.value("x")?, "'kept'");
+    for deaf in [
+        "import time\nwhile True:\n    try: time.sleep(1)\n    except BaseException: pass",
+        "class Again:\n    def __repr__(self):\n        while True:\n            try: time.sleep(1)\n            except BaseException: pass\nimport time\nAgain()",
+        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
+    ] {
+        let answer = place.code(with_limit(deaf, 0.3))?;
+        assert_eq!(answer["cause"]["kind"], "time_limit", "{deaf}: {answer}");
+        assert_eq!(answer["error"]["name"], "ContextDied", "{deaf}: {answer}");
+        let next = place.python("'x' in globals()")?;
+        assert_eq!(text_of(&next)?, "False");
+        ensure!(next["context_restarted"].is_object(), "the loss was not told: {next}");
+    }
+    // A thread that never ends is no call that never ends, and does not keep the context from its own end.
+    place.python(
+        "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin).start()",
+    )?;
+    goes_on(&place)?;
+    place.act("/contexts/python/restart")?;
+    goes_on(&place)
+}
+
+/// They hold the interpreter's streams: nobody waits for that.
+fn children_that_never_end(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    let code = "import subprocess\nchild = subprocess.Popen(['sh', '-c', 'echo at once; exec sleep 1000'])\n\
+                import time\ntime.sleep(0.3)\nprint('go on')";
+    let answer = place.python(code)?;
+    assert_eq!((&answer["stdout"], &answer["exit_code"]), (&json!("at once\ngo on\n"), &json!(0)));
+    goes_on(&place)?;
+    // More output than a pipe holds, on both streams, of a child that the code waits for.
+    let code = "done = subprocess.run(['sh', '-c', 'yes | head -c 3000000; yes | head -c 2000000 >&2; exit 5'])\ndone.returncode";
+    let answer = place.python(code)?;
+    assert_eq!(text_of(&answer)?, "5");
+    assert_eq!((&answer["stdout_bytes"], &answer["stderr_bytes"]), (&json!(3_000_000), &json!(2_000_000)));
+    // One that asks for input finds its end.
+    let answer = place
+        .code(with_limit("subprocess.run(['sh', '-c', 'read line || echo nothing']).returncode", 20.0))?;
+    assert_eq!(answer["stdout"], "nothing\n");
+    place.python("child.kill()")?;
     goes_on(&place)
 }
 
@@ -126,8 +188,9 @@ fn the_runner_monkeypatched(caller: &Caller) -> Result<()> {
                 linecache.cache = None";
     place.python(code)?;
     let answer = place.code(with_limit("6 * 7", 5.0))?;
-    // It may have broken itself; then that is told, and a restart mends it.
-    ensure!(answer["error"].is_object() || text_of(&answer)? == "42", "{answer}");
+    // It may have broken itself; then that is told by name, and a restart mends it.
+    let told = answer["error"]["name"].as_str().is_some_and(|name| !name.is_empty());
+    ensure!(told || text_of(&answer)? == "42", "{answer}");
     place.act("/contexts/python/restart")?;
     goes_on(&place)?;
     // From the runner's own objects on, whatever it can reach.
@@ -151,6 +214,7 @@ fn a_representation_of_500_megabytes(caller: &Caller) -> Result<()> {
     assert_eq!(answer["results"][0]["cut"], json!(["text/html", "image/png"]));
     let answer = place.python("raise Exception('x' * (50 << 20))")?;
     ensure!(answer["error"]["value"].as_str().is_some_and(|text| text.len() <= 1 << 20), "an endless error");
+    stays_small(&place)?;
     goes_on(&place)
 }
 

@@ -224,12 +224,12 @@ Bundle()";
 }
 
 /// A copy of the directory that the variable names, which the caller may read.
-fn given(caller: &Caller, variable: &str) -> Result<Option<String>> {
+pub fn given(caller: &Caller, variable: &str) -> Result<Option<String>> {
     let Some(from) = std::env::var_os(variable).filter(|path| std::path::Path::new(path).is_dir()) else {
         return Ok(None);
     };
     let to = caller.place().join("packages");
-    let copied = std::process::Command::new("cp").arg("-rL").arg(&from).arg(&to).status()?;
+    let copied = std::process::Command::new("cp").arg("-aL").arg(&from).arg(&to).status()?;
     ensure!(copied.success(), "{} could not be copied", from.display());
     caller.own_all(&to)?;
     Ok(Some(to.display().to_string()))

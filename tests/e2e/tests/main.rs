@@ -5,6 +5,8 @@ mod bad_input;
 mod code;
 mod contexts;
 mod contexts_bad_input;
+mod contexts_bad_languages;
+mod contexts_ipython;
 mod contexts_lasting;
 mod contexts_values;
 mod crashes;

@@ -13,7 +13,7 @@ pub const HOME: &str = "/home/agent";
 pub const WORKSPACE: &str = "/workspace";
 
 /// Parts of /etc that the host's programs cannot do without, and that hold no secret.
-const HOST_ETC: [&str; 9] = [
+const HOST_ETC: [&str; 10] = [
     "alternatives",
     "ld.so.cache",
     "ld.so.conf",
@@ -23,6 +23,7 @@ const HOST_ETC: [&str; 9] = [
     "pki/tls/certs",
     "pki/ca-trust/extracted",
     "crypto-policies",
+    "matplotlibrc",
 ];
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];

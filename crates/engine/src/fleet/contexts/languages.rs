@@ -14,7 +14,11 @@ const PYTHON: &str = concat!(
 );
 /// Of the interpreter that is forked into sandboxes.
 const PYTHON_ZYGOTE: &str = include_str!("runners/python_zygote.py");
-const NODE: &str = concat!(include_str!("runners/node.js"), include_str!("runners/node_types.js"));
+const NODE: &str = concat!(
+    include_str!("runners/node.js"),
+    include_str!("runners/node_streams.js"),
+    include_str!("runners/node_types.js")
+);
 const BASH: &str = include_str!("runners/bash.sh");
 
 /// Each reads the length of the source as a line, then the source, and runs it.

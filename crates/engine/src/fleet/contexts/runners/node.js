@@ -1,7 +1,8 @@
 // The runner of JavaScript and TypeScript contexts. It shares its process with the code that it runs, so that nothing
 // here is a fence. Code is evaluated by V8's own REPL mode, through the inspector of this very process: declarations are
 // kept and may be made again, and `await` works at the top.
-// Given by the loader: require, CONTROL (number of the control stream), LANGUAGE. node_types.js follows it: one program.
+// Given by the loader: require, CONTROL (number of the control stream), LANGUAGE. node_streams.js and
+// node_types.js follow it: the three are one program.
 "use strict";
 const fs = require("fs");
 const net = require("net");
@@ -21,8 +22,9 @@ const BINARY = new Set(["image/png", "image/jpeg", "application/pdf"]);
 // Kept here, so that code which replaces them does not break the next call.
 const { parse: parseJson, stringify: toJson } = JSON;
 const { concat, from: bufferFrom, isBuffer, alloc } = Buffer;
-const kept = { writeSync: fs.writeSync, closeSync: fs.closeSync, openSync: fs.openSync, unlinkSync: fs.unlinkSync };
-const { writeFileSync, chdir, cwd } = { writeFileSync: fs.writeFileSync, chdir: process.chdir, cwd: process.cwd };
+const { writeSync, closeSync, openSync, unlinkSync, fstatSync, writeFileSync } = fs;
+const kept = { writeSync, closeSync, openSync, unlinkSync, fstatSync, writeFileSync };
+const { chdir, cwd } = process;
 const inspect = util.inspect;
 const runInThisContext = vm.runInThisContext;
 const later = setImmediate;
@@ -38,16 +40,21 @@ function encode(kind, fields) {
 
 // Written at once and whole: what is said before a crash is said.
 const napping = new Int32Array(new SharedArrayBuffer(4));
-function send(bytes) {
+function writeAll(number, bytes) {
   let at = 0;
   while (at < bytes.length) {
     try {
-      at += kept.writeSync(CONTROL, bytes, at, bytes.length - at);
+      at += kept.writeSync(number, bytes, at, bytes.length - at);
     } catch (error) {
-      if (error.code !== "EAGAIN") return;
+      if (error.code !== "EAGAIN") return error;
       Atomics.wait(napping, 0, 0, 1);
     }
   }
+  return null;
+}
+
+function send(bytes) {
+  writeAll(CONTROL, bytes);
 }
 
 // Results
@@ -198,21 +205,6 @@ function describe(error, code) {
   return [String(error.name ?? "Error"), value, traceback(error) + sourceLine(error, code)];
 }
 
-// Standard input
-
-function feed(given) {
-  try {
-    kept.closeSync(0);
-  } catch {
-    // Code closed it already.
-  }
-  if (given === undefined) return kept.openSync("/dev/null", "r");
-  const name = path.join(os.tmpdir(), `.paddock-stdin-${process.pid}-${count}`);
-  writeFileSync(name, given, { mode: 0o600, flag: "wx" });
-  kept.openSync(name, "r");
-  kept.unlinkSync(name);
-}
-
 async function answer(request) {
   current = { interrupt: () => {} };
   count += 1;
@@ -223,6 +215,7 @@ async function answer(request) {
   let code = source;
   try {
     feed(request.stdin);
+    restoreOutput();
     for (const entry of request.env) {
       const text = String(entry);
       const name = text.slice(0, text.indexOf("="));
@@ -244,7 +237,7 @@ async function answer(request) {
     try {
       error = describe(failure, code);
     } catch {
-      error = ["Error", "the error itself could not be told", ""];
+      error = ["Error", "the error itself could not be told", "Error: the error itself could not be told"];
     }
   }
   for (const [name, value] of Object.entries(env)) {

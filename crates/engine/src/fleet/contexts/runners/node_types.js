@@ -1,5 +1,5 @@
 
-// Second part of the runner: TypeScript to JavaScript, by whatever the template has for it.
+// Third part of the runner: TypeScript to JavaScript, by whatever the template has for it.
 
 const PACKAGES = ["/usr/lib/node_modules", "/usr/local/lib/node_modules", "/usr/share/nodejs"];
 

@@ -35,8 +35,12 @@ class Shell:
                 self.check_for_underscore()
                 if value is None or outer.hidden:
                     return
-                self.update_user_ns(value)
+                # Without a cache of values IPython does not keep the last one either.
+                self.shell.user_ns["_"] = value
                 formatted, _ = self.compute_format_data(value)
+                if "text/plain" not in formatted:
+                    # What it raises is the code's own failure; IPython would have swallowed it.
+                    formatted["text/plain"] = _repr(value)
                 pyplot = sys.modules.get("matplotlib.pyplot")
                 if pyplot is not None and _isinstance(value, sys.modules["matplotlib.figure"].Figure):
                     formatted = figure_bundle(value)
@@ -51,11 +55,22 @@ class Shell:
                 pass
 
         class Interactive(InteractiveShell):
+            # Without a terminal in between, which would change line ends.
+            system = InteractiveShell.system_raw
+
             def enable_gui(self, gui=None):
                 pass
 
+            def enable_matplotlib(self, gui=None):
+                # Figures are results already, with their data, which no other backend would give.
+                return gui, "agg"
+
             def init_virtualenv(self):
                 pass
+
+            def ask_exit(self):
+                # What `exit()` is there.
+                raise SystemExit(0)
 
             def _showtraceback(self, etype, evalue, stb):
                 # Told by the error, not printed.
