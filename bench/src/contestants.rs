@@ -12,15 +12,19 @@ use std::time::Duration;
 pub enum Workload {
     True,
     Python,
+    /// Not in the races: the part about templates has it.
+    Pandas,
 }
 
 impl Workload {
     pub const ALL: [Workload; 2] = [Workload::True, Workload::Python];
+    pub const WITH_PANDAS: [Workload; 3] = [Workload::True, Workload::Python, Workload::Pandas];
 
     pub fn name(self) -> &'static str {
         match self {
             Workload::True => "true",
             Workload::Python => "python",
+            Workload::Pandas => "pandas",
         }
     }
 
@@ -29,6 +33,7 @@ impl Workload {
         match self {
             Workload::True => &["true"],
             Workload::Python => &["python3", "-c", "print(1)"],
+            Workload::Pandas => &["python3", "-c", "import pandas; print(1)"],
         }
     }
 
@@ -36,7 +41,7 @@ impl Workload {
     pub fn expected_output(self) -> &'static str {
         match self {
             Workload::True => "",
-            Workload::Python => "1\n",
+            Workload::Python | Workload::Pandas => "1\n",
         }
     }
 }
@@ -45,6 +50,11 @@ pub trait Contestant {
     fn name(&self) -> &'static str;
     fn version(&self) -> String;
     fn command(&self, workload: Workload) -> CommandLine;
+
+    /// The same with a container that is there already, where there is such a thing.
+    fn running(&self) -> Option<Result<Box<dyn Contestant>>> {
+        None
+    }
 
     /// A daemon goes on working after its client has ended; the next contestant should not pay for that.
     fn settle(&self) -> Duration {
@@ -90,7 +100,9 @@ impl Contestant for Bare {
     fn command(&self, workload: Workload) -> CommandLine {
         let mut line = match workload {
             Workload::True => CommandLine::new("/bin/true"),
-            Workload::Python => CommandLine::new("/usr/bin/python3").args(&workload.command()[1..]),
+            Workload::Python | Workload::Pandas => {
+                CommandLine::new("/usr/bin/python3").args(&workload.command()[1..])
+            }
         };
         line.environment = Environment::Only(vec![("PATH", peers::PATH.into()), ("LANG", "C.UTF-8".into())]);
         line

@@ -6,7 +6,7 @@
 //! - `footprint`, `leftovers`: the guest's size and memory; what 200 runs leave behind
 //! - `targets`: the promises, and whether this run kept them
 //! - `server/`: `paddock serve` and its sandboxes, over HTTP
-//! - `report/`: the tables on the terminal, `run.md` and `server.md`, each with a `.json`
+//! - `report/`: the tables on the terminal, `run.md`, `server.md` and `code.md`, each with a `.json`, and a plot
 //!
 //! A missed target is said plainly and is no failure: timings of a shared machine decide nothing.
 
@@ -28,9 +28,9 @@ use anyhow::{Context, Result};
 use contestants::Field;
 use machine::Machine;
 use options::Options;
-use report::{Report, ServerReport};
+use report::{CodeReport, Report, ServerReport};
 use scratch::Scratch;
-use server::Part;
+use server::{Counts, Part, Setting};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -62,16 +62,34 @@ fn bench(options: &Options) -> Result<()> {
         print!("{}", report.markdown());
         say(report.write(&options.results)?);
     }
-    if !options.parts.is_empty() {
+    let setting = Setting { scratch: &scratch, counts: Counts::new(options.quick), install: options.install };
+    let (code, parts): (Vec<Part>, Vec<Part>) = options.parts.iter().partition(|part| part.is_code());
+    if !parts.is_empty() {
         let machine = machine::describe(paddock);
         // The peers are stopped before anything is said to be done.
-        let measured = server::measure(&scratch, paddock, field, &options.parts)?;
+        let measured = server::measure(setting, paddock, field.take(), &parts)?;
         let targets = server::judge(&measured);
         let report = ServerReport { machine, measured, targets };
         print!("{}", report.markdown());
         say(report.write(&options.results)?);
     }
+    drop(field);
+    if !code.is_empty() {
+        let machine = machine::describe(paddock);
+        let missing = peers::install::missing(options.install);
+        let field = code.iter().any(|part| part.has_peers());
+        let field = field.then(|| Field::assemble(&scratch, paddock, missing.as_deref())).transpose()?;
+        let measured = server::measure(setting, paddock, field, &code)?;
+        let targets = server::judge(&measured);
+        let report = CodeReport { machine, measured, targets, quick: options.quick };
+        print!("{}", report.markdown());
+        report.write(&options.results, options.repository.as_deref())?.iter().for_each(|path| tell(path));
+    }
     Ok(())
+}
+
+fn tell(path: &Path) {
+    eprintln!("written: {}", path.display());
 }
 
 /// A copy, as an installation makes one and as the peers have: a file that a linker has just written lies in the page
@@ -95,5 +113,5 @@ fn run(field: &Field, machine: Machine, options: &Options) -> Result<Report> {
 }
 
 fn say(written: [PathBuf; 2]) {
-    eprintln!("written: {}", written.map(|path| path.display().to_string()).join(", "));
+    written.iter().for_each(|path| tell(path));
 }

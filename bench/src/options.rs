@@ -6,15 +6,19 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
 const HELP: &str = "\
-Usage: paddock-bench [--rounds N] [--only LIST] [--no-install] [--results DIR]
+Usage: paddock-bench [--rounds N] [--only LIST] [--quick] [--no-install] [--results DIR]
 
   --rounds N      measured rounds of each beside `paddock run`, at least 50 [default: 100]
   --only LIST     some of it [default: all]:
                   true, python: `paddock run` beside its peers
                   server: all of the server, or server-first, server-warm, server-burst, server-crowd,
                   server-stream, server-fork, server-recovery
-  --no-install    do not install missing peers with apt-get
-  --results DIR   where run.md and server.md are written, each with a .json [default: bench/results]
+                  code: all of run_code, or code-first, code-preloaded, code-warm, code-burst, code-sustained,
+                  code-crowd
+  --quick         of run_code only a few of each: to try the bench, not to measure
+  --no-install    do not install missing peers with apt-get, pip and npm
+  --results DIR   where run.md, server.md and code.md are written, each with a .json, and the plot
+                  [default: bench/results; then the plot goes to docs/images, and the table into the README]
 
 Environment:
   PADDOCK_BIN     the paddock to measure [default: `paddock` beside this executable]
@@ -28,7 +32,10 @@ pub struct Options {
     pub workloads: Vec<Workload>,
     pub parts: Vec<Part>,
     pub install: bool,
+    pub quick: bool,
     pub results: PathBuf,
+    /// The repository, unless the results are to be elsewhere.
+    pub repository: Option<PathBuf>,
     pub paddock: PathBuf,
 }
 
@@ -47,9 +54,11 @@ impl Options {
         let mut options = Options {
             rounds: 100,
             workloads: Workload::ALL.to_vec(),
-            parts: Part::ALL.to_vec(),
+            parts: Part::all().collect(),
             install: true,
+            quick: false,
             results: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results")),
+            repository: Some(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))),
             paddock: PathBuf::new(),
         };
         let mut arguments = arguments.into_iter();
@@ -59,7 +68,8 @@ impl Options {
                 "--rounds" => options.rounds = rounds(&value()?)?,
                 "--only" => (options.workloads, options.parts) = selection(&value()?)?,
                 "--no-install" => options.install = false,
-                "--results" => options.results = PathBuf::from(value()?),
+                "--quick" => options.quick = true,
+                "--results" => (options.results, options.repository) = (PathBuf::from(value()?), None),
                 "-h" | "--help" => return Ok(None),
                 _ => bail!("`{flag}` is not an option; --help lists them"),
             }
@@ -80,16 +90,16 @@ fn rounds(text: &str) -> Result<usize> {
 fn selection(text: &str) -> Result<(Vec<Workload>, Vec<Part>)> {
     let named: Vec<_> = text.split(',').collect();
     let is_known = |name: &str| {
-        name == "server"
+        ["server", "code"].contains(&name)
             || Workload::ALL.iter().any(|workload| workload.name() == name)
-            || Part::ALL.iter().any(|part| part.name() == name)
+            || Part::all().any(|part| part.name() == name)
     };
     if let Some(unknown) = named.iter().find(|name| !is_known(name)) {
         bail!("--only `{unknown}` is nothing that can be measured; --help lists what is");
     }
     let workloads = Workload::ALL.into_iter().filter(|workload| named.contains(&workload.name()));
-    let parts =
-        Part::ALL.into_iter().filter(|part| named.contains(&part.name()) || named.contains(&"server"));
+    let group = |part: &Part| if part.is_code() { "code" } else { "server" };
+    let parts = Part::all().filter(|part| named.contains(&part.name()) || named.contains(&group(part)));
     Ok((workloads.collect(), parts.collect()))
 }
 
@@ -121,7 +131,10 @@ mod tests {
         assert_eq!(options.workloads, [Workload::True]);
         assert_eq!(options.parts, [Part::Warm, Part::Fork]);
         let options = parse(&["--only", "server"]).unwrap().unwrap();
-        assert_eq!((options.workloads.len(), options.parts.len()), (0, Part::ALL.len()));
+        assert_eq!((options.workloads.len(), options.parts), (0, Part::SERVER.to_vec()));
+        let options = parse(&["--only", "code", "--quick", "--results", "x"]).unwrap().unwrap();
+        assert_eq!((options.parts, options.quick), (Part::CODE.to_vec(), true));
+        assert_eq!(options.repository, None);
         assert!(parse(&["--help"]).unwrap().is_none());
     }
 

@@ -1,6 +1,7 @@
 //! `docker run --rm` against the daemon that runs, or against one that lives as long as the bench.
 
 mod daemon;
+mod running;
 
 use super::{find, rootfs};
 use crate::command::CommandLine;
@@ -8,9 +9,11 @@ use crate::contestants::{Contestant, Workload};
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
 use daemon::Daemon;
+use running::Running;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+const SETTLE: Duration = Duration::from_millis(50);
 const RUNNING: &str = "unix:///var/run/docker.sock";
 
 struct Docker {
@@ -99,8 +102,14 @@ impl Contestant for Docker {
         line.arg(&self.image).args(workload.command())
     }
 
+    fn running(&self) -> Option<Result<Box<dyn Contestant>>> {
+        Some(
+            Running::start(&self.client, &self.image).map(|running| Box::new(running) as Box<dyn Contestant>),
+        )
+    }
+
     fn settle(&self) -> Duration {
-        Duration::from_millis(50)
+        SETTLE
     }
 }
 

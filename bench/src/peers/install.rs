@@ -4,8 +4,16 @@ use super::find;
 use crate::command::{CommandLine, Environment};
 use std::time::Duration;
 
-const PACKAGES: [(&str, &str); 4] =
-    [("bwrap", "bubblewrap"), ("runc", "runc"), ("dockerd", "docker.io"), ("busybox", "busybox-static")];
+const PACKAGES: [(&str, &str); 7] = [
+    ("bwrap", "bubblewrap"),
+    ("runc", "runc"),
+    ("dockerd", "docker.io"),
+    ("busybox", "busybox-static"),
+    ("runsc", "runsc"),
+    // What sandbox-runtime works with, besides bwrap.
+    ("socat", "socat"),
+    ("rg", "ripgrep"),
+];
 
 /// A package manager that is killed half-way leaves a mess; a slow mirror is no reason for it.
 const PATIENCE: Duration = Duration::from_secs(900);

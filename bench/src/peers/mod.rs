@@ -5,6 +5,8 @@ mod docker;
 pub mod install;
 mod rootfs;
 mod runc;
+mod runsc;
+mod sandbox_runtime;
 
 use crate::contestants::Contestant;
 use crate::scratch::Scratch;
@@ -33,6 +35,20 @@ pub fn prepare(scratch: &Scratch, installed: Option<&str>) -> (Vec<Box<dyn Conte
                 let note = installed.map(|note| format!("; {note}")).unwrap_or_default();
                 missing.push(Missing { name, reason: format!("{error:#}{note}") });
             }
+        }
+    }
+    (peers, missing)
+}
+
+/// Those that only run_code is measured beside.
+pub fn prepare_more(scratch: &Scratch, install: bool) -> (Vec<Box<dyn Contestant>>, Vec<Missing>) {
+    let (mut peers, mut missing) = (Vec::new(), Vec::new());
+    let prepared =
+        [("runsc", runsc::prepare(scratch)), ("sandbox-runtime", sandbox_runtime::prepare(scratch, install))];
+    for (name, peer) in prepared {
+        match peer {
+            Ok(peer) => peers.push(peer),
+            Err(error) => missing.push(Missing { name, reason: format!("{error:#}") }),
         }
     }
     (peers, missing)

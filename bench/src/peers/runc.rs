@@ -21,8 +21,9 @@ pub fn prepare(scratch: &Scratch) -> Result<Box<dyn Contestant>> {
         bail!("runc needs root for its cgroup");
     }
     let (state, bundles) = (scratch.directory("runc/state")?, scratch.directory("runc/bundles")?);
-    let container = format!("paddock-bench-{}", std::process::id());
-    for workload in Workload::ALL {
+    // Its cgroup has this name, too: not that of docker's.
+    let container = format!("paddock-bench-runc-{}", std::process::id());
+    for workload in Workload::WITH_PANDAS {
         let bundle = scratch.directory(&format!("runc/bundles/{}", workload.name()))?;
         rootfs::build(&scratch.directory(&format!("runc/bundles/{}/rootfs", workload.name()))?)?;
         write_config(&program, &bundle, workload).context("runc spec")?;
@@ -30,7 +31,8 @@ pub fn prepare(scratch: &Scratch) -> Result<Box<dyn Contestant>> {
     Ok(Box::new(Runc { program, state, bundles, container }))
 }
 
-fn write_config(program: &Path, bundle: &Path, workload: Workload) -> Result<()> {
+/// `runsc spec` has the same options, and writes the same file.
+pub fn write_config(program: &Path, bundle: &Path, workload: Workload) -> Result<()> {
     CommandLine::new(program).args(["spec", "--bundle"]).arg(bundle).output()?;
     let path = bundle.join("config.json");
     let mut config: Value = serde_json::from_slice(&std::fs::read(&path)?)?;

@@ -1,7 +1,10 @@
 //! What is said at the end of each part: one table for people, one object for programs.
 
+mod code;
 mod json;
 mod markdown;
+mod plot;
+mod readme;
 mod server;
 
 use crate::footprint::Guest;
@@ -45,6 +48,38 @@ impl ServerReport {
 
     pub fn write(&self, directory: &Path) -> Result<[PathBuf; 2]> {
         write(directory, "server", &server::json(self), &self.markdown())
+    }
+}
+
+pub struct CodeReport {
+    pub machine: Machine,
+    pub measured: Vec<Measured>,
+    pub targets: Vec<Target>,
+    /// Only tried: such numbers go nowhere but into the results.
+    pub quick: bool,
+}
+
+impl CodeReport {
+    pub fn markdown(&self) -> String {
+        code::markdown(self)
+    }
+
+    /// Into the repository, where there is one: the plot, and the table of its README.
+    pub fn write(&self, directory: &Path, repository: Option<&Path>) -> Result<Vec<PathBuf>> {
+        let mut written = write(directory, "code", &code::json(self), &self.markdown())?.to_vec();
+        let plotted = repository.filter(|_| !self.quick).map(|repository| repository.join("docs/images"));
+        let images = plotted.clone().unwrap_or_else(|| directory.to_owned());
+        if let Some(plot) = code::plot(self) {
+            std::fs::create_dir_all(&images).with_context(|| images.display().to_string())?;
+            written.push(images.join("code-speed.svg"));
+            std::fs::write(images.join("code-speed.svg"), plot)?;
+        }
+        if let Some(repository) = repository.filter(|_| plotted.is_some()) {
+            let path = repository.join("README.md");
+            readme::put(&path, &code::summary(self)).context("README.md")?;
+            written.push(path);
+        }
+        Ok(written)
     }
 }
 

@@ -6,6 +6,8 @@ use crate::server::{Fact, Findings, Measured, format};
 use crate::targets::milliseconds;
 use serde_json::{Value, json};
 
+pub const HEADER: [&str; 7] = ["", "rounds", "fastest", "p50", "p95", "p99", "slowest"];
+
 pub fn markdown(report: &ServerReport) -> String {
     let mut text = format!(
         "# Bench of the server\n\n{}\nCalls over HTTP/1.1 from one thread, wall time in milliseconds.\n",
@@ -26,9 +28,15 @@ pub fn markdown(report: &ServerReport) -> String {
 fn section(findings: &Findings) -> String {
     let mut blocks = Vec::new();
     if !findings.timings.is_empty() {
-        let header = ["", "rounds", "fastest", "p50", "p95", "p99", "slowest"];
-        blocks.push(table(&header, findings.timings.iter().map(row)));
+        blocks.push(table(&HEADER, findings.timings.iter().map(row)));
     }
+    blocks.extend(rest(findings));
+    blocks.join("\n")
+}
+
+/// All but the timings.
+pub fn rest(findings: &Findings) -> Vec<String> {
+    let mut blocks = Vec::new();
     if !findings.facts.is_empty() {
         let cells = |fact: &Fact| [fact.name.to_owned(), format(fact.value, fact.unit)];
         blocks.push(table(&["", "measured"], findings.facts.iter().map(cells)));
@@ -38,15 +46,15 @@ fn section(findings: &Findings) -> String {
         let found = findings.left.iter().take(20).map(|found| format!("- {found}\n"));
         blocks.push(format!("Left behind: {}\n\n{}", findings.left.len(), found.collect::<String>()));
     }
-    blocks.join("\n")
+    blocks
 }
 
-fn row(timing: &Timing) -> [String; 7] {
+pub fn row(timing: &Timing) -> [String; 7] {
     let at = |percent| format!("{:.2}", milliseconds(timing.percentile(percent)));
     [timing.name.to_owned(), timing.count().to_string(), at(0), at(50), at(95), at(99), at(100)]
 }
 
-fn capitalised(text: &str) -> String {
+pub fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
@@ -61,7 +69,7 @@ pub fn json(report: &ServerReport) -> Value {
     value
 }
 
-fn part(Measured { part, outcome }: &Measured) -> Value {
+pub fn part(Measured { part, outcome }: &Measured) -> Value {
     let mut value = json!({ "part": part.name(), "title": part.title() });
     let found = match outcome {
         Ok(findings) => json!({

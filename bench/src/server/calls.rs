@@ -28,6 +28,21 @@ impl Caller {
         text(&self.post("/v1/sandboxes", &body).await?, "id")
     }
 
+    /// From a template, of which a pool may have some ready.
+    pub async fn create_from(&mut self, template: &str) -> Result<String> {
+        let body = json!({ "template": template, "ttl_seconds": TIME_TO_LIVE });
+        text(&self.post("/v1/sandboxes", &body).await?, "id")
+    }
+
+    /// Python in the default context. A wrong answer is an error: what ran something else was not measured.
+    pub async fn run_code(&mut self, sandbox: &str, code: &str, printed: &str) -> Result<Value> {
+        let answer = self.post(&format!("/v1/sandboxes/{sandbox}/code"), &json!({ "code": code })).await?;
+        if answer["exit_code"] != 0 || answer["stdout"] != printed {
+            bail!("run_code({code:?}) gave {}, printed {}", answer["error"], answer["stdout"]);
+        }
+        Ok(answer)
+    }
+
     /// Waits for the end; anything but success is an error.
     pub async fn exec(&mut self, sandbox: &str, command: &[&str]) -> Result<()> {
         let path = format!("/v1/sandboxes/{sandbox}/execs");

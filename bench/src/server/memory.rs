@@ -2,7 +2,8 @@
 
 use crate::footprint::{kilobytes, processes_below};
 use anyhow::{Context, Result};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 pub fn resident(process: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
@@ -21,6 +22,59 @@ pub fn proportional_of_guests(state: &Path) -> Result<(usize, u64)> {
     let guests = processes_below(state);
     let sizes = guests.iter().map(|guest| proportional(guest)).collect::<Result<Vec<_>>>()?;
     Ok((sizes.len(), sizes.iter().sum()))
+}
+
+/// Of all processes of these sandboxes, and of the server with what else it started: how many the former are, and both
+/// sums. A process belongs to a sandbox whose cgroup it is in, or whose guest it descends from.
+pub fn proportional_of_sandboxes(state: &Path, server: u32, live: &[String]) -> Result<(usize, u64, u64)> {
+    let groups: BTreeSet<_> = live.iter().map(|id| format!("paddock-{id}")).collect();
+    let parents = parents();
+    let guests: BTreeSet<_> = processes_below(state).iter().filter_map(|path| number(path)).collect();
+    let (mut count, mut inside, mut own) = (0, 0, 0);
+    for &process in parents.keys() {
+        let path = PathBuf::from(format!("/proc/{process}"));
+        let in_group = std::fs::read_to_string(path.join("cgroup"))
+            .is_ok_and(|text| text.split(['/', '\n']).any(|part| groups.contains(part)));
+        let is_inside =
+            in_group || guests.contains(&process) || descends(process, &parents, |one| guests.contains(&one));
+        let is_own = process == server || descends(process, &parents, |one| one == server);
+        if !is_inside && !is_own {
+            continue;
+        }
+        // One that has just ended has nothing.
+        let size = proportional(&path).unwrap_or(0);
+        if is_inside {
+            (count, inside) = (count + 1, inside + size);
+        } else {
+            own += size;
+        }
+    }
+    Ok((count, inside, own))
+}
+
+fn parents() -> BTreeMap<u32, u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let of = |path: PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+        Some((number(&path)?, parent))
+    };
+    entries.filter_map(|entry| of(entry.path())).collect()
+}
+
+fn number(path: &Path) -> Option<u32> {
+    path.file_name()?.to_str()?.parse().ok()
+}
+
+fn descends(process: u32, parents: &BTreeMap<u32, u32>, from: impl Fn(u32) -> bool) -> bool {
+    let mut next = parents.get(&process);
+    while let Some(&parent) = next {
+        if from(parent) {
+            return true;
+        }
+        next = parents.get(&parent);
+    }
+    false
 }
 
 /// Lines of /proc/meminfo.
@@ -44,4 +98,23 @@ pub fn peak(process: u32) -> Result<u64> {
 
 pub fn forget_peak(process: u32) -> Result<()> {
     std::fs::write(format!("/proc/{process}/clear_refs"), "5").context("clear_refs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_descends_from_this_process() {
+        let mut child = std::process::Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let found = parents();
+        let own = std::process::id();
+        let descended = descends(child.id(), &found, |one| one == own);
+        let (count, inside, with_child) = proportional_of_sandboxes(Path::new("/none"), own, &[]).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(descended && !descends(1, &found, |one| one == own));
+        assert_eq!((count, inside), (0, 0));
+        assert!(with_child > 0);
+    }
 }

@@ -6,12 +6,14 @@
 //! - [`parallel`]: many calls on several connections
 //! - [`memory`]: what /proc says of processes and of the machine
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
+//! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
 //! - [`promises`]: the targets, against what was found
 
 mod burst;
 mod calls;
 mod client;
+mod code;
 mod crowd;
 mod first;
 mod fork;
@@ -25,12 +27,12 @@ mod remains;
 mod stream;
 mod warm;
 
+pub use code::{Counts, Setting};
 pub use part::{Fact, Findings, Measured, Part};
 pub use promises::{format, judge};
 
 use crate::contestants::Field;
 use crate::interrupt;
-use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail};
 use process::Server;
 use std::path::Path;
@@ -38,10 +40,12 @@ use std::time::{Duration, Instant};
 
 /// Of one part; several times what a slow machine needs.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A thousand interpreters are started; a minute is measured whole.
+const PATIENCE_WITH_CODE: Duration = Duration::from_secs(400);
 
 /// Each part has a fresh server. A part that fails is reported with its reason, and the others are still measured.
 pub fn measure(
-    scratch: &Scratch,
+    setting: Setting<'_>,
     paddock: &Path,
     mut field: Option<Field>,
     parts: &[Part],
@@ -51,8 +55,10 @@ pub fn measure(
     for &part in parts {
         eprintln!("{}: {}", part.name(), part.title());
         // The other parts are not measured beside a daemon of docker's.
-        let beside = if part == Part::First { field.take() } else { None };
-        let outcome = runtime.block_on(one(scratch, paddock, beside.as_ref(), part));
+        if !part.has_peers() {
+            field = None;
+        }
+        let outcome = runtime.block_on(one(setting, paddock, field.as_ref(), part));
         interrupt::check()?;
         if let Err(error) = &outcome {
             eprintln!("{}: {error:#}", part.name());
@@ -62,12 +68,15 @@ pub fn measure(
     Ok(all)
 }
 
-async fn one(scratch: &Scratch, paddock: &Path, beside: Option<&Field>, part: Part) -> Result<Findings> {
-    let mut server = Server::start(scratch, paddock, part.name()).await?;
+async fn one(setting: Setting<'_>, paddock: &Path, beside: Option<&Field>, part: Part) -> Result<Findings> {
+    let mut server = Server::start(setting.scratch, paddock, part.name()).await?;
     let outcome = tokio::select! {
-        outcome = run(&mut server, beside, part) => outcome,
-        error = out_of_patience() => Err(error),
+        outcome = run(setting, &mut server, beside, part) => outcome,
+        error = out_of_patience(if part.is_code() { PATIENCE_WITH_CODE } else { PATIENCE }) => Err(error),
     };
+    if part.is_code() {
+        code::remove_pools(&server).await;
+    }
     // Whatever became of the part: sandboxes outlive their server.
     let ended = remains::kill_all(&server).await;
     if ended.is_err() && server.crash_and_restart().await.is_ok() {
@@ -83,7 +92,12 @@ async fn one(scratch: &Scratch, paddock: &Path, beside: Option<&Field>, part: Pa
     Ok(findings)
 }
 
-async fn run(server: &mut Server, beside: Option<&Field>, part: Part) -> Result<Findings> {
+async fn run(
+    setting: Setting<'_>,
+    server: &mut Server,
+    beside: Option<&Field>,
+    part: Part,
+) -> Result<Findings> {
     match part {
         Part::First => first::measure(server, beside).await,
         Part::Warm => warm::measure(server).await,
@@ -92,17 +106,18 @@ async fn run(server: &mut Server, beside: Option<&Field>, part: Part) -> Result<
         Part::Stream => stream::measure(server).await,
         Part::Fork => fork::measure(server).await,
         Part::Recovery => recovery::measure(server).await,
+        _ => code::measure(setting, server, beside, part).await,
     }
 }
 
 /// Ends with the reason to stop waiting; never without one.
-async fn out_of_patience() -> anyhow::Error {
-    let until = Instant::now() + PATIENCE;
+async fn out_of_patience(patience: Duration) -> anyhow::Error {
+    let until = Instant::now() + patience;
     loop {
         tokio::time::sleep(Duration::from_millis(250)).await;
         let checked = interrupt::check().and_then(|()| match Instant::now() < until {
             true => Ok(()),
-            false => bail!("not done after {PATIENCE:?}"),
+            false => bail!("not done after {patience:?}"),
         });
         if let Err(error) = checked {
             return error;

@@ -11,11 +11,38 @@ pub enum Part {
     Stream,
     Fork,
     Recovery,
+    CodeFirst,
+    CodePreloaded,
+    CodeWarm,
+    CodeBurst,
+    CodeSustained,
+    CodeCrowd,
 }
 
 impl Part {
-    pub const ALL: [Part; 7] =
+    /// Those that are measured beside peers come first: the others are not to run beside a daemon of docker's.
+    pub const SERVER: [Part; 7] =
         [Part::First, Part::Warm, Part::Burst, Part::Crowd, Part::Stream, Part::Fork, Part::Recovery];
+    pub const CODE: [Part; 6] = [
+        Part::CodeFirst,
+        Part::CodePreloaded,
+        Part::CodeWarm,
+        Part::CodeBurst,
+        Part::CodeSustained,
+        Part::CodeCrowd,
+    ];
+
+    pub fn all() -> impl Iterator<Item = Part> {
+        Part::SERVER.into_iter().chain(Part::CODE)
+    }
+
+    pub fn is_code(self) -> bool {
+        Part::CODE.contains(&self)
+    }
+
+    pub fn has_peers(self) -> bool {
+        matches!(self, Part::First | Part::CodeFirst | Part::CodePreloaded)
+    }
 
     /// As `--only` names it.
     pub fn name(self) -> &'static str {
@@ -27,6 +54,12 @@ impl Part {
             Part::Stream => "server-stream",
             Part::Fork => "server-fork",
             Part::Recovery => "server-recovery",
+            Part::CodeFirst => "code-first",
+            Part::CodePreloaded => "code-preloaded",
+            Part::CodeWarm => "code-warm",
+            Part::CodeBurst => "code-burst",
+            Part::CodeSustained => "code-sustained",
+            Part::CodeCrowd => "code-crowd",
         }
     }
 
@@ -39,6 +72,12 @@ impl Part {
             Part::Stream => "1 GiB of output through one exec",
             Part::Fork => "100 forks, pause and resume",
             Part::Recovery => "a killed server with 100 live sandboxes",
+            Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
+            Part::CodePreloaded => "the same with pandas imported by the template",
+            Part::CodeWarm => "run_code('1+1') in a context that is there",
+            Part::CodeBurst => "100 times create, run_code and kill, all at once",
+            Part::CodeSustained => "create, run_code and kill without pause",
+            Part::CodeCrowd => "1,000 sandboxes, each with a Python context that ran one line",
         }
     }
 }

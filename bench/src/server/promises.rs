@@ -1,9 +1,10 @@
 //! What is promised of the server's speed and size, against what was found.
 
+use super::code;
 use super::part::{Findings, Measured, Part};
 use crate::targets::{Target, milliseconds};
 
-struct Promise {
+pub struct Promise {
     part: Part,
     name: &'static str,
     target: &'static str,
@@ -11,7 +12,7 @@ struct Promise {
     limit: Limit,
 }
 
-enum Source {
+pub enum Source {
     /// Of a timing, in milliseconds.
     Percentile(&'static str, usize),
     /// Of two medians.
@@ -19,7 +20,7 @@ enum Source {
     Fact(&'static str),
 }
 
-enum Limit {
+pub enum Limit {
     AtMost(f64),
     Below(f64),
     AtLeast(f64),
@@ -94,7 +95,7 @@ const PROMISES: [Promise; 21] = [
     ),
 ];
 
-const fn promise(
+pub const fn promise(
     part: Part,
     name: &'static str,
     target: &'static str,
@@ -104,14 +105,19 @@ const fn promise(
     Promise { part, name, target, source, limit }
 }
 
+fn all() -> impl Iterator<Item = &'static Promise> {
+    PROMISES.iter().chain(&code::PROMISES)
+}
+
 /// Those of the parts that were asked for, and whether anything was left.
 pub fn judge(measured: &[Measured]) -> Vec<Target> {
     let mut targets = Vec::new();
     for Measured { part, outcome } in measured {
-        let promises = PROMISES.iter().filter(|promise| promise.part == *part);
+        let promises = all().filter(|promise| promise.part == *part);
         targets.extend(promises.map(|promise| match outcome {
             Ok(findings) => promise.against(findings),
-            Err(error) => promise.unmeasured(&format!("not measured: {error:#}")),
+            // The whole reason stands with the part.
+            Err(error) => promise.unmeasured(&format!("not measured: {error}")),
         }));
     }
     let left: usize = measured.iter().flat_map(|measured| &measured.outcome).map(|f| f.left.len()).sum();
@@ -207,8 +213,8 @@ mod tests {
     /// A promise about something that no part finds would never be judged.
     #[test]
     fn every_part_has_a_promise() {
-        for part in Part::ALL {
-            assert!(PROMISES.iter().any(|promise| promise.part == part), "{}", part.name());
+        for part in Part::all() {
+            assert!(all().any(|promise| promise.part == part), "{}", part.name());
         }
     }
 }

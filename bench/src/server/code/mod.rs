@@ -1,0 +1,80 @@
+//! run_code: an interpreter in a sandbox that may have been ready before anybody asked.
+//!
+//! - [`pool`]: sandboxes that are kept ready, where the server knows of such a thing
+//! - [`once`]: create, run_code, kill
+//! - [`first`], [`preloaded`], [`warm`], [`burst`], [`sustained`], [`crowd`]: one part each
+//! - [`rivals`], [`jupyter`]: what else runs Python, and has to be asked in another way than `paddock run`'s peers
+//! - [`promises`]: the targets
+
+mod burst;
+mod crowd;
+mod first;
+mod jupyter;
+mod once;
+mod pool;
+mod preloaded;
+mod promises;
+mod rivals;
+mod sustained;
+mod warm;
+
+pub use pool::remove_all as remove_pools;
+pub use promises::PROMISES;
+
+use super::part::{Findings, Part};
+use super::process::Server;
+use crate::contestants::Field;
+use crate::scratch::Scratch;
+use anyhow::Result;
+use std::time::Duration;
+
+/// What all parts are given.
+#[derive(Clone, Copy)]
+pub struct Setting<'a> {
+    pub scratch: &'a Scratch,
+    pub counts: Counts,
+    /// Whether a peer that is missing may be fetched.
+    pub install: bool,
+}
+
+/// How much of each.
+#[derive(Clone, Copy)]
+pub struct Counts {
+    pub rounds: usize,
+    pub warm_rounds: usize,
+    pub at_once: usize,
+    pub sustained: Duration,
+    pub crowd: usize,
+}
+
+impl Counts {
+    pub fn new(quick: bool) -> Counts {
+        let whole = Counts {
+            rounds: 300,
+            warm_rounds: 1_000,
+            at_once: 100,
+            sustained: Duration::from_secs(60),
+            crowd: 1_000,
+        };
+        let few =
+            Counts { rounds: 12, warm_rounds: 30, at_once: 10, sustained: Duration::from_secs(3), crowd: 20 };
+        if quick { few } else { whole }
+    }
+}
+
+/// Precondition: the part is one of [`Part::CODE`].
+pub async fn measure(
+    setting: Setting<'_>,
+    server: &Server,
+    beside: Option<&Field>,
+    part: Part,
+) -> Result<Findings> {
+    match part {
+        Part::CodePreloaded => preloaded::measure(setting, server, beside).await,
+        Part::CodeWarm => warm::measure(setting, server).await,
+        Part::CodeBurst => burst::measure(setting, server).await,
+        Part::CodeSustained => sustained::measure(setting, server).await,
+        Part::CodeCrowd => crowd::measure(setting, server).await,
+        _ => first::measure(setting, server, beside).await,
+    }
+}
