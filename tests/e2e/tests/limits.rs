@@ -1,7 +1,7 @@
 //! Every limit holds, and the command learns of it as the kernel would tell it.
 
 use anyhow::{Context, Result, ensure};
-use paddock_e2e::{Caller, for_both_callers, skip};
+use paddock_e2e::{Caller, Server, for_both_callers, skip};
 use std::path::PathBuf;
 
 for_both_callers!(
@@ -13,6 +13,7 @@ for_both_callers!(
     processors,
     time,
     the_largest_and_smallest_values,
+    limits_on_record_hold_after_a_crash,
 );
 
 fn memory(caller: &Caller) -> Result<()> {
@@ -138,5 +139,25 @@ fn the_largest_and_smallest_values(caller: &Caller) -> Result<()> {
             finished.code
         );
     }
+    Ok(())
+}
+
+/// A server that was killed in the middle of a change left another limit than the one on record.
+fn limits_on_record_hold_after_a_crash(caller: &Caller) -> Result<()> {
+    let mut server = Server::start(caller)?;
+    let id = server.create(&["--memory", "256MiB"])?;
+    let files =
+        caller.cgroups().iter().map(|group| group.join(format!("paddock-{id}/memory.limit_in_bytes")));
+    let Some(file) = files.into_iter().find(|file| file.exists()) else {
+        skip("limits::after_a_crash", "not root, or no cgroup v1: the limit cannot be seen from outside");
+        return Ok(());
+    };
+    let limit = || std::fs::read_to_string(&file).map(|text| text.trim().to_string());
+    assert_eq!(limit()?, (256 << 20).to_string());
+    server.kill()?;
+    std::fs::write(&file, (128 << 20).to_string())?;
+    server.start_again()?;
+    server.script(&id, "true")?.success()?;
+    assert_eq!(limit()?, (256 << 20).to_string());
     Ok(())
 }
