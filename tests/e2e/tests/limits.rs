@@ -146,9 +146,9 @@ fn the_largest_and_smallest_values(caller: &Caller) -> Result<()> {
 fn limits_on_record_hold_after_a_crash(caller: &Caller) -> Result<()> {
     let mut server = Server::start(caller)?;
     let id = server.create(&["--memory", "256MiB"])?;
-    let files =
+    let mut files =
         caller.cgroups().iter().map(|group| group.join(format!("paddock-{id}/memory.limit_in_bytes")));
-    let Some(file) = files.into_iter().find(|file| file.exists()) else {
+    let Some(file) = files.find(|file| file.exists()) else {
         skip("limits::after_a_crash", "not root, or no cgroup v1: the limit cannot be seen from outside");
         return Ok(());
     };
