@@ -237,6 +237,7 @@ mod tests {
             command = ["make", "test"]
             scan = "warn"
             allowed_imports = ["json"]
+            preload = ["numpy"]
             env = { A = "1" }
             [limits]
             memory = "1GiB"

@@ -104,8 +104,8 @@ impl Policy {
         self.protect.extend(above.protect);
         self.unprotect.extend(above.unprotect);
         self.require.extend(above.require);
-        self.preload.extend(above.preload);
         self.env.extend(above.env);
+        self.preload.extend(above.preload);
         Policy {
             backend: above.backend.or(self.backend),
             image: above.image.or(self.image),

@@ -55,14 +55,14 @@ pub enum SettingsError {
     UnknownNetwork(String),
     #[error("image `{}` is not a name: it is empty, or holds spaces or control characters", .0.escape_debug())]
     ImageName(String),
+    #[error("preload `{}` is not a Python module: write names such as `numpy` or `matplotlib.pyplot`", .0.escape_debug())]
+    ModuleName(String),
+    #[error("{0} modules are to be preloaded, and 64 are the most")]
+    TooManyModules(usize),
     #[error("`{}` is mounted twice", .0.display())]
     TargetTwice(PathBuf),
     #[error("the value of environment variable `{}` holds a NUL", .0.escape_debug())]
     NulInValue(String),
-    #[error("`{}` cannot be preloaded: it is not the name of a Python module", .0.escape_debug())]
-    ModuleName(String),
-    #[error("{0} modules to preload are more than {MOST_MODULES}")]
-    ManyModules(usize),
     #[error(transparent)]
     Name(#[from] NameError),
     #[error(transparent)]
@@ -156,21 +156,6 @@ fn mounts(
     }
 }
 
-/// Names as `import` takes them.
-fn modules(names: Vec<String>) -> Result<Vec<String>, SettingsError> {
-    let first = |c: char| c.is_alphabetic() || c == '_';
-    let part = |part: &str| {
-        part.starts_with(first) && part.chars().all(|c| c.is_alphanumeric() || c == '_') && part.len() <= 100
-    };
-    if names.len() > MOST_MODULES {
-        return Err(SettingsError::ManyModules(names.len()));
-    }
-    match names.iter().find(|name| !name.split('.').all(part)) {
-        Some(bad) => Err(SettingsError::ModuleName(bad.chars().take(100).collect())),
-        None => Ok(names),
-    }
-}
-
 /// What every command has, before its image's and its caller's variables; nothing of the host's.
 pub fn default_environment() -> BTreeMap<String, String> {
     BTreeMap::from([("PATH".to_string(), PATH.to_string()), ("LANG".into(), "C.UTF-8".into())])
@@ -219,6 +204,27 @@ fn requirements(names: &[String]) -> Result<Vec<Requirement>, SettingsError> {
         }
     }
     Ok(requirements)
+}
+
+/// A module that two layers name is imported once.
+fn modules(names: Vec<String>) -> Result<Vec<String>, SettingsError> {
+    let identifier = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let mut modules = Vec::new();
+    for name in names {
+        if name.len() > 200 || !name.split('.').all(identifier) {
+            return Err(SettingsError::ModuleName(name.chars().take(80).collect()));
+        }
+        if !modules.contains(&name) {
+            modules.push(name);
+        }
+    }
+    if modules.len() > MOST_MODULES {
+        return Err(SettingsError::TooManyModules(modules.len()));
+    }
+    Ok(modules)
 }
 
 fn checked_image(image: String, surroundings: Surroundings) -> Result<String, SettingsError> {

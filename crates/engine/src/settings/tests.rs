@@ -226,3 +226,18 @@ fn names_are_refused_with_their_value() {
         assert!(found.starts_with(message), "{found}");
     }
 }
+
+#[test]
+fn modules_to_preload_are_dotted_names() {
+    let place = Host::new();
+    let preload = |names: &[&str]| Policy { preload: strings(names), ..Default::default() };
+    let both = [preload(&["numpy", "a.b_2"]), preload(&["numpy", "pandas"])];
+    assert_eq!(place.resolve(&both).unwrap().preload, ["numpy", "a.b_2", "pandas"]);
+    for bad in ["", "a.", ".a", "a b", "a;b", "2a", "a-b", "a\n", "é", &"a".repeat(201)] {
+        let refusal = place.refusal(preload(&[bad]));
+        assert!(refusal.contains("is not a Python module"), "{bad:?}: {refusal}");
+    }
+    let many: Vec<String> = (0..65).map(|n| format!("m{n}")).collect();
+    let refusal = place.refusal(Policy { preload: many, ..Default::default() });
+    assert_eq!(refusal, "65 modules are to be preloaded, and 64 are the most");
+}
