@@ -168,7 +168,7 @@ impl Exec {
 pub(crate) fn who(user: User) -> Who {
     match user {
         User::Agent => Who::Ids { uid: 1000, gid: 1000 },
-        User::Root => Who::Ids { uid: 0, gid: 0 },
+        User::Root | User::Installer => Who::Ids { uid: 0, gid: 0 },
         User::Ids { uid, gid } => Who::Ids { uid, gid },
         User::Name(name) => Who::Name(name),
     }

@@ -340,7 +340,8 @@ impl Agent {
         let import = start.tool == Some(Tool::Import);
         let spawned = if import && self.has_worked {
             Err(Failure { step: "import a disk that is in use".into(), errno: Errno::BUSY })
-        } else if !import && lasting {
+        } else if !import && (lasting || start.tool.is_some()) {
+            // A tool keeps no descriptor of the guest's, the rules' among them: it has to be in the domain already.
             self.has_worked = true;
             self.inside.confinement.share_domain()
         } else {

@@ -138,7 +138,7 @@ impl LimitsLayer {
         *self == LimitsLayer::default()
     }
 
-    fn overlaid_by(self, above: LimitsLayer) -> LimitsLayer {
+    pub fn overlaid_by(self, above: LimitsLayer) -> LimitsLayer {
         LimitsLayer {
             memory: above.memory.or(self.memory),
             cpus: above.cpus.or(self.cpus),

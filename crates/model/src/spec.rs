@@ -97,6 +97,9 @@ pub enum User {
     Agent,
     /// Root inside, without a single capability.
     Root,
+    /// Root inside that may install packages: it keeps the rights over files and ids of its own user namespace, and
+    /// no others. For the steps of a template's build; no text names it, so that no caller can ask for it.
+    Installer,
     Ids {
         uid: u32,
         gid: u32,
@@ -163,6 +166,13 @@ mod tests {
         assert_eq!("www-data".parse(), Ok(User::Name("www-data".into())));
         for bad in ["", "65535", "-1", "1:", "a b", "a\n", "99999999999", "../x"] {
             bad.parse::<User>().expect_err(bad);
+        }
+    }
+
+    #[test]
+    fn no_text_names_the_installer() {
+        for text in ["installer", "Installer", "INSTALLER"] {
+            assert_ne!(text.parse(), Ok(User::Installer));
         }
     }
 }

@@ -3,17 +3,20 @@
 //! - [`frame`]: length-prefixed frames; output and input travel as raw bytes, everything else as messages
 //! - [`message`]: the messages, as MessagePack maps, so that a field can be added without breaking an old peer
 //! - [`tool`]: what the guest does with files and ports for the host, and the records in which it answers
+//! - [`extents`]: files with holes in the archives of a disk
 //! - [`plan`]: how the guest builds the inside of a fence when its backend leaves that to it
 //!
 //! Both sides treat the other as able to send anything: a length is checked before it is used, and a frame
 //! that does not decode ends the connection. See VERSIONING.md.
 
+mod extents;
 mod frame;
 mod message;
 mod plan;
 mod record;
 mod tool;
 
+pub use extents::{EXTENTS, MOST_EXTENTS, parse_extents};
 pub use frame::{Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode_data, encode_message};
 pub use message::{
     CONTROL_VARIABLE, Channel, ExecPhase, ExecState, ExitKind, FromGuest, Kills, Start, StreamKind, ToGuest,

@@ -15,6 +15,9 @@ pub struct Plan {
     /// Done in order, below the new root, before the guest moves into it.
     pub steps: Vec<Step>,
     pub ids: Ids,
+    /// Whether the work keeps what installing packages needs: rights over the files and ids of its own user namespace.
+    #[serde(default)]
+    pub install: bool,
     /// Whether the network namespace is the sandbox's own, so that its loopback has to be brought up.
     pub own_network: bool,
     /// How many of the descriptors that came with the plan, from the first, put whoever writes `0` to them

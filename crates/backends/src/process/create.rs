@@ -12,7 +12,7 @@ use super::slot::{self, Record, Slot, lock_placeholders};
 use super::within::{self, Within};
 use super::{disk, guest_executable, head_start, mounts, probe, root, seccomp, workspace};
 use crate::backend::{CreateError, HostStep, Raised};
-use paddock_model::{Access, Network, Root, SandboxId, Spec};
+use paddock_model::{Access, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
     AwaitedPlan, DiskPlan, Ids, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
 };
@@ -253,6 +253,7 @@ fn plan(
         start: None,
         steps,
         ids: identity.ids,
+        install: spec.user == User::Installer,
         own_network: spec.network == Network::None,
         cgroup_descriptors,
         seccomp: ByteBuf::from(seccomp::filter()),

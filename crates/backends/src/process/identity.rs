@@ -195,7 +195,7 @@ pub fn write_range(slot: u32, pid: u32) -> std::io::Result<()> {
 fn work_ids(spec: &Spec, method: Method) -> Result<(u32, u32), CreateError> {
     match &spec.user {
         User::Agent => Ok((AGENT, AGENT)),
-        User::Root => Ok((0, 0)),
+        User::Root | User::Installer => Ok((0, 0)),
         User::Ids { uid, gid } => Ok((*uid, *gid)),
         User::Name(_) if method == Method::Range => Ok((AGENT, AGENT)),
         User::Name(name) => Err(CreateError::Unavailable {
@@ -207,9 +207,11 @@ fn work_ids(spec: &Spec, method: Method) -> Result<(u32, u32), CreateError> {
     }
 }
 
-/// Files of the caller's that the work shall read or write as its own.
+/// Files of the caller's that the work shall read or write as its own. An image that an ordinary user builds on is one.
 fn shares_files(spec: &Spec) -> bool {
-    spec.workspace.is_some() || spec.mounts.iter().any(|m| m.access != Access::Tmpfs)
+    spec.user == User::Installer
+        || spec.workspace.is_some()
+        || spec.mounts.iter().any(|m| m.access != Access::Tmpfs)
 }
 
 /// Three ids of this slot's own; the caller's where its files have to be reached. Returns the host id of the

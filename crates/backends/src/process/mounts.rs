@@ -4,7 +4,7 @@ use super::identity::{Identity, Line};
 use super::launch::user_namespace;
 use super::overlay;
 use crate::backend::{CreateError, HostStep};
-use paddock_model::{Access, Disk, Mount, Spec};
+use paddock_model::{Access, Disk, Mount, Spec, User};
 use paddock_protocol::{NodeKind, RootPlan, Source, Step};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -122,7 +122,9 @@ pub fn image_root(
     let namespace = identity.own_namespace().host(|| "make a user namespace for the image".into())?;
     map_ids(&tree, &namespace, 0, path)?;
     let in_memory = spec.disk == Disk::Memory;
-    if !in_memory || overlay::guests_can().host(|| "look at the memory file system".into())? {
+    // What a build writes is read from the layer itself, which only an overlay of the guest's own gives it.
+    let own_overlay = spec.user == User::Installer;
+    if !in_memory || own_overlay || overlay::guests_can().host(|| "look at the memory file system".into())? {
         return Ok(RootPlan::Overlay { lower: passed.add(tree)? });
     }
     let disk = overlay::Disk {

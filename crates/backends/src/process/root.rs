@@ -133,7 +133,7 @@ fn own_files(spec: &Spec, identity: &Identity) -> Vec<Step> {
         }
     }
     let (name, home, uid, gid) = match spec.user {
-        User::Root => ("root", "/root", 0, 0),
+        User::Root | User::Installer => ("root", "/root", 0, 0),
         User::Ids { uid, gid } => ("agent", HOME, uid, gid),
         User::Agent | User::Name(_) => ("agent", HOME, 1000, 1000),
     };

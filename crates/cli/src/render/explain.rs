@@ -58,6 +58,7 @@ fn command(session: &Session) -> Option<Table> {
     let user = match &session.spec.user {
         User::Agent => "agent (1000:1000)".to_string(),
         User::Root => "root, without a single capability".to_string(),
+        User::Installer => "root, with rights over its own files and ids".to_string(),
         User::Ids { uid, gid } => format!("{uid}:{gid}"),
         User::Name(name) => name.clone(),
     };

@@ -40,7 +40,8 @@ pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<(OwnedFd, Trees)> {
         RootPlan::Empty | RootPlan::Mounted { .. } => (None, None, "."),
     };
     let mut trees = Trees::default();
-    if plan.listener.is_some() {
+    // What a build wrote is taken out of it at its end.
+    if plan.listener.is_some() || plan.install {
         trees.layer = Some(open_tree_of(&disk, own)?);
         trees.start = start.map(|start| open_tree_of(&start, own)).transpose()?;
         trees.image = image;

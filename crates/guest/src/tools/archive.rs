@@ -2,6 +2,7 @@
 
 use super::shown;
 use crate::failure::{During, Failure, Outcome};
+use paddock_protocol::{EXTENTS, MOST_EXTENTS};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -11,10 +12,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use tar::{Builder, EntryType, Header};
-
-/// Where the data of a file with holes is; its bytes are only those.
-pub const EXTENTS: &str = "PADDOCK.extents";
-const MOST_EXTENTS: usize = 4096;
 
 pub struct Archive<W: Write> {
     builder: Builder<W>,
@@ -192,21 +189,6 @@ impl Read for Exactly {
     }
 }
 
-/// The content of a file with holes, as [`EXTENTS`] tells it: its size, and where its bytes belong.
-pub fn parse_extents(text: &[u8]) -> Option<(u64, Vec<(u64, u64)>)> {
-    let numbers: Vec<u64> =
-        std::str::from_utf8(text).ok()?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-    let (size, pairs) = numbers.split_first()?;
-    if pairs.len() % 2 != 0 || i64::try_from(*size).is_err() {
-        return None;
-    }
-    let pairs: Vec<(u64, u64)> = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    pairs
-        .iter()
-        .all(|(at, length)| at.checked_add(*length).is_some_and(|end| end <= *size))
-        .then_some((*size, pairs))
-}
-
 /// A copy of the whole content into an archive entry's target.
 pub fn copy_content(from: &mut impl Read, to: &mut File) -> std::io::Result<u64> {
     let mut buffer = vec![0; 64 * 1024];
@@ -218,22 +200,6 @@ pub fn copy_content(from: &mut impl Read, to: &mut File) -> std::io::Result<u64>
                 to.write_all(&buffer[..count])?;
                 copied += count as u64;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn extents_are_checked() {
-        assert_eq!(parse_extents(b"10,0,4,8,2"), Some((10, vec![(0, 4), (8, 2)])));
-        assert_eq!(parse_extents(b"10"), Some((10, vec![])));
-        for text in
-            [&b""[..], b"10,1", b"10,8,3", b"x", b"18446744073709551615", b"10,18446744073709551615,2"]
-        {
-            assert!(parse_extents(text).is_none(), "{}", shown(text));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Fills a disk from what `export` wrote. Before any work has started, with the guest's own rights; still no path
 //! leads out of the disk.
 
-use super::archive::{EXTENTS, copy_content, parse_extents};
+use super::archive::copy_content;
 use super::{beneath, shown, streams, unpack};
 use crate::failure::{During, Failure, Outcome};
+use paddock_protocol::{EXTENTS, parse_extents};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fsetxattr,
     ftruncate, futimens, linkat, mkdirat, mknodat, openat, symlinkat, utimensat,

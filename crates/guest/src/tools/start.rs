@@ -4,7 +4,7 @@
 use super::contents::{self, Found, judge};
 use super::manifest::{OPAQUE, is_opaque, is_whiteout};
 use super::walk::for_each_name;
-use super::{Reach, archive, beneath, node};
+use super::{Reach, beneath, node};
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::{Content, Node, NodeType};
 use rustix::io::Errno;
@@ -265,7 +265,7 @@ fn archived(path: &[u8], entry: &mut Entry<'_, impl Read>, largest: u64) -> std:
         let extension = extension?;
         let key = extension.key().unwrap_or_default();
         opaque |= key.strip_prefix("SCHILY.xattr.") == Some(OPAQUE);
-        holes |= key == archive::EXTENTS;
+        holes |= key == paddock_protocol::EXTENTS;
     }
     Ok(match entry.header().entry_type() {
         EntryType::Directory => Some(Layered::Directory { opaque }),

@@ -27,6 +27,8 @@ pub struct Confinement {
     landlock: Option<RulesetCreated>,
     /// Whether this process itself is in the domain, and with it all that it starts.
     shared: bool,
+    /// What the work keeps in its own user namespace: nothing, but for a build.
+    kept: CapabilitySet,
     seccomp: BpfProgram,
 }
 
@@ -37,6 +39,10 @@ const OF_THE_DISK: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
+
+/// What a package manager does: files of every owner, and programs as other users. Nothing that reaches the kernel's
+/// settings, mounts, devices or other processes.
+const OF_AN_INSTALLER: CapabilitySet = OF_THE_DISK.union(CapabilitySet::SETUID).union(CapabilitySet::SETGID);
 
 impl Confinement {
     /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
@@ -57,6 +63,7 @@ impl Confinement {
             files: plan.limit_files,
             landlock,
             shared: false,
+            kept: if plan.install { OF_AN_INSTALLER } else { CapabilitySet::empty() },
             seccomp,
         })
     }
@@ -98,7 +105,8 @@ impl Confinement {
     pub fn put_on_for_a_zygote(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.limit_resources()?;
         self.become_user(uid, gid)?;
-        drop_capabilities(CapabilitySet::SYS_ADMIN)?;
+        bound_capabilities(CapabilitySet::SYS_ADMIN)?;
+        lock_and_keep(CapabilitySet::SYS_ADMIN)?;
         set_no_new_privs(true).during(|| "set no_new_privs".into())?;
         self.filter()
     }
@@ -132,7 +140,12 @@ impl Confinement {
 
     fn give_up(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.become_user(uid, gid)?;
-        drop_capabilities(CapabilitySet::empty())?;
+        // Only root inside: who becomes another user gives everything up.
+        if uid == 0 && !self.kept.is_empty() {
+            keep_capabilities(self.kept)?;
+        } else {
+            drop_capabilities()?;
+        }
         set_no_new_privs(true).during(|| "set no_new_privs".into())?;
         if !self.shared {
             self.restrict()?;
@@ -190,8 +203,24 @@ fn limit(resource: Resource, wanted: u64) -> rustix::io::Result<()> {
     setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
 }
 
-/// All but `kept`, which outlives an exec.
-fn drop_capabilities(kept: CapabilitySet) -> Outcome<()> {
+/// The bounding set is emptied of all others, so that an exec as root brings back no more than these.
+fn keep_capabilities(kept: CapabilitySet) -> Outcome<()> {
+    bound_capabilities(kept)?;
+    // As the kernel has it for root: an exec keeps what is bounded, and whoever becomes another user loses it.
+    let bits =
+        CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+    set_capabilities_secure_bits(bits).during(|| "set the secure bits".into())?;
+    clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets).during(|| "drop capabilities".into())
+}
+
+fn drop_capabilities() -> Outcome<()> {
+    bound_capabilities(CapabilitySet::empty())?;
+    lock_and_keep(CapabilitySet::empty())
+}
+
+fn bound_capabilities(kept: CapabilitySet) -> Outcome<()> {
     for number in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << number);
         if kept.contains(one) {
@@ -204,6 +233,11 @@ fn drop_capabilities(kept: CapabilitySet) -> Outcome<()> {
             Err(errno) => return Err(Failure { step: "empty the bounding set".into(), errno }),
         }
     }
+    Ok(())
+}
+
+/// What is kept outlives an exec, and nothing else comes back.
+fn lock_and_keep(kept: CapabilitySet) -> Outcome<()> {
     clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
     // What sets the secure bits goes last.
