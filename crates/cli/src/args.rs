@@ -29,7 +29,7 @@ pub use fresh::{CallFlags, CodeArgs, FreshCommand, Language, RunArgs};
 pub use machine::DoctorArgs;
 pub use policy::PolicyFlags;
 pub use stop::Stop;
-pub use template::{TemplateAction, TemplateAddArgs};
+pub use template::{TemplateAction, TemplateAddArgs, TemplateBuildArgs};
 
 use crate::env_vars;
 use clap::{Parser, Subcommand};

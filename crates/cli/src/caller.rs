@@ -56,6 +56,12 @@ impl Environment {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
+    /// Those that are text.
+    pub(crate) fn texts(&self) -> BTreeMap<String, String> {
+        let text = |value: &OsString| value.to_str().map(String::from);
+        self.0.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
+    }
+
     pub(crate) fn home(&self) -> Option<&Path> {
         self.get(env_vars::HOME).map(Path::new).filter(|home| home.is_absolute())
     }

@@ -27,6 +27,7 @@ mod scan;
 mod serve;
 mod snapshot;
 mod template;
+mod template_build;
 mod token;
 mod top;
 mod update;
@@ -89,6 +90,10 @@ pub enum CommandError {
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
+    Build(#[from] paddock_engine::builds::BuildError),
+    #[error(transparent)]
+    BuildSource(#[from] template_build::SourceError),
+    #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -118,6 +123,8 @@ impl CommandError {
             CommandError::State(error) => error.hint(),
             CommandError::Layer(error) => error.hint(),
             CommandError::Template(error) => error.hint(),
+            CommandError::Build(error) => error.hint(),
+            CommandError::BuildSource(error) => error.hint(),
             CommandError::Settings(error) => error.hint(),
             CommandError::Session(error) => error.hint(),
             CommandError::EndlessTimeout => Some(

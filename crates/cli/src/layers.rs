@@ -146,7 +146,7 @@ fn names_a_path(base: &Path, image: &str) -> bool {
 }
 
 /// At most one byte more than the largest file that is allowed: enough to see that it is too large.
-fn read_limited(what: &'static str, path: &Path) -> Result<Vec<u8>, LayerError> {
+pub fn read_limited(what: &'static str, path: &Path) -> Result<Vec<u8>, LayerError> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path)
         .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes))

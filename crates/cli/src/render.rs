@@ -1,6 +1,7 @@
 //! What a person reads: data on stdout, the rest on stderr. Text that is not Paddock's own is made harmless.
 
 pub mod access;
+pub mod build;
 pub mod changes;
 pub mod contexts;
 pub mod doctor;

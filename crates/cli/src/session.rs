@@ -3,10 +3,12 @@
 //! - [`conversation`]: the loop between the caller's streams and the command's
 //! - [`streams`]: the caller's stdin, stdout and stderr without blocking the loop
 //! - [`progress`]: what a person sees while an image is fetched
+//! - [`build_progress`]: what a person sees of a build
 //! - [`signals`]: those that the caller may get meanwhile
 //! - [`terminal`]: raw mode, size and Ctrl-C of the caller's terminal
 //! - [`report`]: exit code, messages and JSON of a run that is over
 
+pub mod build_progress;
 mod conversation;
 mod progress;
 mod report;

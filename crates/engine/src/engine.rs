@@ -4,8 +4,9 @@ use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
 use paddock_backends::{AdoptError, Backend, Cradle, Fence, Nursery, Raised};
-use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use paddock_model::{Availability, Guarantees, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,14 +43,14 @@ impl Engine {
         store.resolve(reference, progress).await.map_err(named)
     }
 
-    /// As `image` for an absolute path; any other reference is one of a registry, whatever exists under that name
+    /// As `image` for an absolute path and for what was built here; any other reference is one of a registry, whatever exists under that name
     /// where this process happens to stand.
     pub(crate) async fn image_for_others(
         &self,
         reference: &str,
         reach: &RegistryReach,
     ) -> Result<ResolvedImage, EngineError> {
-        if reference.starts_with('/') {
+        if reference.starts_with('/') || reference.starts_with(crate::images::BUILT) {
             return self.image(reference, &NoProgress).await;
         }
         let named = |source| EngineError::Image { reference: reference.chars().take(200).collect(), source };
@@ -87,8 +88,9 @@ impl Engine {
         let started = Instant::now();
         spec.limits.check()?;
         let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
+        let root = self.hold_root(spec);
         let (raised, nursery) = backend.create_nursery(id, spec)?;
-        Ok((finished(raised, backend.guarantees(spec), started), nursery))
+        Ok((finished(raised, backend.guarantees(spec), started, root), nursery))
     }
 
     /// One that such an interpreter is forked into. Blocks for a moment.
@@ -100,9 +102,18 @@ impl Engine {
     ) -> Result<(RaisedFence, Box<dyn Cradle>), EngineError> {
         let started = Instant::now();
         spec.limits.check()?;
+        let root = self.hold_root(spec);
         let (raised, cradle) = nursery.create(id, spec)?;
         let guarantees = nursery.guarantees(spec);
-        Ok((finished(raised, guarantees, started), cradle))
+        Ok((finished(raised, guarantees, started, root), cradle))
+    }
+
+    /// So that nobody removes a root that was built meanwhile.
+    fn hold_root(&self, spec: &Spec) -> Option<File> {
+        match &spec.root {
+            Root::Directory { path } => crate::images::built::hold(&self.state, path),
+            Root::HostUsr => None,
+        }
     }
 
     fn put_up(
@@ -115,9 +126,10 @@ impl Engine {
         let started = Instant::now();
         spec.limits.check()?;
         let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
+        let root = self.hold_root(spec);
         let raised = backend.create(id, spec, lasting)?;
         // While the guest builds its inside.
-        Ok(finished(raised, backend.guarantees(spec), started))
+        Ok(finished(raised, backend.guarantees(spec), started, root))
     }
 
     /// Takes over a sandbox that an earlier engine left. Blocks for a moment.
@@ -162,9 +174,14 @@ impl Engine {
     }
 }
 
-fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant) -> RaisedFence {
+fn finished(
+    raised: Raised,
+    mut guarantees: Guarantees,
+    started: Instant,
+    root: Option<File>,
+) -> RaisedFence {
     guarantees.weaknesses.extend(raised.notes);
-    RaisedFence { fence: raised.fence, stream: raised.stream, guarantees, started }
+    RaisedFence { fence: raised.fence, stream: raised.stream, guarantees, started, root }
 }
 
 /// A fence that stands, before anybody talks to its guest.
@@ -173,6 +190,8 @@ pub struct RaisedFence {
     pub(crate) stream: UnixStream,
     pub(crate) guarantees: Guarantees,
     pub(crate) started: Instant,
+    /// The root of an image, so that nobody removes it meanwhile.
+    pub(crate) root: Option<File>,
 }
 
 pub(crate) fn new_id() -> Result<SandboxId, EngineError> {

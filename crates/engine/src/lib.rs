@@ -10,6 +10,7 @@
 //! - [`files`], [`disk`], [`port`]: what the guest's tools do, through [`tool`] and [`transfer`]
 //! - [`settings`]: layers of settings -> one checked description; [`policy_file`] and [`templates`] are their files
 //! - [`storage`]: where the disks of lasting sandboxes are kept, and their snapshots
+//! - [`builds`]: templates that are built, from packages and files to an image of their own
 //! - [`images`]: from what the caller names to a root file system
 //! - [`store`]: records in SQLite; [`journal`]: output of execs; [`audit`]: a signed timeline per sandbox
 //! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
@@ -20,6 +21,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod builds;
 mod capture;
 mod disk;
 mod engine;

@@ -27,18 +27,21 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     if text.len() > LARGEST_FILE {
         return Err(PolicyError::TooLarge);
     }
-    let document = DeTable::parse(text).map_err(|error| {
+    read_policy(text, document(text)?.get_ref())
+}
+
+pub(crate) fn document(text: &str) -> Result<Spanned<DeTable<'_>>, PolicyError> {
+    DeTable::parse(text).map_err(|error| {
         let (line, column) = position(text, error.span().map_or(0, |span| span.start));
         PolicyError::Syntax { line, column, message: error.message().to_string() }
-    })?;
-    read_policy(text, document.get_ref())
+    })
 }
 
 pub fn parse_bytes(bytes: &[u8]) -> Result<Policy, PolicyError> {
     parse(std::str::from_utf8(bytes).map_err(|_| PolicyError::NotText)?)
 }
 
-fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
+pub(crate) fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
     let mut policy = Policy::default();
     for entry in entries(text, "", table) {
         match entry.key {
@@ -67,14 +70,14 @@ fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
     Ok(policy)
 }
 
-fn read_env(text: &str, table: &DeTable) -> Result<BTreeMap<String, String>, PolicyError> {
+pub(crate) fn read_env(text: &str, table: &DeTable) -> Result<BTreeMap<String, String>, PolicyError> {
     entries(text, "env.", table)
         .into_iter()
         .map(|entry| Ok((entry.key.to_string(), entry.string()?)))
         .collect()
 }
 
-fn read_limits(text: &str, table: &DeTable) -> Result<LimitsLayer, PolicyError> {
+pub(crate) fn read_limits(text: &str, table: &DeTable) -> Result<LimitsLayer, PolicyError> {
     let mut limits = LimitsLayer::default();
     for entry in entries(text, "limits.", table) {
         let field = match entry.key {
@@ -93,17 +96,17 @@ fn read_limits(text: &str, table: &DeTable) -> Result<LimitsLayer, PolicyError> 
 }
 
 /// One `key = value`, with what its errors need.
-struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     text: &'a str,
     /// What stands before the key in messages: nothing, `env.` or `limits.`.
     prefix: &'static str,
-    key: &'a str,
+    pub(crate) key: &'a str,
     key_start: usize,
-    value: &'a Spanned<DeValue<'a>>,
+    pub(crate) value: &'a Spanned<DeValue<'a>>,
 }
 
 /// In the order of the file, so that the first mistake is the one reported.
-fn entries<'a>(text: &'a str, prefix: &'static str, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+pub(crate) fn entries<'a>(text: &'a str, prefix: &'static str, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry> = table
         .iter()
         .map(|(key, value)| Entry { text, prefix, key: key.get_ref(), key_start: key.span().start, value })
@@ -113,14 +116,19 @@ fn entries<'a>(text: &'a str, prefix: &'static str, table: &'a DeTable<'a>) -> V
 }
 
 impl<'a> Entry<'a> {
-    fn string(&self) -> Result<String, PolicyError> {
+    /// The line of its key.
+    pub(crate) fn line(&self) -> usize {
+        position(self.text, self.key_start).0
+    }
+
+    pub(crate) fn string(&self) -> Result<String, PolicyError> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
             other => Err(self.wrong_type("a string", other, self.value.span().start)),
         }
     }
 
-    fn strings(&self) -> Result<Vec<String>, PolicyError> {
+    pub(crate) fn strings(&self) -> Result<Vec<String>, PolicyError> {
         let expected = "a list of strings";
         let DeValue::Array(items) = self.value.get_ref() else {
             return Err(self.wrong_type(expected, self.value.get_ref(), self.value.span().start));
@@ -132,7 +140,7 @@ impl<'a> Entry<'a> {
         items.iter().map(string).collect()
     }
 
-    fn table(&self, expected: &'static str) -> Result<&'a DeTable<'a>, PolicyError> {
+    pub(crate) fn table(&self, expected: &'static str) -> Result<&'a DeTable<'a>, PolicyError> {
         match self.value.get_ref() {
             DeValue::Table(table) => Ok(table),
             other => Err(self.wrong_type(expected, other, self.value.span().start)),
@@ -149,7 +157,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn wrong_type(&self, expected: &'static str, found: &DeValue, at: usize) -> PolicyError {
+    pub(crate) fn wrong_type(&self, expected: &'static str, found: &DeValue, at: usize) -> PolicyError {
         let (line, _) = position(self.text, at);
         let found = match found {
             DeValue::String(_) => "a string",
@@ -203,7 +211,7 @@ fn decimal(number: &DeInteger) -> String {
 }
 
 /// Line and column of a byte, both from one.
-fn position(text: &str, at: usize) -> (usize, usize) {
+pub(crate) fn position(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)

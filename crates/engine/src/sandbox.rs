@@ -33,6 +33,8 @@ pub struct Sandbox {
     started: Instant,
     ready: bool,
     ready_at: u64,
+    /// The root of its image, held so that nobody removes it meanwhile.
+    _root: Option<std::fs::File>,
 }
 
 /// What was counted at the end.
@@ -51,7 +53,7 @@ impl Sandbox {
         started: Instant,
     ) -> Sandbox {
         let fence = Arc::new(Mutex::new(Some(fence)));
-        Sandbox { id, guarantees, fence, link, started, ready: false, ready_at: 0 }
+        Sandbox { id, guarantees, fence, link, started, ready: false, ready_at: 0, _root: None }
     }
 
     /// Over a fence that a backend has just put up: its guest is still coming up, as after
@@ -65,8 +67,9 @@ impl Sandbox {
 
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
     pub(crate) fn start(id: SandboxId, raised: RaisedFence) -> Result<Sandbox, EngineError> {
-        let RaisedFence { fence, stream, guarantees, started } = raised;
-        Ok(Sandbox::new(id, guarantees, fence, Link::over(stream)?, started))
+        let RaisedFence { fence, stream, guarantees, started, root } = raised;
+        let sandbox = Sandbox::new(id, guarantees, fence, Link::over(stream)?, started);
+        Ok(Sandbox { _root: root, ..sandbox })
     }
 
     pub(crate) fn taken_over(
@@ -78,7 +81,7 @@ impl Sandbox {
         ready_at: u64,
     ) -> Sandbox {
         let fence = Arc::new(Mutex::new(Some(fence)));
-        Sandbox { id, guarantees, fence, link, started, ready: true, ready_at }
+        Sandbox { id, guarantees, fence, link, started, ready: true, ready_at, _root: None }
     }
 
     /// Waits until the inside is built. What was asked of the sandbox before is done then, in order.
@@ -323,6 +326,14 @@ impl Sandbox {
     /// Kills all work and asks what it used; `None` when the guest has no more to say.
     pub async fn stop(&self) -> Option<WorkUsage> {
         tokio::time::timeout(LAST_WORDS, self.link.stop()).await.ok().flatten()
+    }
+
+    /// Kills all work, and waits until the guest says so. Its tools can be used as before.
+    pub(crate) async fn end_work(&self) -> Result<(), EngineError> {
+        match tokio::time::timeout(ANSWER, self.link.stop()).await {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(EngineError::Lost { detail: "it did not end what was left running".into() }),
+        }
     }
 
     /// Ends everything inside and removes every trace. `work` is what the guest said, if it still could.

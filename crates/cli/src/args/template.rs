@@ -26,6 +26,12 @@ pub enum TemplateAction {
                       paddock run --template py"
     )]
     Add(Box<TemplateAddArgs>),
+    /// Build an image from a build file, and a template that uses it
+    #[command(after_help = "Example:\n  paddock template build code-interpreter\n  \
+                      paddock run --template code-interpreter -- python3 -c 'import pandas'\n\n\
+                      FILE is a path with a `/` or `.toml` in it; a plain name is one of the build files that come with\n\
+                      Paddock: agent, code-interpreter, minimal.")]
+    Build(TemplateBuildArgs),
     /// Print a template, as a policy file
     #[command(after_help = "Example:\n  paddock template show py > policy.toml")]
     Show {
@@ -35,12 +41,38 @@ pub enum TemplateAction {
         #[arg(long)]
         json: bool,
     },
-    /// Remove a template
+    /// Remove a template, and what was built for it alone
     #[command(after_help = "Example:\n  paddock template rm py")]
     Rm {
         /// The template's name
         name: String,
     },
+    /// Remove what was built and no template, sandbox or snapshot uses any more
+    #[command(after_help = "Example:\n  paddock template prune")]
+    Prune {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct TemplateBuildArgs {
+    /// A build file, or the name of one that comes with Paddock
+    #[arg(value_name = "FILE|NAME")]
+    pub source: String,
+    /// The template's name; otherwise that of the file
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Replace a template of this name that was not built
+    #[arg(long)]
+    pub force: bool,
+    /// Do every step again
+    #[arg(long)]
+    pub no_cache: bool,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

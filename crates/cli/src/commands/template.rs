@@ -1,30 +1,56 @@
 //! `paddock template`: named settings.
 
-use super::{CommandError, print, print_json};
+use super::{CommandError, print, print_json, template_build};
 use crate::args::{TemplateAction, TemplateAddArgs};
 use crate::caller::Caller;
 use crate::{layers, render, state};
 use paddock_engine::settings::{self, Surroundings};
-use paddock_engine::templates;
-use paddock_model::Policy;
+use paddock_engine::{builds, templates};
+use paddock_model::{Policy, format_bytes};
 
 pub fn execute(action: TemplateAction, caller: &mut Caller) -> Result<i32, CommandError> {
     match action {
         TemplateAction::Ls { json } => ls(json, caller)?,
         TemplateAction::Add(args) => add(*args, caller)?,
         TemplateAction::Show { name, json } => show(&name, json, caller)?,
-        TemplateAction::Rm { name } => templates::remove(&state::prepare(&caller.environment)?, &name)?,
+        TemplateAction::Build(args) => return template_build::execute(args, caller),
+        TemplateAction::Rm { name } => {
+            let state_dir = state::prepare(&caller.environment)?;
+            templates::remove(&state_dir, &name)?;
+            builds::free(&state_dir, &name)?;
+        }
+        TemplateAction::Prune { json } => prune(json, caller)?,
     }
     Ok(0)
 }
 
 fn ls(json: bool, caller: &mut Caller) -> Result<(), CommandError> {
-    let listed = templates::list(&state::prepare(&caller.environment)?)?;
-    if json {
-        print_json(&render::templates::json(&listed), caller)
-    } else {
-        print(&render::templates::text(&listed, caller.colour_on_stdout()), caller)
+    let state_dir = state::prepare(&caller.environment)?;
+    let mut rows = Vec::new();
+    for listed in templates::list(&state_dir)? {
+        let image = listed.settings.as_ref().ok().and_then(|policy| policy.image.as_deref());
+        let built = builds::record_of(&state_dir, &listed.name, image)?;
+        rows.push((listed, built));
     }
+    if json {
+        print_json(&render::templates::json(&rows), caller)
+    } else {
+        print(&render::templates::text(&rows, caller.colour_on_stdout()), caller)
+    }
+}
+
+fn prune(json: bool, caller: &mut Caller) -> Result<(), CommandError> {
+    let pruned = builds::prune(&state::prepare(&caller.environment)?)?;
+    if json {
+        let body =
+            serde_json::json!({ "layers": pruned.layers, "bytes": pruned.bytes, "in_use": pruned.in_use });
+        return print_json(&body, caller);
+    }
+    let more = match pruned.in_use {
+        0 => String::new(),
+        count => format!("; {count} more are in use"),
+    };
+    print(&format!("{} layers removed, {}{more}\n", pruned.layers, format_bytes(pruned.bytes)), caller)
 }
 
 /// The settings are checked now, and not when the template is used.

@@ -2,20 +2,37 @@
 
 use super::style::Style;
 use super::table::{Cell, Table};
+use super::time;
+use paddock_engine::builds::TemplateRecord;
 use paddock_engine::templates::Listed;
+use paddock_model::format_bytes;
 use serde_json::{Value, json};
 
-pub fn text(templates: &[Listed], colour: bool) -> String {
-    let mut table = Table::with_header(&["NAME", "IMAGE", "COMMAND"]);
-    for Listed { name, settings, built_in } in templates {
+/// A template, and what it was built of.
+pub type Row = (Listed, Option<TemplateRecord>);
+
+pub fn text(templates: &[Row], colour: bool) -> String {
+    let mut table = Table::with_header(&["NAME", "IMAGE", "BUILT", "SIZE", "COMMAND"]);
+    let now = time::now_ms();
+    for (Listed { name, settings, built_in }, built) in templates {
         match settings {
             Ok(_) if *built_in => {
                 let what = "Python, Node and shells, as far as the host has them";
-                table.row([name.as_str().into(), "(built in: the host's /usr)".into(), what.into()]);
+                let image = "(built in: the host's /usr)";
+                table.row([name.as_str().into(), image.into(), "-".into(), "-".into(), what.into()]);
             }
             Ok(policy) => {
                 let image = policy.image.as_deref().unwrap_or("(the host's /usr)");
-                table.row([name.as_str().into(), image.into(), policy.command.join(" ").as_str().into()]);
+                // The whole key would fill the line; it is in the JSON.
+                let image =
+                    if built.is_some() { image.chars().take(20).collect() } else { image.to_string() };
+                let (when, size) = match built {
+                    Some(built) => (time::relative(built.built_ms, now), format_bytes(built.bytes)),
+                    None => ("-".to_string(), "-".to_string()),
+                };
+                let command = policy.command.join(" ");
+                let cells = [name.as_str(), image.as_str(), when.as_str(), size.as_str(), command.as_str()];
+                table.row(cells.map(Cell::from));
             }
             Err(error) => table.row([name.as_str().into(), Cell::new(&error.to_string(), Style::Bad)]),
         }
@@ -23,9 +40,14 @@ pub fn text(templates: &[Listed], colour: bool) -> String {
     table.render(colour)
 }
 
-pub fn json(templates: &[Listed]) -> Value {
-    let entry = |Listed { name, settings, built_in }: &Listed| match settings {
-        Ok(policy) => json!({ "name": name, "settings": policy, "built_in": built_in }),
+pub fn json(templates: &[Row]) -> Value {
+    let entry = |(Listed { name, settings, built_in }, built): &Row| match settings {
+        Ok(policy) => {
+            let built = built.as_ref().map(
+                |built| json!({ "at_ms": built.built_ms, "bytes": built.bytes, "layers": built.layers }),
+            );
+            json!({ "name": name, "settings": policy, "built_in": built_in, "built": built })
+        }
         Err(error) => json!({ "name": name, "error": error.to_string() }),
     };
     templates.iter().map(entry).collect()

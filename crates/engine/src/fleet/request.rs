@@ -93,7 +93,9 @@ fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError
     if actor.owner {
         return Ok(());
     }
-    let host_image = request.image.as_ref().is_some_and(|image| image.starts_with(['/', '.', '~']));
+    let of_host =
+        |image: &String| image.starts_with(['/', '.', '~']) || image.starts_with(crate::images::BUILT);
+    let host_image = request.image.as_ref().is_some_and(of_host);
     let wanted = [
         ("workspace", request.workspace.is_some()),
         ("read", !request.read.is_empty()),

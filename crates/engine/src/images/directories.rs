@@ -56,6 +56,13 @@ impl Directories {
             .map_err(|error| ImageError::io("lock", &path, error))
     }
 
+    /// A lock's file, and its path for messages, for those who share it or do not wait.
+    pub fn lock_file(&self, name: &str) -> Result<(File, PathBuf), ImageError> {
+        let path = self.path.join("locks").join(name);
+        let file = open_lock(&path).map_err(|error| ImageError::io("lock", &path, error))?;
+        Ok((file, path))
+    }
+
     pub fn blobs(&self) -> PathBuf {
         self.path.join("blobs/sha256")
     }

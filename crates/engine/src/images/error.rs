@@ -15,6 +15,8 @@ pub enum ImageError {
     DiskFull { path: PathBuf },
     #[error("there is no image at {}", .path.display())]
     NoSuchPath { path: PathBuf },
+    #[error("no template that was built here has the image built://{key}")]
+    NotBuilt { key: String },
     #[error("{} is neither a directory nor an archive with something in it", .path.display())]
     NotAnImage { path: PathBuf },
     #[error("\"{reference}\" is not an image reference: {reason}")]
@@ -97,6 +99,7 @@ impl ImageError {
             Self::NotAnImage { .. } => {
                 "give a directory, a tar archive, an OCI layout or a registry reference"
             }
+            Self::NotBuilt { .. } => "build its template again: `paddock template build`",
             Self::NoSuchPath { .. } => {
                 "check the path; an image of a registry has no leading /, ./, ../ or ~"
             }

@@ -12,25 +12,28 @@
 //! - [`registry`]: pulling: HTTP, tokens, the caller's Docker credentials
 //! - [`manifest`] and [`config`]: the JSON documents of an image, and the choice of a platform
 //! - [`flatten`]: layers, in order, into one root
+//! - [`built`]: a root made of another and of what a sandbox wrote over it; [`share`]: trees that share their files
 //! - [`unpack`]: one tar stream into a directory, without ever leaving it
 //! - [`limits`], [`digest`], [`progress`], [`job`], [`error`]: what the others share
 
 mod archive;
+pub(crate) mod built;
 mod config;
-mod digest;
-mod directories;
+pub(crate) mod digest;
+pub(crate) mod directories;
 mod docker_archive;
 mod error;
 mod flatten;
 mod folder;
-mod job;
+pub(crate) mod job;
 mod layout;
 mod limits;
 mod manifest;
 mod progress;
 mod reference;
 mod registry;
-mod store;
+pub(crate) mod share;
+pub(crate) mod store;
 mod unpack;
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -40,5 +43,7 @@ pub mod fuzz;
 pub use error::{ImageError, Refusal};
 pub use limits::UnpackLimits;
 pub use progress::{NoProgress, Progress};
+pub(crate) use reference::BUILT;
 pub use registry::RegistryReach;
 pub use store::{ImageStore, ResolvedImage};
+pub(crate) use unpack::Style;

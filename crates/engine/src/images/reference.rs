@@ -9,10 +9,21 @@ use super::error::printable;
 pub enum Source {
     Path(PathBuf),
     Registry(RegistryReference),
+    /// A root that `paddock template build` made here.
+    Built(Digest),
 }
+
+/// How such a root is written; no registry has a name of this form.
+pub const BUILT: &str = "built://";
 
 impl Source {
     pub fn parse(text: &str) -> Result<Self, ImageError> {
+        if let Some(key) = text.strip_prefix(BUILT) {
+            let reason = "after built:// stand 64 hex digits";
+            return Digest::parse(&format!("sha256:{key}"))
+                .map(Self::Built)
+                .map_err(|_| ImageError::BadReference { reference: printable(text.as_bytes()), reason });
+        }
         if let Some(rest) = text.strip_prefix('~') {
             let bad = |reason| ImageError::BadReference { reference: printable(text.as_bytes()), reason };
             if !rest.is_empty() && !rest.starts_with('/') {

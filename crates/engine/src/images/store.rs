@@ -66,6 +66,10 @@ impl ImageStore {
         self.fetch(Source::registry(reference)?, reach, progress).await
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     async fn fetch(
         &self,
         source: Source,
@@ -76,6 +80,11 @@ impl ImageStore {
         match source {
             Source::Path(path) => {
                 job::run(progress, move |reporter| archive::resolve(&shared, &path, reporter)).await
+            }
+            Source::Built(key) => {
+                let root = shared.directories.root(&key)?;
+                let root = root.ok_or_else(|| ImageError::NotBuilt { key: key.hex().to_owned() })?;
+                Ok(ResolvedImage::new(root, Settings::default(), Some(&key)))
             }
             Source::Registry(reference) => registry::pull(shared, &reference, reach, progress).await,
         }

@@ -207,7 +207,7 @@ fn requirements(names: &[String]) -> Result<Vec<Requirement>, SettingsError> {
 }
 
 /// A module that two layers name is imported once.
-fn modules(names: Vec<String>) -> Result<Vec<String>, SettingsError> {
+pub(crate) fn modules(names: Vec<String>) -> Result<Vec<String>, SettingsError> {
     let identifier = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -13,6 +13,7 @@ mod cursor;
 mod error;
 mod execs;
 mod idempotency;
+mod living;
 mod lock;
 mod sandboxes;
 mod schema;
@@ -27,6 +28,7 @@ mod tests;
 pub(crate) use cursor::Cursor;
 pub use error::StoreError;
 pub use idempotency::{Begun, Unfinished};
+pub(crate) use living::bodies_of_the_living;
 pub use sandboxes::{SandboxQuery, SandboxRow};
 pub use snapshots::SnapshotRow;
 

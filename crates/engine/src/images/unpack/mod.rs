@@ -7,6 +7,7 @@
 //! - [`entry`]: what the header says: type, mode, owner, time
 //! - [`stream`]: the bytes: digests and limits, on both sides of [`compression`]
 //! - [`tree`]: the directory that is written
+//! - [`upper`]: what only the disk of a sandbox has: an overlay's marks, and holes
 //! - [`layer`]: what only a layer has: whiteouts, and which paths it has touched
 
 mod compression;
@@ -15,6 +16,7 @@ mod layer;
 mod name;
 mod stream;
 mod tree;
+mod upper;
 
 use std::fs::File;
 use std::io::Read;
@@ -43,6 +45,9 @@ pub enum Style {
     Plain,
     /// A layer of an image: special files are skipped and counted, whiteouts remove.
     Layer,
+    /// What a sandbox wrote over its root, as its guest exports it: an overlay's marks remove, other special files are
+    /// skipped, and what Paddock itself puts into every sandbox is left out.
+    Disk,
 }
 
 /// A tar file, perhaps compressed, and what was promised about it.
@@ -159,10 +164,19 @@ impl<'a> Unpacker<'a> {
         {
             return self.apply_whiteout(&whiteout, &raw_name, touched);
         }
+        if self.style == Style::Disk && upper::is_paddocks_own(name.path()) {
+            return Ok(());
+        }
+        if self.style == Style::Disk
+            && let Some(mark) = upper::mark(entry, kind, &name)
+        {
+            self.apply_whiteout(&mark, &raw_name, touched)?;
+        }
         if kind == Kind::Special {
             return match self.style {
                 Style::Plain => Err(refuse(Refusal::SpecialFile)),
-                Style::Layer => {
+                Style::Disk if upper::is_whiteout(entry) => Ok(()),
+                Style::Layer | Style::Disk => {
                     self.skip(&raw_name);
                     Ok(())
                 }
@@ -174,7 +188,7 @@ impl<'a> Unpacker<'a> {
         self.entries += made;
         self.check_entries()?;
         result.map_err(|failure| failure.into_error(&self.tree, &raw_name))?;
-        if self.style == Style::Layer {
+        if self.style != Style::Plain {
             touched.add(name.path());
         }
         Ok(())
@@ -202,6 +216,11 @@ impl<'a> Unpacker<'a> {
                 self.tree.put_directory(&parent, base, metadata)
             }
             Kind::File => {
+                if self.style == Style::Disk
+                    && let Some(holes) = upper::holes(entry, self.limits.bytes)?
+                {
+                    return self.tree.put_holed_file(&parent, base, metadata, entry, &holes);
+                }
                 let size = entry.size();
                 self.tree.put_file(&parent, base, metadata, entry, size, &mut self.buffer)
             }

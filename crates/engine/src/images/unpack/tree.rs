@@ -1,6 +1,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::entry::Metadata;
 use super::layer::Touched;
 use super::name::EntryName;
+use super::upper::Holes;
 use crate::images::{ImageError, Refusal};
 
 // Without NOFOLLOW, with which a link at the end would look like a file: NO_SYMLINKS refuses it by its own error.
@@ -123,14 +124,30 @@ impl Tree {
         if written != size {
             return Err(Failure::Archive(io::ErrorKind::UnexpectedEof.into()));
         }
-        // The owner first: a change of owner may clear mode bits.
-        if let Some((user, group)) = metadata.owner {
-            fchown(&file, Some(user), Some(group))?;
+        set_file_metadata(&file, metadata)
+    }
+
+    /// The same for content that has bytes only where `holes` says.
+    pub fn put_holed_file(
+        &self,
+        parent: &OwnedFd,
+        base: &OsStr,
+        metadata: &Metadata,
+        content: &mut dyn Read,
+        holes: &Holes,
+    ) -> Result<(), Failure> {
+        remove(parent.as_fd(), base)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(parent, base, flags, Mode::RUSR | Mode::WUSR)?);
+        file.set_len(holes.size).map_err(Failure::Io)?;
+        for (at, length) in &holes.extents {
+            file.seek(SeekFrom::Start(*at)).map_err(Failure::Io)?;
+            let copied = io::copy(&mut Read::take(&mut *content, *length), &mut file).map_err(Failure::Io)?;
+            if copied != *length {
+                return Err(Failure::Archive(io::ErrorKind::UnexpectedEof.into()));
+            }
         }
-        fchmod(&file, metadata.file_mode())?;
-        // Times are kept where the file system can hold them.
-        let _ = futimens(&file, &times(metadata.seconds));
-        Ok(())
+        set_file_metadata(&file, metadata)
     }
 
     pub fn put_symlink(
@@ -211,6 +228,17 @@ impl Tree {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         openat2(&self.root, path, DIRECTORY, Mode::empty(), INSIDE)
     }
+}
+
+fn set_file_metadata(file: &File, metadata: &Metadata) -> Result<(), Failure> {
+    // The owner first: a change of owner may clear mode bits.
+    if let Some((user, group)) = metadata.owner {
+        fchown(file, Some(user), Some(group))?;
+    }
+    fchmod(file, metadata.file_mode())?;
+    // Times are kept where the file system can hold them.
+    let _ = futimens(file, &times(metadata.seconds));
+    Ok(())
 }
 
 fn beyond(errno: Errno) -> Failure {

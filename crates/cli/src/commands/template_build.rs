@@ -1,0 +1,155 @@
+//! `paddock template build`: from a build file to a template with an image of its own.
+
+use super::{CommandError, print, print_json};
+use crate::args::TemplateBuildArgs;
+use crate::caller::Caller;
+use crate::layers::read_limited;
+use crate::render;
+use crate::session::SessionError;
+use crate::session::build_progress::Steps;
+use crate::session::signals::Signals;
+use crate::state;
+use paddock_engine::builds::{self, Build, BuildError, BuildFile, BuildFileError, Built};
+use paddock_model::format_bytes;
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long what was begun may take to be removed, when the caller does not want to wait.
+const CLEANING: Duration = Duration::from_secs(20);
+
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error("no build file `{}` comes with Paddock", .0.escape_debug())]
+    NotShipped(String),
+    #[error("build file `{}` is not usable", .path.display())]
+    Unusable { path: PathBuf, source: BuildFileError },
+    #[error("build file `{}` cannot be read", .path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("the name of `{}` is no name for a template", .0.display())]
+    NoName(PathBuf),
+}
+
+impl SourceError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SourceError::NotShipped(name) => {
+                let known = builds::SHIPPED.join(", ");
+                Some(format!(
+                    "known are {known}; a file is named by its path, as in `./{}.toml`",
+                    name.escape_debug()
+                ))
+            }
+            SourceError::NoName(_) => Some("give it one with --name".to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// A build file, where it lies, and what its template is called.
+struct Source {
+    file: BuildFile,
+    directory: Option<PathBuf>,
+    name: String,
+}
+
+pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, CommandError> {
+    let state_dir = state::prepare(&caller.environment)?;
+    let source = source(&args)?;
+    let variables = caller.environment.texts();
+    let build = Build {
+        state: &state_dir,
+        file: &source.file,
+        directory: source.directory.as_deref(),
+        name: &source.name,
+        replace: args.force,
+        use_cache: !args.no_cache,
+        caller: &variables,
+    };
+    let built = match run(&build, caller.terminals.stderr) {
+        Err(CommandError::Build(error)) => {
+            if let BuildError::Step { output, .. } = &error {
+                let _ = caller.stderr.write_all(render::build::output(output).as_bytes());
+            }
+            return Err(error.into());
+        }
+        built => built?,
+    };
+    if args.json {
+        print_json(&describe(&source.name, &built), caller)?;
+    } else {
+        let text = format!(
+            "template {}: {}, {} of {} steps cached, {:.1} s\n",
+            source.name,
+            format_bytes(built.bytes),
+            built.layers.iter().filter(|layer| layer.cached).count(),
+            built.layers.len(),
+            built.took.as_secs_f64(),
+        );
+        print(&text, caller)?;
+    }
+    Ok(0)
+}
+
+fn run(build: &Build<'_>, terminal: bool) -> Result<Built, CommandError> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Runtime)?;
+    let steps = Steps::new(terminal);
+    let built = runtime.block_on(async {
+        let mut signals = Signals::listen().map_err(SessionError::Streams)?;
+        tokio::select! {
+            built = builds::build(build, &steps) => Ok::<_, CommandError>(built?),
+            number = signals.next_ending() => Err(SessionError::Interrupted(number).into()),
+        }
+    });
+    steps.clear();
+    // What was begun is being removed by threads of the runtime.
+    runtime.shutdown_timeout(CLEANING);
+    built
+}
+
+fn source(args: &TemplateBuildArgs) -> Result<Source, CommandError> {
+    let text = &args.source;
+    if !text.contains('/') && !text.ends_with(".toml") {
+        let shipped =
+            builds::shipped(text).ok_or_else(|| SourceError::NotShipped(text.chars().take(80).collect()))?;
+        let file = builds::parse(shipped);
+        let file = file.map_err(|source| SourceError::Unusable { path: text.into(), source })?;
+        return Ok(Source { file, directory: None, name: args.name.clone().unwrap_or_else(|| text.clone()) });
+    }
+    let path = Path::new(text);
+    let bytes = read_limited("build file", path)?;
+    let content = std::str::from_utf8(&bytes);
+    let unusable = |source| SourceError::Unusable { path: path.to_path_buf(), source };
+    let not_text = |_| unusable(paddock_engine::policy_file::PolicyError::NotText.into());
+    let file = builds::parse(content.map_err(not_text)?).map_err(unusable)?;
+    let absolute = std::fs::canonicalize(path)
+        .map_err(|source| SourceError::Unreadable { path: path.to_path_buf(), source })?;
+    let stem = absolute.file_stem().and_then(|stem| stem.to_str()).map(String::from);
+    let name = args.name.clone().or(stem).ok_or_else(|| SourceError::NoName(path.to_path_buf()))?;
+    Ok(Source { file, directory: absolute.parent().map(Path::to_path_buf), name })
+}
+
+fn describe(name: &str, built: &Built) -> Value {
+    let layers: Vec<Value> = built
+        .layers
+        .iter()
+        .map(|layer| {
+            json!({
+                "step": layer.step,
+                "root": layer.root,
+                "cached": layer.cached,
+                "seconds": layer.took.as_secs_f64(),
+                "bytes": layer.bytes,
+            })
+        })
+        .collect();
+    json!({
+        "template": name,
+        "image": built.image,
+        "bytes": built.bytes,
+        "seconds": built.took.as_secs_f64(),
+        "layers": layers,
+    })
+}
