@@ -2,6 +2,8 @@
 
 mod attacks;
 mod bad_input;
+mod builds;
+mod builds_debian;
 mod code;
 mod contexts;
 mod contexts_bad_input;
