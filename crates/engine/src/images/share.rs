@@ -116,7 +116,7 @@ fn dress(file: impl AsFd, found: &Stat) -> io::Result<()> {
         0o600
     };
     fchmod(&file, Mode::from_raw_mode(found.st_mode & 0o1777 | needed))?;
-    let time = Timespec { tv_sec: found.st_mtime as i64, tv_nsec: 0 };
+    let time = Timespec { tv_sec: found.st_mtime, tv_nsec: 0 };
     let _ = futimens(&file, &Timestamps { last_access: time, last_modification: time });
     Ok(())
 }
