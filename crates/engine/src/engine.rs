@@ -174,12 +174,7 @@ impl Engine {
     }
 }
 
-fn finished(
-    raised: Raised,
-    mut guarantees: Guarantees,
-    started: Instant,
-    root: Option<File>,
-) -> RaisedFence {
+fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant, root: Option<File>) -> RaisedFence {
     guarantees.weaknesses.extend(raised.notes);
     RaisedFence { fence: raised.fence, stream: raised.stream, guarantees, started, root }
 }

@@ -165,7 +165,11 @@ fn a_module_that_cannot_be_imported_is_told_of(caller: &Caller) -> Result<()> {
     std::fs::write(&policy, "preload = ['not a name']\n")?;
     let policy = policy.display().to_string();
     let refused = place.server.run(["template", "add", "odd", "--policy", &policy])?;
-    ensure!(refused.exited(1)?.err().contains("preload `not a name` is not a Python module"), "{}", refused.err());
+    ensure!(
+        refused.exited(1)?.err().contains("preload `not a name` is not a Python module"),
+        "{}",
+        refused.err()
+    );
     Ok(())
 }
 
@@ -184,11 +188,10 @@ fn a_pool_goes_with_its_demand(caller: &Caller) -> Result<()> {
         asked.then_some(id)
     });
     first?;
-    let emptied = until(PATIENCE, "an empty pool", || {
+    until(PATIENCE, "an empty pool", || {
         let found = pool(&server, "code-interpreter").ok()?;
         (found["wanted"] == 0 && found["ready"] == 0 && found["making"] == 0).then_some(())
-    });
-    emptied
+    })
 }
 
 fn a_pool_ends_with_its_server_and_comes_back_with_the_next(caller: &Caller) -> Result<()> {

@@ -256,7 +256,7 @@ fn plan(
         install: spec.user == User::Installer,
         own_network: spec.network == Network::None,
         cgroup_descriptors,
-        seccomp: ByteBuf::from(seccomp::filter()),
+        seccomp: ByteBuf::from(seccomp::filter().to_vec()),
         landlock: Some(landlock(spec)),
         // The guest's own process counts where it has the work's id.
         limit_pids: u64::from(spec.limits.pids) + u64::from(identity.ids.single),

@@ -253,27 +253,49 @@ unsafe fn inherit_capabilities() {
 
 /// A user namespace with these maps and nobody in it, for mounts whose owners have to be mapped.
 pub fn user_namespace(users: &[Line], groups: &[Line]) -> Result<OwnedFd> {
-    let (wait, release) = std::io::pipe()?;
     let mut pidfd: RawFd = -1;
-    let flags = libc::CLONE_NEWUSER | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: a fork into a new user namespace, as in `clone`; the child waits in one system call and exits.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, &raw mut pidfd, 0usize, 0usize) };
-    if pid == 0 {
-        // SAFETY: only system calls. The other end closes with the parent, or the parent kills us.
-        unsafe {
-            libc::close(release.as_raw_fd());
-            let mut byte = 0u8;
-            libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1);
-            libc::_exit(0);
-        }
-    }
+    let mut stack = vec![0u8; HOLDER_STACK].into_boxed_slice();
+    let flags = libc::CLONE_NEWUSER | libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let end = stack.as_mut_ptr_range().end;
+    let top = end.wrapping_sub(end.addr() % 16).cast();
+    let engine = std::ptr::without_provenance_mut(std::process::id() as usize);
+    // SAFETY: the child shares our memory, so that none of it is copied; it uses its own stack, which outlives it, and
+    // waits in one system call until it is killed. `pidfd` is where the kernel stores the descriptor.
+    let pid = unsafe { libc::clone(wait_to_be_killed, top, flags, engine, &raw mut pidfd) };
     if pid < 0 {
         return Err(Error::last_os_error());
     }
+    // Dropped, and with that killed and collected, before the stack is.
     // SAFETY: the kernel stored a descriptor that nobody else owns.
     let _holder = Child { pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, ended: false, _shared: None };
     write_maps(pid as u32, users, groups)?;
     Ok(File::open(format!("/proc/{pid}/ns/user"))?.into())
+}
+
+const HOLDER_STACK: usize = 8 * 1024;
+
+/// `engine`: the number of the process that made it.
+extern "C" fn wait_to_be_killed(engine: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: system calls only; whatever wakes it lets it wait again. It dies with the thread that made it, so that a
+    // killed engine leaves nothing.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() as usize != engine.addr() {
+            libc::_exit(0);
+        }
+        // It holds nothing of the engine's while it waits.
+        libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
+        loop {
+            libc::syscall(
+                libc::SYS_ppoll,
+                std::ptr::null::<libc::pollfd>(),
+                0,
+                std::ptr::null::<libc::timespec>(),
+                std::ptr::null::<libc::sigset_t>(),
+                8,
+            );
+        }
+    }
 }
 
 pub fn write_maps(pid: u32, users: &[Line], groups: &[Line]) -> Result<()> {

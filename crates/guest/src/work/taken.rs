@@ -80,7 +80,7 @@ fn is_shared_and_writable(mapping: &str) -> bool {
 }
 
 /// The first line that a process of the work would not have.
-fn wrong_status<'a>(status: &'a str, uid: u32, gid: u32) -> Option<&'a str> {
+fn wrong_status(status: &str, uid: u32, gid: u32) -> Option<&str> {
     let expected = [
         ("PPid", "1".to_string()),
         ("Uid", format!("{uid}\t{uid}\t{uid}\t{uid}")),

@@ -14,6 +14,7 @@ pub use own::{give_up_calls, keep_only_calls};
 
 use program::{Check, Verdict};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Terminal requests that put keystrokes into, or talk to, a terminal of somebody else.
 const REFUSED_TERMINAL_REQUESTS: [u32; 4] =
@@ -36,8 +37,9 @@ const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
 const PERSONALITIES: [u32; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// As the kernel lays a program out: eight bytes an instruction.
-pub fn filter() -> Vec<u8> {
-    program::compile(&verdicts(), calls::ARCHITECTURE)
+pub fn filter() -> &'static [u8] {
+    static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
+    COMPILED.get_or_init(|| program::compile(&verdicts(), calls::ARCHITECTURE))
 }
 
 /// The same with one call more, for the interpreter of a nursery: it joins the namespaces of those that it is forked
@@ -80,7 +82,7 @@ mod tests {
     const KILL: u32 = 0x8000_0000;
 
     fn verdict(call: i64, arguments: [u64; 6]) -> u32 {
-        run(&filter(), calls::ARCHITECTURE, call as u32, arguments)
+        run(filter(), calls::ARCHITECTURE, call as u32, arguments)
     }
 
     fn errno(number: i32) -> u32 {
@@ -92,7 +94,7 @@ mod tests {
         let filter = filter();
         let verdicts = verdicts();
         for call in (0..1024).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
-            let found = run(&filter, calls::ARCHITECTURE, call, [0; 6]);
+            let found = run(filter, calls::ARCHITECTURE, call, [0; 6]);
             match verdicts.get(&call) {
                 Some(Verdict::Allow) => assert_eq!(found, ALLOWED, "call {call}"),
                 Some(Verdict::Errno(number)) => assert_eq!(found, errno(*number), "call {call}"),
@@ -106,7 +108,7 @@ mod tests {
     #[test]
     fn a_foreign_architecture_dies() {
         const I386: u32 = 0x4000_0003;
-        assert_eq!(run(&filter(), I386, 20, [0; 6]), KILL);
+        assert_eq!(run(filter(), I386, 20, [0; 6]), KILL);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who fills a pool: sees to the interpreter that sandboxes are forked from, makes as many as are wanted, and takes down
 //! what is not.
 
-use super::pool::{Blueprint, Pool};
+use super::pool::{Blueprint, Pool, RESPITE_MS};
 use crate::fleet::contexts::Language;
 use crate::fleet::record::Record;
 use crate::fleet::request::{self, chain};
@@ -57,6 +57,7 @@ impl Keeper {
                 return empty(&fleet, &pool).await;
             }
             let pause = match self.see_to_it(&fleet).await {
+                Ok(()) if pool.is_short() => Duration::from_millis(RESPITE_MS),
                 Ok(()) => TICK,
                 Err(error) => {
                     tracing::warn!(template = %pool.template, %error, "its pool cannot be filled");

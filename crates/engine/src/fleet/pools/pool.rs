@@ -13,6 +13,9 @@ use tokio::sync::Notify;
 /// As many as were asked for within this time are kept ready, so that as many can come again.
 const DEMAND_MS: u64 = 2000;
 
+/// For so long after one was given away, others are made only when few are left.
+pub const RESPITE_MS: u64 = 15;
+
 pub struct Pool {
     pub template: String,
     state: Mutex<State>,
@@ -125,10 +128,22 @@ impl Pool {
         if state.stopped || state.blueprint.is_none() {
             return 0;
         }
+        let wanted = state.wanted();
         let there = state.ready.len() as u32 + state.making;
-        let more = state.wanted().saturating_sub(there).min(at_once.saturating_sub(state.making));
+        // Whoever was just given one needs the processors now; half of what is wanted is enough until then.
+        if state.was_just_asked() && there * 2 >= wanted {
+            return 0;
+        }
+        let more = wanted.saturating_sub(there).min(at_once.saturating_sub(state.making));
         state.making += more;
         more
+    }
+
+    /// Whether more are wanted, and nobody makes them just now.
+    pub fn is_short(&self) -> bool {
+        let mut state = self.state();
+        let there = state.ready.len() as u32 + state.making;
+        !state.stopped && state.blueprint.is_some() && there < state.wanted()
     }
 
     /// The member, if nobody wants it any more.
@@ -260,6 +275,10 @@ impl Pool {
 }
 
 impl State {
+    fn was_just_asked(&self) -> bool {
+        self.asked.back().is_some_and(|at| boot_ms().saturating_sub(*at) < RESPITE_MS)
+    }
+
     fn wanted(&mut self) -> u32 {
         let since = boot_ms().saturating_sub(DEMAND_MS);
         while self.asked.front().is_some_and(|at| *at < since) {
