@@ -114,16 +114,14 @@ impl Zygote {
         let pid =
             forked.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
         let mut exec = sandbox.take_in(number, pid)?;
-        loop {
-            match tokio::time::timeout(FORK, exec.next()).await {
-                Ok(ExecEvent::Started) => return Ok(Newborn { sandbox, exec }),
-                Ok(ExecEvent::StartFailed { step, errno }) => {
-                    let error = std::io::Error::from_raw_os_error(errno);
-                    return Err(failed(format!("its guest refused it: {}: {error}", step.escape_debug())));
-                }
-                Ok(other) => return Err(failed(format!("its guest says: {other:?}"))),
-                Err(_) => return Err(failed("its guest does not answer".into())),
+        match tokio::time::timeout(FORK, exec.next()).await {
+            Ok(ExecEvent::Started) => Ok(Newborn { sandbox, exec }),
+            Ok(ExecEvent::StartFailed { step, errno }) => {
+                let error = std::io::Error::from_raw_os_error(errno);
+                Err(failed(format!("its guest refused it: {}: {error}", step.escape_debug())))
             }
+            Ok(other) => Err(failed(format!("its guest says: {other:?}"))),
+            Err(_) => Err(failed("its guest does not answer".into())),
         }
     }
 

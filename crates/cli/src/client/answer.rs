@@ -31,7 +31,7 @@ impl Answer {
         let body = Limited::new(response.into_body(), LARGEST_ERROR).collect().await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
         match serde_json::from_slice::<ApiError>(&body) {
-            Ok(error) => Err(ClientError::Refused { status: status.as_u16(), error }),
+            Ok(error) => Err(ClientError::Refused { status: status.as_u16(), error: Box::new(error) }),
             Err(_) => Err(ClientError::NotPaddock { status: status.as_u16() }),
         }
     }

@@ -16,7 +16,7 @@ pub enum ClientError {
     #[error("the connection to the server was lost")]
     Lost(#[source] Box<dyn Error + Send + Sync>),
     #[error("{}", error.message)]
-    Refused { status: u16, error: ApiError },
+    Refused { status: u16, error: Box<ApiError> },
     #[error("what answers with status {status} is not a Paddock server")]
     NotPaddock { status: u16 },
     #[error("the server's answer is not what this version expects")]

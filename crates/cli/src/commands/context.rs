@@ -12,7 +12,7 @@ use crate::live::{Conversation, Place, Start};
 use crate::{env_file, render};
 use hyper::Method;
 use paddock_model::ScanReport;
-use paddock_model::api::{ApiError, Context, CreateContext, Exec, RunCode};
+use paddock_model::api::{Context, CreateContext, Exec, RunCode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -121,7 +121,9 @@ fn run(args: ContextRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
 
 /// All that was found in code that does not run.
 fn tell_denied(error: &ClientError, caller: &mut Caller) {
-    if let ClientError::Refused { error: ApiError { details: Some(details), .. }, .. } = error {
+    if let ClientError::Refused { error, .. } = error
+        && let Some(details) = &error.details
+    {
         let (findings, findings_missing) = (details.findings.clone(), details.findings_missing);
         scan::tell(&ScanReport { findings, findings_missing }, caller);
     }

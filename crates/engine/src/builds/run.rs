@@ -142,6 +142,7 @@ impl Ground<'_> {
             user: work.user.clone(),
             hostname: "paddock".into(),
             require: Vec::new(),
+            scan: Default::default(),
         }
     }
 
@@ -163,6 +164,7 @@ impl Ground<'_> {
             deadline: None,
             last: false,
             control: false,
+            zygote: false,
         })?;
         loop {
             match exec.next().await {

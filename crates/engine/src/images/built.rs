@@ -184,7 +184,7 @@ mod tests {
         }
         assert_eq!(read("hidden/own"), "above");
         let holes = fs::read(root.join("holes")).unwrap();
-        assert_eq!((holes.len(), &holes[8..17]), (1000, &b"\0\012345\0\0"[..]));
+        assert_eq!((holes.len(), &holes[8..17]), (1000, &b"\0\x0012345\0\0"[..]));
         let replaced = fs::metadata(root.join("etc/replaced")).unwrap();
         assert_eq!(replaced.permissions().mode() & 0o7777, 0o755, "no set-user-id bits");
         let inode = |path: PathBuf| fs::metadata(path).unwrap().ino();
