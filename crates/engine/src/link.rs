@@ -16,6 +16,8 @@ use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 const CHUNK: usize = 128 * 1024;
+/// More is not gathered before it is written.
+const BATCH: usize = 64 * 1024;
 
 #[derive(Clone)]
 pub struct Link {
@@ -401,14 +403,22 @@ async fn write_all(
     mut queue: mpsc::UnboundedReceiver<Outgoing>,
 ) {
     while let Some(outgoing) = queue.recv().await {
-        match outgoing {
-            Outgoing::Bytes(bytes) => {
-                if writer.write_all(&bytes).await.is_err() {
-                    return;
-                }
+        // Whatever waits goes at once: the guest is woken once for it.
+        let mut batch = Vec::new();
+        let mut flushed = Vec::new();
+        let mut next = Some(outgoing);
+        while let Some(outgoing) = next {
+            match outgoing {
+                Outgoing::Bytes(bytes) if batch.is_empty() => batch = bytes,
+                Outgoing::Bytes(bytes) => batch.extend_from_slice(&bytes),
+                Outgoing::Flush(written) => flushed.push(written),
             }
-            Outgoing::Flush(written) => drop(written.send(())),
+            next = if batch.len() < BATCH { queue.try_recv().ok() } else { None };
         }
+        if writer.write_all(&batch).await.is_err() {
+            return;
+        }
+        flushed.into_iter().for_each(|written| drop(written.send(())));
     }
 }
 

@@ -319,7 +319,7 @@ impl Fleet {
             record.clone()
         };
         // A disk that is full keeps nothing alive: a server that is killed now finds a sandbox without a guest.
-        if let Err(error) = self.0.save(&record) {
+        if let Err(error) = self.0.save_for_a_moment(&record) {
             tracing::warn!(sandbox = %live.id, %error, "its end could not be announced to the store");
         }
         let used = match live.set_running(None) {

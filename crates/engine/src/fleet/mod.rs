@@ -348,11 +348,17 @@ impl Inner {
 
     /// Writes a record as it is now.
     fn save(&self, record: &Record) -> Result<(), FleetError> {
+        let body = self.save_for_a_moment(record)?;
+        copies::keep(&self.options.state, record, &body);
+        Ok(())
+    }
+
+    /// The same for what is changed again at once: the copy stays as it was.
+    fn save_for_a_moment(&self, record: &Record) -> Result<String, FleetError> {
         let body = serde_json::to_string(record).map_err(|error| FleetError::internal(&error))?;
         let ended = record.end.as_ref().map(|end| end.at_ms);
         self.store.update_sandbox(record.id.as_str(), record.state, ended, &body)?;
-        copies::keep(&self.options.state, record, &body);
-        Ok(())
+        Ok(body)
     }
 }
 
