@@ -216,7 +216,8 @@ fn colour_is_for_terminals_without_no_color() {
 #[test]
 fn a_template_is_added_shown_listed_and_removed() {
     let machine = Machine::new();
-    let built_in = "(built in: the host's /usr)  Python, Node and shells, as far as the host has them";
+    let built_in =
+        "(built in: the host's /usr)  -      -     Python, Node and shells, as far as the host has them";
     let listed = machine.paddock(&["template", "ls"]).stdout;
     assert!(listed.ends_with(&format!("code-interpreter  {built_in}\n")), "{listed}");
     let add = ["template", "add", "py", "--image", "python:3.12", "--memory", "1GiB", "--", "python3", "-q"];
@@ -226,7 +227,10 @@ fn a_template_is_added_shown_listed_and_removed() {
         "image = \"python:3.12\"\ncommand = [\"python3\", \"-q\"]\n\n[limits]\nmemory = \"1GiB\"\n"
     );
     let listed = machine.paddock(&["template", "ls"]).stdout;
-    assert!(listed.ends_with("py                python:3.12                  python3 -q\n"), "{listed}");
+    assert!(
+        listed.ends_with("py                python:3.12                  -      -     python3 -q\n"),
+        "{listed}"
+    );
     let json: serde_json::Value =
         serde_json::from_str(&machine.paddock(&["template", "ls", "--json"]).stdout).unwrap();
     assert_eq!((&json[0]["name"], &json[0]["built_in"]), (&"code-interpreter".into(), &true.into()));

@@ -201,7 +201,6 @@ fn a_hostile_step_stays_in_its_fence(caller: &Caller) -> Result<()> {
         ("made a namespace", "busybox unshare -m true".into()),
         ("has a network", "test $(busybox grep -c : /proc/net/dev) -gt 1".into()),
         ("traced the guest", "cat /proc/1/maps | busybox grep -q .".into()),
-        ("killed the guest", "kill -9 1 && busybox sleep 1 && test ! -e /proc/1/stat".into()),
         ("changed the clock", "busybox date -s 2001-01-01; test $(busybox date +%Y) -lt 2010".into()),
         ("changed the name", "busybox hostname evil".into()),
     ];
@@ -209,6 +208,8 @@ fn a_hostile_step_stays_in_its_fence(caller: &Caller) -> Result<()> {
         .iter()
         .map(|(what, attempt)| format!("({attempt}) 2>/dev/null && echo {what} >> /escaped;\n"))
         .collect();
+    // A guest that could be killed would take the whole step with it, and the build would fail.
+    let script = format!("kill -9 1\n{script}");
     // Set-user-id bits, devices and files under a name of the host's: what an image cannot carry out.
     let more = "busybox cp /bin/busybox /bin/evil; busybox chmod 4755 /bin/evil; busybox ln -s / /srv/host; \
                 busybox mkfifo /srv/pipe; echo nameserver 6.6.6.6 > /etc/resolv.conf; true";
