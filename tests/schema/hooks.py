@@ -219,6 +219,8 @@ def point_body(body, path):
             body[name] = farm.fork() if path.endswith("/merge") else chance.choice(PATHS)
             if name == "to" or path.endswith("/directory"):
                 body[name] = f"/tmp/there/new-{chance.randrange(1000)}"
+            if name == "from" and path.endswith("/move") and chance.random() < 0.5:
+                body[name] = "/tmp/there/" + chance.choice(["file", "full", "link", "empty"])
     if path.endswith("/merge") and isinstance(body.get("paths"), list) and chance.random() < REAL:
         body["paths"] = chance.choice([[], ["/tmp/there"], ["/nowhere"], ["relative"]])
     if path.endswith("/execs"):

@@ -418,7 +418,9 @@ async fn write_all(
         if writer.write_all(&batch).await.is_err() {
             return;
         }
-        flushed.into_iter().for_each(|written| drop(written.send(())));
+        for written in flushed {
+            let _ = written.send(());
+        }
     }
 }
 
