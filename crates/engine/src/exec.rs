@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// What to run.
-#[derive(Debug, Clone)]
+/// What to run. By default without a terminal, input, deadline or private stream.
+#[derive(Debug, Clone, Default)]
 pub struct Command {
     pub argv: Vec<String>,
     /// The whole environment; nothing is added from the host.

@@ -6,8 +6,7 @@ use crate::error::EngineError;
 use crate::exec::{Command, Exec, ExecEvent};
 use crate::sandbox::Sandbox;
 use paddock_backends::{Birth, Cradle, Nursery};
-use paddock_model::{Disk, SandboxId, Spec, User};
-use std::collections::BTreeMap;
+use paddock_model::{Disk, SandboxId, Spec};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -60,7 +59,14 @@ impl Zygote {
             blocking(move || raising.raise_nursery(&raised_id, backend.as_deref(), &raised_spec)).await?;
         let mut sandbox = Sandbox::start(id.clone(), raised)?;
         sandbox.ready().await?;
-        let mut exec = sandbox.exec(command(sources.argv, birth, &spec.user))?;
+        let mut exec = sandbox.exec(Command {
+            argv: sources.argv,
+            env: birth.env.clone(),
+            cwd: Some("/".into()),
+            user: spec.user.clone(),
+            zygote: true,
+            ..Command::default()
+        })?;
         let preload = serde_json::json!(sources.preload).to_string();
         let told = nursery.clone();
         let answer = tokio::task::spawn_blocking(move || {
@@ -143,22 +149,6 @@ impl Zygote {
         if let Err(error) = self.sandbox.destroy() {
             tracing::warn!(nursery = %self.id, %error, "something of a nursery could not be removed");
         }
-    }
-}
-
-fn command(argv: Vec<String>, birth: &Birth, user: &User) -> Command {
-    let env: BTreeMap<String, String> = birth.env.clone();
-    Command {
-        argv,
-        env,
-        cwd: Some("/".into()),
-        user: user.clone(),
-        tty: None,
-        stdin: false,
-        deadline: None,
-        last: false,
-        control: false,
-        zygote: true,
     }
 }
 

@@ -48,6 +48,19 @@ pub struct Plan {
     pub nursery: Option<usize>,
 }
 
+/// What a process that comes in from outside enters, in this order: the names below /proc/PID/ns of its own, and of the
+/// guest's, whose children alone have its clocks.
+pub const NAMESPACES: [(&str, &str); 8] = [
+    ("user", "user"),
+    ("pid", "pid"),
+    ("mnt", "mnt"),
+    ("net", "net"),
+    ("ipc", "ipc"),
+    ("uts", "uts"),
+    ("cgroup", "cgroup"),
+    ("time", "time_for_children"),
+];
+
 /// Streams of a process that is to come, each by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitedPlan {

@@ -10,7 +10,7 @@ use super::probe;
 use super::within::Within;
 use crate::backend::{Birth, Cradle, CreateError, HostStep, Nursery, Raised};
 use paddock_model::{Guarantees, SandboxId, Spec, User};
-use paddock_protocol::Ids;
+use paddock_protocol::{Ids, NAMESPACES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
@@ -22,17 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// In the order in which the interpreter is told of them; it enters the first one first.
-const NAMESPACES: [(&str, &str); 8] = [
-    ("user", "user"),
-    ("pid", "pid"),
-    ("mnt", "mnt"),
-    ("net", "net"),
-    ("ipc", "ipc"),
-    ("uts", "uts"),
-    ("cgroup", "cgroup"),
-    ("time", "time_for_children"),
-];
 /// How long it may take to take a packet.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longer answers are not read: what says more is hostile.

@@ -159,12 +159,7 @@ impl Ground<'_> {
             env: env.clone(),
             cwd: Some("/".into()),
             user: user.clone(),
-            tty: None,
-            stdin: false,
-            deadline: None,
-            last: false,
-            control: false,
-            zygote: false,
+            ..Command::default()
         })?;
         loop {
             match exec.next().await {

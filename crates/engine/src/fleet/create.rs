@@ -77,7 +77,7 @@ impl Fleet {
         let (expires_at_ms, idle) = times(request, self.0.options.default_ttl)?;
         let snapshot =
             request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
-        let command = settings.command.clone();
+        let (command, preload) = (settings.command.clone(), settings.preload.clone());
         let (backend, mut record) =
             self.describe(actor, settings, snapshot.as_ref(), request.image.is_some()).await?;
         record.name = request.name.clone();
@@ -94,7 +94,7 @@ impl Fleet {
             }
         };
         let member = match &snapshot {
-            None => self.ready_made(&record).await,
+            None => self.ready_made(&record, &preload).await,
             Some(_) => None,
         };
         if let Some(member) = member {

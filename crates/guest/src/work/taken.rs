@@ -4,23 +4,13 @@
 use crate::enter::Awaited;
 use crate::failure::{During, Failure, Outcome};
 use crate::work::{Confinement, Spawned};
+use paddock_protocol::NAMESPACES;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use std::os::unix::fs::MetadataExt;
 
 /// The nursery's filter, and the one that takes its one more call away.
 const FILTERS: u32 = 2;
-/// Each of them has to be the guest's own; that of time is what the guest's children have.
-const NAMESPACES: [(&str, &str); 8] = [
-    ("user", "user"),
-    ("pid", "pid"),
-    ("mnt", "mnt"),
-    ("net", "net"),
-    ("ipc", "ipc"),
-    ("uts", "uts"),
-    ("cgroup", "cgroup"),
-    ("time", "time_for_children"),
-];
 
 /// Puts it under the limits, and gives it its streams.
 pub fn take_in(number: u32, streams: Option<Awaited>, confinement: &Confinement) -> Outcome<Spawned> {
@@ -58,6 +48,7 @@ fn check(pid: u32, confinement: &Confinement) -> Outcome<()> {
             errno: Errno::PERM,
         });
     }
+    // Each has to be the guest's own.
     for (theirs, ours) in NAMESPACES {
         let seen = |process: &str, name: &str| {
             let found = std::fs::metadata(format!("/proc/{process}/ns/{name}")).ok()?;

@@ -149,12 +149,7 @@ impl Fleet {
             env: Default::default(),
             cwd: call.request.cwd.clone(),
             user: live.record().spec.user.clone(),
-            tty: None,
-            stdin: false,
-            deadline: None,
-            last: false,
-            control: false,
-            zygote: false,
+            ..Command::default()
         };
         audit::exec_started(inner, &call.actor, live, number, &audited, &shown, Some(&call.request));
         inner.save_job(&live.id, &record)?;

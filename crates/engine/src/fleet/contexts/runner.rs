@@ -48,12 +48,8 @@ impl Fleet {
                 env,
                 cwd: context.cwd.clone().or_else(|| record.cwd.clone()),
                 user: record.spec.user.clone(),
-                tty: None,
-                stdin: false,
-                deadline: None,
-                last: false,
                 control: true,
-                zygote: false,
+                ..Command::default()
             };
             (command, record.spec.limits.output)
         };

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 impl Fleet {
     /// One of its template's pool, or one that is made as the pool's are. `None` where no pool has such sandboxes.
-    pub(in crate::fleet) async fn ready_made(&self, record: &Record) -> Option<Member> {
+    pub(in crate::fleet) async fn ready_made(&self, record: &Record, preload: &[String]) -> Option<Member> {
         let template = record.template.as_deref().unwrap_or(BUILT_IN);
         let pool = self.0.pools.named(template)?;
-        match pool.take(record.backend.as_deref(), &record.spec, record.image.as_deref())? {
+        match pool.take(record, preload)? {
             Taken::Ready(member) => Some(*member),
             Taken::Blueprint(blueprint, zygote) => match self.make_member(&blueprint, zygote).await {
                 Ok(member) => Some(member),

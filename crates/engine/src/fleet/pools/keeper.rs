@@ -101,7 +101,7 @@ impl Keeper {
 }
 
 async fn make(fleet: Fleet, pool: Arc<Pool>) {
-    let Some(blueprint) = pool.blueprint() else { return };
+    let Some(blueprint) = pool.blueprint() else { return pool.give_up_making() };
     let made = fleet.make_member(&blueprint, pool.zygote()).await;
     if let Err(error) = &made {
         tracing::warn!(template = %pool.template, %error, "a sandbox could not be made ready");
@@ -127,12 +127,7 @@ pub async fn empty(fleet: &Fleet, pool: &Pool) {
     let parts: Vec<_> = members.into_iter().filter_map(super::member::Member::take).collect();
     let ending = fleet.clone();
     let _ = tokio::task::spawn_blocking(move || {
-        for parts in parts {
-            if let Err(error) = parts.inside.destroy() {
-                tracing::warn!(sandbox = %parts.id, %error, "something of a sandbox could not be removed");
-            }
-            let _ = ending.0.storage.delete(parts.id.as_str());
-        }
+        parts.iter().for_each(|parts| ending.take_down_ready(parts));
         zygote.into_iter().for_each(|zygote| ending.retire(zygote));
     })
     .await;

@@ -65,18 +65,21 @@ impl Fleet {
     /// Takes down what was made ready.
     pub(super) fn discard(&self, parts: Parts) {
         let fleet = self.clone();
-        let work = move || {
-            let id = parts.id.to_string();
-            if let Err(error) = parts.inside.destroy() {
-                tracing::warn!(sandbox = %id, %error, "something of a sandbox could not be removed");
-            }
-            if let Err(error) = fleet.0.storage.delete(&id) {
-                tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
-            }
-        };
+        let work = move || fleet.take_down_ready(&parts);
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(work)),
             Err(_) => work(),
+        }
+    }
+
+    /// Blocks for a moment.
+    pub(super) fn take_down_ready(&self, parts: &Parts) {
+        let id = parts.id.as_str();
+        if let Err(error) = parts.inside.destroy() {
+            tracing::warn!(sandbox = %id, %error, "something of a sandbox could not be removed");
+        }
+        if let Err(error) = self.0.storage.delete(id) {
+            tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
         }
     }
 
@@ -139,12 +142,8 @@ impl Fleet {
             env: blueprint.birth.env.clone(),
             cwd: Some(blueprint.birth.cwd.clone()),
             user: spec.user.clone(),
-            tty: None,
-            stdin: false,
-            deadline: None,
-            last: false,
             control: true,
-            zygote: false,
+            ..Command::default()
         };
         let mut exec = inside.exec_numbered(NUMBER, command).await?;
         let mut bytes = python.source();

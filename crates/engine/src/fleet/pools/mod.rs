@@ -23,9 +23,12 @@ use paddock_model::api::{self, PoolSize, Role};
 use pool::Pool;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// More than one machine has room for.
 const LARGEST: u32 = 2000;
+/// A fork that nobody answers is given up after this at the latest.
+const MAKING: Duration = Duration::from_secs(30);
 /// Where the sizes are kept.
 const SETTING: &str = "pools";
 
@@ -124,8 +127,10 @@ impl Fleet {
     /// Nobody is given one of them any more.
     pub(super) async fn close_pools(&self) {
         let pools = std::mem::take(&mut *self.0.pools.lock());
+        pools.values().for_each(|pool| pool.stop());
         for pool in pools.into_values() {
-            pool.stop();
+            // What is just being made is taken down by who makes it; half of it would be left to the next server.
+            pool.idle(MAKING).await;
             keeper::empty(self, &pool).await;
         }
         self.0.nurseries.leave();

@@ -2,12 +2,14 @@
 
 use super::member::Member;
 use crate::fleet::clock::boot_ms;
+use crate::fleet::record::Record;
 use crate::zygote::Zygote;
 use paddock_backends::Birth;
 use paddock_model::Spec;
 use paddock_model::api::{self, PoolSize};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// As many as were asked for within this time are kept ready, so that as many can come again.
@@ -34,6 +36,16 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
+    /// Whether a sandbox made after it can be made into that one: a variable can be given another value, but not taken
+    /// away.
+    fn serves(&self, wanted: &Record, preload: &[String]) -> bool {
+        self.spec == wanted.spec
+            && self.image == wanted.image
+            && self.backend == wanted.backend
+            && self.preload == preload
+            && self.birth.env.keys().all(|name| wanted.env.contains_key(name))
+    }
+
     pub fn is(&self, other: &Blueprint) -> bool {
         let of = |it: &Blueprint| (it.backend.clone(), it.image.clone(), it.preload.clone());
         of(self) == of(other)
@@ -62,8 +74,8 @@ enum ZygoteState {
     #[default]
     None,
     Ready(Arc<Zygote>),
-    /// Its sandboxes start interpreters of their own.
-    Unavailable,
+    /// Its sandboxes start interpreters of their own. Why.
+    Unavailable(String),
 }
 
 /// Who asked finds one, or what to make one after.
@@ -92,18 +104,23 @@ impl Pool {
         self.wake.notify_one();
     }
 
+    /// Waits until nothing is being made, but no longer than that.
+    pub async fn idle(&self, patience: Duration) {
+        let until = tokio::time::Instant::now() + patience;
+        while self.state().making > 0 && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.state().stopped
     }
 
-    /// One for a sandbox of this spec, made after this image behind this backend. `None` where the pool's are others.
-    pub fn take(&self, backend: Option<&str>, spec: &Spec, image: Option<&str>) -> Option<Taken> {
+    /// One for a sandbox that is to be so. `None` where the pool's are others.
+    pub fn take(&self, wanted: &Record, preload: &[String]) -> Option<Taken> {
         let mut state = self.state();
         let blueprint = state.blueprint.clone()?;
-        let fits = blueprint.spec == *spec
-            && blueprint.image.as_deref() == image
-            && blueprint.backend.as_deref() == backend;
-        if !fits || state.stopped {
+        if !blueprint.serves(wanted, preload) || state.stopped {
             return None;
         }
         state.asked.push_back(boot_ms());
@@ -117,7 +134,7 @@ impl Pool {
         state.misses += 1;
         let zygote = match &state.zygote {
             ZygoteState::Ready(zygote) => Some(zygote.clone()),
-            ZygoteState::None | ZygoteState::Unavailable => None,
+            ZygoteState::None | ZygoteState::Unavailable(_) => None,
         };
         Some(Taken::Blueprint(blueprint, zygote))
     }
@@ -171,6 +188,12 @@ impl Pool {
         left
     }
 
+    /// The pool ended before it was begun.
+    pub fn give_up_making(&self) {
+        let mut state = self.state();
+        state.making = state.making.saturating_sub(1);
+    }
+
     /// Those that are more than wanted, and those that have died.
     pub fn surplus(&self) -> Vec<Member> {
         let mut state = self.state();
@@ -215,19 +238,16 @@ impl Pool {
     pub fn set_zygote(&self, zygote: Arc<Zygote>) {
         let mut state = self.state();
         state.zygote = ZygoteState::Ready(zygote);
-        state.error = None;
     }
 
     /// Until the blueprint changes, or somebody tries again.
     pub fn do_without_zygote(&self, why: String) {
-        let mut state = self.state();
-        state.zygote = ZygoteState::Unavailable;
-        state.error = Some(why);
+        self.state().zygote = ZygoteState::Unavailable(why);
     }
 
     pub fn try_zygote_again(&self) {
         let mut state = self.state();
-        if matches!(state.zygote, ZygoteState::Unavailable) {
+        if matches!(state.zygote, ZygoteState::Unavailable(_)) {
             state.zygote = ZygoteState::None;
         }
     }
@@ -262,10 +282,10 @@ impl Pool {
             zygote: match state.zygote {
                 ZygoteState::None => api::ZygoteState::Starting,
                 ZygoteState::Ready(_) => api::ZygoteState::Ready,
-                ZygoteState::Unavailable => api::ZygoteState::Unavailable,
+                ZygoteState::Unavailable(_) => api::ZygoteState::Unavailable,
             },
             preload: state.blueprint.as_ref().map_or_else(Vec::new, |blueprint| blueprint.preload.clone()),
-            error: state.error.clone(),
+            error: state.error.clone().or_else(|| state.zygote.missing().map(str::to_string)),
         }
     }
 
@@ -292,6 +312,14 @@ impl ZygoteState {
     fn take(&mut self) -> Option<Arc<Zygote>> {
         match std::mem::take(self) {
             ZygoteState::Ready(zygote) => Some(zygote),
+            _ => None,
+        }
+    }
+
+    /// Why there is none.
+    fn missing(&self) -> Option<&str> {
+        match self {
+            ZygoteState::Unavailable(why) => Some(why),
             _ => None,
         }
     }
