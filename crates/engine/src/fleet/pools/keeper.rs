@@ -85,8 +85,12 @@ impl Keeper {
             self.tried = Instant::now();
             pool.try_zygote_again();
         }
-        if pool.wants_zygote() {
-            fleet.start_zygote(&pool).await;
+        if pool.begin_zygote() {
+            tokio::select! {
+                () = fleet.start_zygote(&pool) => {}
+                // Its imports may take long. What there is of it already goes with it.
+                () = pool.stopped() => pool.give_up_zygote(),
+            }
         }
         drop(pool.surplus());
         if self.prolonged.elapsed() > PROLONG {
@@ -146,9 +150,11 @@ impl Fleet {
     }
 
     async fn start_zygote(&self, pool: &Arc<Pool>) {
-        let Some(blueprint) = pool.blueprint() else { return };
+        let Some(blueprint) = pool.blueprint() else { return pool.give_up_zygote() };
         let sources = Language::named(None).ok().and_then(|python| python.zygote(&blueprint.preload));
-        let Some(sources) = sources else { return };
+        let Some(sources) = sources else {
+            return pool.do_without_zygote("no interpreter of this language is forked".into());
+        };
         let (backend, engine) = (blueprint.backend.as_deref(), &self.0.engine);
         match Zygote::start(engine, backend, &blueprint.spec, sources, &blueprint.birth).await {
             Ok(zygote) => {

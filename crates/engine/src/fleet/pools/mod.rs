@@ -133,7 +133,7 @@ impl Fleet {
             pool.idle(MAKING).await;
             keeper::empty(self, &pool).await;
         }
-        self.0.nurseries.leave();
+        self.leave_nurseries().await;
     }
 }
 

@@ -19,14 +19,20 @@ impl Nurseries {
     pub fn find_again(&self, id: SandboxId) {
         self.lock().entry(id).or_insert(None);
     }
-
-    /// The server ends; who nests in them goes on.
-    pub fn leave(&self) {
-        self.lock().values().flatten().for_each(|zygote| zygote.leave());
-    }
 }
 
 impl Fleet {
+    /// The server ends; who nests in one of them goes on.
+    pub(super) async fn leave_nurseries(&self) {
+        let inner = self.0.clone();
+        let _ = tokio::task::spawn_blocking(move || {
+            let all: Vec<SandboxId> = inner.nurseries.lock().keys().cloned().collect();
+            all.iter().for_each(|id| inner.end_nursery_unless_used(id));
+            inner.nurseries.lock().values().flatten().for_each(|zygote| zygote.leave());
+        })
+        .await;
+    }
+
     /// Blocks for a moment.
     pub(super) fn retire(&self, zygote: Arc<Zygote>) {
         let id = zygote.id.clone();

@@ -10,7 +10,7 @@ use paddock_model::api::{self, PoolSize};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// As many as were asked for within this time are kept ready, so that as many can come again.
 const DEMAND_MS: u64 = 2000;
@@ -23,6 +23,8 @@ pub struct Pool {
     state: Mutex<State>,
     /// Something is to be done.
     pub wake: Notify,
+    /// Told once, when the pool ends.
+    ended: watch::Sender<bool>,
 }
 
 /// What its sandboxes are made after.
@@ -73,6 +75,8 @@ struct State {
 enum ZygoteState {
     #[default]
     None,
+    /// Does its imports.
+    Starting,
     Ready(Arc<Zygote>),
     /// Its sandboxes start interpreters of their own. Why.
     Unavailable(String),
@@ -87,7 +91,8 @@ pub enum Taken {
 impl Pool {
     pub fn new(template: &str, size: PoolSize) -> Pool {
         let state = State { size, ..State::default() };
-        Pool { template: template.into(), state: Mutex::new(state), wake: Notify::new() }
+        let (ended, _) = watch::channel(false);
+        Pool { template: template.into(), state: Mutex::new(state), wake: Notify::new(), ended }
     }
 
     pub fn size(&self) -> PoolSize {
@@ -101,13 +106,19 @@ impl Pool {
 
     pub fn stop(&self) {
         self.state().stopped = true;
+        self.ended.send_replace(true);
         self.wake.notify_one();
+    }
+
+    /// Returns when the pool ends.
+    pub async fn stopped(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     /// Waits until nothing is being made, but no longer than that.
     pub async fn idle(&self, patience: Duration) {
         let until = tokio::time::Instant::now() + patience;
-        while self.state().making > 0 && tokio::time::Instant::now() < until {
+        while self.state().makes() && tokio::time::Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -132,10 +143,7 @@ impl Pool {
             }
         }
         state.misses += 1;
-        let zygote = match &state.zygote {
-            ZygoteState::Ready(zygote) => Some(zygote.clone()),
-            ZygoteState::None | ZygoteState::Unavailable(_) => None,
-        };
+        let zygote = state.zygote.ready();
         Some(Taken::Blueprint(blueprint, zygote))
     }
 
@@ -223,21 +231,27 @@ impl Pool {
         (std::mem::take(&mut state.ready).into(), zygote)
     }
 
-    pub fn wants_zygote(&self) -> bool {
-        let state = self.state();
-        !state.stopped && state.blueprint.is_some() && matches!(state.zygote, ZygoteState::None)
+    /// Whether one is to be started; then it counts as being started.
+    pub fn begin_zygote(&self) -> bool {
+        let mut state = self.state();
+        let wanted = !state.stopped && state.blueprint.is_some() && matches!(state.zygote, ZygoteState::None);
+        if wanted {
+            state.zygote = ZygoteState::Starting;
+        }
+        wanted
+    }
+
+    /// The pool ended before it was started.
+    pub fn give_up_zygote(&self) {
+        self.state().zygote = ZygoteState::None;
     }
 
     pub fn zygote(&self) -> Option<Arc<Zygote>> {
-        match &self.state().zygote {
-            ZygoteState::Ready(zygote) => Some(zygote.clone()),
-            _ => None,
-        }
+        self.state().zygote.ready()
     }
 
     pub fn set_zygote(&self, zygote: Arc<Zygote>) {
-        let mut state = self.state();
-        state.zygote = ZygoteState::Ready(zygote);
+        self.state().zygote = ZygoteState::Ready(zygote);
     }
 
     /// Until the blueprint changes, or somebody tries again.
@@ -280,7 +294,7 @@ impl Pool {
             hits: state.hits,
             misses: state.misses,
             zygote: match state.zygote {
-                ZygoteState::None => api::ZygoteState::Starting,
+                ZygoteState::None | ZygoteState::Starting => api::ZygoteState::Starting,
                 ZygoteState::Ready(_) => api::ZygoteState::Ready,
                 ZygoteState::Unavailable(_) => api::ZygoteState::Unavailable,
             },
@@ -295,6 +309,10 @@ impl Pool {
 }
 
 impl State {
+    fn makes(&self) -> bool {
+        self.making > 0 || matches!(self.zygote, ZygoteState::Starting)
+    }
+
     fn was_just_asked(&self) -> bool {
         self.asked.back().is_some_and(|at| boot_ms().saturating_sub(*at) < RESPITE_MS)
     }
@@ -312,6 +330,13 @@ impl ZygoteState {
     fn take(&mut self) -> Option<Arc<Zygote>> {
         match std::mem::take(self) {
             ZygoteState::Ready(zygote) => Some(zygote),
+            _ => None,
+        }
+    }
+
+    fn ready(&self) -> Option<Arc<Zygote>> {
+        match self {
+            ZygoteState::Ready(zygote) => Some(zygote.clone()),
             _ => None,
         }
     }
@@ -346,7 +371,7 @@ mod tests {
     fn a_pool_without_a_blueprint_makes_and_gives_nothing() {
         let pool = Pool::new("t", PoolSize { min: 2, max: 5 });
         assert_eq!(pool.begin_making(2), 0);
-        assert!(!pool.wants_zygote());
+        assert!(!pool.begin_zygote());
         pool.stop();
         assert_eq!(pool.to_api().wanted, 0);
     }
