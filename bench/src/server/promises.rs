@@ -213,7 +213,8 @@ mod tests {
     /// A promise about something that no part finds would never be judged.
     #[test]
     fn every_part_has_a_promise() {
-        for part in Part::all() {
+        // What the kernel and Python take is nobody's promise.
+        for part in Part::all().filter(|part| *part != Part::CodeFloor) {
             assert!(all().any(|promise| promise.part == part), "{}", part.name());
         }
     }

@@ -52,12 +52,21 @@ pub trait Fence: Send + Sync {
     /// Why the guest never greeted, if the backend can tell. Ends what is left of it.
     fn why_not_started(&mut self) -> Option<CreateError>;
 
+    /// Has the kernel end everything inside, and does not wait for it: nothing in there can put it off. A sandbox that
+    /// is frozen stays as it is until it is destroyed.
+    fn kill(&mut self) -> std::io::Result<()>;
+
     /// Ends everything inside, at once, removes every trace of the fence, and says what the kernel counted.
     /// Works on a frozen sandbox, and on one that has ended by itself.
     fn destroy(&mut self) -> std::io::Result<FenceUsage>;
 
     /// What the kernel has counted so far.
     fn usage(&self) -> std::io::Result<FenceUsage>;
+
+    /// One of those numbers, asked for more often than the others.
+    fn memory_kills(&self) -> u64 {
+        self.usage().map_or(0, |usage| usage.memory_kills)
+    }
 
     /// Stops all work where it stands, and returns when nothing of it runs any more. The guest goes on.
     /// [`std::io::ErrorKind::Unsupported`] where this machine cannot.

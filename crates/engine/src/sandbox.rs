@@ -271,6 +271,11 @@ impl Sandbox {
         self.fence().as_ref().and_then(|fence| fence.usage().ok()).unwrap_or_default()
     }
 
+    /// Processes that the kernel killed for want of memory.
+    pub fn memory_kills(&self) -> u64 {
+        self.fence().as_ref().map_or(0, |fence| fence.memory_kills())
+    }
+
     /// Whether the guest itself is gone, not only the connection to it. Waits a moment for it to be.
     pub(crate) fn guest_has_ended(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -287,6 +292,11 @@ impl Sandbox {
             fence.leave();
         }
         self.link.close();
+    }
+
+    /// Has the kernel end everything inside; [`Sandbox::destroy`] waits for that and removes the rest.
+    pub(crate) fn kill(&self) -> std::io::Result<()> {
+        self.fence().as_mut().map_or(Ok(()), |fence| fence.kill())
     }
 
     /// Ends everything inside and removes every trace; says what the kernel counted. Blocks for a moment.

@@ -29,6 +29,10 @@ pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Res
     let span = tracing::info_span!("request", id = %id, %method, route, tenant = tracing::field::Empty);
 
     let mut response = next.run(request).instrument(span.clone()).await;
+    if !method.is_safe() {
+        // Nobody is told that something happened before its timeline tells of it.
+        app.fleet().written().await;
+    }
     let failure = response.extensions_mut().remove::<Failure>();
     if let Some(failure) = &failure {
         let shown = if owner { failure } else { &failure.clone().without_host() };

@@ -3,12 +3,14 @@
 //! - [`pool`]: sandboxes that are kept ready, where the server knows of such a thing
 //! - [`once`]: create, run_code, kill
 //! - [`first`], [`preloaded`], [`warm`], [`burst`], [`sustained`], [`crowd`]: one part each
+//! - [`floor`]: the least that could be
 //! - [`rivals`], [`jupyter`]: what else runs Python, and has to be asked in another way than `paddock run`'s peers
 //! - [`promises`]: the targets
 
 mod burst;
 mod crowd;
 mod first;
+mod floor;
 mod jupyter;
 mod once;
 mod pool;
@@ -75,6 +77,7 @@ pub async fn measure(
         Part::CodeBurst => burst::measure(setting, server).await,
         Part::CodeSustained => sustained::measure(setting, server).await,
         Part::CodeCrowd => crowd::measure(setting, server).await,
+        Part::CodeFloor => floor::measure(setting, server).await,
         _ => first::measure(setting, server, beside).await,
     }
 }

@@ -130,11 +130,6 @@ impl ProcessFence {
         }
     }
 
-    /// The first half of `destroy`, for who has many to end.
-    pub fn kill(&mut self) -> Result<()> {
-        self.guest.as_mut().map_or(Ok(()), Child::kill)
-    }
-
     /// A cgroup is busy for a moment after its last process was collected.
     fn remove_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
@@ -153,6 +148,10 @@ impl Fence for ProcessFence {
         let guest = self.guest.as_mut()?;
         guest.end_soon();
         guest.why_not_started()
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        self.guest.as_mut().map_or(Ok(()), Child::kill)
     }
 
     fn destroy(&mut self) -> Result<FenceUsage> {
@@ -183,6 +182,10 @@ impl Fence for ProcessFence {
 
     fn usage(&self) -> Result<FenceUsage> {
         Ok(self.group.as_ref().map_or_else(FenceUsage::default, |group| group.usage(&self.name)))
+    }
+
+    fn memory_kills(&self) -> u64 {
+        self.group.as_ref().map_or(0, |group| group.memory_kills(&self.name))
     }
 
     fn freeze(&self) -> Result<()> {

@@ -35,7 +35,7 @@ impl AuditError {
         }
     }
 
-    pub(super) fn io(path: &Path, source: io::Error) -> AuditError {
+    pub(crate) fn io(path: &Path, source: io::Error) -> AuditError {
         let path = path.to_path_buf();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => AuditError::Full { path },

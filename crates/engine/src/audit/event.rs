@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use std::time::SystemTime;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditActor {
@@ -13,6 +14,22 @@ pub struct AuditActor {
 impl AuditActor {
     pub fn server() -> AuditActor {
         AuditActor { tenant: String::new(), token: "server".into() }
+    }
+}
+
+/// What happened, who did it, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditEntry {
+    pub at_ms: u64,
+    pub actor: AuditActor,
+    pub event: AuditEvent,
+}
+
+impl AuditEntry {
+    /// Of now.
+    pub fn new(actor: AuditActor, event: AuditEvent) -> AuditEntry {
+        let at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
+        AuditEntry { at_ms, actor, event }
     }
 }
 

@@ -23,7 +23,7 @@ mod verify;
 mod tests;
 
 pub use error::AuditError;
-pub use event::{AuditActor, AuditEvent, Digested, Text};
+pub use event::{AuditActor, AuditEntry, AuditEvent, Digested, Text};
 pub use key::PublicKey;
 pub use verify::{Verdict, Verified, verify};
 
@@ -35,7 +35,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use timeline::Timeline;
+use timeline::{MOST_AT_ONCE, Timeline};
 
 /// A timeline as it is at one moment.
 pub struct Exported {
@@ -68,14 +68,22 @@ impl Audit {
         PublicKey::of(&self.key)
     }
 
-    /// Adds an entry; the first one of a sandbox is preceded by one that names the sandbox and the key. After
-    /// [`AuditEvent::Ended`] nothing more can be added.
-    pub fn append(
-        &self,
-        sandbox: &SandboxId,
-        actor: &AuditActor,
-        event: &AuditEvent,
-    ) -> Result<(), AuditError> {
+    /// Adds entries; the first one of a sandbox is preceded by one that names the sandbox and the key, which comes
+    /// alone where there are none. After [`AuditEvent::Ended`] nothing more can be added.
+    pub fn append(&self, sandbox: &SandboxId, entries: &[AuditEntry]) -> Result<(), AuditError> {
+        if entries.is_empty() {
+            return self.append_together(sandbox, entries);
+        }
+        let mut appended = Ok(());
+        let is_end = |entry: &AuditEntry| matches!(entry.event, AuditEvent::Ended { .. });
+        for part in entries.split_inclusive(is_end).flat_map(|part| part.chunks(MOST_AT_ONCE)) {
+            let outcome = self.append_together(sandbox, part);
+            appended = appended.and(outcome);
+        }
+        appended
+    }
+
+    fn append_together(&self, sandbox: &SandboxId, entries: &[AuditEntry]) -> Result<(), AuditError> {
         let slot = self
             .open
             .lock()
@@ -88,7 +96,7 @@ impl Audit {
             Some(timeline) => timeline,
             empty => empty.insert(Timeline::open(&self.directory, sandbox, &self.key)?),
         };
-        let appended = timeline.append(&self.key, actor, event);
+        let appended = timeline.append(&self.key, entries);
         let closed = timeline.is_closed();
         if appended.is_err() || closed {
             // After a failure the files say how far it came.
@@ -140,8 +148,15 @@ impl Audit {
         Ok(Exported { file, bytes: head.bytes, head: text })
     }
 
+    /// Whether its timeline is there, and tells of nothing yet.
+    pub fn is_only_opened(&self, sandbox: &SandboxId) -> bool {
+        let text = head::read(&head::path(&self.path(sandbox))).ok().flatten();
+        text.is_some_and(|text| Head::parse(&self.public_key(), &text).is_ok_and(|head| head.seq == 0))
+    }
+
     /// Together with its sandbox's records.
     pub fn remove(&self, sandbox: &SandboxId) -> Result<(), AuditError> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(sandbox);
         let path = self.path(sandbox);
         for path in [head::path(&path), path] {
             match std::fs::remove_file(&path) {

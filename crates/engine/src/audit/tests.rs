@@ -1,7 +1,9 @@
 use super::*;
 use std::fs;
 
-const ACTOR: fn() -> AuditActor = || AuditActor { tenant: "acme".into(), token: "tk-1".into() };
+fn by_actor(event: AuditEvent) -> AuditEntry {
+    AuditEntry::new(AuditActor { tenant: "acme".into(), token: "tk-1".into() }, event)
+}
 
 fn id(number: u64) -> SandboxId {
     SandboxId::from_random(number)
@@ -26,8 +28,8 @@ fn small(state: &Path) -> Audit {
         stdin: Some(Digested::of(b"input")),
         code: None,
     };
-    audit.append(&id(1), &ACTOR(), &exec).unwrap();
-    audit.append(&id(1), &ACTOR(), &end()).unwrap();
+    audit.append(&id(1), &[by_actor(exec)]).unwrap();
+    audit.append(&id(1), &[by_actor(end())]).unwrap();
     audit
 }
 
@@ -50,9 +52,9 @@ fn a_whole_timeline_is_verified_and_a_closed_one_takes_no_more() {
     let found = verified(verify(&audit.path(&id(1)), &key).unwrap());
     assert_eq!((found.entries, found.closed, found.recoveries), (3, true, 0));
     assert_eq!(found.sandbox, id(1).to_string());
-    assert!(matches!(audit.append(&id(1), &ACTOR(), &call("late")), Err(AuditError::Closed { .. })));
+    assert!(matches!(audit.append(&id(1), &[by_actor(call("late"))]), Err(AuditError::Closed { .. })));
     assert!(matches!(
-        Audit::open(state.path()).unwrap().append(&id(1), &ACTOR(), &call("late")),
+        Audit::open(state.path()).unwrap().append(&id(1), &[by_actor(call("late"))]),
         Err(AuditError::Closed { .. })
     ));
     let text = fs::read_to_string(audit.path(&id(1))).unwrap();
@@ -105,7 +107,7 @@ fn lines_cannot_be_removed_swapped_repeated_or_brought_from_elsewhere() {
     let audit = Audit::open(state.path()).unwrap();
     for sandbox in [id(1), id(2)] {
         for operation in ["a", "b", "c"] {
-            audit.append(&sandbox, &ACTOR(), &call(operation)).unwrap();
+            audit.append(&sandbox, &[by_actor(call(operation))]).unwrap();
         }
     }
     let key = audit.public_key();
@@ -140,17 +142,17 @@ fn lines_cannot_be_removed_swapped_repeated_or_brought_from_elsewhere() {
 fn a_server_killed_at_any_byte_of_an_entry_goes_on_and_says_so() {
     let state = tempfile::tempdir().unwrap();
     let audit = Audit::open(state.path()).unwrap();
-    audit.append(&id(1), &ACTOR(), &call("a")).unwrap();
+    audit.append(&id(1), &[by_actor(call("a"))]).unwrap();
     let path = audit.path(&id(1));
     let before = fs::read(&path).unwrap();
     let head_before = fs::read(head::path(&path)).unwrap();
-    audit.append(&id(1), &ACTOR(), &call("b")).unwrap();
+    audit.append(&id(1), &[by_actor(call("b"))]).unwrap();
     let after = fs::read(&path).unwrap();
     for cut in before.len()..=after.len() {
         fs::write(&path, &after[..cut]).unwrap();
         fs::write(head::path(&path), &head_before).unwrap();
         let audit = Audit::open(state.path()).unwrap();
-        audit.append(&id(1), &ACTOR(), &call("c")).unwrap();
+        audit.append(&id(1), &[by_actor(call("c"))]).unwrap();
         let found = verified(audit.verify(&id(1)).unwrap().unwrap());
         let torn = cut > before.len() && cut < after.len();
         assert_eq!(found.recoveries, u64::from(torn), "cut at {cut}");
@@ -167,15 +169,15 @@ fn a_server_killed_at_any_byte_of_an_entry_goes_on_and_says_so() {
 fn a_timeline_that_was_cut_off_is_not_continued() {
     let state = tempfile::tempdir().unwrap();
     let audit = Audit::open(state.path()).unwrap();
-    audit.append(&id(1), &ACTOR(), &call("a")).unwrap();
+    audit.append(&id(1), &[by_actor(call("a"))]).unwrap();
     let path = audit.path(&id(1));
     let shorter = fs::read(&path).unwrap();
-    audit.append(&id(1), &ACTOR(), &call("b")).unwrap();
+    audit.append(&id(1), &[by_actor(call("b"))]).unwrap();
     fs::write(&path, shorter).unwrap();
     let again = Audit::open(state.path()).unwrap();
-    assert!(matches!(again.append(&id(1), &ACTOR(), &call("c")), Err(AuditError::Broken { .. })));
+    assert!(matches!(again.append(&id(1), &[by_actor(call("c"))]), Err(AuditError::Broken { .. })));
     fs::remove_file(&path).unwrap();
-    assert!(matches!(again.append(&id(1), &ACTOR(), &call("c")), Err(AuditError::Broken { .. })));
+    assert!(matches!(again.append(&id(1), &[by_actor(call("c"))]), Err(AuditError::Broken { .. })));
 }
 
 #[test]
@@ -196,7 +198,7 @@ fn many_threads_share_one_timeline() {
     let audit = Audit::open(state.path()).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..50).for_each(|_| audit.append(&id(1), &ACTOR(), &call("x")).unwrap()));
+            scope.spawn(|| (0..50).for_each(|_| audit.append(&id(1), &[by_actor(call("x"))]).unwrap()));
         }
     });
     assert_eq!(verified(audit.verify(&id(1)).unwrap().unwrap()).entries, 201);
@@ -211,7 +213,7 @@ fn append_times() {
     let mut times: Vec<u128> = (0..5_000)
         .map(|_| {
             let started = std::time::Instant::now();
-            audit.append(&id(1), &ACTOR(), &call("x")).unwrap();
+            audit.append(&id(1), &[by_actor(call("x"))]).unwrap();
             started.elapsed().as_micros()
         })
         .collect();

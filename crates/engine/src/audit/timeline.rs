@@ -2,7 +2,7 @@
 
 use super::head::{self, Head};
 use super::line::{self, Hash, NOTHING, hex};
-use super::{AuditActor, AuditError, AuditEvent, Digested, PublicKey};
+use super::{AuditActor, AuditEntry, AuditError, AuditEvent, Digested, PublicKey};
 use ed25519_dalek::SigningKey;
 use paddock_model::SandboxId;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+
+/// Entries that are written together: so many may be there without their head when a server is killed.
+pub const MOST_AT_ONCE: usize = 16;
 
 /// No file stays open: there may be thousands.
 pub struct Timeline {
@@ -20,6 +22,8 @@ pub struct Timeline {
     bytes: u64,
     last: Hash,
     closed: bool,
+    /// What it has to say itself, before the next entry.
+    waiting: Vec<AuditEntry>,
 }
 
 #[derive(Serialize)]
@@ -47,18 +51,25 @@ impl Timeline {
     /// A new one, or the one that a server left; what it was just writing is set aside, and an entry says so.
     pub fn open(directory: &Path, sandbox: &SandboxId, key: &SigningKey) -> Result<Timeline, AuditError> {
         let path = path(directory, sandbox);
-        let mut timeline =
-            Timeline { path, sandbox: sandbox.clone(), next: 0, bytes: 0, last: NOTHING, closed: false };
+        let mut timeline = Timeline {
+            path,
+            sandbox: sandbox.clone(),
+            next: 0,
+            bytes: 0,
+            last: NOTHING,
+            closed: false,
+            waiting: Vec::new(),
+        };
         let recovered = timeline.resume(key)?;
         if timeline.next == 0 {
             let opened =
                 AuditEvent::Opened { sandbox: sandbox.to_string(), public_key: PublicKey::of(key).text() };
-            timeline.append(key, &AuditActor::server(), &opened)?;
+            timeline.waiting.push(AuditEntry::new(AuditActor::server(), opened));
         }
         if let Some(note) = recovered
             && !timeline.closed
         {
-            timeline.append(key, &AuditActor::server(), &note)?;
+            timeline.waiting.push(AuditEntry::new(AuditActor::server(), note));
         }
         Ok(timeline)
     }
@@ -67,37 +78,40 @@ impl Timeline {
         self.closed
     }
 
-    pub fn append(
-        &mut self,
-        key: &SigningKey,
-        actor: &AuditActor,
-        event: &AuditEvent,
-    ) -> Result<(), AuditError> {
+    /// All of them with one write and one head, or none of them.
+    ///
+    /// Precondition: at most [`MOST_AT_ONCE`], of which only the last may be the end.
+    pub fn append(&mut self, key: &SigningKey, entries: &[AuditEntry]) -> Result<(), AuditError> {
+        if self.waiting.is_empty() && entries.is_empty() {
+            return Ok(());
+        }
         if self.closed {
             return Err(AuditError::Closed { path: self.path.clone() });
         }
-        let at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
-        let entry = Entry { seq: self.next, at_ms, actor, event, previous: hex(&self.last) };
-        let object = serde_json::to_string(&entry)
-            .map_err(|error| AuditError::io(&self.path, io::Error::other(error)))?;
-        let (mut line, hash) = line::seal(key, &object);
-        line.push('\n');
-        let bytes = self.bytes + line.len() as u64;
-        let closed = matches!(event, AuditEvent::Ended { .. });
-        let head = Head::new(self.sandbox.as_str(), self.next, bytes, &hash, closed);
-        self.write(&line, &head.line(key)).map_err(|source| AuditError::io(&self.path, source))?;
-        self.next += 1;
-        self.bytes = bytes;
-        self.last = hash;
-        self.closed = closed;
+        let (mut lines, mut next, mut last, mut closed) = (String::new(), self.next, self.last, false);
+        for AuditEntry { at_ms, actor, event } in self.waiting.iter().chain(entries) {
+            let entry = Entry { seq: next, at_ms: *at_ms, actor, event, previous: hex(&last) };
+            let object = serde_json::to_string(&entry)
+                .map_err(|error| AuditError::io(&self.path, io::Error::other(error)))?;
+            let (line, hash) = line::seal(key, &object);
+            lines.push_str(&line);
+            lines.push('\n');
+            (next, last) = (next + 1, hash);
+            closed = matches!(event, AuditEvent::Ended { .. });
+        }
+        let bytes = self.bytes + lines.len() as u64;
+        let head = Head::new(self.sandbox.as_str(), next - 1, bytes, &last, closed);
+        self.write(&lines, &head.line(key)).map_err(|source| AuditError::io(&self.path, source))?;
+        self.waiting.clear();
+        (self.next, self.bytes, self.last, self.closed) = (next, bytes, last, closed);
         Ok(())
     }
 
-    /// The entry, then the head that counts it; without its head an entry is taken back.
-    fn write(&self, line: &str, head: &str) -> io::Result<()> {
+    /// The entries, then the head that counts them; without their head they are taken back.
+    fn write(&self, lines: &str, head: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
         let written =
-            file.write_all(line.as_bytes()).and_then(|()| head::write(&head::path(&self.path), head));
+            file.write_all(lines.as_bytes()).and_then(|()| head::write(&head::path(&self.path), head));
         if written.is_err() {
             // Should this fail as well, the next to open the timeline sets the remains aside.
             let _ = file.set_len(self.bytes);
@@ -134,8 +148,8 @@ impl Timeline {
             self.closed = last.kind == "ended";
         }
         let beyond = self.beyond_head(key)?;
-        // One is what being killed between an entry and its head leaves: nothing was lost.
-        if aside.bytes == 0 && beyond <= 1 {
+        // What being killed between entries and their head leaves: nothing was lost.
+        if aside.bytes == 0 && beyond <= MOST_AT_ONCE as u64 + 1 {
             return Ok(None);
         }
         Ok(Some(AuditEvent::Recovered {
@@ -149,8 +163,8 @@ impl Timeline {
     fn beyond_head(&self, key: &SigningKey) -> Result<u64, AuditError> {
         let text = match head::read(&head::path(&self.path))? {
             Some(text) => text,
-            // Killed after the very first entry.
-            None if self.next <= 1 => return Ok(self.next),
+            // Killed after the very first entries.
+            None if self.next <= MOST_AT_ONCE as u64 + 1 => return Ok(self.next),
             None => return Err(self.broken("its head is gone")),
         };
         let head = Head::parse(&PublicKey::of(key), &text).map_err(|reason| self.broken(reason))?;

@@ -4,7 +4,7 @@ use super::execs::Job;
 use super::live::Live;
 use super::streams::Received;
 use super::{Actor, Inner};
-use crate::audit::{AuditActor, AuditEvent, Digested, Text};
+use crate::audit::{AuditActor, AuditEntry, AuditEvent, Digested, Text};
 use crate::exec::Command;
 use paddock_model::api::{End, RunCode, StartExec};
 use paddock_model::{SandboxId, ScanMode, ScanReport};
@@ -13,7 +13,7 @@ use serde_json::Value;
 /// A call that changes something.
 pub fn call(inner: &Inner, actor: &Actor, live: &Live, operation: &str, arguments: Value) {
     let arguments = Text::new(&arguments.to_string());
-    append(inner, Some(actor), &live.id, &AuditEvent::Call { operation: operation.into(), arguments });
+    append(inner, Some(actor), &live.id, AuditEvent::Call { operation: operation.into(), arguments });
 }
 
 pub fn exec_started(
@@ -34,7 +34,7 @@ pub fn exec_started(
         stdin: request.stdin.as_ref().map(|stdin| Digested::of(stdin.as_bytes())),
         code: code.map(|code| Text::new(&code.code)),
     };
-    append(inner, Some(actor), &live.id, &event);
+    append(inner, Some(actor), &live.id, event);
 }
 
 pub fn exec_ended(inner: &Inner, live: &Live, job: &Job) {
@@ -49,7 +49,7 @@ pub fn exec_ended(inner: &Inner, live: &Live, job: &Job) {
         stdout: Digested { bytes: stdout, sha256: stdout_digest },
         stderr: Digested { bytes: stderr, sha256: stderr_digest },
     };
-    append(inner, None, &live.id, &event);
+    append(inner, None, &live.id, event);
 }
 
 pub fn scanned(
@@ -71,33 +71,30 @@ pub fn scanned(
         code: Digested::of(code.as_bytes()),
         denied_code: denied.then(|| Text::new(code)),
     };
-    append(inner, Some(actor), &live.id, &event);
+    append(inner, Some(actor), &live.id, event);
 }
 
 pub fn file_written(inner: &Inner, actor: &Actor, live: &Live, path: &str, received: Received) {
     let content = Digested { bytes: received.bytes, sha256: received.sha256 };
-    append(inner, Some(actor), &live.id, &AuditEvent::FileWritten { path: Text::new(path), content });
+    append(inner, Some(actor), &live.id, AuditEvent::FileWritten { path: Text::new(path), content });
 }
 
 /// A change that nobody called for: idleness, or a server that came back.
 pub fn lifecycle(inner: &Inner, sandbox: &str, change: &str) {
-    append(inner, None, sandbox, &AuditEvent::Lifecycle { change: change.into(), detail: None });
+    append(inner, None, sandbox, AuditEvent::Lifecycle { change: change.into(), detail: None });
 }
 
 /// The last entry.
 pub fn ended(inner: &Inner, sandbox: &str, end: &End) {
     let cause = Text::new(&serde_json::to_string(&end.cause).unwrap_or_default());
-    append(inner, None, sandbox, &AuditEvent::Ended { cause, reason: Text::new(&end.reason) });
+    append(inner, None, sandbox, AuditEvent::Ended { cause, reason: Text::new(&end.reason) });
 }
 
-fn append(inner: &Inner, actor: Option<&Actor>, sandbox: &str, event: &AuditEvent) {
+fn append(inner: &Inner, actor: Option<&Actor>, sandbox: &str, event: AuditEvent) {
     let who = actor.map_or_else(AuditActor::server, |actor| AuditActor {
         tenant: actor.tenant.clone(),
         token: actor.token.clone(),
     });
     let Ok(id) = SandboxId::try_from(sandbox.to_string()) else { return };
-    if let Err(error) = inner.audit.append(&id, &who, event) {
-        // Said aloud: a caller's work does not stop because the disk is full.
-        tracing::error!(%sandbox, %error, "the audit timeline could not be written");
-    }
+    inner.scribe.enter(&id, AuditEntry::new(who, event));
 }

@@ -5,6 +5,7 @@ use super::record::Record;
 use super::snapshots::SnapshotRecord;
 use super::{Fleet, FleetError};
 use crate::store::{SandboxRow, SnapshotRow};
+use paddock_model::SandboxId;
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -12,17 +13,16 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "record.json";
 
-/// Never fails: without it the database is still whole.
-pub fn keep(state: &Path, record: &Record, body: &str) {
-    let directory = state.join("sandboxes").join(record.id.as_str());
-    let kept = if record.lives() {
-        write(&directory.join(NAME), body)
-    } else {
-        // What has ended is not taken over again.
-        remove(&directory.join(NAME))
+/// The body of its record, or nothing of a sandbox that has ended: that is not taken over again. Never fails: without
+/// it the database is still whole.
+pub fn keep(state: &Path, sandbox: &SandboxId, body: Option<&str>) {
+    let path = state.join("sandboxes").join(sandbox.as_str()).join(NAME);
+    let kept = match body {
+        Some(body) => write(&path, body),
+        None => remove(&path),
     };
     if let Err(error) = kept {
-        tracing::warn!(sandbox = %record.id, %error, "the copy of its record could not be written");
+        tracing::warn!(%sandbox, %error, "the copy of its record could not be written");
     }
 }
 

@@ -245,7 +245,7 @@ impl Fleet {
         });
         if let Err(error) = inserted {
             // A disk may have been cloned for it.
-            self.free_disk(&id, None);
+            self.free_disk(&id);
             return Err(error.into());
         }
         let directory = inner.options.state.join("sandboxes").join(&id);

@@ -317,11 +317,12 @@ impl Fleet {
                 None => return Err(error),
             },
         };
+        self.0.scribe.written().await;
         let fleet = self.clone();
-        let exported = tokio::task::spawn_blocking(move || match fleet.0.audit.exported(&id) {
+        let exported = tokio::task::spawn_blocking(move || match fleet.0.scribe.audit().exported(&id) {
             // It is shown as it is: whoever verifies it finds out what was changed.
             Err(AuditError::Missing { .. } | AuditError::Broken { .. }) => {
-                let path = fleet.0.audit.path(&id);
+                let path = fleet.0.scribe.audit().path(&id);
                 let file = std::fs::File::open(path).map_err(|error| FleetError::storage(&error))?;
                 Ok(Exported { file, bytes: u64::MAX, head: Vec::new() })
             }

@@ -10,6 +10,7 @@ use crate::journal::Journal;
 use crate::sandbox::Sandbox as Inside;
 use crate::store::{Cursor, SandboxQuery};
 use paddock_backends::FenceUsage;
+use paddock_model::Access;
 use paddock_model::api::{
     End, EndCause, ExecCause, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage,
 };
@@ -313,6 +314,10 @@ impl Fleet {
         if live.record().state == SandboxState::Ended {
             return Ok(());
         }
+        if let Some(inside) = live.running().filter(|_| nobody_sees_it_end(live, &cause)) {
+            self.end_unseen(live, &inside, cause);
+            return Ok(());
+        }
         let record = {
             let mut record = live.record();
             record.intent = Some(Intent::End(cause.clone()));
@@ -331,8 +336,32 @@ impl Fleet {
         Ok(())
     }
 
+    /// On record first, then ended; the kernel takes it apart while whoever asked goes on. A server that is killed
+    /// in between leaves it to the next one, which ends whatever is not on record as living.
+    fn end_unseen(&self, live: &Arc<Live>, inside: &Arc<Inside>, cause: EndCause) {
+        let used = inside.usage();
+        live.set_running(None);
+        self.end_jobs(live);
+        let ended = self.store_as_ended(live, cause, used);
+        if let Err(error) = inside.kill() {
+            tracing::warn!(sandbox = %live.id, %error, "it could not be ended at once");
+        }
+        let (fleet, live, inside) = (self.clone(), live.clone(), inside.clone());
+        tokio::task::spawn_blocking(move || {
+            taken_down(inside.destroy());
+            fleet.let_go_of_all(&live, &ended);
+        });
+    }
+
     /// Precondition: its processes are gone.
     pub(super) fn record_end(&self, live: &Arc<Live>, cause: EndCause, used: FenceUsage) {
+        let ended = self.store_as_ended(live, cause, used);
+        let (fleet, live) = (self.clone(), live.clone());
+        // Nobody waits for it; a new engine frees what this one does not get to.
+        tokio::task::spawn_blocking(move || fleet.let_go_of_all(&live, &ended));
+    }
+
+    fn store_as_ended(&self, live: &Arc<Live>, cause: EndCause, used: FenceUsage) -> Record {
         let last_output = live.jobs().last().map(|job| last_words(job)).unwrap_or_default();
         let end = End {
             reason: reason(&cause),
@@ -355,16 +384,24 @@ impl Fleet {
                 tracing::error!(sandbox = %live.id, %error, why);
             }
         }
-        if let Some(baseline) = &record.baseline {
-            self.drop_baseline(baseline);
-        }
+        // Its room is the next one's: whoever was told that it ended may ask for another at once.
         drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         audit::ended(&self.0, &live.id, &end);
         self.0.tell(live, "ended", Some(end.reason));
-        if let Some(nursery) = record.within {
-            self.let_go_of_nursery(nursery);
+        record
+    }
+
+    /// What it held besides its processes. Blocks for a moment.
+    ///
+    /// Precondition: its processes are gone.
+    fn let_go_of_all(&self, live: &Live, ended: &Record) {
+        if let Some(baseline) = &ended.baseline {
+            self.drop_baseline(baseline);
         }
-        self.free_disk(&live.id, record.base.clone());
+        if let Some(nursery) = &ended.within {
+            self.0.end_nursery_unless_used(nursery);
+        }
+        self.free_disk_now(&live.id, ended.base.as_deref());
     }
 
     /// What ended while the store could take nothing.
@@ -384,28 +421,26 @@ impl Fleet {
     }
 
     /// Nobody waits for it; a new engine frees it if this one does not get to it.
-    pub(super) fn free_disk(&self, id: &str, base: Option<String>) {
+    pub(super) fn free_disk(&self, id: &str) {
         let (fleet, id) = (self.clone(), id.to_string());
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = fleet.0.storage.delete(&id) {
-                tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
-            }
-            let archive = fleet.archive_of(&id);
-            let _ = std::fs::remove_file(archive.with_extension("changes"));
-            let _ = std::fs::remove_file(archive);
-            if let Some(base) = base {
-                fleet.let_go(&base);
-            }
-        });
+        tokio::task::spawn_blocking(move || fleet.free_disk_now(&id, None));
+    }
+
+    fn free_disk_now(&self, id: &str, base: Option<&str>) {
+        if let Err(error) = self.0.storage.delete(id) {
+            tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
+        }
+        let archive = self.archive_of(id);
+        let _ = std::fs::remove_file(archive.with_extension("changes"));
+        let _ = std::fs::remove_file(archive);
+        if let Some(base) = base {
+            self.let_go(base);
+        }
     }
 
     async fn take_down(&self, inside: Arc<Inside>) -> Result<FenceUsage, FleetError> {
-        let ended = tokio::task::spawn_blocking(move || inside.destroy()).await;
-        let ended = ended.map_err(|error| FleetError::internal(&error))?;
-        Ok(ended.unwrap_or_else(|error| {
-            tracing::warn!(%error, "something of a sandbox could not be removed; the next start sweeps it");
-            FenceUsage::default()
-        }))
+        let ended = tokio::task::spawn_blocking(move || taken_down(inside.destroy())).await;
+        ended.map_err(|error| FleetError::internal(&error))
     }
 
     /// Commands end with the processes that they were.
@@ -455,6 +490,25 @@ impl Fleet {
     pub(super) fn archive_of(&self, id: &str) -> std::path::PathBuf {
         self.0.options.state.join("hibernated").join(format!("{id}.tar"))
     }
+}
+
+/// Whether an end can be told before the kernel has taken the sandbox apart, because nobody could see the difference:
+/// no command is under way whose last words somebody wants, and nothing outside can be written to from inside.
+fn nobody_sees_it_end(live: &Live, cause: &EndCause) -> bool {
+    let record = live.record();
+    let writable = record.spec.mounts.iter().any(|mount| mount.access == Access::Write);
+    *cause == EndCause::Killed
+        && record.state == SandboxState::Running
+        && record.spec.workspace.is_none()
+        && !writable
+        && live.running_execs() == 0
+}
+
+fn taken_down(ended: std::io::Result<FenceUsage>) -> FenceUsage {
+    ended.unwrap_or_else(|error| {
+        tracing::warn!(%error, "something of a sandbox could not be removed; the next start sweeps it");
+        FenceUsage::default()
+    })
 }
 
 fn usage(used: &FenceUsage, disk_bytes: Option<u64>) -> SandboxUsage {

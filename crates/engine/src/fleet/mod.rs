@@ -31,11 +31,13 @@ mod merge;
 mod once;
 mod patch;
 mod pools;
+mod prepared;
 mod reaper;
 mod record;
 mod recover;
 mod request;
 mod scan;
+mod scribe;
 mod snapshots;
 mod streams;
 mod update;
@@ -98,7 +100,7 @@ struct Inner {
     engine: Arc<Engine>,
     store: Store,
     storage: Storage,
-    audit: crate::audit::Audit,
+    scribe: scribe::Scribe,
     admission: Admission,
     signer: Signer,
     live: RwLock<HashMap<String, Arc<Live>>>,
@@ -141,6 +143,8 @@ impl Fleet {
         let store = Store::open(&state)?;
         let storage = Storage::open(&state).map_err(|error| FleetError::storage(&error))?;
         let audit = crate::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
+        let scribe =
+            scribe::Scribe::start(state.clone(), audit).map_err(|error| FleetError::internal(&error))?;
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
         let steady = clock::Steady::open(&store);
         let inner = Arc::new(Inner {
@@ -152,7 +156,7 @@ impl Fleet {
             options,
             store,
             storage,
-            audit,
+            scribe,
             signer,
             live: RwLock::default(),
             events: broadcast::channel(EVENTS).0,
@@ -207,6 +211,11 @@ impl Fleet {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         tracing::warn!("something is still under way: the storage stays mounted");
+    }
+
+    /// Returns when everything that happened until now is in its timeline.
+    pub async fn written(&self) {
+        self.0.scribe.written().await;
     }
 
     pub fn ready(&self) -> Result<(), FleetError> {
@@ -349,7 +358,7 @@ impl Inner {
     /// Writes a record as it is now.
     fn save(&self, record: &Record) -> Result<(), FleetError> {
         let body = self.save_for_a_moment(record)?;
-        copies::keep(&self.options.state, record, &body);
+        self.scribe.copy(record, body);
         Ok(())
     }
 

@@ -51,6 +51,9 @@ impl Fleet {
         }
         disks.extend(self.snapshot_disks()?);
         self.sweep(keep, disks).await?;
+        // What cannot be looked up is left alone.
+        let recorded = |id: &SandboxId| !matches!(inner.store.sandbox(id.as_str()), Ok(None));
+        super::prepared::sweep(&inner.options.state, inner.scribe.audit(), recorded);
         let mut tasks = tokio::task::JoinSet::new();
         for record in alive {
             while tasks.len() >= AT_ONCE {

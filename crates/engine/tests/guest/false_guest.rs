@@ -19,6 +19,9 @@ impl Fence for NoFence {
     fn why_not_started(&mut self) -> Option<CreateError> {
         None
     }
+    fn kill(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
     fn destroy(&mut self) -> std::io::Result<FenceUsage> {
         Ok(FenceUsage::default())
     }

@@ -222,26 +222,36 @@ impl Hierarchies {
             parent.as_ref().and_then(|p| std::fs::read_to_string(p.join(name).join(file)).ok())
         };
         let number = |text: Option<String>| text.and_then(|t| t.trim().parse::<u64>().ok());
+        let memory_kills = self.memory_kills(name);
         if self.is_unified() {
             let cpu = read(&self.unified, "cpu.stat").and_then(|t| field(&t, "usage_usec"));
-            let kills = read(&self.unified, "memory.events").and_then(|t| field(&t, "oom_kill"));
             return FenceUsage {
                 cpu_ms: cpu.map(|us| us as f64 / 1e3),
                 memory: number(read(&self.unified, "memory.current")),
                 processes: number(read(&self.unified, "pids.current")),
                 peak_memory: number(read(&self.unified, "memory.peak")),
-                memory_kills: kills.unwrap_or(0),
+                memory_kills,
             };
         }
-        let kills = read(&self.memory, "memory.oom_control").and_then(|t| field(&t, "oom_kill"));
         FenceUsage {
             // v1 counts in a hierarchy of its own; for a short run the guest, who reaps everybody, knows it for less.
             cpu_ms: number(read(&self.accounting, "cpuacct.usage")).map(|ns| ns as f64 / 1e6),
             memory: number(read(&self.memory, "memory.usage_in_bytes")),
             processes: number(read(&self.pids, "pids.current")),
             peak_memory: number(read(&self.memory, "memory.max_usage_in_bytes")),
-            memory_kills: kills.unwrap_or(0),
+            memory_kills,
         }
+    }
+
+    /// Processes of it that the kernel killed for want of memory.
+    pub fn memory_kills(&self, name: &str) -> u64 {
+        let (parent, file) = match self.is_unified() {
+            true => (&self.unified, "memory.events"),
+            false => (&self.memory, "memory.oom_control"),
+        };
+        let text =
+            parent.as_ref().and_then(|parent| std::fs::read_to_string(parent.join(name).join(file)).ok());
+        text.and_then(|text| field(&text, "oom_kill")).unwrap_or(0)
     }
 }
 

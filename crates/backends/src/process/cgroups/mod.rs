@@ -114,6 +114,10 @@ impl WorkGroup {
         self.hierarchies.usage(name)
     }
 
+    pub fn memory_kills(&self, name: &str) -> u64 {
+        self.hierarchies.memory_kills(name)
+    }
+
     /// Precondition: nothing runs in it any more.
     pub fn remove(&self) -> Result<()> {
         self.directories.iter().try_for_each(|directory| remove(directory))

@@ -51,7 +51,7 @@ impl Fleet {
         let looked_at = (context.language.as_str(), context.cwd.as_deref());
         let scanned = self.scan_code(actor, live, looked_at, request).await?;
         let call = Call { actor: actor.clone(), request: request.clone(), timeout, scanned };
-        // Who need not wait is noted together with its turn.
+        // Who need not wait is stored together with its turn.
         let turn = context.turn.clone().try_lock_owned().ok();
         if turn.is_none() && context.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
             return Err(FleetError::new(
@@ -60,7 +60,7 @@ impl Fleet {
                 format!("{MOST_WAITING} calls wait for context {} already", context.id),
             ));
         }
-        let job = self.note_call(live, &context, &call, note)?;
+        let job = self.note_call(live, &context, &call, note, turn.is_none())?;
         let (fleet, live) = (self.clone(), live.clone());
         let started = job.clone();
         match turn {
@@ -117,6 +117,7 @@ impl Fleet {
         context: &Context,
         call: &Call,
         note: Note<'_>,
+        waits: bool,
     ) -> Result<Arc<Job>, FleetError> {
         let inner = &self.0;
         let number = live.take_exec_number();
@@ -152,7 +153,9 @@ impl Fleet {
             ..Command::default()
         };
         audit::exec_started(inner, &call.actor, live, number, &audited, &shown, Some(&call.request));
-        inner.save_job(&live.id, &record)?;
+        if waits {
+            inner.save_job(&live.id, &record)?;
+        }
         note.write(&number)?;
         let job = Arc::new(Job::new(&live.id, record, journal).with_said(said));
         live.add_job(job.clone());

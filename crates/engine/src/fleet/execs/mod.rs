@@ -328,6 +328,7 @@ impl Fleet {
             Some((_, stdin)) => Some(stdin),
             None => request.stdin.as_ref().map(|text| text.clone().into_bytes()),
         };
+        self.written().await;
         let exec = match sandbox.exec_numbered(number, command).await {
             Ok(exec) => exec,
             Err(error) => {

@@ -128,5 +128,5 @@ pub async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &Job)
 }
 
 pub fn memory_kills(live: &Live) -> Option<u64> {
-    live.running().map(|sandbox| sandbox.usage().memory_kills)
+    live.running().map(|sandbox| sandbox.memory_kills())
 }

@@ -6,7 +6,7 @@ use crate::access::Permit;
 use crate::fleet::clock::boot_id;
 use crate::fleet::live::Live;
 use crate::fleet::record::{Record, now_ms};
-use crate::fleet::{Fleet, FleetError, copies, reaper};
+use crate::fleet::{Fleet, FleetError, reaper};
 use crate::store::SandboxRow;
 use crate::templates::BUILT_IN;
 use paddock_model::api::SandboxState;
@@ -76,7 +76,7 @@ impl Fleet {
                 return Err(error);
             }
         };
-        copies::keep(&inner.options.state, &record, &body);
+        inner.scribe.copy_in_a_moment(&record, body);
         let directory = inner.options.state.join("sandboxes").join(&id);
         let live = Live::new(record, directory, BTreeMap::new());
         *live.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);

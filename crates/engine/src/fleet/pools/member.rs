@@ -81,6 +81,7 @@ impl Fleet {
         if let Err(error) = self.0.storage.delete(id) {
             tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
         }
+        self.0.scribe.forget(&parts.id);
     }
 
     pub(super) async fn make_member(
@@ -91,7 +92,8 @@ impl Fleet {
         let id = crate::engine::new_id()?;
         let began_ns = now_ns();
         let made = self.make_parts(id.clone(), blueprint, zygote, began_ns).await;
-        let parts = made.inspect_err(|_| self.free_disk(id.as_str(), None))?;
+        let parts = made.inspect_err(|_| self.free_disk(id.as_str()))?;
+        self.0.scribe.prepare(&id);
         let member = Member { fleet: Arc::downgrade(&self.0), id, parts: Some(parts) };
         member.prolong();
         Ok(member)

@@ -39,23 +39,16 @@ impl Fleet {
         self.0.nurseries.lock().insert(id.clone(), Some(zygote));
         self.0.end_nursery_unless_used(&id);
     }
-
-    /// A sandbox that nested in it has ended.
-    pub(in crate::fleet) fn let_go_of_nursery(&self, id: SandboxId) {
-        if self.0.nurseries.lock().contains_key(&id) {
-            let inner = self.0.clone();
-            tokio::task::spawn_blocking(move || inner.end_nursery_unless_used(&id));
-        }
-    }
 }
 
 impl Inner {
-    fn end_nursery_unless_used(&self, id: &SandboxId) {
+    /// To be asked when a sandbox that nested in it has ended. Blocks for a moment.
+    pub(in crate::fleet) fn end_nursery_unless_used(&self, id: &SandboxId) {
         let nests = |live: &Arc<crate::fleet::live::Live>| {
             let record = live.record();
             record.lives() && record.within.as_ref() == Some(id)
         };
-        if self.all().iter().any(nests) {
+        if !self.nurseries.lock().contains_key(id) || self.all().iter().any(nests) {
             return;
         }
         match self.nurseries.lock().remove(id) {
