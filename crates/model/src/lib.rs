@@ -1,4 +1,4 @@
-//! What a sandbox is, in plain data: no I/O, serde only.
+//! What a sandbox is, in plain data: no I/O.
 //!
 //! - [`spec`]: the resolved description that a backend turns into a fence
 //! - [`limits`]: memory, cpu, processes, disk, files, output, time
@@ -7,6 +7,7 @@
 //! - [`guarantees`]: what a sandbox really has, and what a caller may demand
 //! - [`outcome`]: how a run ended, why, and what it used
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
+//! - [`net`]: what may leave a sandbox: rules, and the verdict on everything that wants out
 //! - [`scan`]: what is looked for in code before it runs, and what was found
 //! - [`api`]: the bodies of the HTTP API
 //! - [`names`]: names and ids that are safe to print, to use as file names and to log
@@ -16,6 +17,7 @@ mod availability;
 mod guarantees;
 mod limits;
 mod names;
+pub mod net;
 mod outcome;
 mod policy;
 mod quantity;

@@ -1,0 +1,59 @@
+//! The traffic that may leave a sandbox: rules, and the verdict on everything that wants out.
+//!
+//! - [`NetSetting`], [`NetLayer`]: what a person wrote in one layer of policy
+//! - [`NetRules`]: all layers together, checked, with the presets written out
+//! - `domain`, `rule`: names and rules in the one form that is compared
+//! - `special`: addresses that names do not lead to
+//! - `verdict`: the decision
+//! - `event`: a decision that was taken, for the audit and for whoever watches
+//! - `learn`: the rules that a run would have needed
+
+mod domain;
+mod event;
+mod layer;
+mod learn;
+mod rule;
+mod special;
+mod verdict;
+
+pub use domain::{DomainError, DomainName};
+pub use event::{NetEvent, NetOutcome, Way};
+pub use layer::{NetError, NetLayer, NetSetting};
+pub use learn::Learned;
+pub use rule::{Ports, Rule, RuleError, Target};
+pub use special::{SpecialKind, plain};
+pub use verdict::{Denial, Grant, Verdict};
+
+use serde::{Deserialize, Serialize};
+
+/// Everything decided. Nothing in it: nothing is allowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NetRules {
+    pub allow: Vec<Rule>,
+    /// Wins over `allow`.
+    pub deny: Vec<Rule>,
+    /// Of HTTP that can be seen; where it is set, what cannot be seen is refused.
+    pub methods: Option<Vec<String>>,
+    /// Bytes per second, both directions together.
+    pub rate: Option<u64>,
+    /// Bytes in the whole life of the sandbox, both directions together.
+    pub bytes: Option<u64>,
+    pub mode: Mode,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    #[default]
+    Enforce,
+    /// What no rule allows is denied, and names are answered so that the port is learnt too.
+    LearnDeny,
+    /// What no rule denies is allowed, but for special addresses.
+    LearnAllow,
+}
+
+impl Mode {
+    pub const NAMES: [(&'static str, Mode); 3] =
+        [("enforce", Mode::Enforce), ("learn-deny", Mode::LearnDeny), ("learn-allow", Mode::LearnAllow)];
+}
