@@ -12,7 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-protocol", &[]),
     ("paddock-guest", &["paddock-protocol"]),
     ("paddock-backends", &["paddock-protocol", "paddock-model"]),
-    ("paddock-engine", &["paddock-backends", "paddock-protocol", "paddock-model"]),
+    ("paddock-gate", &["paddock-model"]),
+    ("paddock-engine", &["paddock-backends", "paddock-gate", "paddock-protocol", "paddock-model"]),
     ("paddock-server", &["paddock-engine", "paddock-model"]),
     ("paddock", &["paddock-server", "paddock-engine", "paddock-model"]),
     // Test tools look at what the product says, in its own words.

@@ -1,0 +1,25 @@
+//! What a sandbox sends, taken apart. Every byte and every length is whoever is inside's own choice: each parser takes a
+//! slice, keeps nothing, and is bounded before it looks.
+//!
+//! - `dns`: one question, one answer
+//! - `hello`: the name in a TLS ClientHello
+//! - `head`: the head of a request to the proxy
+//! - `socks`: SOCKS version 5
+//! - `host`: a name or an address, as clients name what they want
+//! - `packet`: IP packets, and the few that are answered without a connection
+
+pub mod dns;
+pub mod head;
+pub mod hello;
+pub mod host;
+pub mod packet;
+pub mod socks;
+
+/// A parser that has not seen enough says so, apart from what it refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incomplete {
+    /// More bytes may make it whole.
+    More,
+    /// No further byte will.
+    Malformed,
+}

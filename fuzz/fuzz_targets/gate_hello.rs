@@ -1,0 +1,4 @@
+//! The first bytes of a TLS client.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| paddock_gate::fuzz::fuzz_hello(data));
