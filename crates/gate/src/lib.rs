@@ -1,18 +1,46 @@
-//! The gate: the only way out of a sandbox that has network rules.
+//! The gate: the only way out of a sandbox that has network rules. It knows packets, names and verdicts, and nothing of
+//! sandboxes.
 //!
-//! - [`wire`]: parsers for what a sandbox sends
+//! ```text
+//! program inside ── connect() ──► veth ══ packet socket ── stack ──┐
+//!                ── DNS ────────────────────────────────── stack ──┤ shared (verdict, lookup, dial) ──► outside
+//!                ── HTTP_PROXY ─► loopback ── proxy ── forward ────┘
+//! ```
+//!
+//! - [`Gate`]: one sandbox's gate; `shared`: the rules, and the one door that all ways lead through
+//! - `link`, `stack`: packets from inside, and the TCP that answers them
+//! - `proxy`, `forward`: HTTP, CONNECT and SOCKS; requests that are seen
+//! - `session`, `sniff`, `rewound`: a client and what it was connected to
+//! - `flows`, `meter`, `metered`: what is open, what it moved, how fast
+//! - `names`, [`Resolver`], `own`: an address for each name inside, and the real one outside
+//! - `events`: decisions on their way to the audit
+//! - [`wire`]: parsers for what a sandbox sends; [`fuzz`]: entries for the fuzz targets
 //! - [`place`]: the addresses at both ends of the link
-//! - `names`: an address for each name, so that a connection says which name was meant
-//! - `own`: whether an address is this machine's own
-//! - [`fuzz`]: entries for the fuzz targets
 
+mod events;
+mod flows;
+mod forward;
 #[doc(hidden)]
 pub mod fuzz;
+mod gate;
+mod link;
+mod meter;
+mod metered;
 mod names;
 mod own;
 pub mod place;
+mod proxy;
+mod resolver;
+mod rewound;
+mod session;
+mod shared;
+mod sniff;
+mod stack;
 #[doc(hidden)]
 pub mod wire;
 
-pub use names::Names;
-pub use own::is_own;
+pub use flows::MOST_FLOWS;
+pub use gate::{Ends, Gate, GateError, Settings};
+pub use link::open as open_link;
+pub use meter::Moved;
+pub use resolver::{Resolver, System};

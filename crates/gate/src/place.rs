@@ -15,3 +15,8 @@ pub const SYNTHETIC_6: Ipv6Addr = Ipv6Addr::new(0xfd50, 0x6164, 0x646f, 0x6e61, 
 pub const PROXY_PORT: u16 = 3128;
 /// The most that a veth carries.
 pub const LARGEST_PACKET: u32 = 65_535;
+/// Of the sandbox's end. The kernel inside puts it into what it sends too (the link does not ask who is there), so that its
+/// other end, which stands in the same place, takes nothing of it.
+pub const SANDBOX_MAC: [u8; 6] = [0x02, 0x50, 0x61, 0x64, 0x64, 0x6b];
+/// Of the gate's end; nothing answers to it.
+pub const GATE_MAC: [u8; 6] = [0x02, 0x67, 0x61, 0x74, 0x65, 0x00];

@@ -19,3 +19,14 @@ impl Host {
         }
     }
 }
+
+/// As it stands in a URL.
+impl std::fmt::Display for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Host::Name(name) => write!(f, "{name}"),
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Host::Address(address) => write!(f, "{address}"),
+        }
+    }
+}

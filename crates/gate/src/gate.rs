@@ -1,0 +1,88 @@
+//! One sandbox's gate: started with what was made in the sandbox's network namespace, gone when it is dropped.
+
+use crate::events::{Events, FLUSH_EVERY};
+use crate::link::Link;
+use crate::meter::{Meter, Moved};
+use crate::resolver::Resolver;
+use crate::shared::Shared;
+use crate::{proxy, stack};
+use paddock_model::net::{NetEvent, NetRules};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+pub struct Gate {
+    shared: Arc<Shared>,
+    /// Ended when this is dropped: then nobody answers any more, and nothing leaves.
+    _tasks: JoinSet<()>,
+}
+
+/// Both are made inside the sandbox's network namespace.
+pub struct Ends {
+    /// A packet socket on the far end of the veth ([`crate::open_link`]).
+    pub link: OwnedFd,
+    /// Listens on the sandbox's loopback.
+    pub proxy: TcpListener,
+}
+
+pub struct Settings {
+    pub rules: NetRules,
+    /// Many gates may share one.
+    pub resolver: Arc<Resolver>,
+    /// What an engine before this one counted.
+    pub moved: Moved,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    #[error("the sandbox's link cannot be used: {0}")]
+    Link(#[source] io::Error),
+    #[error("the proxy's socket cannot be used: {0}")]
+    Proxy(#[source] io::Error),
+}
+
+impl Gate {
+    /// Precondition: called within a runtime with time and I/O.
+    pub fn start(ends: Ends, settings: Settings) -> Result<(Gate, mpsc::Receiver<NetEvent>), GateError> {
+        let link = Link::new(ends.link).map_err(GateError::Link)?;
+        ends.proxy.set_nonblocking(true).map_err(GateError::Proxy)?;
+        let listener = tokio::net::TcpListener::from_std(ends.proxy).map_err(GateError::Proxy)?;
+        let (events, receiver) = Events::new();
+        let meter = Meter::starting_at(settings.moved);
+        let shared = Arc::new(Shared::new(settings.rules, settings.resolver, events, meter));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(stack::serve(shared.clone(), link));
+        tasks.spawn(proxy::serve(shared.clone(), listener));
+        let events = shared.events.clone();
+        tasks.spawn(async move {
+            loop {
+                tokio::time::sleep(FLUSH_EVERY).await;
+                events.flush(false);
+            }
+        });
+        Ok((Gate { shared, _tasks: tasks }, receiver))
+    }
+
+    /// The new rules hold for what comes and for what is open.
+    pub fn update(&self, rules: NetRules) {
+        self.shared.set_rules(rules);
+    }
+
+    pub fn moved(&self) -> Moved {
+        self.shared.meter.moved()
+    }
+
+    pub fn connections(&self) -> usize {
+        self.shared.flows.count()
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.shared.close();
+        self.shared.events.flush(true);
+    }
+}

@@ -1,0 +1,172 @@
+//! The link of a sandbox: a packet socket on the far end of its veth. It needs no right on the host: whoever made the
+//! network namespace may open one in it.
+
+use crate::place::{GATE_MAC, LARGEST_PACKET, SANDBOX_MAC};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use tokio::io::unix::AsyncFd;
+
+/// What the kernel says about a frame before it (`struct virtio_net_hdr`).
+const ABOUT: usize = 10;
+const ETHERNET: usize = 14;
+const FRONT: usize = ABOUT + ETHERNET;
+/// Of version 6, the header comes on top of the largest payload.
+const LARGEST_FRAME: usize = FRONT + LARGEST_PACKET as usize + 40;
+const TYPE_4: [u8; 2] = [0x08, 0x00];
+const TYPE_6: [u8; 2] = [0x86, 0xdd];
+const TCP: u8 = 6;
+/// The checksum is not there yet; between two ends of a veth nobody needs it.
+const CHECKSUM_LEFT_OUT: u8 = 1;
+
+thread_local! {
+    /// One for a thread and not one for a sandbox: nobody keeps it over a wait.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; LARGEST_FRAME]);
+    static OUTGOING: RefCell<Vec<u8>> = RefCell::new(vec![0; LARGEST_FRAME]);
+}
+
+pub struct Link {
+    socket: AsyncFd<OwnedFd>,
+}
+
+/// Opens the far end, whose name is `device`, in the network namespace of the calling thread.
+pub fn open(device: &str) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    // Protocol 0 hears nothing until it is bound, so that no frame of another device comes in between.
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let name = CString::new(device).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the name is a string that ends with NUL and lives longer than the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    set_option(&socket, libc::PACKET_VNET_HDR)?;
+    // Newer kernels only; without it the gate hears itself, and drops what is not from inside.
+    let _ = set_option(&socket, PACKET_IGNORE_OUTGOING);
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: i32::try_from(index).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address is a whole sockaddr_ll of this length, and the socket is open.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    if bound != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(socket)
+}
+
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+fn set_option(socket: &OwnedFd, option: libc::c_int) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the value is an int of the length that is given, and the socket is open.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+impl Link {
+    /// Precondition: called within a runtime.
+    pub fn new(socket: OwnedFd) -> io::Result<Link> {
+        // Whoever handed it over may have left it blocking.
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        // SAFETY: the descriptor is owned, is never replaced, and is closed by nobody but its drop.
+        let socket = unsafe { AsyncFd::register(socket)? };
+        Ok(Link { socket })
+    }
+
+    /// Waits for packets and gives each to `take`; at most `most`, so that others get their turn.
+    pub async fn receive(&self, most: usize, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut ready = self.socket.readable().await?;
+        for _ in 0..most {
+            let taken = SCRATCH.with(|scratch| {
+                let mut scratch =
+                    scratch.try_borrow_mut().map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
+                let received = ready.try_io(|socket| {
+                    Ok(rustix::net::recv(socket.get_ref(), &mut scratch[..], RecvFlags::TRUNC)?.1)
+                });
+                match received {
+                    Err(_would_block) => Ok(false),
+                    Ok(Err(error)) => Err(error),
+                    Ok(Ok(length)) => {
+                        if let Some(packet) = packet(&scratch, length) {
+                            take(packet);
+                        }
+                        Ok(true)
+                    }
+                }
+            });
+            if !taken? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a packet that `fill` writes. What the kernel has no room for is lost, as on any link; TCP sends it again.
+    pub fn send<R>(&self, length: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        OUTGOING.with(|outgoing| {
+            let mut own;
+            let mut shared = outgoing.try_borrow_mut().ok();
+            let frame: &mut Vec<u8> = match shared.as_deref_mut() {
+                Some(frame) if length <= frame.len() - FRONT => frame,
+                _ => {
+                    own = vec![0; FRONT + length];
+                    &mut own
+                }
+            };
+            let frame = &mut frame[..FRONT + length];
+            let result = fill(&mut frame[FRONT..]);
+            if write_front(frame) {
+                let _ = rustix::net::send(self.socket.get_ref().as_fd(), frame, SendFlags::DONTWAIT);
+            }
+            result
+        })
+    }
+}
+
+/// The packet in a frame, where it is whole and came from inside.
+fn packet(frame: &[u8], length: usize) -> Option<&[u8]> {
+    let frame = frame.get(..length)?;
+    let kind: [u8; 2] = frame.get(FRONT - 2..FRONT)?.try_into().ok()?;
+    if frame[ABOUT + 6..ABOUT + 12] == GATE_MAC || (kind != TYPE_4 && kind != TYPE_6) {
+        return None;
+    }
+    Some(&frame[FRONT..])
+}
+
+/// `false`: not a packet that could be sent.
+fn write_front(frame: &mut [u8]) -> bool {
+    let (kind, protocol, header) = match frame.get(FRONT).map(|first| first >> 4) {
+        Some(4) if frame.len() >= FRONT + 20 => {
+            (TYPE_4, frame[FRONT + 9], usize::from(frame[FRONT] & 0xf) * 4)
+        }
+        Some(6) if frame.len() >= FRONT + 40 => (TYPE_6, frame[FRONT + 6], 40),
+        _ => return false,
+    };
+    frame[..ABOUT].fill(0);
+    if protocol == TCP {
+        frame[0] = CHECKSUM_LEFT_OUT;
+        frame[6..8].copy_from_slice(&((ETHERNET + header) as u16).to_ne_bytes());
+        frame[8..10].copy_from_slice(&16u16.to_ne_bytes());
+    }
+    frame[ABOUT..ABOUT + 6].copy_from_slice(&SANDBOX_MAC);
+    frame[ABOUT + 6..ABOUT + 12].copy_from_slice(&GATE_MAC);
+    frame[ABOUT + 12..FRONT].copy_from_slice(&kind);
+    true
+}

@@ -1,0 +1,31 @@
+//! A client inside and what it was connected to, until one of them ends or the connection is cut.
+
+use crate::forward;
+use crate::shared::{Shared, Upstream};
+use crate::sniff::Sniffed;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
+
+/// While few are open; many have less each.
+const LARGE: usize = 64 << 10;
+const SMALL: usize = 8 << 10;
+const FEW: usize = 64;
+
+/// `first`: what the client sent already.
+pub async fn run<C>(shared: Arc<Shared>, client: C, first: Vec<u8>, upstream: Upstream)
+where
+    C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    // Where methods count, only HTTP that can be seen passes.
+    if shared.rules().methods.is_some() {
+        return forward::serve_fixed(shared, client, first, upstream).await;
+    }
+    let Upstream { mut stream, flow } = upstream;
+    let size = if shared.flows.count() <= FEW { LARGE } else { SMALL };
+    let mut client = Sniffed::new(client, first, shared, flow.clone());
+    tokio::select! {
+        // How it ended is told by the flow.
+        _ = copy_bidirectional_with_sizes(&mut client, &mut stream, size, size) => {}
+        () = flow.cut() => {}
+    }
+}

@@ -1,0 +1,22 @@
+//! The gate between real programs in a network namespace and real servers outside it.
+//!
+//! - `place`: the namespace, with a link and a proxy as a sandbox has them
+//! - `servers`: what stands for the outside
+//! - `names`, `connect`, `proxy`, `refusals`, `limits`: what is tested
+//! - `speed`: what is looked at
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: whatever is missing shall fail it"
+)]
+
+mod connect;
+mod limits;
+mod names;
+mod place;
+mod proxy;
+mod refusals;
+mod servers;
+mod speed;
