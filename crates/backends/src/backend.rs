@@ -1,5 +1,6 @@
 //! What a backend is asked for. Few methods, so that a new one is a day's work.
 
+use crate::handover::Handover;
 use paddock_model::{Availability, Guarantees, Limits, SandboxId, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
@@ -41,6 +42,8 @@ pub trait Backend: Send + Sync {
 pub struct Raised {
     pub fence: Box<dyn Fence>,
     pub stream: UnixStream,
+    /// What leads out of it, where its spec has network rules. Until somebody serves it, nothing leaves.
+    pub network: Option<Handover>,
     /// What the caller should know about this very sandbox, beyond the guarantees of its spec.
     pub notes: Vec<String>,
 }

@@ -15,6 +15,7 @@ pub mod context;
 pub mod copies;
 pub mod fresh;
 pub mod machine;
+pub mod network;
 pub mod policy;
 pub mod pool;
 pub mod sandboxes;

@@ -17,6 +17,7 @@ mod kill;
 mod lifecycle;
 mod logs;
 mod merge;
+mod net;
 mod pool;
 mod ps;
 mod quota;
@@ -170,6 +171,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Copies(CopyCommand::Merge(args)) => merge::execute(args, caller),
         Command::Watch(WatchCommand::Top(args)) => top::execute(&args, caller),
         Command::Watch(WatchCommand::Events(args)) => events::execute(&args, caller),
+        Command::Watch(WatchCommand::Net(args)) => net::execute(&args, caller),
         Command::Watch(WatchCommand::Audit(args)) => audit::execute(args.action, caller),
         Command::Machine(MachineCommand::Serve(args)) => serve::execute(args, caller),
         Command::Machine(MachineCommand::Token(args)) => token::execute(args.action, caller),

@@ -1,11 +1,13 @@
 //! Template, policy file and flags, each as one layer of settings, the lowest first.
 
 use crate::args::PolicyFlags;
+use crate::args::network::NetworkFlags;
 use crate::caller::Environment;
 use crate::env_file::{self, EnvFileError, VariableError};
 use paddock_engine::policy_file::{self, LARGEST_FILE, PolicyError};
 use paddock_engine::settings::split_mount;
 use paddock_engine::templates::{self, TemplateError};
+use paddock_model::net::NetSetting;
 use paddock_model::{LimitsLayer, Policy};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -23,12 +25,15 @@ pub enum LayerError {
     Unreadable { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Variable(#[from] VariableError),
+    #[error("--net {0} leaves nothing for the rules of --allow-net and its like to do")]
+    NetworkTwice(String),
 }
 
 impl LayerError {
     pub fn hint(&self) -> Option<String> {
         match self {
             LayerError::Template(error) => error.hint(),
+            LayerError::NetworkTwice(_) => Some("leave --net out: rules alone open the gate".into()),
             _ => None,
         }
     }
@@ -61,6 +66,15 @@ fn from_file(path: &Path) -> Result<Policy, LayerError> {
     Ok(policy)
 }
 
+/// A word or rules, not both.
+pub fn network(word: Option<String>, rules: NetworkFlags) -> Result<Option<NetSetting>, LayerError> {
+    match (word, rules.layer()) {
+        (Some(word), Some(_)) => Err(LayerError::NetworkTwice(word)),
+        (Some(word), None) => Ok(Some(NetSetting::Word(word))),
+        (None, rules) => Ok(rules.map(NetSetting::Rules)),
+    }
+}
+
 fn from_flags(
     flags: PolicyFlags,
     command: Vec<String>,
@@ -76,7 +90,7 @@ fn from_flags(
         tmpfs: flags.tmpfs,
         protect: flags.protect,
         unprotect: flags.unprotect,
-        net: flags.net,
+        net: network(flags.net, flags.network)?,
         require: flags.require,
         user: flags.user,
         hostname: flags.hostname,

@@ -12,6 +12,7 @@ pub mod execs;
 pub mod explain;
 pub mod findings;
 pub mod json;
+pub mod network;
 pub mod pools;
 pub mod sandboxes;
 pub mod snapshots;

@@ -10,13 +10,14 @@
 
 pub mod build_progress;
 mod conversation;
+pub mod network;
 mod progress;
 mod report;
 pub mod signals;
 pub mod streams;
 pub mod terminal;
 
-use paddock_engine::settings::default_environment;
+use paddock_engine::settings::{default_environment, network_environment};
 use paddock_engine::{Engine, EngineError};
 use paddock_model::{Availability, Guarantees, ScanReport, Spec};
 use std::collections::BTreeMap;
@@ -103,6 +104,7 @@ impl Session {
             all.insert("TERM".into(), terminal);
         }
         all.extend(image.clone());
+        all.extend(network_environment(&self.spec.network));
         all.extend(self.env.clone());
         all
     }

@@ -3,7 +3,7 @@
 use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
-use paddock_backends::{AdoptError, Backend, Cradle, Fence, Nursery, Raised};
+use paddock_backends::{AdoptError, Backend, Cradle, Fence, Handover, Nursery, Raised};
 use paddock_model::{Availability, Guarantees, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -175,14 +175,16 @@ impl Engine {
 }
 
 fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant, root: Option<File>) -> RaisedFence {
-    guarantees.weaknesses.extend(raised.notes);
-    RaisedFence { fence: raised.fence, stream: raised.stream, guarantees, started, root }
+    guarantees.weaknesses.extend(raised.notes.iter().cloned());
+    let Raised { fence, stream, network, .. } = raised;
+    RaisedFence { fence, stream, network, guarantees, started, root }
 }
 
 /// A fence that stands, before anybody talks to its guest.
 pub struct RaisedFence {
     pub(crate) fence: Box<dyn Fence>,
     pub(crate) stream: UnixStream,
+    pub(crate) network: Option<Handover>,
     pub(crate) guarantees: Guarantees,
     pub(crate) started: Instant,
     /// The root of an image, so that nobody removes it meanwhile.

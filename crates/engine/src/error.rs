@@ -22,6 +22,8 @@ pub enum EngineError {
     Freeze { source: std::io::Error },
     #[error("the interpreter of the nursery: {detail}")]
     Zygote { detail: String },
+    #[error("the sandbox's gate to the network could not be opened")]
+    Gate { source: std::io::Error },
     #[error("no random numbers from the system")]
     Random { source: std::io::Error },
 }

@@ -5,6 +5,7 @@
 //! - [`link`]: the conversation with its guest, many commands over one stream
 //! - [`exec`]: one command: input, output with flow control, signals
 //! - [`inbox`]: what a guest said and nobody has taken yet
+//! - [`network`]: its gate, where it has network rules
 //! - [`zygote`]: an interpreter that is forked into sandboxes
 //! - [`resume`]: a sandbox that another engine left
 //! - [`files`], [`disk`], [`port`]: what the guest's tools do, through [`tool`] and [`transfer`]
@@ -34,7 +35,9 @@ pub mod images;
 mod inbox;
 pub mod journal;
 mod link;
+mod network;
 pub mod policy_file;
+mod policy_net;
 mod port;
 mod resume;
 mod sandbox;

@@ -1,5 +1,6 @@
 //! A policy file: the same settings as the flags, in TOML. Templates are kept in the same form.
 
+use paddock_model::net::NetLayer;
 use paddock_model::{LimitsLayer, Policy};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -53,7 +54,7 @@ pub(crate) fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyE
             "tmpfs" => policy.tmpfs = entry.strings()?,
             "protect" => policy.protect = entry.strings()?,
             "unprotect" => policy.unprotect = entry.strings()?,
-            "net" => policy.net = Some(entry.string()?),
+            "net" => policy.net = Some(crate::policy_net::read(text, &entry)?),
             "require" => policy.require = entry.strings()?,
             "user" => policy.user = Some(entry.string()?),
             "hostname" => policy.hostname = Some(entry.string()?),
@@ -148,7 +149,7 @@ impl<'a> Entry<'a> {
     }
 
     /// A limit as text; what the text means is checked with the flags' own values.
-    fn quantity(&self) -> Result<String, PolicyError> {
+    pub(crate) fn quantity(&self) -> Result<String, PolicyError> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
             DeValue::Integer(number) => Ok(decimal(number)),
@@ -171,7 +172,7 @@ impl<'a> Entry<'a> {
         PolicyError::WrongType { line, key: self.shown_key(), expected, found }
     }
 
-    fn unknown(&self) -> PolicyError {
+    pub(crate) fn unknown(&self) -> PolicyError {
         let (line, _) = position(self.text, self.key_start);
         let key = self.shown_key();
         let suggestion = suggestion(self.key, self.prefix);
@@ -188,8 +189,10 @@ fn suggestion(key: &str, prefix: &str) -> String {
     let key: String = shortened(key).to_lowercase().replace('-', "_");
     let top = Policy::KEYS.iter().map(|name| ("", *name));
     let limits = LimitsLayer::KEYS.iter().map(|name| ("limits.", *name));
+    let net = NetLayer::KEYS.iter().map(|name| ("net.", *name));
     let nearest = top
         .chain(limits)
+        .chain(net)
         .map(|(table, name)| (strsim::damerau_levenshtein(&key, name), table != prefix, table, name))
         .min();
     match nearest {
@@ -197,6 +200,7 @@ fn suggestion(key: &str, prefix: &str) -> String {
             format!("did you mean `{table}{name}`?")
         }
         _ if prefix.is_empty() => format!("known are {}", Policy::KEYS.join(", ")),
+        _ if prefix == "net." => format!("known are {}", NetLayer::KEYS.join(", ")),
         _ => format!("known are {}", LimitsLayer::KEYS.join(", ")),
     }
 }

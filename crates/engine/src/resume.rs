@@ -58,7 +58,8 @@ impl Sandbox {
             return Err(lost(format!("its guest speaks version {version} of the protocol, not {VERSION}")));
         }
         let resumed = execs.into_iter().map(|state| take_over(&link, state, known)).collect();
-        let sandbox = Sandbox::taken_over(id, guarantees, raised.fence, link, started, ready_at);
+        let sandbox =
+            Sandbox::taken_over(id, guarantees, raised.fence, link, raised.network, started, ready_at);
         Ok((sandbox, resumed))
     }
 }

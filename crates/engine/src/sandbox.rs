@@ -7,9 +7,10 @@ use crate::exec::{Command, Exec};
 use crate::file_error::FileError;
 use crate::files::Files;
 use crate::link::{Greeting, Layers, Link};
+use crate::network::Door;
 use crate::port::{self, PortStream};
 use crate::tool::Place;
-use paddock_backends::{CreateError, Fence, FenceUsage, Raised};
+use paddock_backends::{CreateError, Fence, FenceUsage, Handover, Raised};
 use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,7 @@ pub struct Sandbox {
     started: Instant,
     ready: bool,
     ready_at: u64,
+    pub(crate) door: Door,
     /// The root of its image, held so that nobody removes it meanwhile.
     _root: Option<std::fs::File>,
 }
@@ -50,10 +52,12 @@ impl Sandbox {
         guarantees: Guarantees,
         fence: Box<dyn Fence>,
         link: Link,
+        network: Option<Handover>,
         started: Instant,
     ) -> Sandbox {
         let fence = Arc::new(Mutex::new(Some(fence)));
-        Sandbox { id, guarantees, fence, link, started, ready: false, ready_at: 0, _root: None }
+        let door = Door::new(network);
+        Sandbox { id, guarantees, fence, link, started, ready: false, ready_at: 0, door, _root: None }
     }
 
     /// Over a fence that a backend has just put up: its guest is still coming up, as after
@@ -62,13 +66,13 @@ impl Sandbox {
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
     pub fn over(id: SandboxId, guarantees: Guarantees, raised: Raised) -> Result<Sandbox, EngineError> {
         let link = Link::over(raised.stream)?;
-        Ok(Sandbox::new(id, guarantees, raised.fence, link, Instant::now()))
+        Ok(Sandbox::new(id, guarantees, raised.fence, link, raised.network, Instant::now()))
     }
 
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
     pub(crate) fn start(id: SandboxId, raised: RaisedFence) -> Result<Sandbox, EngineError> {
-        let RaisedFence { fence, stream, guarantees, started, root } = raised;
-        let sandbox = Sandbox::new(id, guarantees, fence, Link::over(stream)?, started);
+        let RaisedFence { fence, stream, network, guarantees, started, root } = raised;
+        let sandbox = Sandbox::new(id, guarantees, fence, Link::over(stream)?, network, started);
         Ok(Sandbox { _root: root, ..sandbox })
     }
 
@@ -77,11 +81,13 @@ impl Sandbox {
         guarantees: Guarantees,
         fence: Box<dyn Fence>,
         link: Link,
+        network: Option<Handover>,
         started: Instant,
         ready_at: u64,
     ) -> Sandbox {
         let fence = Arc::new(Mutex::new(Some(fence)));
-        Sandbox { id, guarantees, fence, link, started, ready: true, ready_at, _root: None }
+        let door = Door::new(network);
+        Sandbox { id, guarantees, fence, link, started, ready: true, ready_at, door, _root: None }
     }
 
     /// Waits until the inside is built. What was asked of the sandbox before is done then, in order.
@@ -288,6 +294,7 @@ impl Sandbox {
 
     /// Lets go of a sandbox that goes on without this engine.
     pub fn leave(&self) {
+        self.close_gate();
         if let Some(fence) = self.fence().take() {
             fence.leave();
         }
@@ -301,6 +308,7 @@ impl Sandbox {
 
     /// Ends everything inside and removes every trace; says what the kernel counted. Blocks for a moment.
     pub(crate) fn destroy(&self) -> std::io::Result<FenceUsage> {
+        self.close_gate();
         let fence = self.fence().take();
         fence.map_or_else(|| Ok(FenceUsage::default()), |mut fence| fence.destroy())
     }

@@ -15,7 +15,6 @@
 //! - `names`, [`Resolver`], `own`: an address for each name inside, and the real one outside
 //! - `events`: decisions on their way to the audit
 //! - [`wire`]: parsers for what a sandbox sends; [`fuzz`]: entries for the fuzz targets
-//! - [`place`]: the addresses at both ends of the link
 
 mod events;
 mod flows;
@@ -28,7 +27,6 @@ mod meter;
 mod metered;
 mod names;
 mod own;
-pub mod place;
 mod proxy;
 mod resolver;
 mod rewound;
@@ -43,4 +41,6 @@ pub use flows::MOST_FLOWS;
 pub use gate::{Ends, Gate, GateError, Settings};
 pub use link::open as open_link;
 pub use meter::Moved;
+pub use own::is_own;
+pub use paddock_model::net::place;
 pub use resolver::{Resolver, System};

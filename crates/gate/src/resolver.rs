@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 /// Where names are looked up.
 pub enum Resolver {
-    /// As this machine does it.
-    System(System),
+    /// These names, and all others as this machine does it.
+    SystemAnd(HashMap<DomainName, Vec<IpAddr>>, System),
     /// These names and no others.
     Table(HashMap<DomainName, Vec<IpAddr>>),
 }
@@ -30,16 +30,20 @@ const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
 const MOST_ADDRESSES: usize = 8;
 
 impl Resolver {
-    pub fn system() -> Resolver {
+    /// `table`: names that nobody else is asked for.
+    pub fn system_and(table: HashMap<DomainName, Vec<IpAddr>>) -> Resolver {
         let known = Mutex::new(LruCache::unbounded());
-        Resolver::System(System { lookups: Semaphore::new(LOOKUPS_AT_ONCE), known })
+        Resolver::SystemAnd(table, System { lookups: Semaphore::new(LOOKUPS_AT_ONCE), known })
     }
 
     /// Empty: the name has none.
     pub async fn addresses(&self, name: &DomainName) -> Vec<IpAddr> {
         match self {
             Resolver::Table(table) => table.get(name).cloned().unwrap_or_default(),
-            Resolver::System(system) => system.addresses(name).await,
+            Resolver::SystemAnd(table, system) => match table.get(name) {
+                Some(addresses) => addresses.clone(),
+                None => system.addresses(name).await,
+            },
         }
     }
 }

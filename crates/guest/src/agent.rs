@@ -147,6 +147,7 @@ impl Agent {
                 self.hear_out();
                 if self.host.accept() {
                     self.forget_connection();
+                    self.hand_link_over();
                 }
             }
             self.reap();
@@ -177,6 +178,14 @@ impl Agent {
         }
         self.host.disconnect();
         self.forget_connection();
+    }
+
+    /// Before anything else: whoever takes over serves what leads out.
+    fn hand_link_over(&mut self) {
+        if let (Some(network), Some(control)) = (&self.inside.network, &self.host.control) {
+            // One that is gone again already is noticed by what is sent next.
+            let _ = network.hand_over(control);
+        }
     }
 
     /// Tools end with the connection that asked for them: their streams close. Work goes on.

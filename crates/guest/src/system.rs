@@ -80,6 +80,34 @@ pub fn raise_loopback() -> Result<()> {
     check(result.into()).map(drop)
 }
 
+/// Switches an option of a packet socket on.
+pub fn set_packet_option(socket: &std::os::fd::OwnedFd, option: libc::c_int) -> Result<()> {
+    let on: libc::c_int = 1;
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value is an int of the length that is given, and lives across the call.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, (&raw const on).cast(), length)
+    };
+    check(result.into()).map(drop)
+}
+
+/// From here on it hears every frame of this device and of no other.
+pub fn bind_packet_socket(socket: i32, device: u32) -> Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: i32::try_from(device).map_err(|_| Errno::INVAL)?,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: a whole sockaddr_ll of the length that is given, which lives across the call.
+    let result = unsafe { libc::bind(socket, (&raw const address).cast(), length) };
+    check(result.into()).map(drop)
+}
+
 /// Makes this process invisible to same-id tracers and to /proc readers.
 pub fn become_undumpable() -> Result<()> {
     // SAFETY: PR_SET_DUMPABLE takes plain integers.

@@ -19,6 +19,8 @@ pub enum Boundary {
 pub enum NetworkEnforcement {
     /// A network namespace with loopback only.
     None,
+    /// A network namespace whose only way out is the gate: names, addresses and ports that the rules allow.
+    Gate,
     /// The host's own network: no fence at all for traffic.
     Host,
 }

@@ -1,5 +1,6 @@
 //! How a run ended, why, and what it used.
 
+use crate::api::NetworkDecision;
 use crate::guarantees::Guarantees;
 use crate::scan::Finding;
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,9 @@ pub struct RunReport {
     /// Findings beyond the first hundred.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub findings_missing: u64,
+    /// What its gate decided: the first hundred.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkDecision>,
 }
 
 fn is_zero(number: &u64) -> bool {

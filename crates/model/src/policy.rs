@@ -1,6 +1,7 @@
 //! One layer of settings. A template, a policy file and the flags of one call are each a layer; the later
 //! one wins where both speak, lists add up. What is scanned for only ever becomes stricter.
 
+use crate::net::NetSetting;
 use crate::scan::{ScanMode, common_imports};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ pub struct Policy {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unprotect: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub net: Option<String>,
+    pub net: Option<NetSetting>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +111,10 @@ impl Policy {
             backend: above.backend.or(self.backend),
             image: above.image.or(self.image),
             workspace: above.workspace.or(self.workspace),
-            net: above.net.or(self.net),
+            net: match (self.net, above.net) {
+                (Some(below), Some(above)) => Some(below.overlaid_by(above)),
+                (below, above) => above.or(below),
+            },
             user: above.user.or(self.user),
             hostname: above.hostname.or(self.hostname),
             cwd: above.cwd.or(self.cwd),

@@ -2,6 +2,7 @@
 
 use crate::guarantees::Requirement;
 use crate::limits::Limits;
+use crate::net::NetRules;
 use crate::scan::ScanRules;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -77,13 +78,15 @@ pub struct Mount {
     pub target: PathBuf,
 }
 
-/// The traffic that may leave the sandbox. Finer egress rules take their place here later.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The traffic that may leave the sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// Loopback only.
     #[default]
     None,
+    /// What the rules allow, through the gate.
+    Gate(NetRules),
     /// The host's own network, unfenced.
     Host,
 }

@@ -23,8 +23,8 @@ pub use message::{
     Who, WindowSize, WorkUsage, ZYGOTE_VARIABLE, decode_from_guest, decode_to_guest,
 };
 pub use plan::{
-    AwaitedPlan, DiskPlan, Ids, KernelPlan, LandlockPlan, MemoryWatch, NAMESPACES, NodeKind, Plan,
-    ProtectedPath, RootPlan, Source, Step,
+    AwaitedPlan, DiskPlan, HANDED_OVER, Ids, KernelPlan, LandlockPlan, LinkPlan, MemoryWatch, NAMESPACES,
+    NodeKind, Plan, ProtectedPath, RootPlan, Source, Step,
 };
 
 pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};

@@ -20,6 +20,9 @@ pub struct Plan {
     pub install: bool,
     /// Whether the network namespace is the sandbox's own, so that its loopback has to be brought up.
     pub own_network: bool,
+    /// With it, the sandbox has a link to its host's gate.
+    #[serde(default)]
+    pub link: Option<LinkPlan>,
     /// How many of the descriptors that came with the plan, from the first, put whoever writes `0` to them
     /// into the work's cgroup.
     pub cgroup_descriptors: usize,
@@ -60,6 +63,26 @@ pub const NAMESPACES: [(&str, &str); 8] = [
     ("cgroup", "cgroup"),
     ("time", "time_for_children"),
 ];
+
+/// A veth whose two ends lie in the sandbox's own network namespace: one is the work's way out, the other is held by a
+/// packet socket. That and a socket that listens on loopback are handed to the host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LinkPlan {
+    /// Messages to the kernel's routing, in order; each has to succeed.
+    pub messages: Vec<ByteBuf>,
+    /// The same, for version 6, where the kernel has it.
+    pub messages_6: Vec<ByteBuf>,
+    /// The number of the far end.
+    pub far_index: u32,
+    /// Where the proxy listens.
+    pub proxy_port: u16,
+    /// The socket over which both are handed over, by its place; a later host gets them with its connection's first
+    /// byte, which is [`HANDED_OVER`].
+    pub handover: usize,
+}
+
+/// Comes before anything else over a connection that is not the first, with the packet socket and the proxy's.
+pub const HANDED_OVER: u8 = 0x4e;
 
 /// Streams of a process that is to come, each by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
     access, audit, auth, changes, code, contexts, docs, errors, events, execs, files, guard, health, metrics,
-    pools, ports, request, sandboxes, signed, snapshots, templates,
+    network, pools, ports, request, sandboxes, signed, snapshots, templates,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -90,6 +90,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(files::routes())
         .merge(snapshots::routes())
         .merge(changes::routes())
+        .merge(network::routes())
         .merge(events::routes())
         .merge(audit::routes())
         .merge(access::routes())

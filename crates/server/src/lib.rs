@@ -28,6 +28,7 @@ mod health;
 mod listen;
 mod log;
 mod metrics;
+mod network;
 mod openapi;
 mod options;
 mod peer;

@@ -22,6 +22,7 @@ use utoipa_axum::router::OpenApiRouter;
         (name = "ports", description = "HTTP and WebSocket to a port inside"),
         (name = "snapshots", description = "Named states of files, and forks"),
         (name = "changes", description = "What a sandbox changed, and merging it back"),
+        (name = "network", description = "What leaves a sandbox, and what was kept from leaving"),
         (name = "events", description = "The life of all sandboxes, as it happens"),
         (name = "audit", description = "The signed timeline of a sandbox"),
         (name = "access", description = "Tokens, tenants, quotas"),

@@ -6,6 +6,7 @@
 //! - [`Server`]: a `paddock serve` of such a caller, and commands that talk to it
 //! - [`Terminal`]: a pseudo-terminal to run it under
 //! - [`images`], [`Registry`], [`Tar`]: root file systems around a static busybox, in every form
+//! - [`Outside`]: what stands for the world behind a gate
 //! - [`http`], [`Answer`]: the server's API, for what no command shows and no client of ours would send
 //! - [`FileSystem`]: a small disk of its own for a state directory, to be filled and made read-only
 //! - [`leftovers`]: what a run must not leave behind; looked for after every test
@@ -20,6 +21,7 @@ pub mod http;
 pub mod images;
 mod invocation;
 pub mod leftovers;
+mod outside;
 mod registry;
 mod server;
 mod tar;
@@ -31,6 +33,7 @@ pub use file_system::FileSystem;
 pub use http::Answer;
 pub use images::sha256;
 pub use invocation::{Finished, Invocation, Running, code as exit_code};
+pub use outside::Outside;
 pub use registry::Registry;
 pub use server::Server;
 pub use tar::Tar;

@@ -15,6 +15,7 @@ mod crashes;
 mod doctor;
 mod exit_codes;
 mod explain;
+mod gate;
 mod images;
 mod inside;
 mod json;

@@ -3,9 +3,14 @@
 use super::fence::ProcessFence;
 use super::{lasting, slot};
 use crate::backend::{AdoptError, Fence, Raised};
+use crate::handover::{self, Handover};
 use paddock_model::SandboxId;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
+
+/// A guest that is alive answers at once.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
     let (record, kept) = lasting::read(state, id)?;
@@ -16,7 +21,19 @@ pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
         return Err(AdoptError::Gone { id: id.clone(), detail: "its guest runs no more".into() });
     }
     match lasting::connect(&lasting::directory(state, id)) {
-        Ok(stream) => Ok(Raised { fence, stream, notes: kept.notes }),
+        Ok(stream) => {
+            let network = kept.network.then(|| handover::receive(&stream, PATIENCE)).transpose();
+            match network {
+                Ok(network) => {
+                    let network = network.map(Handover::Here);
+                    Ok(Raised { fence, stream, network, notes: kept.notes })
+                }
+                Err(source) => {
+                    fence.leave();
+                    Err(AdoptError::Connect { id: id.clone(), source })
+                }
+            }
+        }
         Err(source) => {
             // It may be reached another time; whoever does not want it sweeps it.
             fence.leave();

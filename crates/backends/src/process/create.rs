@@ -10,7 +10,7 @@ use super::launch::{Launched, launch};
 use super::mounts::Passed;
 use super::slot::{self, Record, Slot, lock_placeholders};
 use super::within::{self, Within};
-use super::{disk, guest_executable, head_start, mounts, probe, root, seccomp, workspace};
+use super::{disk, guest_executable, head_start, link, mounts, probe, root, seccomp, workspace};
 use crate::backend::{CreateError, HostStep, Raised};
 use paddock_model::{Access, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
@@ -60,7 +60,7 @@ pub struct Streams {
 }
 
 pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Result<Made, CreateError> {
-    let own_network = spec.network == Network::None;
+    let own_network = spec.network != Network::Host;
     let lasting = !matches!(role, Role::Passing);
     let mut beginning = Beginning::choose(state, own_network, role)?;
     let early = beginning.slot();
@@ -95,6 +95,7 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
             slot: fence.slot().number,
             hierarchies: hierarchies.clone(),
             notes: Vec::new(),
+            network: matches!(spec.network, Network::Gate(_)),
         }),
         nursery: match role {
             Role::Nested(within) => Some(within.guest),
@@ -130,6 +131,14 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
     let (disk, start) = disk::plan(spec, &identity, &mut passed)?;
     let mut plan = plan(spec, &identity, hierarchies, entrances.len(), root, disk, steps);
     plan.start = start;
+    let network = match spec.network {
+        Network::Gate(_) => {
+            let (link, handover) = link::plan(&mut passed)?;
+            plan.link = Some(link);
+            Some(handover)
+        }
+        Network::None | Network::Host => None,
+    };
     let mut made = (None, None);
     match role {
         Role::Passing | Role::Lasting => {}
@@ -144,7 +153,7 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
     if lasting {
         fence.stand_alone(gate.was_passed());
     }
-    let raised = Raised { fence: Box::new(fence), stream, notes };
+    let raised = Raised { fence: Box::new(fence), stream, network, notes };
     Ok(Made { raised, guest: pid, ids: identity.ids, zygote: made.0, streams: made.1 })
 }
 
@@ -254,7 +263,8 @@ fn plan(
         steps,
         ids: identity.ids,
         install: spec.user == User::Installer,
-        own_network: spec.network == Network::None,
+        own_network: spec.network != Network::Host,
+        link: None,
         cgroup_descriptors,
         seccomp: ByteBuf::from(seccomp::filter().to_vec()),
         landlock: Some(landlock(spec)),

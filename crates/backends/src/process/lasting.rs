@@ -27,6 +27,9 @@ pub struct Lasting {
     pub slot: u32,
     pub hierarchies: Hierarchies,
     pub notes: Vec<String>,
+    /// Whether its guest hands over what leads out, before anything else.
+    #[serde(default)]
+    pub network: bool,
 }
 
 /// One name for a state directory, however its engine was told of it.

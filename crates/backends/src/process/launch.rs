@@ -144,7 +144,7 @@ impl Shared {
 const STACK: usize = 32 * 1024;
 
 /// Capabilities that the guest needs to build the inside. They count in the new user namespace only.
-const NEEDED: [u32; 13] = [
+const NEEDED: [u32; 14] = [
     0,  // CHOWN
     1,  // DAC_OVERRIDE
     3,  // FOWNER
@@ -153,7 +153,8 @@ const NEEDED: [u32; 13] = [
     6,  // SETGID
     7,  // SETUID
     8,  // SETPCAP
-    12, // NET_ADMIN: loopback
+    12, // NET_ADMIN: loopback, and its link
+    13, // NET_RAW: the far end of its link
     19, // SYS_PTRACE: to see the work in /proc
     21, // SYS_ADMIN: mounts
     24, // SYS_RESOURCE: bounds on further namespaces

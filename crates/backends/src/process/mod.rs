@@ -12,6 +12,7 @@
 //! - [`root`], [`mounts`], [`workspace`], [`nested`]: what is seen inside
 //! - [`overlay`]: the root over an image, where the guest cannot make it itself
 //! - [`placeholder`]: stand-ins for protected names that do not exist
+//! - [`link`]: the way out of a sandbox with network rules
 //! - [`disk`]: where what the work writes is kept
 //! - [`lasting`], [`adopt`]: what outlives its engine, and how the next one takes it over
 //! - [`nursery`], [`within`]: a sandbox whose interpreter is forked into others, and those that nest in it
@@ -29,6 +30,7 @@ mod identity;
 mod janitor;
 mod lasting;
 mod launch;
+mod link;
 mod mounts;
 mod nested;
 mod nursery;

@@ -16,8 +16,9 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
     let mut guarantees = Guarantees {
         backend: "process".into(),
         boundary: Boundary::SharedKernel,
-        network: match spec.network {
+        network: match &spec.network {
             Network::None => NetworkEnforcement::None,
+            Network::Gate(_) => NetworkEnforcement::Gate,
             Network::Host => NetworkEnforcement::Host,
         },
         identity: identity::kind(method, spec),

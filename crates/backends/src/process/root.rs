@@ -3,6 +3,7 @@
 use super::identity::Identity;
 use super::mounts::{Passed, image_root};
 use crate::backend::CreateError;
+use paddock_model::net::place::GATE_4;
 use paddock_model::{Network, Root, Spec, User};
 use paddock_protocol::{KernelPlan, NodeKind, RootPlan, Source, Step};
 use serde_bytes::ByteBuf;
@@ -121,7 +122,7 @@ fn own_files(spec: &Spec, identity: &Identity) -> Vec<Step> {
         directory(WORKSPACE, 0o755, work),
         file("/etc/hostname", format!("{host}\n")),
         file("/etc/hosts", format!("127.0.0.1 localhost {host}\n::1 localhost {host}\n")),
-        file("/etc/resolv.conf", resolvers(spec.network)),
+        file("/etc/resolv.conf", resolvers(&spec.network)),
         file("/etc/machine-id", format!("{}\n", random_hex())),
     ];
     if spec.root == Root::HostUsr {
@@ -147,9 +148,10 @@ fn own_files(spec: &Spec, identity: &Identity) -> Vec<Step> {
 }
 
 /// Without a network there is nobody to ask.
-fn resolvers(network: Network) -> String {
+fn resolvers(network: &Network) -> String {
     match network {
         Network::None => String::new(),
+        Network::Gate(_) => format!("nameserver {GATE_4}\n"),
         Network::Host => std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default(),
     }
 }

@@ -1,5 +1,6 @@
 //! The flags that say what a sandbox is.
 
+use super::network::NetworkFlags;
 use clap::Args;
 
 /// What the sandbox is: the settings that a policy file and a template can hold too.
@@ -77,6 +78,8 @@ pub struct PolicyFlags {
     #[arg(long, value_name = "NAME", help_heading = "Inside")]
     pub hostname: Option<String>,
     /// `none` is loopback only; `host` is the host's own network, unfenced [default: none]
-    #[arg(long, value_name = "none|host", help_heading = "Inside")]
+    #[arg(long, value_name = "none|host", help_heading = "Network")]
     pub net: Option<String>,
+    #[command(flatten)]
+    pub network: NetworkFlags,
 }

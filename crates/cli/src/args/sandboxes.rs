@@ -1,5 +1,6 @@
 //! Sandboxes that last, from `create` to `kill`.
 
+use super::network::NetworkFlags;
 use super::policy::PolicyFlags;
 use super::scan::ScanFlags;
 use super::values;
@@ -64,9 +65,10 @@ Examples:
   paddock update build --memory 4GiB --cpus 3
   paddock update build --metadata step=2 --forget draft
   paddock update build --idle 600:hibernate
+  paddock update build --allow-net pypi.org --allow-net files.pythonhosted.org
 
-Limits hold at once, for what runs too; a hibernated sandbox wakes with them. Network, image, workspace and backend are \
-for life: make a snapshot, and create another sandbox from it.";
+Limits hold at once, for what runs too; a hibernated sandbox wakes with them. Network rules take the \
+place of those that it has, for open connections too. Image, workspace and backend are for life: make a snapshot, and create another sandbox from it.";
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
@@ -199,6 +201,11 @@ pub struct UpdateArgs {
     /// Whether the idle reaper leaves it alone
     #[arg(long, value_name = "true|false")]
     pub persistent: Option<bool>,
+    /// `none`: nothing leaves it any more
+    #[arg(long, value_name = "none", help_heading = "Network")]
+    pub net: Option<String>,
+    #[command(flatten)]
+    pub network: NetworkFlags,
     /// Print the sandbox as JSON
     #[arg(long)]
     pub json: bool,

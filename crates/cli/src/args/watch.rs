@@ -16,6 +16,11 @@ pub enum WatchCommand {
         after_help = "Examples:\n  paddock events\n  paddock events --sandbox build\n  paddock events --json | jq -r .sandbox\n\nWhat happened before is in `paddock audit show`."
     )]
     Events(EventsArgs),
+    /// Show what leaves a sandbox through its gate, and what was kept from leaving
+    #[command(
+        after_help = "Examples:\n  paddock net build\n  paddock net -f build\n  paddock net --policy build >> policy.toml\n\nA denial says how to allow it. The rules of a sandbox that lives are changed by `paddock update`."
+    )]
+    Net(NetArgs),
     /// Show, check and keep the signed timeline of a sandbox
     Audit(AuditArgs),
 }
@@ -44,6 +49,22 @@ pub struct EventsArgs {
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct NetArgs {
+    /// Go on until Ctrl-C
+    #[arg(short, long, conflicts_with = "policy")]
+    pub follow: bool,
+    /// Print the rules that what was tried would have needed, for a policy file
+    #[arg(long, conflicts_with = "json")]
+    pub policy: bool,
+    /// Print JSON; with --follow one object per line
+    #[arg(long)]
+    pub json: bool,
+    /// Id or name
+    #[arg(value_name = "ID", value_parser = values::word)]
+    pub id: String,
 }
 
 #[derive(Debug, Args)]

@@ -5,14 +5,16 @@ use super::{CommandError, print_json};
 use crate::args::sandboxes::UpdateArgs;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
+use crate::layers;
 use hyper::Method;
 use paddock_model::api::{LimitsRequest, Sandbox, UpdateSandbox};
 
 pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
+    let network = layers::network(args.net.clone(), args.network.clone())?;
     with_client(caller, async |client, caller| {
         let target = || Target::sandbox(&args.id);
         let mut request =
-            UpdateSandbox { idle: args.idle, persistent: args.persistent, ..Default::default() };
+            UpdateSandbox { idle: args.idle, persistent: args.persistent, network, ..Default::default() };
         if !args.metadata.is_empty() || !args.forget.is_empty() {
             // The API replaces all of it.
             let sandbox: Sandbox = client.json(Call::get(target())).await?;

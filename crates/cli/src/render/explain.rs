@@ -3,6 +3,7 @@
 use super::style::Style;
 use super::table::{Cell, Table};
 use crate::session::Session;
+use paddock_model::net::{Mode, NetRules, Rule};
 use paddock_model::{
     Access, Guarantees, Network, Requirement, ScanMode, User, format_bytes, format_duration,
 };
@@ -54,6 +55,29 @@ pub fn text(session: &Session, guarantees: &Guarantees, colour: bool) -> String 
     shown.collect::<Vec<_>>().join("\n")
 }
 
+/// The rules in one line.
+fn gate(rules: &NetRules) -> String {
+    let list = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut parts = vec![match rules.allow.is_empty() {
+        true => "nothing is allowed".to_string(),
+        false => list(&rules.allow),
+    }];
+    if !rules.deny.is_empty() {
+        parts.push(format!("never {}", list(&rules.deny)));
+    }
+    if let Some(methods) = &rules.methods {
+        parts.push(format!("only {}", methods.join(", ")));
+    }
+    parts.extend(rules.rate.map(|rate| format!("{} per second", format_bytes(rate))));
+    parts.extend(rules.bytes.map(|bytes| format!("{} in all", format_bytes(bytes))));
+    match rules.mode {
+        Mode::Enforce => {}
+        Mode::LearnDeny => parts.push("learning, the rest is refused".into()),
+        Mode::LearnAllow => parts.push("LEARNING, THE REST IS ALLOWED".into()),
+    }
+    format!("through the gate: {}", parts.join("; "))
+}
+
 fn command(session: &Session) -> Option<Table> {
     let user = match &session.spec.user {
         User::Agent => "agent (1000:1000)".to_string(),
@@ -62,8 +86,9 @@ fn command(session: &Session) -> Option<Table> {
         User::Ids { uid, gid } => format!("{uid}:{gid}"),
         User::Name(name) => name.clone(),
     };
-    let network = match session.spec.network {
+    let network = match &session.spec.network {
         Network::None => Cell::new("none (loopback only)", Style::Plain),
+        Network::Gate(rules) => Cell::new(&gate(rules), Style::Plain),
         Network::Host => Cell::new("THE HOST'S OWN NETWORK, UNFENCED", Style::Bad),
     };
     let argv = session.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");

@@ -1,5 +1,6 @@
 //! The loop of a run: output out, input in, signals and time between them.
 
+use super::network;
 use super::progress::Bar;
 use super::report::{Ending, Finished};
 use super::signals::Signals;
@@ -53,6 +54,7 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
     // While the guest builds the inside. Where the kernel refuses, the engine goes on as it was.
     let _ = paddock_engine::give_up_calls();
     sandbox.ready().await?;
+    let decisions = network::watch(&sandbox, &session.spec.network, &session.state_dir).await?;
     let raw = if session.tty { Some(Raw::enter().map_err(SessionError::Streams)?) } else { None };
     let mut conversation = Conversation::new(&session, exec)?;
     let ending = conversation.hold(&session, &mut signals).await?;
@@ -65,6 +67,8 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
     };
     let (id, guarantees) = (sandbox.id.to_string(), sandbox.guarantees.clone());
     let ended = sandbox.end(work)?;
+    // What was decided last is on its way.
+    tokio::task::yield_now().await;
     let finished = Finished {
         sandbox: id,
         ending,
@@ -74,12 +78,18 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         limits: session.spec.limits.clone(),
         command: session.argv.first().cloned().unwrap_or_default(),
         scanned: session.scanned.clone(),
+        network: network::lock(&decisions).to_api(),
     };
     if session.json {
         let text = finished.json(conversation.stdout, conversation.stderr)?;
         let _ = std::io::stdout().write_all(text.as_bytes());
-    } else if let Some(message) = finished.message() {
-        let _ = writeln!(std::io::stderr(), "paddock: {message}");
+    } else {
+        for line in network::lock(&decisions).lines() {
+            let _ = writeln!(std::io::stderr(), "paddock: {line}");
+        }
+        if let Some(message) = finished.message() {
+            let _ = writeln!(std::io::stderr(), "paddock: {message}");
+        }
     }
     Ok(finished.exit_code())
 }

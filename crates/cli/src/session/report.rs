@@ -3,6 +3,7 @@
 use super::SessionError;
 use crate::render;
 use paddock_engine::{Capture, ExitKind};
+use paddock_model::api::NetworkDecision;
 use paddock_model::{Cause, ExitStatus, Guarantees, RunReport, ScanReport, Usage};
 
 /// As `timeout(1)` and Docker have it.
@@ -33,6 +34,7 @@ pub struct Finished {
     pub limits: paddock_model::Limits,
     pub command: String,
     pub scanned: ScanReport,
+    pub network: Vec<NetworkDecision>,
 }
 
 impl Finished {
@@ -101,6 +103,7 @@ impl Finished {
             guarantees: self.guarantees.clone(),
             findings: self.scanned.findings.clone(),
             findings_missing: self.scanned.findings_missing,
+            network: self.network.clone(),
         };
         Ok(render::json::text(&report)?)
     }

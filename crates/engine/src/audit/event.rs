@@ -82,6 +82,18 @@ pub enum AuditEvent {
         code: Digested,
         denied_code: Option<Text>,
     },
+    /// A decision of the gate.
+    Network {
+        verdict: &'static str,
+        way: &'static str,
+        name: Option<Text>,
+        address: Option<String>,
+        port: Option<u16>,
+        reason: Text,
+        sent_bytes: Option<u64>,
+        received_bytes: Option<u64>,
+        count: u64,
+    },
     FileWritten {
         path: Text,
         content: Digested,

@@ -7,6 +7,7 @@ use super::{Actor, Inner};
 use crate::audit::{AuditActor, AuditEntry, AuditEvent, Digested, Text};
 use crate::exec::Command;
 use paddock_model::api::{End, RunCode, StartExec};
+use paddock_model::net::{NetEvent, NetOutcome};
 use paddock_model::{SandboxId, ScanMode, ScanReport};
 use serde_json::Value;
 
@@ -72,6 +73,29 @@ pub fn scanned(
         denied_code: denied.then(|| Text::new(code)),
     };
     append(inner, Some(actor), &live.id, event);
+}
+
+pub fn network(inner: &Inner, live: &Live, event: &NetEvent) {
+    let (verdict, reason, moved) = match &event.outcome {
+        NetOutcome::Allowed(grant) => ("allowed", grant.to_string(), None),
+        NetOutcome::Denied(denial) => ("denied", denial.to_string(), None),
+        NetOutcome::Closed { sent, received, why } => {
+            let reason = why.as_ref().map_or_else(String::new, ToString::to_string);
+            ("closed", reason, Some((*sent, *received)))
+        }
+    };
+    let event = AuditEvent::Network {
+        verdict,
+        way: event.way.name(),
+        name: event.name.as_ref().map(|name| Text::new(name.as_str())),
+        address: event.address.map(|address| address.to_string()),
+        port: event.port,
+        reason: Text::new(&reason),
+        sent_bytes: moved.map(|(sent, _)| sent),
+        received_bytes: moved.map(|(_, received)| received),
+        count: event.count,
+    };
+    append(inner, None, &live.id, &event);
 }
 
 pub fn file_written(inner: &Inner, actor: &Actor, live: &Live, path: &str, received: Received) {

@@ -9,7 +9,7 @@ use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::access::{Need, Permit};
 use crate::images::RegistryReach;
 use crate::sandbox::Sandbox as Inside;
-use crate::settings::{Settings, WORKSPACE_TARGET, default_environment};
+use crate::settings::{Settings, WORKSPACE_TARGET, default_environment, network_environment};
 use crate::store::SandboxRow;
 use paddock_model::api::{CreateSandbox, EndCause, Role, Sandbox, SandboxState, StartExec};
 use paddock_model::{Disk, Root, SandboxId, Spec};
@@ -102,6 +102,11 @@ impl Fleet {
             // Whatever fails from here on, the member is taken down.
             note.write(&record.id)?;
             let live = self.give(record, member, permit)?;
+            if let Some(inside) = live.running()
+                && let Err(error) = self.open_gate(&live, &inside).await
+            {
+                tracing::error!(sandbox = %live.id, %error, "its gate could not be opened: nothing leaves it");
+            }
             return self.created(actor, request, live, command).await;
         }
         note.write(&record.id)?;
@@ -160,6 +165,7 @@ impl Fleet {
             cwd = cwd.or(resolved.cwd);
             spec.root = Root::Directory { path: resolved.root };
         }
+        env.extend(network_environment(&spec.network));
         env.extend(settings.env);
         let id = crate::engine::new_id()?;
         let record = Record {
@@ -291,6 +297,7 @@ impl Fleet {
         live.record().spec = spec;
         let mut inside = Inside::start(id, raised)?;
         inside.ready().await?;
+        self.open_gate(live, &inside).await?;
         let mut ready_at_ns = inside.ready_at();
         if let Some(archive) = archive {
             ready_at_ns = super::snapshots::import(&inside, &archive).await?;

@@ -3,6 +3,7 @@
 use super::clock::boot_ms;
 use super::contexts::{Contexts, Part};
 use super::execs::Job;
+use super::network::NetLog;
 use super::pools::Newborn;
 use super::record::Record;
 use crate::access::Permit;
@@ -37,6 +38,8 @@ pub struct Live {
     active_ms: AtomicU64,
     pub cpu_us: AtomicU64,
     pub permit: Mutex<Option<Permit>>,
+    /// What its gates decided.
+    pub net: NetLog,
     /// An interpreter that was there before its first call.
     newborn: Mutex<Option<Newborn>>,
 }
@@ -66,6 +69,7 @@ impl Live {
             next_exec: next.into(),
             streams: 0.into(),
             permit: Mutex::new(None),
+            net: NetLog::default(),
             newborn: Mutex::new(None),
         });
         live.set_end(left);

@@ -7,6 +7,7 @@
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
 //! - [`scan`]: code is looked at before it runs
 //! - [`files`]: files and ports inside
+//! - [`network`]: what leaves a sandbox
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
@@ -28,6 +29,7 @@ mod files;
 mod lifecycle;
 mod live;
 mod merge;
+mod network;
 mod once;
 mod patch;
 mod pools;

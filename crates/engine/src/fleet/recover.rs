@@ -187,6 +187,9 @@ impl Fleet {
             .await
             .map_err(|error| super::request::chain(&error))?;
         let inside = Arc::new(inside);
+        if let Err(error) = self.open_gate(live, &inside).await {
+            tracing::error!(sandbox = %live.id, %error, "its gate could not be opened: nothing leaves it");
+        }
         let state = live.record().state;
         // A server that was killed in the middle of a change left the work in either state.
         inside.freeze(state == SandboxState::Paused).await.map_err(|error| error.to_string())?;

@@ -4,7 +4,8 @@ use super::{Actor, FleetError, Kind};
 use crate::settings::{self, Settings, SettingsError, SizeError, Surroundings};
 use crate::templates::{self, BUILT_IN, TemplateError};
 use paddock_model::api::{CreateSandbox, LimitsRequest};
-use paddock_model::{LimitsLayer, Policy, check_template_name};
+use paddock_model::net::{Rule, Target, is_special};
+use paddock_model::{LimitsLayer, Network, Policy, check_template_name};
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,7 +36,31 @@ pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<S
     }
     layers.push(layer(request)?);
     let surroundings = Surroundings { state_dir: state, home: None };
+    let asked = settings::resolve_network(request.network.as_ref(), state).map_err(SettingsError::from);
+    check_network(actor, &asked.map_err(refused)?)?;
     settings::resolve(&layers, surroundings).map_err(refused)
+}
+
+/// What only the server can reach is for the owner of the machine alone, as the host's own network is.
+pub fn check_network(actor: &Actor, asked: &Network) -> Result<(), FleetError> {
+    let inner = |rule: &&Rule| match &rule.target {
+        Target::Block(block) => is_special(block.network()) || paddock_gate::is_own(block.network()),
+        _ => false,
+    };
+    let reaches = match asked {
+        Network::None => None,
+        Network::Host => Some("host".to_string()),
+        Network::Gate(rules) => rules.allow.iter().find(inner).map(ToString::to_string),
+    };
+    match reaches {
+        Some(what) if !actor.owner => Err(FleetError::new(
+            Kind::Forbidden,
+            "forbidden",
+            format!("`network` reaches into the host with `{what}`, which only the owner of the machine may ask for"),
+        )
+        .hint("ask through the server's unix socket, or let its owner make a template")),
+        _ => Ok(()),
+    }
 }
 
 pub fn check_name(name: &str) -> Result<(), FleetError> {
@@ -101,7 +126,6 @@ fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError
         ("read", !request.read.is_empty()),
         ("write", !request.write.is_empty()),
         ("image", host_image),
-        ("network", request.network.as_deref() == Some("host")),
     ];
     match wanted.iter().find(|(_, wanted)| *wanted) {
         Some((field, _)) => Err(FleetError::new(

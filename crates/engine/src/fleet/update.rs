@@ -2,13 +2,14 @@
 
 use super::live::Live;
 use super::record::Record;
-use super::request::{check_directory, check_metadata, invalid, refused, seconds};
+use super::request::{check_directory, check_metadata, check_network, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::access::Need;
-use crate::settings::{check_environment, default_environment};
+use crate::settings::{check_environment, default_environment, network_environment, resolve_network};
 use crate::storage::StorageError;
 use paddock_model::api::{LimitsRequest, Sandbox, SandboxState, UpdateSandbox};
-use paddock_model::{Disk, Limits, User};
+use paddock_model::net::{NetRules, NetSetting};
+use paddock_model::{Disk, Limits, Network, User};
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, PoisonError};
@@ -50,6 +51,9 @@ impl Fleet {
         if let Some(limits) = &request.limits {
             after.spec.limits = changed(&after.spec.limits, limits)?;
         }
+        if let Some(network) = &request.network {
+            after.spec.network = self.changed_network(actor, &live, network)?;
+        }
         if let Some(metadata) = &request.metadata {
             after.metadata = metadata.clone();
         }
@@ -65,6 +69,7 @@ impl Fleet {
             let mut record = live.record();
             record.spec.limits = after.spec.limits.clone();
             record.spec.user = after.spec.user;
+            record.spec.network = after.spec.network.clone();
             (record.metadata, record.persistent, record.idle) =
                 (after.metadata, after.persistent, after.idle);
             (record.env, record.cwd) = (after.env, after.cwd);
@@ -75,6 +80,9 @@ impl Fleet {
             *live.record() = before;
             return Err(error);
         }
+        if let (Network::Gate(rules), Some(inside)) = (after.spec.network, live.running()) {
+            inside.change_rules(rules);
+        }
         let mut told = serde_json::json!({ "request": request });
         // Values of variables may be secrets.
         told["request"]["env"] =
@@ -82,6 +90,29 @@ impl Fleet {
         audit::call(&self.0, actor, &live, "updated", told);
         live.touch();
         Ok(live.to_api())
+    }
+
+    /// Rules take the place of rules. A link is made with a sandbox, or never.
+    fn changed_network(
+        &self,
+        actor: &Actor,
+        live: &Live,
+        setting: &NetSetting,
+    ) -> Result<Network, FleetError> {
+        let resolved = resolve_network(Some(setting), &self.0.options.state);
+        let resolved = resolved.map_err(|error| refused(error.into()))?;
+        check_network(actor, &resolved)?;
+        let has_link = matches!(live.record().spec.network, Network::Gate(_));
+        match resolved {
+            Network::Gate(rules) if has_link => Ok(Network::Gate(rules)),
+            Network::None if has_link => Ok(Network::Gate(NetRules::default())),
+            _ => {
+                let message = format!("sandbox {} was made without network rules, and has no link", live.id);
+                Err(FleetError::new(Kind::Conflict, "not_changeable", message).hint(
+                    "make a snapshot of it, and create another from that with the `network` it is to have",
+                ))
+            }
+        }
     }
 
     /// Of a hibernated sandbox only the room that it takes: it wakes with the others.
@@ -149,7 +180,6 @@ impl Fleet {
 /// What the fence is made of, and what it was filled with.
 fn check_changeable(live: &Live, request: &UpdateSandbox) -> Result<(), FleetError> {
     let fixed = [
-        ("network", request.network.is_some()),
         ("image", request.image.is_some()),
         ("template", request.template.is_some()),
         ("backend", request.backend.is_some()),
@@ -234,7 +264,8 @@ impl LaterCommands {
             record.spec.user = user;
         }
         if let Some(env) = self.env {
-            let ours = default_environment();
+            let mut ours = default_environment();
+            ours.extend(network_environment(&record.spec.network));
             record.env.retain(|name, _| ours.contains_key(name));
             record.env.extend(env);
         }

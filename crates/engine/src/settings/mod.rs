@@ -1,20 +1,24 @@
 //! Layers of settings -> one resolved, checked description. Nothing has been started yet when this fails.
 
 mod limits;
+mod network;
 mod paths;
+mod presets;
 mod protected;
 mod scan;
 mod size;
 mod workspace;
 
 pub use limits::{LimitsError, resolve as resolve_limits};
+pub use network::{NetworkError, environment as network_environment, resolve as resolve_network};
 pub use paths::{PathError, split_mount};
+pub use presets::PresetError;
 pub use scan::{ScanError, resolve as resolve_scan};
 pub use size::SizeError;
 pub use workspace::WorkspaceError;
 
 use paddock_model::{
-    Access, Mount, NameError, Network, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
+    Access, Mount, NameError, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
     check_environment_name, check_hostname,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,8 +55,8 @@ pub struct Surroundings<'a> {
 pub enum SettingsError {
     #[error("backend `{}` is not known; known are {}", .0.escape_debug(), paddock_backends::NAMES.join(", "))]
     UnknownBackend(String),
-    #[error("network `{}` is not known; known are none and host", .0.escape_debug())]
-    UnknownNetwork(String),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     #[error("image `{}` is not a name: it is empty, or holds spaces or control characters", .0.escape_debug())]
     ImageName(String),
     #[error("preload `{}` is not a Python module: write names such as `numpy` or `matplotlib.pyplot`", .0.escape_debug())]
@@ -88,6 +92,7 @@ impl SettingsError {
             SettingsError::Workspace(error) => error.hint(),
             SettingsError::Size(error) => error.hint(),
             SettingsError::Scan(error) => error.hint(),
+            SettingsError::Network(error) => error.hint(),
             SettingsError::UnknownBackend(_) => {
                 Some("`paddock doctor` shows what this machine has".to_string())
             }
@@ -111,7 +116,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         mounts,
         limits: limits::resolve(&merged.limits)?,
         disk: Default::default(),
-        network: network(merged.net)?,
+        network: network::resolve(merged.net.as_ref(), surroundings.state_dir)?,
         user: user.unwrap_or_default(),
         hostname,
         require: requirements(&merged.require)?,
@@ -183,15 +188,6 @@ fn known_backend(backend: Option<String>) -> Result<Option<String>, SettingsErro
             Err(SettingsError::UnknownBackend(name))
         }
         known => Ok(known),
-    }
-}
-
-fn network(name: Option<String>) -> Result<Network, SettingsError> {
-    match name.as_deref() {
-        None => Ok(Network::default()),
-        Some("none") => Ok(Network::None),
-        Some("host") => Ok(Network::Host),
-        Some(other) => Err(SettingsError::UnknownNetwork(other.to_string())),
     }
 }
 

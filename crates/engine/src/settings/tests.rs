@@ -1,4 +1,6 @@
 use super::*;
+use paddock_model::Network;
+use paddock_model::net::NetSetting;
 use std::error::Error;
 use std::fs;
 use tempfile::TempDir;
@@ -204,8 +206,8 @@ fn names_are_refused_with_their_value() {
     for (policy, message) in [
         (Policy { backend: Some("warp".into()), ..policy() }, "backend `warp` is not known; known are "),
         (
-            Policy { net: Some("lan".into()), ..policy() },
-            "network `lan` is not known; known are none and host",
+            Policy { net: Some(NetSetting::Word("lan".into())), ..policy() },
+            "network `lan` is not known; known are none and host, or rules",
         ),
         (Policy { hostname: Some("a b".into()), ..policy() }, "host name `a b` is not allowed"),
         (Policy { user: Some("a\nb".into()), ..policy() }, "user `a\\nb` is not allowed"),

@@ -73,7 +73,7 @@ async fn sandbox_of(answer: impl Fn(u32) -> Vec<u8> + Send + 'static) -> Sandbox
     false_guest(theirs, answer);
     let state = tempfile::tempdir().unwrap();
     let guarantees = backend(state.path()).guarantees(&spec());
-    let raised = Raised { fence: Box::new(NoFence), stream: ours, notes: Vec::new() };
+    let raised = Raised { fence: Box::new(NoFence), stream: ours, network: None, notes: Vec::new() };
     let mut sandbox = Sandbox::over(new_id(), guarantees, raised).unwrap();
     sandbox.ready().await.unwrap();
     sandbox
@@ -215,7 +215,7 @@ async fn a_guest_that_does_not_say_who_it_is_cannot_be_taken_over() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let state = tempfile::tempdir().unwrap();
     let guarantees = backend(state.path()).guarantees(&spec());
-    let raised = Raised { fence: Box::new(NoFence), stream: ours, notes: Vec::new() };
+    let raised = Raised { fence: Box::new(NoFence), stream: ours, network: None, notes: Vec::new() };
     let taking = Sandbox::resume(new_id(), guarantees, raised, &[]);
     std::thread::spawn(move || {
         let mut theirs = theirs;

@@ -4,10 +4,12 @@
 //! 2. become root of the namespace, cut the mounts off from the host's
 //! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it; [`kernel`] adds /proc and /dev
 //! 4. move in, drop the old root
-//! 5. [`rights`]: become an id that no work has, keep only what a supervisor needs
+//! 5. [`network`]: the link to the gate, of a sandbox that has one
+//! 6. [`rights`]: become an id that no work has, keep only what a supervisor needs
 
 mod clock;
 mod kernel;
+mod network;
 mod rights;
 mod root;
 mod sources;
@@ -40,6 +42,8 @@ pub struct Inside {
     pub nursery: Option<OwnedFd>,
     /// When the inside was built, by the clock that stamps files.
     pub ready_at: u64,
+    /// What leads to the gate, for the next host.
+    pub network: Option<network::Ends>,
     _kept: Vec<OwnedFd>,
 }
 
@@ -70,7 +74,8 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         }),
         None => None,
     };
-    let nursery = plan.nursery.map(take).transpose()?;
+    let nursery = plan.nursery.map(&mut take).transpose()?;
+    let handover = plan.link.as_ref().map(|link| take(link.handover)).transpose()?;
     rights::become_root(plan.ids)?;
 
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -82,13 +87,23 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     move_in(&new_root)?;
     drop((new_root, sources));
     let streams = awaited.iter().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
-    let lasting = cgroups.iter().chain(&kept).chain(&listener).chain(&nursery).chain(streams);
+    let lasting =
+        cgroups.iter().chain(&kept).chain(&listener).chain(&nursery).chain(&handover).chain(streams);
     close_all_but(control, lasting.chain(trees.descriptors()))?;
 
     rustix::system::sethostname(plan.hostname.as_bytes()).during(|| "set the host name".into())?;
     if plan.own_network {
         crate::system::raise_loopback().during(|| "bring loopback up".into())?;
     }
+    let network = match (&plan.link, &handover) {
+        (Some(link), Some(handover)) => {
+            let ends = network::raise(link)?;
+            ends.hand_over(handover).during(|| "hand the link over".into())?;
+            listener.is_some().then_some(ends)
+        }
+        _ => None,
+    };
+    drop(handover);
     let time_namespace = plan.time_namespace && clock::start_at_zero().is_ok();
     let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
     let confinement = Confinement::prepare(&plan, cgroups, &trees)?;
@@ -103,6 +118,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         awaited,
         nursery,
         ready_at,
+        network,
         _kept: kept,
     })
 }

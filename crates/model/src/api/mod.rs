@@ -8,6 +8,7 @@ mod contexts;
 mod errors;
 mod execs;
 mod files;
+mod network;
 mod pools;
 mod sandboxes;
 mod snapshots;
@@ -24,6 +25,7 @@ pub use files::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FileKind, FilePage, MakeDirectory, MoveFile, SignPath,
     SignedUrl,
 };
+pub use network::{NetworkDecision, NetworkView};
 pub use pools::{Pool, PoolSize, ZygoteState};
 pub use sandboxes::{
     CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,

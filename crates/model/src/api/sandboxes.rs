@@ -2,6 +2,7 @@
 
 use crate::guarantees::Guarantees;
 use crate::limits::Limits;
+use crate::net::NetSetting;
 use crate::scan::ScanRules;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,8 +31,8 @@ pub struct CreateSandbox {
     pub env: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     pub limits: LimitsRequest,
-    /// `none` (default) or `host`; `host` only for the machine's owner.
-    pub network: Option<String>,
+    /// `none` (default), `host` (only for the machine's owner), or rules: what may leave through the gate.
+    pub network: Option<NetSetting>,
     /// Who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
     pub user: Option<String>,
     pub cwd: Option<String>,
@@ -230,17 +231,18 @@ pub struct UpdateSandbox {
     /// At once, within the tenant's quota: memory, processors, processes and disk of everything inside; open files of
     /// commands from now on.
     pub limits: Option<LimitsRequest>,
+    /// At once, for what is open too: other rules in place of those that it has, or `none`. Only of a sandbox that was made
+    /// with rules.
+    pub network: Option<NetSetting>,
     /// Cannot be changed while a sandbox lives; named here so that it is refused with what to do instead.
-    pub network: Option<String>,
-    /// As `network`.
     pub image: Option<String>,
-    /// As `network`.
+    /// As `image`.
     pub template: Option<String>,
-    /// As `network`.
+    /// As `image`.
     pub backend: Option<String>,
-    /// As `network`.
+    /// As `image`.
     pub workspace: Option<String>,
-    /// As `network`.
+    /// As `image`.
     pub hostname: Option<String>,
 }
 

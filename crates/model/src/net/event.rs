@@ -24,6 +24,21 @@ pub enum Way {
     Other,
 }
 
+impl Way {
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Dns => "dns",
+            Way::Connect => "connect",
+            Way::Http => "http",
+            Way::Tunnel => "tunnel",
+            Way::Socks => "socks",
+            Way::Udp => "udp",
+            Way::Icmp => "icmp",
+            Way::Other => "other",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetEvent {
     /// Milliseconds since 1970.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// `net` of a policy: a word, or a table of rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum NetSetting {
     Word(String),
@@ -16,19 +17,26 @@ pub enum NetSetting {
 
 /// As written: text, so that every source takes the same forms and gets the same errors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct NetLayer {
+    /// `api.example.com`, `*.example.org:443`, `10.1.2.0/24:5432`, `[fd00::]/8:443`, `preset:model-apis`. Without ports: 80
+    /// and 443.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+    /// As `allow`; wins over it. Without ports: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
+    /// Of HTTP requests that can be seen; what cannot be seen is refused then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// Per second.
+    /// Bytes per second, such as `10MiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
+    /// Bytes in its whole life, such as `1GiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
+    /// `enforce` (default), `learn-deny` or `learn-allow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }

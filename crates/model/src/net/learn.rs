@@ -2,6 +2,7 @@
 
 use super::event::{NetEvent, NetOutcome, Way};
 use super::layer::NetLayer;
+use super::special::is_special;
 use super::verdict::{Denial, Grant};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,15 +19,24 @@ impl Learned {
     pub fn note(&mut self, event: &NetEvent) {
         // That a name was asked for does not say which port is wanted.
         let (Some(port), true) = (event.port, event.way != Way::Dns) else { return };
-        let host = match &event.outcome {
-            // An address was behind a name, or stood alone: either way the address is what is missing.
-            NetOutcome::Denied(Denial::Special(_)) => {
-                NetEvent { name: None, port: None, ..event.clone() }.target()
+        let host = NetEvent { port: None, ..event.clone() };
+        let address = NetEvent { name: None, ..host.clone() };
+        match &event.outcome {
+            // Whether it was behind a name or stood alone, the address is what is missing.
+            NetOutcome::Denied(Denial::Special(_)) => self.need(address.target(), port),
+            NetOutcome::Denied(Denial::NotAllowed) => self.need(host.target(), port),
+            NetOutcome::Allowed(Grant::Rule(_) | Grant::Learning) => {
+                self.need(host.target(), port);
+                // Behind a name, it had a rule of its own.
+                if event.address.is_some_and(is_special) {
+                    self.need(address.target(), port);
+                }
             }
-            NetOutcome::Allowed(Grant::Rule(_) | Grant::Learning)
-            | NetOutcome::Denied(Denial::NotAllowed) => NetEvent { port: None, ..event.clone() }.target(),
-            _ => return,
-        };
+            _ => {}
+        }
+    }
+
+    fn need(&mut self, host: String, port: u16) {
         if self.hosts.len() >= MOST_HOSTS && !self.hosts.contains_key(&host) {
             self.overflowed = true;
             return;
@@ -75,6 +85,7 @@ mod tests {
             event(Some("asked.example"), None, None, Way::Dns, refused()),
             event(Some("a.example"), Some("1.2.3.4"), Some(443), Way::Connect, learning()),
             event(Some("a.example"), None, Some(80), Way::Http, refused()),
+            event(Some("in.example"), Some("10.0.0.9"), Some(80), Way::Http, learning()),
             event(Some("b.example"), None, Some(8443), Way::Socks, refused()),
             event(None, Some("fd00::1"), Some(22), Way::Connect, refused()),
             event(
@@ -89,7 +100,10 @@ mod tests {
             learned.note(&event);
         }
         let layer = learned.layer();
-        assert_eq!(layer.allow, ["10.0.0.1:5432", "[fd00::1]:22", "a.example", "b.example:8443"]);
+        assert_eq!(
+            layer.allow,
+            ["10.0.0.1:5432", "10.0.0.9:80", "[fd00::1]:22", "a.example", "b.example:8443", "in.example:80"]
+        );
         layer.resolve(&|_| None, &|_| false).unwrap();
     }
 

@@ -6,12 +6,14 @@
 //! - `special`: addresses that names do not lead to
 //! - `verdict`: the decision
 //! - `event`: a decision that was taken, for the audit and for whoever watches
+//! - [`place`]: the addresses at both ends of a sandbox's link
 //! - `learn`: the rules that a run would have needed
 
 mod domain;
 mod event;
 mod layer;
 mod learn;
+pub mod place;
 mod rule;
 mod special;
 mod verdict;
@@ -21,7 +23,7 @@ pub use event::{NetEvent, NetOutcome, Way};
 pub use layer::{NetError, NetLayer, NetSetting};
 pub use learn::Learned;
 pub use rule::{Ports, Rule, RuleError, Target};
-pub use special::{SpecialKind, plain};
+pub use special::{SpecialKind, is_special, plain};
 pub use verdict::{Denial, Grant, Verdict};
 
 use serde::{Deserialize, Serialize};

@@ -90,6 +90,11 @@ pub fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
+/// Whether only a rule with addresses leads there.
+pub fn is_special(address: IpAddr) -> bool {
+    special(plain(address)).is_some()
+}
+
 /// The narrowest special block that the address lies in. Precondition: the address is [`plain`].
 pub fn special(address: IpAddr) -> Option<(SpecialKind, IpNet)> {
     let four = SPECIAL_4.iter().map(|(a, length, kind)| (IpAddr::V4(Ipv4Addr::from(*a)), *length, *kind));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._findings import Finding
 
@@ -56,6 +56,60 @@ class Usage:
     def parse(cls, body: Json) -> Usage:
         names = ("cpu_ms", "memory_bytes", "peak_memory_bytes", "disk_bytes", "processes")
         return cls(**{name: body.get(name) for name in names})
+
+
+@dataclass(frozen=True)
+class NetworkDecision:
+    """What the gate of a sandbox said to something that wanted out."""
+
+    number: int
+    #: `dns`, `connect`, `http`, `tunnel`, `socks`, `udp`, `icmp` or `other`.
+    way: str
+    #: `allowed`, `denied` or `closed`.
+    verdict: str
+    reason: str
+    name: Optional[str] = None
+    address: Optional[str] = None
+    port: Optional[int] = None
+    #: How to allow what was denied.
+    advice: Optional[str] = None
+    sent_bytes: Optional[int] = None
+    received_bytes: Optional[int] = None
+    count: int = 1
+
+    @classmethod
+    def parse(cls, body: Json) -> NetworkDecision:
+        return cls(**{name: body[name] for name in cls.__dataclass_fields__ if name in body})
+
+
+@dataclass(frozen=True)
+class Network:
+    """What may leave a sandbox, and what its gate decided."""
+
+    #: `none`, `host` or `gate`.
+    network: str
+    sent_bytes: int
+    received_bytes: int
+    connections: int
+    decisions: Sequence[NetworkDecision]
+    #: Number of the last decision, to ask for those after it.
+    last: int
+    #: The rules that what was tried would have needed.
+    needed: Sequence[str]
+    rules: Optional[Mapping[str, Any]] = None
+
+    @classmethod
+    def parse(cls, body: Json) -> Network:
+        return cls(
+            network=body["network"],
+            sent_bytes=body["sent_bytes"],
+            received_bytes=body["received_bytes"],
+            connections=body["connections"],
+            decisions=tuple(NetworkDecision.parse(decision) for decision in body["decisions"]),
+            last=body["last"],
+            needed=tuple(body["needed"]),
+            rules=body.get("rules"),
+        )
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,10 @@ def limits(value: Union[Limits, Mapping[str, Any], None]) -> Optional[Json]:
     return given(**fields)
 
 
+def network(value: Union[str, Mapping[str, Any], None]) -> Union[str, Json, None]:
+    return value if value is None or isinstance(value, str) else given(**value)
+
+
 def host_path(path: Optional[HostPath]) -> Optional[str]:
     """Absolute: the server's working directory is not the caller's."""
     return None if path is None else os.path.abspath(os.path.expanduser(os.fspath(path)))

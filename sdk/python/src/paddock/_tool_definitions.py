@@ -92,6 +92,8 @@ def _network(guarantees: Mapping[str, Any]) -> str:
         return "There is no network: do not try to download or install anything."
     if network == "host":
         return "The network of the host can be reached."
+    if network == "gate":
+        return "Only some hosts can be reached; a refusal names the one that was refused."
     return f"Network: {network}." if network else ""
 
 

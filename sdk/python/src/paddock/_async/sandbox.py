@@ -35,6 +35,7 @@ from .._models import (
     Json,
     Limits,
     MergeReport,
+    Network,
     Result,
     SandboxInfo,
     Snapshot,
@@ -89,7 +90,7 @@ class AsyncSandbox:
         env: Optional[Mapping[str, str]] = None,
         metadata: Optional[Mapping[str, str]] = None,
         limits: Union[Limits, Mapping[str, Any], None] = None,
-        network: Optional[str] = None,
+        network: Union[str, Mapping[str, Any], None] = None,
         user: Optional[str] = None,
         cwd: Optional[str] = None,
         workspace: Optional[HostPath] = None,
@@ -118,7 +119,7 @@ class AsyncSandbox:
             persistent: left alone by the idle reaper and by context managers.
             name: of one's own, usable wherever an id is.
             limits: a `Limits`, or a mapping with its fields.
-            network: `none` (default) or `host`.
+            network: `none` (default), `host`, or rules: `{"allow": ["pypi.org", "*.example.org:443"]}`.
             user: who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
             workspace: a directory of this machine, at /workspace.
             require: guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
@@ -142,7 +143,7 @@ class AsyncSandbox:
             env=dict(env) if env else None,
             metadata=dict(metadata) if metadata else None,
             limits=requests.limits(limits),
-            network=network,
+            network=requests.network(network),
             user=user,
             cwd=cwd,
             hostname=hostname,
@@ -459,6 +460,10 @@ class AsyncSandbox:
         report = await self._client.call("POST", f"{self._path}/merge", json=body, patience=LONG_PATIENCE)
         return MergeReport.parse(report)
 
+    async def network(self, after: int = 0) -> Network:
+        """What may leave it, what went through, and the decisions after number `after`."""
+        return Network.parse(await self._client.call("GET", f"{self._path}/network?after={int(after)}"))
+
     async def usage(self) -> Usage:
         return Usage.parse(await self._client.call("GET", f"{self._path}/usage"))
 
@@ -481,11 +486,13 @@ class AsyncSandbox:
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
         user: Optional[str] = None,
+        network: Union[str, Mapping[str, Any], None] = None,
     ) -> SandboxInfo:
         """Changes what is given, all of it or nothing; `metadata` and `env` are replaced as a whole.
 
         Limits hold at once; `open_files`, `env`, `cwd` and `user` are for commands from now on. Where a limit cannot be
-        changed while the sandbox runs, hibernate it first.
+        changed while the sandbox runs, hibernate it first. `network` puts other rules in the place of those it has,
+        and cuts connections that they forbid; `none` closes the gate.
         """
         limits = given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes, open_files=open_files)
         body = given(
@@ -496,6 +503,7 @@ class AsyncSandbox:
             env=None if env is None else dict(env),
             cwd=cwd,
             user=user,
+            network=requests.network(network),
         )
         return await self._act("PATCH", "", json=body, repeatable=True)
 

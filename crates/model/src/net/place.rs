@@ -13,6 +13,9 @@ pub const SYNTHETIC_4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 pub const SYNTHETIC_6: Ipv6Addr = Ipv6Addr::new(0xfd50, 0x6164, 0x646f, 0x6e61, 0, 0, 0, 0);
 /// Where the proxy listens, on the sandbox's own loopback.
 pub const PROXY_PORT: u16 = 3128;
+/// What the two ends are called.
+pub const SANDBOX_DEVICE: &str = "eth0";
+pub const GATE_DEVICE: &str = "gate0";
 /// The most that a veth carries.
 pub const LARGEST_PACKET: u32 = 65_535;
 /// Of the sandbox's end. The kernel inside puts it into what it sends too (the link does not ask who is there), so that its

@@ -1,0 +1,124 @@
+//! The gate of one sandbox: opened when its inside stands, closed with it.
+
+use crate::error::EngineError;
+use crate::sandbox::Sandbox;
+use paddock_backends::Handover;
+use paddock_gate::{Ends, Gate, Moved, Resolver, Settings};
+use paddock_model::net::{DomainName, NetEvent, NetRules};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The guest sends what leads out before it says that it is ready.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LARGEST_TABLE: usize = 1 << 20;
+
+/// A sandbox's side of its gate.
+#[derive(Default)]
+pub(crate) struct Door(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    handover: Option<Handover>,
+    gate: Option<Gate>,
+}
+
+impl Door {
+    pub fn new(handover: Option<Handover>) -> Door {
+        Door(Mutex::new(State { handover, gate: None }))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sandbox {
+    /// Lets out what the rules allow. Until then, and without it, nothing leaves. Returns what is decided from now on.
+    ///
+    /// Precondition: its guest is ready.
+    pub async fn open_gate(
+        &self,
+        rules: NetRules,
+        state: &Path,
+    ) -> Result<mpsc::Receiver<NetEvent>, EngineError> {
+        let failed = |source| EngineError::Gate { source };
+        let handover = self.door.locked().handover.take();
+        let handover = handover.ok_or_else(|| failed(io::Error::other("it has no link")))?;
+        let table = names_of(state).map_err(failed)?;
+        let ends = tokio::task::spawn_blocking(move || handover.wait(PATIENCE)).await;
+        let ends = ends.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
+        let ends = Ends { link: ends.link, proxy: TcpListener::from(ends.proxy) };
+        let settings =
+            Settings { rules, resolver: Arc::new(Resolver::system_and(table)), moved: Moved::default() };
+        let (gate, events) = Gate::start(ends, settings).map_err(|error| failed(io::Error::other(error)))?;
+        self.door.locked().gate = Some(gate);
+        Ok(events)
+    }
+
+    /// Other rules, for what is open too. `false`: it has no gate.
+    pub fn change_rules(&self, rules: NetRules) -> bool {
+        self.door.locked().gate.as_ref().map(|gate| gate.update(rules)).is_some()
+    }
+
+    /// What went through its gate, and how many connections are open.
+    pub fn traffic(&self) -> Option<(Moved, usize)> {
+        self.door.locked().gate.as_ref().map(|gate| (gate.moved(), gate.connections()))
+    }
+
+    /// Nothing leaves any more.
+    pub(crate) fn close_gate(&self) {
+        let gate = self.door.locked().gate.take();
+        drop(gate);
+    }
+}
+
+/// `net/hosts` of the state directory: names that are not asked for elsewhere, written as /etc/hosts is.
+fn names_of(state: &Path) -> io::Result<HashMap<DomainName, Vec<IpAddr>>> {
+    let path = state.join("net").join("hosts");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) if text.len() <= LARGEST_TABLE => text,
+        Ok(_) => return Err(io::Error::other(format!("{} is larger than 1 MiB", path.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
+        Err(error) => return Err(io::Error::other(format!("{}: {error}", path.display()))),
+    };
+    let mut table: HashMap<DomainName, Vec<IpAddr>> = HashMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |what: &str| {
+            io::Error::other(format!("{} line {}: `{}`", path.display(), index + 1, what.escape_debug()))
+        };
+        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
+        let Some(address) = words.next() else { continue };
+        let address: IpAddr = address.parse().map_err(|_| wrong(address))?;
+        for word in words {
+            let name = DomainName::parse(word).map_err(|_| wrong(word))?;
+            table.entry(name).or_default().push(address);
+        }
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_owner() {
+        let state = tempfile::tempdir().unwrap();
+        assert!(names_of(state.path()).unwrap().is_empty());
+        std::fs::create_dir(state.path().join("net")).unwrap();
+        let write = |text: &str| std::fs::write(state.path().join("net/hosts"), text).unwrap();
+        write("# ours\n10.0.0.1 Db.test db # the base\n\n::1 db\n");
+        let table = names_of(state.path()).unwrap();
+        assert_eq!(table[&DomainName::parse("db").unwrap()].len(), 2);
+        assert_eq!(table[&DomainName::parse("db.test").unwrap()], ["10.0.0.1".parse::<IpAddr>().unwrap()]);
+        for bad in ["db 10.0.0.1", "10.0.0.1 a_-"] {
+            write(bad);
+            assert!(names_of(state.path()).unwrap_err().to_string().contains("line 1"));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The link of a sandbox with network rules: what the host composed is asked of the kernel, and two sockets are opened, a
+//! packet socket on the far end and the one that the proxy listens on. Both are the host's to serve; the guest only keeps
+//! them for the next host.
+
+use crate::failure::{During, Outcome};
+use paddock_protocol::{HANDED_OVER, LinkPlan};
+use rustix::io::{Errno, Result};
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// What leads out, once somebody serves it.
+pub struct Ends {
+    link: OwnedFd,
+    proxy: OwnedFd,
+}
+
+/// Precondition: loopback is up, and this process may still configure its network namespace.
+pub fn raise(plan: &LinkPlan) -> Outcome<Ends> {
+    let routing = socket(AddressFamily::NETLINK, SocketType::RAW)
+        .and_then(|routing| rustix::net::bind(&routing, &SocketAddrNetlink::new(0, 0)).map(|()| routing));
+    let routing = routing.during(|| "talk to the kernel's routing".into())?;
+    for message in &plan.messages {
+        ask(&routing, message).during(|| "make the link to the gate (a veth)".into())?;
+    }
+    for message in &plan.messages_6 {
+        match ask(&routing, message) {
+            // A kernel without version 6 has no way out of that kind, and none to guard.
+            Err(Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::ACCESS) => break,
+            asked => asked.during(|| "give the link addresses of version 6".into())?,
+        }
+    }
+    let link = packet_socket(plan.far_index).during(|| "open the far end of the link".into())?;
+    let proxy = listening_socket(plan.proxy_port).during(|| "listen for the proxy".into())?;
+    Ok(Ends { link, proxy })
+}
+
+impl Ends {
+    /// With one byte, so that there is something to send.
+    pub fn hand_over(&self, socket: impl AsFd) -> Result<()> {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let both = [self.link.as_fd(), self.proxy.as_fd()];
+        if !control.push(SendAncillaryMessage::ScmRights(&both)) {
+            return Err(Errno::NOBUFS);
+        }
+        let byte = [std::io::IoSlice::new(&[HANDED_OVER])];
+        rustix::net::sendmsg(socket, &byte, &mut control, SendFlags::NOSIGNAL).map(drop)
+    }
+}
+
+/// Sends, and waits for what the kernel says to it: an error, whose number is 0 where there is none.
+fn ask(routing: &OwnedFd, message: &[u8]) -> Result<()> {
+    rustix::net::sendto(routing, message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut answer = [0u8; 4096];
+    let (count, _) = rustix::net::recv(routing, &mut answer[..], RecvFlags::empty())?;
+    match answer[..count] {
+        [_, _, _, _, 2, 0, _, _, _, _, _, _, _, _, _, _, a, b, c, d, ..] => {
+            match i32::from_ne_bytes([a, b, c, d]) {
+                0 => Ok(()),
+                code => Err(Errno::from_raw_os_error(-code)),
+            }
+        }
+        _ => Err(Errno::PROTO),
+    }
+}
+
+fn socket(family: AddressFamily, kind: SocketType) -> Result<OwnedFd> {
+    rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
+}
+
+fn listening_socket(port: u16) -> Result<OwnedFd> {
+    const WAITING: i32 = 1024;
+    let socket = socket(AddressFamily::INET, SocketType::STREAM)?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    rustix::net::listen(&socket, WAITING)?;
+    Ok(socket)
+}
+
+/// Hears and sends whole frames, each with what the kernel says about it before it.
+fn packet_socket(device: u32) -> Result<OwnedFd> {
+    // No protocol until it is bound, so that no frame of another device comes in between.
+    let socket = socket(AddressFamily::PACKET, SocketType::RAW)?;
+    crate::system::set_packet_option(&socket, libc::PACKET_VNET_HDR)?;
+    // Newer kernels only; whoever serves it looks at where a frame is from as well.
+    const IGNORE_OUTGOING: libc::c_int = 23;
+    let _ = crate::system::set_packet_option(&socket, IGNORE_OUTGOING);
+    crate::system::bind_packet_socket(socket.as_raw_fd(), device)?;
+    Ok(socket)
+}
