@@ -95,7 +95,7 @@ pub fn network(inner: &Inner, live: &Live, event: &NetEvent) {
         received_bytes: moved.map(|(_, received)| received),
         count: event.count,
     };
-    append(inner, None, &live.id, &event);
+    append(inner, None, &live.id, event);
 }
 
 pub fn file_written(inner: &Inner, actor: &Actor, live: &Live, path: &str, received: Received) {

@@ -10,10 +10,10 @@ use crate::journal::Journal;
 use crate::sandbox::Sandbox as Inside;
 use crate::store::{Cursor, SandboxQuery};
 use paddock_backends::FenceUsage;
-use paddock_model::Access;
 use paddock_model::api::{
     End, EndCause, ExecCause, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage,
 };
+use paddock_model::{Access, Network};
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError};
 
@@ -493,13 +493,14 @@ impl Fleet {
 }
 
 /// Whether an end can be told before the kernel has taken the sandbox apart, because nobody could see the difference:
-/// no command is under way whose last words somebody wants, and nothing outside can be written to from inside.
+/// no command is under way whose last words somebody wants, and nothing outside can be reached from inside.
 fn nobody_sees_it_end(live: &Live, cause: &EndCause) -> bool {
     let record = live.record();
     let writable = record.spec.mounts.iter().any(|mount| mount.access == Access::Write);
     *cause == EndCause::Killed
         && record.state == SandboxState::Running
         && record.spec.workspace.is_none()
+        && record.spec.network == Network::None
         && !writable
         && live.running_execs() == 0
 }
