@@ -53,7 +53,7 @@ def stages():
         Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         Stage("unit", [CARGO, "test", "--locked", "--workspace", "--exclude", "paddock-conformance", "--exclude", "paddock-e2e"]),
         Stage("conformance", [CARGO, "test", "--locked", "-p", "paddock-conformance", "--", "--nocapture"], given),
-        Stage("end to end", [CARGO, "test", "--locked", "-p", "paddock-e2e", "--", "--nocapture"], {**given, **packages.fetch(ROOT)}),
+        Stage("end to end", [CARGO, "test", "--locked", "-p", "paddock-e2e", "--", "--nocapture", "--test-threads=3"], {**given, **packages.fetch(ROOT)}),
         Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], given),
         Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
         Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),

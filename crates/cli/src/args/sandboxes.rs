@@ -65,7 +65,7 @@ Examples:
   paddock update build --memory 4GiB --cpus 3
   paddock update build --metadata step=2 --forget draft
   paddock update build --idle 600:hibernate
-  paddock update build --allow-net pypi.org --allow-net files.pythonhosted.org
+  paddock update build --allow-net packages.example.org --allow-net files.example.org
 
 Limits hold at once, for what runs too; a hibernated sandbox wakes with them. Network rules take the \
 place of those that it has, for open connections too. Image, workspace and backend are for life: make a snapshot, and create another sandbox from it.";

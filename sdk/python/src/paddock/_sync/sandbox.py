@@ -120,7 +120,7 @@ class Sandbox:
             persistent: left alone by the idle reaper and by context managers.
             name: of one's own, usable wherever an id is.
             limits: a `Limits`, or a mapping with its fields.
-            network: `none` (default), `host`, or rules: `{"allow": ["pypi.org", "*.example.org:443"]}`.
+            network: `none` (default), `host`, or rules: `{"allow": ["packages.example.org", "*.example.org:443"]}`.
             user: who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
             workspace: a directory of this machine, at /workspace.
             require: guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
