@@ -345,7 +345,7 @@ fn what_is_for_life_is_not_changed(caller: &Caller) -> Result<()> {
     let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
     let id = server.create(&[])?;
     let secret = server.run(["token", "create", "--tenant", "owner", "--role", "user"])?.success()?;
-    for field in ["network", "image", "template", "backend", "workspace", "hostname"] {
+    for field in ["image", "template", "backend", "workspace", "hostname"] {
         let call = format!(
             "curl -s -X PATCH -H 'Authorization: Bearer {}' -H 'Content-Type: application/json' -d '{{\"{field}\":\"x\"}}' \
              -w '\\n%{{http_code}}' {}/v1/sandboxes/{id}",
