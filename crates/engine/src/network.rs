@@ -8,6 +8,7 @@ use paddock_model::net::{DomainName, NetEvent, NetRules};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,11 +26,14 @@ pub(crate) struct Door(Mutex<State>);
 struct State {
     handover: Option<Handover>,
     gate: Option<Gate>,
+    /// A packet socket's last owner waits for every processor, ten milliseconds and more: this one is let go of where
+    /// nobody waits.
+    held: Option<OwnedFd>,
 }
 
 impl Door {
     pub fn new(handover: Option<Handover>) -> Door {
-        Door(Mutex::new(State { handover, gate: None }))
+        Door(Mutex::new(State { handover, gate: None, held: None }))
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -52,11 +56,13 @@ impl Sandbox {
         let table = names_of(state).map_err(failed)?;
         let ends = tokio::task::spawn_blocking(move || handover.wait(PATIENCE)).await;
         let ends = ends.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
+        let held = ends.link.try_clone().map_err(failed)?;
         let ends = Ends { link: ends.link, proxy: TcpListener::from(ends.proxy) };
         let settings =
             Settings { rules, resolver: Arc::new(Resolver::system_and(table)), moved: Moved::default() };
         let (gate, events) = Gate::start(ends, settings).map_err(|error| failed(io::Error::other(error)))?;
-        self.door.locked().gate = Some(gate);
+        let mut state = self.door.locked();
+        (state.gate, state.held) = (Some(gate), Some(held));
         Ok(events)
     }
 
@@ -74,6 +80,17 @@ impl Sandbox {
     pub(crate) fn close_gate(&self) {
         let gate = self.door.locked().gate.take();
         drop(gate);
+    }
+
+    /// The same, and its link is let go of, beside whatever the caller does next.
+    ///
+    /// Precondition: its guest has ended, or has no part in the link: it would wait for that.
+    pub fn end_gate(&self) {
+        self.close_gate();
+        if let Some(held) = self.door.locked().held.take() {
+            // Where no thread can be had, it is dropped with the closure, here.
+            let _ = std::thread::Builder::new().name("paddock-link".into()).spawn(move || drop(held));
+        }
     }
 }
 

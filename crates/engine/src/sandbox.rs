@@ -310,7 +310,9 @@ impl Sandbox {
     pub(crate) fn destroy(&self) -> std::io::Result<FenceUsage> {
         self.close_gate();
         let fence = self.fence().take();
-        fence.map_or_else(|| Ok(FenceUsage::default()), |mut fence| fence.destroy())
+        let destroyed = fence.map_or_else(|| Ok(FenceUsage::default()), |mut fence| fence.destroy());
+        self.end_gate();
+        destroyed
     }
 
     fn fence(&self) -> MutexGuard<'_, Option<Box<dyn Fence>>> {

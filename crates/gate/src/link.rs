@@ -28,7 +28,8 @@ thread_local! {
 }
 
 pub struct Link {
-    socket: AsyncFd<OwnedFd>,
+    /// `None` only while it is dropped.
+    socket: Option<AsyncFd<OwnedFd>>,
 }
 
 /// Opens the far end, whose name is `device`, in the network namespace of the calling thread.
@@ -87,12 +88,13 @@ impl Link {
         rustix::io::ioctl_fionbio(&socket, true)?;
         // SAFETY: the descriptor is owned, is never replaced, and is closed by nobody but its drop.
         let socket = unsafe { AsyncFd::register(socket)? };
-        Ok(Link { socket })
+        Ok(Link { socket: Some(socket) })
     }
 
     /// Waits for packets and gives each to `take`; at most `most`, so that others get their turn.
     pub async fn receive(&self, most: usize, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-        let mut ready = self.socket.readable().await?;
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let mut ready = socket.readable().await?;
         for _ in 0..most {
             let taken = SCRATCH.with(|scratch| {
                 let mut scratch =
@@ -132,11 +134,24 @@ impl Link {
             };
             let frame = &mut frame[..FRONT + length];
             let result = fill(&mut frame[FRONT..]);
-            if write_front(frame) {
-                let _ = rustix::net::send(self.socket.get_ref().as_fd(), frame, SendFlags::DONTWAIT);
+            if write_front(frame)
+                && let Some(socket) = &self.socket
+            {
+                let _ = rustix::net::send(socket.get_ref().as_fd(), frame, SendFlags::DONTWAIT);
             }
             result
         })
+    }
+}
+
+/// The last owner of a packet socket waits for every processor, ten milliseconds and more: no thread that serves others.
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            let socket = socket.into_inner();
+            // Where no thread can be had, it is dropped with the closure, here.
+            let _ = std::thread::Builder::new().name("paddock-link".into()).spawn(move || drop(socket));
+        }
     }
 }
 

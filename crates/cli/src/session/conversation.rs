@@ -59,6 +59,8 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
     let mut conversation = Conversation::new(&session, exec)?;
     let ending = conversation.hold(&session, &mut signals).await?;
     drop(raw);
+    // Takes its time, beside the end of the rest. The guest of a run has no part in the link.
+    sandbox.end_gate();
 
     let work = match ending {
         Ending::Exited(_) | Ending::StartFailed { .. } => conversation.usage,

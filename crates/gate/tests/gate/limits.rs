@@ -59,6 +59,8 @@ a = socket.create_connection(('a.test', {port}))
 b = socket.create_connection(('b.test', {port}))
 a.recv(100); b.recv(100)
 try:
+    b.sendall(b'x')
+    b.recv(1)
     print('b', b.recv(10))
 except ConnectionResetError:
     print('b was cut')
@@ -72,8 +74,8 @@ print(a.recv(100).decode())"
             while gate.connections() < 2 {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            // Both have greeted when their bytes are counted.
-            while gate.moved().received < 24 {
+            // Both have greeted, and the program has heard them, when what it answered has come back.
+            while gate.moved().received < 25 {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             gate.update(only_a);
