@@ -20,6 +20,7 @@ pub mod policy;
 pub mod pool;
 pub mod sandboxes;
 pub mod scan;
+pub mod secrets;
 mod stop;
 pub mod template;
 pub mod values;

@@ -101,6 +101,7 @@ fn from_flags(
         // Flags of their own, only where code is run.
         scan: None,
         allowed_imports: None,
+        secrets: flags.secret.into_iter().collect(),
         limits: LimitsLayer {
             memory: flags.memory,
             cpus: flags.cpus,

@@ -17,6 +17,7 @@ pub mod signals;
 pub mod streams;
 pub mod terminal;
 
+use paddock_engine::secrets::Bound;
 use paddock_engine::settings::{default_environment, network_environment};
 use paddock_engine::{Engine, EngineError};
 use paddock_model::{Availability, Guarantees, ScanReport, Spec};
@@ -40,6 +41,8 @@ pub struct Session {
     pub file: Option<(PathBuf, Vec<u8>)>,
     /// What was found in the code before it ran.
     pub scanned: ScanReport,
+    /// Values that never enter.
+    pub secrets: Vec<Bound>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,6 +24,8 @@ pub enum EngineError {
     Zygote { detail: String },
     #[error("the sandbox's gate to the network could not be opened")]
     Gate { source: std::io::Error },
+    #[error(transparent)]
+    Secrets(#[from] crate::secrets::SecretsError),
     #[error("no random numbers from the system")]
     Random { source: std::io::Error },
 }

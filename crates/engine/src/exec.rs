@@ -2,8 +2,11 @@
 
 use crate::inbox::Inbox;
 use crate::link::{Heard, Link};
+use crate::secrets::Masked;
 use paddock_model::User;
-use paddock_protocol::{Channel, ExitKind, Kills, StreamKind, ToGuest, Who, WindowSize, WorkUsage};
+use paddock_protocol::{
+    Channel, ExitKind, FIRST_TOOL, Kills, StreamKind, ToGuest, Who, WindowSize, WorkUsage,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +69,14 @@ pub struct Exec {
     input: Arc<Semaphore>,
     /// Output handed to the caller that the guest has not been granted again.
     owed: Option<(StreamKind, u32)>,
+    /// What may be the beginning of a value that must not be seen.
+    masked: [(StreamKind, Masked); 3],
+    /// Told after what is held back.
+    later: Option<ExecEvent>,
 }
+
+/// What looks like the beginning of a value and does not go on is passed on after that.
+const HELD: Duration = Duration::from_millis(200);
 
 impl Exec {
     /// In a sandbox with this one command: its deadline ends everything.
@@ -126,7 +136,9 @@ impl Exec {
     /// `queued` bytes of its input are under way already.
     pub(crate) fn listen(link: &Link, number: u32, queued: u32) -> Exec {
         let Heard { inbox, input } = link.listen(number, queued);
-        Exec { number, link: link.clone(), inbox, input, owed: None }
+        let masked = [StreamKind::Stdout, StreamKind::Stderr, StreamKind::Control]
+            .map(|stream| (stream, Masked::default()));
+        Exec { number, link: link.clone(), inbox, input, owed: None, masked, later: None }
     }
 
     pub fn number(&self) -> u32 {
@@ -139,11 +151,62 @@ impl Exec {
         if let Some((stream, bytes)) = self.owed.take() {
             self.link.grant(Channel { exec: self.number, stream }, bytes);
         }
-        let event = self.inbox.next().await;
+        let event = self.next_masked().await;
         if let ExecEvent::Output { stream, bytes } = &event {
             self.owed = Some((*stream, bytes.len() as u32));
         }
         event
+    }
+
+    /// As the inbox has it, but for values that must not be seen. May be dropped at any point without a loss.
+    async fn next_masked(&mut self) -> ExecEvent {
+        // What the guest's own tools say is no output.
+        if self.link.mask().is_none() || self.number >= FIRST_TOOL {
+            return self.inbox.next().await;
+        }
+        loop {
+            if self.later.is_some()
+                && let Some(event) = self.rest().or_else(|| self.later.take())
+            {
+                return event;
+            }
+            let event = match self.masked.iter().any(|(_, masked)| masked.holds()) {
+                false => self.inbox.next().await,
+                true => match tokio::time::timeout(HELD, self.inbox.next()).await {
+                    Ok(event) => event,
+                    Err(_) => match self.rest() {
+                        Some(rest) => return rest,
+                        None => continue,
+                    },
+                },
+            };
+            match event {
+                ExecEvent::Output { stream, bytes } => {
+                    let bytes = self.pass(stream, bytes);
+                    if !bytes.is_empty() {
+                        return ExecEvent::Output { stream, bytes };
+                    }
+                }
+                ExecEvent::Exited { .. } | ExecEvent::Closed | ExecEvent::Lost { .. } => {
+                    self.later = Some(event)
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn pass(&mut self, stream: StreamKind, bytes: Vec<u8>) -> Vec<u8> {
+        let own = self.masked.iter_mut().find(|(kind, _)| *kind == stream);
+        match (own, self.link.mask()) {
+            (Some((_, masked)), Some(mask)) => masked.push(mask, bytes),
+            _ => bytes,
+        }
+    }
+
+    /// What is held back of one stream.
+    fn rest(&mut self) -> Option<ExecEvent> {
+        let (stream, masked) = self.masked.iter_mut().find(|(_, masked)| masked.holds())?;
+        Some(ExecEvent::Output { stream: *stream, bytes: masked.rest() })
     }
 
     pub fn input(&self) -> Input {

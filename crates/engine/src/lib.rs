@@ -15,6 +15,7 @@
 //! - [`images`]: from what the caller names to a root file system
 //! - [`store`]: records in SQLite; [`journal`]: output of execs; [`audit`]: a signed timeline per sandbox
 //! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
+//! - [`secrets`]: values that never enter a sandbox
 //! - [`scan`]: what code would do, read before it runs
 //! - [`capture`]: output kept within a bound, head and tail
 //!
@@ -38,10 +39,12 @@ mod link;
 mod network;
 pub mod policy_file;
 mod policy_net;
+mod policy_secrets;
 mod port;
 mod resume;
 mod sandbox;
 pub mod scan;
+pub mod secrets;
 pub mod settings;
 pub mod signing;
 pub mod storage;

@@ -5,12 +5,13 @@
 use crate::error::EngineError;
 use crate::exec::ExecEvent;
 use crate::inbox::Inbox;
+use crate::secrets::Mask;
 use paddock_protocol::{
     Channel, Decoder, ExecState, FIRST_TOOL, Frame, FrameError, FromGuest, StreamKind, ToGuest, VERSION,
     WINDOW, WorkUsage, decode_from_guest, encode_data, encode_message,
 };
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
@@ -24,6 +25,8 @@ pub struct Link {
     shared: Arc<Mutex<Shared>>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     closing: Arc<Notify>,
+    /// What must not be seen in the output of commands.
+    mask: Arc<OnceLock<Mask>>,
 }
 
 enum Outgoing {
@@ -98,7 +101,7 @@ impl Link {
     fn start(stream: UnixStream) -> Link {
         let (outgoing, queue) = mpsc::unbounded_channel();
         let (reader, writer) = stream.into_split();
-        let link = Link { shared: Arc::default(), outgoing, closing: Arc::default() };
+        let link = Link { shared: Arc::default(), outgoing, closing: Arc::default(), mask: Arc::default() };
         tokio::spawn(write_all(writer, queue));
         tokio::spawn(read_all(reader, link.clone()));
         link
@@ -125,6 +128,15 @@ impl Link {
         let (sender, written) = oneshot::channel();
         let _ = self.outgoing.send(Outgoing::Flush(sender));
         let _ = written.await;
+    }
+
+    /// Precondition: no command has been started yet, or none that could have what is to be masked.
+    pub fn set_mask(&self, mask: Mask) {
+        let _ = self.mask.set(mask);
+    }
+
+    pub fn mask(&self) -> Option<&Mask> {
+        self.mask.get()
     }
 
     /// Ends the conversation from this side.

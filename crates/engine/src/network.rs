@@ -2,6 +2,7 @@
 
 use crate::error::EngineError;
 use crate::sandbox::Sandbox;
+use crate::secrets::SandboxSecrets;
 use paddock_backends::Handover;
 use paddock_gate::{Ends, Gate, Moved, Resolver, Settings};
 use paddock_model::net::{DomainName, NetEvent, NetRules};
@@ -44,22 +45,31 @@ impl Door {
 impl Sandbox {
     /// Lets out what the rules allow. Until then, and without it, nothing leaves. Returns what is decided from now on.
     ///
-    /// Precondition: its guest is ready.
+    /// Precondition: its guest is ready, and no command has a way to a value of `secrets` yet.
     pub async fn open_gate(
         &self,
         rules: NetRules,
+        secrets: Option<&SandboxSecrets>,
         state: &Path,
     ) -> Result<mpsc::Receiver<NetEvent>, EngineError> {
         let failed = |source| EngineError::Gate { source };
         let handover = self.door.locked().handover.take();
         let handover = handover.ok_or_else(|| failed(io::Error::other("it has no link")))?;
         let table = names_of(state).map_err(failed)?;
+        let values = secrets.map(|secrets| secrets.gate(state)).transpose()?.unwrap_or_default();
+        if let Some(secrets) = secrets {
+            self.link.set_mask(secrets.mask());
+        }
         let ends = tokio::task::spawn_blocking(move || handover.wait(PATIENCE)).await;
         let ends = ends.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
         let held = ends.link.try_clone().map_err(failed)?;
         let ends = Ends { link: ends.link, proxy: TcpListener::from(ends.proxy) };
-        let settings =
-            Settings { rules, resolver: Arc::new(Resolver::system_and(table)), moved: Moved::default() };
+        let settings = Settings {
+            rules,
+            resolver: Arc::new(Resolver::system_and(table)),
+            moved: Moved::default(),
+            secrets: Arc::new(values),
+        };
         let (gate, events) = Gate::start(ends, settings).map_err(|error| failed(io::Error::other(error)))?;
         let mut state = self.door.locked();
         (state.gate, state.held) = (Some(gate), Some(held));

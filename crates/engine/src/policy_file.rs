@@ -1,7 +1,7 @@
 //! A policy file: the same settings as the flags, in TOML. Templates are kept in the same form.
 
 use paddock_model::net::NetLayer;
-use paddock_model::{LimitsLayer, Policy};
+use paddock_model::{LimitsLayer, Policy, SecretLayer};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -64,6 +64,7 @@ pub(crate) fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyE
             "preload" => policy.preload = entry.strings()?,
             "scan" => policy.scan = Some(entry.string()?),
             "allowed_imports" => policy.allowed_imports = Some(entry.strings()?),
+            "secrets" => policy.secrets = crate::policy_secrets::read(text, &entry)?,
             "limits" => policy.limits = read_limits(text, entry.table("a table of limits")?)?,
             _ => return Err(entry.unknown()),
         }
@@ -190,9 +191,11 @@ fn suggestion(key: &str, prefix: &str) -> String {
     let top = Policy::KEYS.iter().map(|name| ("", *name));
     let limits = LimitsLayer::KEYS.iter().map(|name| ("limits.", *name));
     let net = NetLayer::KEYS.iter().map(|name| ("net.", *name));
+    let secrets = SecretLayer::KEYS.iter().map(|name| ("secrets.NAME.", *name));
     let nearest = top
         .chain(limits)
         .chain(net)
+        .chain(secrets)
         .map(|(table, name)| (strsim::damerau_levenshtein(&key, name), table != prefix, table, name))
         .min();
     match nearest {
@@ -200,6 +203,7 @@ fn suggestion(key: &str, prefix: &str) -> String {
             format!("did you mean `{table}{name}`?")
         }
         _ if prefix.is_empty() => format!("known are {}", Policy::KEYS.join(", ")),
+        _ if prefix == "secrets.NAME." => format!("known are {}", SecretLayer::KEYS.join(", ")),
         _ if prefix == "net." => format!("known are {}", NetLayer::KEYS.join(", ")),
         _ => format!("known are {}", LimitsLayer::KEYS.join(", ")),
     }
@@ -251,6 +255,9 @@ mod tests {
             allowed_imports = ["json"]
             preload = ["numpy"]
             env = { A = "1" }
+            [secrets.KEY]
+            from = "env:KEY"
+            hosts = ["a.example"]
             [limits]
             memory = "1GiB"
             cpus = 1.5

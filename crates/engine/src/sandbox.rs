@@ -30,7 +30,7 @@ pub struct Sandbox {
     pub guarantees: Guarantees,
     /// `None` once it was let go of.
     fence: Arc<Mutex<Option<Box<dyn Fence>>>>,
-    link: Link,
+    pub(crate) link: Link,
     started: Instant,
     ready: bool,
     ready_at: u64,

@@ -6,7 +6,7 @@ use paddock_model::net::{Denial, DomainName, NetEvent, NetOutcome, Way};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// The same decision is told once in this time, with how often it was taken meanwhile.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -19,6 +19,8 @@ const CHANNEL: usize = 1024;
 pub struct Events {
     sender: mpsc::Sender<NetEvent>,
     state: Mutex<State>,
+    /// Something was counted that is still to be told.
+    counted: Notify,
 }
 
 struct State {
@@ -58,7 +60,7 @@ impl Events {
     pub fn new() -> (Events, mpsc::Receiver<NetEvent>) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
         let state = State { recent: LruCache::unbounded(), second: Instant::now(), denials: 0, lost: 0 };
-        (Events { sender, state: Mutex::new(state) }, receiver)
+        (Events { sender, state: Mutex::new(state), counted: Notify::new() }, receiver)
     }
 
     pub fn tell(&self, way: Way, subject: Subject, outcome: NetOutcome) {
@@ -80,6 +82,7 @@ impl Events {
             repeats.sent += sent;
             repeats.received += received;
             if now.duration_since(repeats.told) < WINDOW {
+                self.counted.notify_one();
                 return;
             }
             let event = event(&kind, repeats);
@@ -94,6 +97,7 @@ impl Events {
             state.denials += 1;
             if state.denials > DENIALS_A_SECOND {
                 state.lost += 1;
+                self.counted.notify_one();
                 return;
             }
         }
@@ -140,11 +144,25 @@ impl Events {
         state.lost > 0 || state.recent.iter().any(|(_, repeats)| repeats.count > 0)
     }
 
+    /// Tells what was counted when its time comes; sleeps while there is nothing, for as long as it lives.
+    pub async fn keep_telling(&self) {
+        loop {
+            self.counted.notified().await;
+            loop {
+                tokio::time::sleep(WINDOW).await;
+                if !self.flush(false) {
+                    break;
+                }
+            }
+        }
+    }
+
     /// A reader that does not keep up is told later how many it missed.
     fn send(&self, state: &mut State, event: NetEvent) {
         let count = event.count;
         if self.sender.try_send(event).is_err() {
             state.lost += count;
+            self.counted.notify_one();
         }
     }
 
@@ -152,9 +170,6 @@ impl Events {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// What floods only ever waits for the next look.
-pub const FLUSH_EVERY: Duration = WINDOW;
 
 fn event(kind: &Kind, repeats: &Repeats) -> NetEvent {
     let outcome = match kind.outcome.clone() {

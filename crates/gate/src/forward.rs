@@ -1,7 +1,8 @@
 //! Requests that are seen: those to the proxy with a whole URL, and all where the rules name methods. Each is read, judged
 //! and written anew, so that no second request can hide behind a first one.
 
-use crate::flows::Target;
+use crate::ended;
+use crate::flows::{Flow, Target};
 use crate::rewound::Rewound;
 use crate::shared::{Shared, Upstream};
 use crate::wire::head::authority;
@@ -14,7 +15,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use paddock_model::net::{Denial, NetEvent, NetOutcome, Way};
+use paddock_model::net::{Denial, DomainName, NetEvent, NetOutcome, Way};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,8 @@ struct Forward {
     shared: Arc<Shared>,
     /// `None`: each request says where it goes.
     fixed: Option<Target>,
+    /// TLS is ended here, and spoken anew to this host.
+    bound: Option<DomainName>,
     /// The connection that the last request used.
     kept: Mutex<Option<(Target, SendRequest<Incoming>)>>,
 }
@@ -39,7 +42,7 @@ pub async fn serve_proxy<C>(shared: Arc<Shared>, client: C, first: Vec<u8>)
 where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let forward = Forward { shared, fixed: None, kept: Mutex::new(None) };
+    let forward = Forward { shared, fixed: None, bound: None, kept: Mutex::new(None) };
     serve(forward, Rewound::new(first, client)).await;
 }
 
@@ -49,9 +52,23 @@ where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let target = upstream.flow.target().clone();
-    let Ok(sender) = start(upstream).await else { return };
+    let Upstream { stream, flow } = upstream;
+    let Ok(sender) = start(stream, flow).await else { return };
     let kept = Mutex::new(Some((target.clone(), sender)));
-    serve(Forward { shared, fixed: Some(target), kept }, Rewound::new(first, client)).await;
+    let forward = Forward { shared, fixed: Some(target), bound: None, kept };
+    serve(forward, Rewound::new(first, client)).await;
+}
+
+/// A client whose TLS is ended here. `upstream` speaks TLS with the host.
+pub async fn serve_bound<C, U>(shared: Arc<Shared>, client: C, upstream: U, flow: Arc<Flow>, name: DomainName)
+where
+    C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    U: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let target = flow.target().clone();
+    let Ok(sender) = start(upstream, flow).await else { return };
+    let kept = Mutex::new(Some((target.clone(), sender)));
+    serve(Forward { shared, fixed: Some(target), bound: Some(name), kept }, client).await;
 }
 
 async fn serve<C>(forward: Forward, client: C)
@@ -73,8 +90,10 @@ where
 }
 
 /// The connection runs by itself until either side ends it, or the rules do.
-async fn start(upstream: Upstream) -> Result<SendRequest<Incoming>, hyper::Error> {
-    let Upstream { stream, flow } = upstream;
+async fn start<U>(stream: U, flow: Arc<Flow>) -> Result<SendRequest<Incoming>, hyper::Error>
+where
+    U: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         tokio::select! {
@@ -103,6 +122,7 @@ impl Forward {
             self.shared.deny(&target, None, denial.clone());
             return Err((Some(target), denial));
         }
+        let request = self.with_secrets(request, &target).map_err(|denial| (Some(target.clone()), denial))?;
         let request = written_anew(request, &target, self.fixed.is_some())
             .ok_or_else(|| (Some(target.clone()), Denial::Malformed))?;
         let mut sender = self.sender(&target).await.map_err(|denial| (Some(target.clone()), denial))?;
@@ -152,6 +172,24 @@ impl Forward {
         }
     }
 
+    /// Values in place of placeholders, where they may go; where they may not, the request goes nowhere.
+    fn with_secrets(&self, request: Request<Incoming>, target: &Target) -> Result<Request<Incoming>, Denial> {
+        let secrets = &self.shared.secrets;
+        if secrets.is_empty() {
+            return Ok(request);
+        }
+        let (mut parts, body) = request.into_parts();
+        let put = match &self.bound {
+            Some(name) => secrets.put_into(&mut parts, name, target.port),
+            None => secrets.refuse_in(&parts),
+        };
+        if let Err(denial) = put {
+            self.shared.deny(target, None, denial.clone());
+            return Err(denial);
+        }
+        Ok(Request::from_parts(parts, body))
+    }
+
     async fn sender(&self, target: &Target) -> Result<SendRequest<Incoming>, Denial> {
         if let Some((kept, mut sender)) = self.kept.lock().await.take()
             && kept == *target
@@ -160,7 +198,12 @@ impl Forward {
             return Ok(sender);
         }
         let upstream = self.shared.open(target.clone()).await?;
-        start(upstream).await.map_err(|_| Denial::Unreachable)
+        let Upstream { stream, flow } = upstream;
+        let started = match &self.bound {
+            None => start(stream, flow).await,
+            Some(name) => start(ended::connect(&self.shared, stream, name, target.port).await?, flow).await,
+        };
+        started.map_err(|_| Denial::Unreachable)
     }
 }
 
@@ -217,7 +260,7 @@ fn refusal(target: Option<&Target>, denial: &Denial) -> Response<Body> {
 pub fn explained(target: Option<&Target>, denial: &Denial) -> (u16, String) {
     let status = match denial {
         Denial::Malformed | Denial::NotAName => 400,
-        Denial::NoAddress | Denial::Unreachable => 502,
+        Denial::NoAddress | Denial::Unreachable | Denial::Certificate(_) => 502,
         Denial::TooManyFlows => 503,
         _ => 403,
     };

@@ -1,9 +1,10 @@
 //! One sandbox's gate: started with what was made in the sandbox's network namespace, gone when it is dropped.
 
-use crate::events::{Events, FLUSH_EVERY};
+use crate::events::Events;
 use crate::link::Link;
 use crate::meter::{Meter, Moved};
 use crate::resolver::Resolver;
+use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::{proxy, stack};
 use paddock_model::net::{NetEvent, NetRules};
@@ -34,6 +35,8 @@ pub struct Settings {
     pub resolver: Arc<Resolver>,
     /// What an engine before this one counted.
     pub moved: Moved,
+    /// What is put into requests to the hosts that it is bound to.
+    pub secrets: Arc<Secrets>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -52,17 +55,13 @@ impl Gate {
         let listener = tokio::net::TcpListener::from_std(ends.proxy).map_err(GateError::Proxy)?;
         let (events, receiver) = Events::new();
         let meter = Meter::starting_at(settings.moved);
-        let shared = Arc::new(Shared::new(settings.rules, settings.resolver, events, meter));
+        let shared =
+            Arc::new(Shared::new(settings.rules, settings.resolver, events, meter, settings.secrets));
         let mut tasks = JoinSet::new();
         tasks.spawn(stack::serve(shared.clone(), link));
         tasks.spawn(proxy::serve(shared.clone(), listener));
         let events = shared.events.clone();
-        tasks.spawn(async move {
-            loop {
-                tokio::time::sleep(FLUSH_EVERY).await;
-                events.flush(false);
-            }
-        });
+        tasks.spawn(async move { events.keep_telling().await });
         Ok((Gate { shared, _tasks: tasks }, receiver))
     }
 

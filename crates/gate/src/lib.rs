@@ -13,9 +13,11 @@
 //! - `session`, `sniff`, `rewound`: a client and what it was connected to
 //! - `flows`, `meter`, `metered`: what is open, what it moved, how fast
 //! - `names`, [`Resolver`], `own`: an address for each name inside, and the real one outside
+//! - `secrets`, `ended`: values that never enter, and TLS that is ended for them
 //! - `events`: decisions on their way to the audit
 //! - [`wire`]: parsers for what a sandbox sends; [`fuzz`]: entries for the fuzz targets
 
+mod ended;
 mod events;
 mod flows;
 mod forward;
@@ -30,6 +32,7 @@ mod own;
 mod proxy;
 mod resolver;
 mod rewound;
+mod secrets;
 mod session;
 mod shared;
 mod sniff;
@@ -39,8 +42,13 @@ pub mod wire;
 
 pub use flows::MOST_FLOWS;
 pub use gate::{Ends, Gate, GateError, Settings};
+pub use hyper::header::HeaderName;
 pub use link::open as open_link;
 pub use meter::Moved;
 pub use own::is_own;
 pub use paddock_model::net::place;
 pub use resolver::{Resolver, System};
+pub use rustls::pki_types::CertificateDer;
+pub use secrets::{
+    Authority, AuthorityError, PLACEHOLDER, Secret, SecretError, Secrets, certificates_in, host_certificates,
+};

@@ -1,8 +1,10 @@
 //! A client inside and what it was connected to, until one of them ends or the connection is cut.
 
+use crate::ended;
 use crate::forward;
 use crate::shared::{Shared, Upstream};
 use crate::sniff::Sniffed;
+use crate::wire::host::Host;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 
@@ -16,6 +18,12 @@ pub async fn run<C>(shared: Arc<Shared>, client: C, first: Vec<u8>, upstream: Up
 where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    if let Host::Name(name) = &upstream.flow.target().host
+        && shared.secrets.ended_for(name, upstream.flow.target().port).is_some()
+    {
+        let name = name.clone();
+        return ended::run(shared, client, first, upstream, name).await;
+    }
     // Where methods count, only HTTP that can be seen passes.
     if shared.rules().methods.is_some() {
         return forward::serve_fixed(shared, client, first, upstream).await;

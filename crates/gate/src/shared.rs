@@ -7,6 +7,7 @@ use crate::metered::Metered;
 use crate::names::Names;
 use crate::own::is_own;
 use crate::resolver::Resolver;
+use crate::secrets::Secrets;
 use crate::wire::dns::{self, Code};
 use crate::wire::host::Host;
 use paddock_model::net::{Denial, Grant, NetOutcome, NetRules, Verdict, Way};
@@ -23,6 +24,7 @@ pub struct Shared {
     pub events: Arc<Events>,
     pub meter: Meter,
     pub flows: Arc<Flows>,
+    pub secrets: Arc<Secrets>,
     closed: watch::Sender<bool>,
 }
 
@@ -36,7 +38,13 @@ pub struct Upstream {
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 
 impl Shared {
-    pub fn new(rules: NetRules, resolver: Arc<Resolver>, events: Events, meter: Meter) -> Shared {
+    pub fn new(
+        rules: NetRules,
+        resolver: Arc<Resolver>,
+        events: Events,
+        meter: Meter,
+        secrets: Arc<Secrets>,
+    ) -> Shared {
         Shared {
             rules: RwLock::new(Arc::new(rules)),
             names: Mutex::new(Names::default()),
@@ -44,6 +52,7 @@ impl Shared {
             events: Arc::new(events),
             meter,
             flows: Arc::new(Flows::default()),
+            secrets,
             closed: watch::Sender::new(false),
         }
     }

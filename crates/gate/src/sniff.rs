@@ -2,6 +2,7 @@
 //! server, is not waited for: only this direction is held.
 
 use crate::flows::Flow;
+use crate::secrets::Search;
 use crate::shared::Shared;
 use crate::wire::host::Host;
 use crate::wire::{Incomplete, hello};
@@ -18,6 +19,8 @@ pub struct Sniffed<C> {
     flow: Arc<Flow>,
     held: Vec<u8>,
     decided: bool,
+    /// Of what goes out in the clear.
+    search: Option<Search>,
 }
 
 impl<C: AsyncRead + AsyncWrite + Unpin> Sniffed<C> {
@@ -25,7 +28,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Sniffed<C> {
     pub fn new(client: C, first: Vec<u8>, shared: Arc<Shared>, flow: Arc<Flow>) -> Sniffed<C> {
         // An address that a rule names stands for whatever is there.
         let decided = matches!(flow.target().host, Host::Address(_));
-        Sniffed { client, shared, flow, held: first, decided }
+        let search = (!shared.secrets.is_empty()).then(|| Search::new(shared.secrets.clone()));
+        Sniffed { client, shared, flow, held: first, decided, search }
     }
 
     /// `Ok(false)`: more bytes are needed.
@@ -50,20 +54,33 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Sniffed<C> {
         }
     }
 
+    fn cut(&self, denial: Denial) -> io::Error {
+        self.shared.deny(self.flow.target(), self.flow.subject().address, denial.clone());
+        self.flow.deny(denial.clone());
+        io::Error::other(denial.to_string())
+    }
+
+    /// A placeholder that is about to go out is one that goes to the wrong host.
+    fn looked_at(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.search.as_mut().and_then(|search| search.look(bytes)) {
+            Some(name) => Err(self.cut(Denial::Placeholder(name))),
+            None => Ok(()),
+        }
+    }
+
     fn poll_decision(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut ended = false;
         loop {
             match self.decide(ended) {
                 Ok(true) => {
                     self.decided = true;
+                    if hello::is_tls(&self.held) {
+                        self.search = None;
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Ok(false) => {}
-                Err(denial) => {
-                    self.shared.deny(self.flow.target(), self.flow.subject().address, denial.clone());
-                    self.flow.deny(denial.clone());
-                    return Poll::Ready(Err(io::Error::other(denial.to_string())));
-                }
+                Err(denial) => return Poll::Ready(Err(self.cut(denial))),
             }
             let mut space = [0; 4096];
             let mut buffer = ReadBuf::new(&mut space);
@@ -80,16 +97,22 @@ impl<C: AsyncRead + AsyncWrite + Unpin> AsyncRead for Sniffed<C> {
         if !this.decided {
             ready!(this.poll_decision(cx))?;
         }
+        let before = buf.filled().len();
         if this.held.is_empty() {
-            return Pin::new(&mut this.client).poll_read(cx, buf);
+            ready!(Pin::new(&mut this.client).poll_read(cx, buf))?;
+        } else {
+            let count = this.held.len().min(buf.remaining());
+            buf.put_slice(&this.held[..count]);
+            this.held.drain(..count);
+            if this.held.is_empty() {
+                this.held = Vec::new();
+            }
         }
-        let count = this.held.len().min(buf.remaining());
-        buf.put_slice(&this.held[..count]);
-        this.held.drain(..count);
-        if this.held.is_empty() {
-            this.held = Vec::new();
+        let looked = this.looked_at(&buf.filled()[before..]);
+        if looked.is_err() {
+            buf.set_filled(before);
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(looked)
     }
 }
 

@@ -8,6 +8,7 @@
 //! - [`outcome`]: how a run ended, why, and what it used
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
 //! - [`net`]: what may leave a sandbox: rules, and the verdict on everything that wants out
+//! - [`secrets`]: values that never enter a sandbox, as a policy says them
 //! - [`scan`]: what is looked for in code before it runs, and what was found
 //! - [`api`]: the bodies of the HTTP API
 //! - [`names`]: names and ids that are safe to print, to use as file names and to log
@@ -22,6 +23,7 @@ mod outcome;
 mod policy;
 mod quantity;
 mod scan;
+mod secrets;
 mod spec;
 
 pub use availability::{Availability, Check, CheckState};
@@ -37,4 +39,5 @@ pub use quantity::{QuantityError, format_bytes, format_duration, parse_bytes, pa
 pub use scan::{
     Finding, FindingKind, ScanMode, ScanReport, ScanRules, UnknownScanMode, common_imports, import_covers,
 };
+pub use secrets::{SecretLayer, SecretValue};
 pub use spec::{Access, Disk, HIGHEST_ID, Mount, Network, Root, Spec, User, UserError, Workspace};

@@ -3,6 +3,7 @@
 
 use crate::net::NetSetting;
 use crate::scan::{ScanMode, common_imports};
+use crate::secrets::SecretLayer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -49,6 +50,9 @@ pub struct Policy {
     /// Only what every layer that has a list allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_imports: Option<Vec<String>>,
+    /// By the variable that holds the placeholder; the layer above replaces one of the same name whole.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretLayer>,
     #[serde(skip_serializing_if = "LimitsLayer::is_empty")]
     pub limits: LimitsLayer,
 }
@@ -75,7 +79,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 19] = [
+    pub const KEYS: [&'static str; 20] = [
         "backend",
         "image",
         "workspace",
@@ -94,6 +98,7 @@ impl Policy {
         "preload",
         "scan",
         "allowed_imports",
+        "secrets",
         "limits",
     ];
 
@@ -107,6 +112,7 @@ impl Policy {
         self.require.extend(above.require);
         self.env.extend(above.env);
         self.preload.extend(above.preload);
+        self.secrets.extend(above.secrets);
         Policy {
             backend: above.backend.or(self.backend),
             image: above.image.or(self.image),

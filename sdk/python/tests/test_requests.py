@@ -95,6 +95,31 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert made.name == "box"
 
 
+def test_what_a_secret_is_read_from_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "from-the-shell")
+    (tmp_path / "key").write_text("from-a-file\n")
+    script = Script(sandbox())
+    hosts = ["api.example.com"]
+    Sandbox.create(
+        secrets={
+            "A": {"from": "env:API_KEY", "hosts": hosts},
+            "B": {"from": f"file:{tmp_path}/key", "hosts": hosts, "header": "authorization"},
+            "C": {"value": "as-it-is", "hosts": hosts},
+        },
+        client=client(script),
+    )
+    assert script.body() == {
+        "secrets": {
+            "A": {"value": "from-the-shell", "hosts": hosts},
+            "B": {"value": "from-a-file", "hosts": hosts, "header": "authorization"},
+            "C": {"value": "as-it-is", "hosts": hosts},
+        }
+    }
+    for origin in ["env:NO_SUCH_VARIABLE", "vault:x"]:
+        with pytest.raises(paddock.InvalidRequest, match=origin.partition(":")[2]):
+            Sandbox.create(secrets={"A": {"from": origin, "hosts": hosts}}, client=client(Script()))
+
+
 def test_a_registry_reference_stays_what_it_is() -> None:
     script = Script(sandbox())
     Sandbox.create(image="alpine:3.20", client=client(script))

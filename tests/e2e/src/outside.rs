@@ -13,6 +13,13 @@ import functools, http.server, ssl, sys, threading
 class Quiet(http.server.SimpleHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def log_message(self, *a): pass
+    def do_GET(self):
+        # What came as authorization: as it is, or so that no mask knows it.
+        key = self.headers.get('Authorization', '').encode()
+        said = {'/echo': key, '/backwards': key[::-1]}.get(self.path)
+        if said is None: return super().do_GET()
+        self.send_response(200); self.send_header('Content-Length', str(len(said) + 1)); self.end_headers()
+        self.wfile.write(said + b'\\n')
     def do_POST(self):
         self.rfile.read(int(self.headers.get('Content-Length', 0)))
         self.send_response(200); self.send_header('Content-Length', '7'); self.end_headers()
@@ -30,10 +37,12 @@ servers[0].serve_forever()";
 const CONTENT: &str = "\
 set -e
 mkdir -p certs www && cd www
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=web.test \
-    -addext subjectAltName=DNS:web.test,DNS:pypi.test,DNS:npm.test,DNS:git.test,DNS:other.test,DNS:evil.test \
-    -keyout ../certs/key -out ../certs/certificate 2>/dev/null
-cp ../certs/certificate ca.pem
+new='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+openssl req -x509 $new -days 2 -subj /CN=outside -keyout ../certs/authority -out ca.pem 2>/dev/null
+openssl req $new -subj /CN=web.test -keyout ../certs/key -out ../certs/request 2>/dev/null
+echo subjectAltName=DNS:web.test,DNS:pypi.test,DNS:npm.test,DNS:git.test,DNS:other.test,DNS:evil.test > ../certs/names
+openssl x509 -req -in ../certs/request -CA ca.pem -CAkey ../certs/authority -CAcreateserial -days 2 \
+    -extfile ../certs/names -out ../certs/certificate 2>/dev/null
 echo hello > hello
 mkdir -p simple/paddocktest
 python3 - <<'P'
@@ -91,6 +100,7 @@ impl Outside {
         let directory = caller.state().join("net");
         std::fs::create_dir_all(&directory)?;
         std::fs::write(directory.join("hosts"), names)?;
+        std::fs::write(directory.join("roots.pem"), &self.certificate)?;
         caller.own_all(&caller.state())?;
         let tarball = format!("https://npm.test:{}/paddocktest-1.0.0.tgz", self.tls);
         let page = serde_json::json!({

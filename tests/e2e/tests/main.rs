@@ -31,6 +31,7 @@ mod policy;
 mod pools;
 mod registry;
 mod scan;
+mod secrets;
 mod serve;
 mod signals;
 mod state_directory;

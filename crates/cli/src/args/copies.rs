@@ -83,6 +83,9 @@ pub struct ForkArgs {
     /// A note on each of them, besides those of the source; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
     pub metadata: Vec<(String, String)>,
+    /// Give them the secrets of the source too [default: they have none]
+    #[arg(long)]
+    pub secrets: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -79,6 +79,9 @@ pub struct ServeArgs {
     /// The registries that tenants may name in an image, wherever they are [default: all with a public address]
     #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = values::host)]
     pub registries: Vec<String>,
+    /// The key that secrets are encrypted with at rest; made where it is missing [default: secrets.key of the state directory]
+    #[arg(long, value_name = "FILE")]
+    pub secrets_key: Option<PathBuf>,
     /// Let everybody who reaches it read /metrics
     #[arg(long)]
     pub open_metrics: bool,

@@ -2,6 +2,7 @@
 
 use super::network::NetworkFlags;
 use clap::Args;
+use paddock_model::SecretLayer;
 
 /// What the sandbox is: the settings that a policy file and a template can hold too.
 #[derive(Debug, Default, Args)]
@@ -82,4 +83,8 @@ pub struct PolicyFlags {
     pub net: Option<String>,
     #[command(flatten)]
     pub network: NetworkFlags,
+    /// A value that never enters: the variable holds a placeholder, and requests to these hosts get the value; FROM is
+    /// env:NAME or file:PATH [default: this shell's variable of that name]; repeatable
+    #[arg(long, value_name = "NAME@HOST[,HOST...][=FROM]", help_heading = "Network", value_parser = super::secrets::secret)]
+    pub secret: Vec<(String, SecretLayer)>,
 }

@@ -6,7 +6,7 @@ use crate::args::sandboxes::CreateArgs;
 use crate::caller::Caller;
 use crate::client::Target;
 use crate::{layers, render, state};
-use paddock_engine::settings::resolve_limits;
+use paddock_engine::settings::{read_secrets, resolve_limits};
 use paddock_model::api::{CreateSandbox, LimitsRequest, Sandbox};
 use paddock_model::{LimitsLayer, Policy};
 
@@ -30,7 +30,9 @@ fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandEr
     let state_dir = state::locate(environment)?;
     let mut layers = layers::gather(None, args.policy, Vec::new(), environment, &state_dir)?;
     layers.push(args.scan.layer());
-    let policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
+    let mut policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
+    // Where they are read is this shell and this disk, not the server's.
+    read_secrets(&mut policy.secrets).map_err(paddock_engine::settings::SettingsError::from)?;
     Ok(CreateSandbox {
         name: args.name,
         template: args.template,
@@ -45,6 +47,7 @@ fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandEr
         metadata: args.metadata.into_iter().collect(),
         limits: limits(&policy.limits)?,
         network: policy.net,
+        secrets: policy.secrets,
         user: policy.user,
         cwd: policy.cwd,
         hostname: policy.hostname,

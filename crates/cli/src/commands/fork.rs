@@ -13,6 +13,7 @@ pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError>
         count: Some(args.count),
         ttl_seconds: args.ttl,
         metadata: args.metadata.into_iter().collect(),
+        secrets: args.secrets,
     };
     with_client(caller, async |client, caller| {
         let forked: Forked = client.post_once(Target::sandbox(&args.id).part("fork"), &request).await?;

@@ -60,6 +60,7 @@ pub fn session(
         json: call.json,
         file: None,
         scanned: Default::default(),
+        secrets: settings.secrets,
     })
 }
 

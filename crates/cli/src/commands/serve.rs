@@ -60,7 +60,11 @@ async fn serve(
         _ => None,
     };
     // The fleet first: it refuses when another server has this state directory, whose socket then stays its own.
-    let options = FleetOptions { registries: args.registries, ..FleetOptions::new(state_dir.to_path_buf()) };
+    let options = FleetOptions {
+        registries: args.registries,
+        secrets_key: args.secrets_key,
+        ..FleetOptions::new(state_dir.to_path_buf())
+    };
     let fleet = Fleet::open(options).await.map_err(ServeError::Fleet)?;
     let socket = args.socket.as_deref().unwrap_or(own_socket);
     let (listeners, places) = match listen(socket, args.listen, tls).await {

@@ -3,6 +3,7 @@
 use super::style::Style;
 use super::table::{Cell, Table};
 use crate::session::Session;
+use paddock_engine::secrets::Bound;
 use paddock_model::net::{Mode, NetRules, Rule};
 use paddock_model::{
     Access, Guarantees, Network, Requirement, ScanMode, User, format_bytes, format_duration,
@@ -20,6 +21,7 @@ pub fn json(session: &Session, guarantees: &Guarantees) -> Value {
         "command": session.argv,
         "env": session.env,
         "cwd": session.cwd,
+        "secrets": secrets(session),
         "tty": session.tty,
         "state_dir": session.state_dir,
         "guarantees": guarantees,
@@ -28,6 +30,13 @@ pub fn json(session: &Session, guarantees: &Guarantees) -> Value {
             .map(|(requirement, instead)| json!({ "require": requirement.name(), "instead": instead }))
             .collect::<Vec<_>>(),
     })
+}
+
+/// Never a value.
+fn secrets(session: &Session) -> Value {
+    let one =
+        |secret: &Bound| (secret.name.clone(), json!({ "hosts": secret.hosts, "header": secret.header }));
+    Value::Object(session.secrets.iter().map(one).collect())
 }
 
 /// What was demanded and cannot be had, with what the sandbox would have instead.
@@ -103,6 +112,10 @@ fn command(session: &Session) -> Option<Table> {
     row("host name", &session.spec.hostname);
     row("terminal", if session.tty { "yes" } else { "no" });
     table.row(["network".into(), network]);
+    for secret in &session.secrets {
+        let hosts = secret.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        table.row(["secret".into(), format!("{}, only in requests to {hosts}", secret.name).as_str().into()]);
+    }
     if session.spec.scan.mode != ScanMode::Off {
         table.row(["scan of code".into(), scan(session).as_str().into()]);
     }
@@ -289,6 +302,7 @@ mod tests {
             json: false,
             file: None,
             scanned: Default::default(),
+            secrets: Vec::new(),
         }
     }
 

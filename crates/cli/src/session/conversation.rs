@@ -8,8 +8,9 @@ use super::streams::Stream;
 use super::terminal::{self, Interrupts, Raw};
 use super::{Session, SessionError, StdinMode};
 use crate::render;
+use paddock_engine::secrets::SandboxSecrets;
 use paddock_engine::settings::WORKSPACE_TARGET;
-use paddock_engine::{Capture, Command, Engine, Exec, ExecEvent, Input, StreamKind, WorkUsage};
+use paddock_engine::{Capture, Command, Engine, EngineError, Exec, ExecEvent, Input, StreamKind, WorkUsage};
 use paddock_model::Root;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,14 +31,21 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
     if session.argv.is_empty() {
         return Err(SessionError::MissingCommand);
     }
+    let secrets = SandboxSecrets::new(std::mem::take(&mut session.secrets)).map_err(EngineError::from)?;
     let mut sandbox = engine.create(session.backend.as_deref(), &session.spec)?;
     if let Some((path, content)) = session.file.take() {
         sandbox.ready().await?;
         sandbox.write_file(&path.display().to_string(), 0o644, &content).await?;
     }
+    let mut env = session.environment(&image_environment);
+    if let Some(secrets) = &secrets {
+        sandbox.ready().await?;
+        secrets.install(&sandbox, &session.spec.user, &session.state_dir).await?;
+        env.extend(secrets.environment());
+    }
     let command = Command {
         argv: session.argv.clone(),
-        env: session.environment(&image_environment),
+        env,
         cwd: Some(
             session.cwd.as_deref().map_or_else(|| WORKSPACE_TARGET.into(), |d| d.display().to_string()),
         ),
@@ -54,7 +62,8 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
     // While the guest builds the inside. Where the kernel refuses, the engine goes on as it was.
     let _ = paddock_engine::give_up_calls();
     sandbox.ready().await?;
-    let decisions = network::watch(&sandbox, &session.spec.network, &session.state_dir).await?;
+    let decisions =
+        network::watch(&sandbox, &session.spec.network, secrets.as_ref(), &session.state_dir).await?;
     let raw = if session.tty { Some(Raw::enter().map_err(SessionError::Streams)?) } else { None };
     let mut conversation = Conversation::new(&session, exec)?;
     let ending = conversation.hold(&session, &mut signals).await?;
@@ -69,8 +78,10 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
     };
     let (id, guarantees) = (sandbox.id.to_string(), sandbox.guarantees.clone());
     let ended = sandbox.end(work)?;
-    // What was decided last is on its way.
-    tokio::task::yield_now().await;
+    // What was decided last is on its way, a piece at each turn.
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
     let finished = Finished {
         sandbox: id,
         ending,

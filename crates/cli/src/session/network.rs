@@ -1,6 +1,7 @@
 //! What the gate of a run decided, for the caller.
 
 use paddock_engine::Sandbox;
+use paddock_engine::secrets::SandboxSecrets;
 use paddock_model::Network;
 use paddock_model::api::NetworkDecision;
 use paddock_model::net::{Learned, Mode, NetEvent, NetOutcome};
@@ -23,12 +24,13 @@ pub struct Decisions {
 pub async fn watch(
     sandbox: &Sandbox,
     network: &Network,
+    secrets: Option<&SandboxSecrets>,
     state: &Path,
 ) -> Result<Arc<Mutex<Decisions>>, paddock_engine::EngineError> {
     let decisions = Arc::new(Mutex::new(Decisions::default()));
     let Network::Gate(rules) = network else { return Ok(decisions) };
     lock(&decisions).learns = rules.mode != Mode::Enforce;
-    let mut events = sandbox.open_gate(rules.clone(), state).await?;
+    let mut events = sandbox.open_gate(rules.clone(), secrets, state).await?;
     let noted = decisions.clone();
     tokio::spawn(async move {
         while let Some(event) = events.recv().await {

@@ -61,7 +61,7 @@ pub fn load_or_make(state: &Path) -> Result<SigningKey, AuditError> {
 }
 
 /// A key that a killed server wrote half of would be worse than none.
-fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+pub fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let _ = fs::remove_file(&temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;

@@ -25,6 +25,7 @@ mod tests;
 pub use error::AuditError;
 pub use event::{AuditActor, AuditEntry, AuditEvent, Digested, Text};
 pub use key::PublicKey;
+pub(crate) use key::write_new as write_key;
 pub use verify::{Verdict, Verified, verify};
 
 use ed25519_dalek::SigningKey;

@@ -6,13 +6,15 @@ use super::once::Note;
 use super::record::{Record, now_ms, now_ns};
 use super::request::{self, invalid, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
+use crate::EngineError;
 use crate::access::{Need, Permit};
 use crate::images::RegistryReach;
 use crate::sandbox::Sandbox as Inside;
+use crate::secrets::SandboxSecrets;
 use crate::settings::{Settings, WORKSPACE_TARGET, default_environment, network_environment};
 use crate::store::SandboxRow;
 use paddock_model::api::{CreateSandbox, EndCause, Role, Sandbox, SandboxState, StartExec};
-use paddock_model::{Disk, Root, SandboxId, Spec};
+use paddock_model::{Disk, Root, SandboxId, SecretLayer, Spec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,8 +44,9 @@ impl Fleet {
         // Dropped with this call: who is not there any more does not wait for room.
         let (_caller, caller_gone) = tokio::sync::oneshot::channel();
         self.detached(async move |fleet: Fleet| {
+            let told = fleet.without_values(&request);
             fleet
-                .once(&actor, "create", key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                .once(&actor, "create", key.as_deref(), &told, async |fleet: &Fleet, note: Note<'_>| {
                     fleet.create_now(&actor, &request, note, caller_gone).await
                 })
                 .await
@@ -78,6 +81,7 @@ impl Fleet {
         let snapshot =
             request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
         let (command, preload) = (settings.command.clone(), settings.preload.clone());
+        let bound = settings.secrets.clone();
         let (backend, mut record) =
             self.describe(actor, settings, snapshot.as_ref(), request.image.is_some()).await?;
         record.name = request.name.clone();
@@ -86,6 +90,10 @@ impl Fleet {
         record.persistent = request.persistent;
         (record.expires_at_ms, record.idle) = (expires_at_ms, idle);
         record.backend = backend;
+        let secrets = SandboxSecrets::new(bound).map_err(EngineError::from)?;
+        if let Some(secrets) = &secrets {
+            record.env.extend(secrets.environment());
+        }
         let permit = tokio::select! {
             permit = self.admit(&record) => permit?,
             _ = caller_gone => {
@@ -99,16 +107,18 @@ impl Fleet {
         };
         if let Some(member) = member {
             record.id = member.id().clone();
+            self.seal_secrets(&mut record, secrets.as_ref())?;
             // Whatever fails from here on, the member is taken down.
             note.write(&record.id)?;
             let live = self.give(record, member, permit)?;
             if let Some(inside) = live.running()
-                && let Err(error) = self.open_gate(&live, &inside).await
+                && let Err(error) = self.open_gate_of_ready(&live, &inside).await
             {
                 tracing::error!(sandbox = %live.id, %error, "its gate could not be opened: nothing leaves it");
             }
             return self.created(actor, request, live, command).await;
         }
+        self.seal_secrets(&mut record, secrets.as_ref())?;
         note.write(&record.id)?;
         let origin = match &snapshot {
             Some(snapshot) => self.clone_snapshot(snapshot, &record).await?,
@@ -186,6 +196,7 @@ impl Fleet {
             metadata: BTreeMap::new(),
             env,
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
+            secrets: Default::default(),
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
             spec,
             backend: None,
@@ -297,11 +308,14 @@ impl Fleet {
         live.record().spec = spec;
         let mut inside = Inside::start(id, raised)?;
         inside.ready().await?;
-        self.open_gate(live, &inside).await?;
         let mut ready_at_ns = inside.ready_at();
         if let Some(archive) = archive {
             ready_at_ns = super::snapshots::import(&inside, &archive).await?;
         }
+        if let Some(installed_at) = self.install_secrets(live, &inside).await? {
+            ready_at_ns = ready_at_ns.max(installed_at);
+        }
+        self.open_gate(live, &inside).await?;
         let before = live.record().state;
         let record = {
             let mut record = live.record();
@@ -372,7 +386,10 @@ fn times(
 
 /// Values of variables may be secrets.
 fn without_secrets(request: &CreateSandbox) -> serde_json::Value {
-    let mut value = serde_json::to_value(request).unwrap_or_default();
+    let without = |(name, secret): (&String, &SecretLayer)| (name.clone(), secret.without_value());
+    let secrets = request.secrets.iter().map(without).collect();
+    let request = CreateSandbox { secrets, ..request.clone() };
+    let mut value = serde_json::to_value(&request).unwrap_or_default();
     value["env"] = serde_json::json!(request.env.keys().collect::<Vec<_>>());
     value
 }

@@ -375,6 +375,7 @@ impl Fleet {
             record.state = SandboxState::Ended;
             record.intent = None;
             record.end = Some(end.clone());
+            record.secrets.sealed = None;
             record.clone()
         };
         match self.0.save(&record) {

@@ -7,7 +7,7 @@
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
 //! - [`scan`]: code is looked at before it runs
 //! - [`files`]: files and ports inside
-//! - [`network`]: what leaves a sandbox
+//! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
@@ -40,6 +40,7 @@ mod recover;
 mod request;
 mod scan;
 mod scribe;
+mod secrets;
 mod snapshots;
 mod streams;
 mod update;
@@ -54,6 +55,7 @@ pub use streams::{Download, Upload};
 use crate::access::{Admission, AdmissionOptions};
 use crate::engine::Engine;
 use crate::sandbox::Sandbox as Inside;
+use crate::secrets::Vault;
 use crate::signing::Signer;
 use crate::storage::Storage;
 use crate::store::Store;
@@ -86,11 +88,19 @@ pub struct FleetOptions {
     pub queue: usize,
     /// The registries that tenants may name, as host or host:port; empty: all that have a public address.
     pub registries: Vec<String>,
+    /// The key that secrets are encrypted with; by default `secrets.key` of the state directory.
+    pub secrets_key: Option<PathBuf>,
 }
 
 impl FleetOptions {
     pub fn new(state: PathBuf) -> FleetOptions {
-        FleetOptions { state, default_ttl: Duration::from_secs(3600), queue: 1000, registries: Vec::new() }
+        FleetOptions {
+            state,
+            default_ttl: Duration::from_secs(3600),
+            queue: 1000,
+            registries: Vec::new(),
+            secrets_key: None,
+        }
     }
 }
 
@@ -105,6 +115,7 @@ struct Inner {
     scribe: scribe::Scribe,
     admission: Admission,
     signer: Signer,
+    vault: Vault,
     live: RwLock<HashMap<String, Arc<Live>>>,
     events: broadcast::Sender<(String, Event)>,
     counters: Counters,
@@ -148,6 +159,8 @@ impl Fleet {
         let scribe =
             scribe::Scribe::start(state.clone(), audit).map_err(|error| FleetError::internal(&error))?;
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
+        let key = options.secrets_key.clone().unwrap_or_else(|| state.join("secrets.key"));
+        let vault = Vault::open(&key).map_err(|error| FleetError::storage(&error))?;
         let steady = clock::Steady::open(&store);
         let inner = Arc::new(Inner {
             engine: Arc::new(Engine::new(&state)),
@@ -160,6 +173,7 @@ impl Fleet {
             storage,
             scribe,
             signer,
+            vault,
             live: RwLock::default(),
             events: broadcast::channel(EVENTS).0,
             counters: Counters::default(),

@@ -63,7 +63,8 @@ impl Fleet {
     /// Precondition: the inside is ready. Where it fails, nothing leaves.
     pub(super) async fn open_gate(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
         let Network::Gate(rules) = live.record().spec.network.clone() else { return Ok(()) };
-        let mut events = inside.open_gate(rules, &self.0.options.state).await?;
+        let secrets = self.secrets_of(&live.record().clone())?;
+        let mut events = inside.open_gate(rules, secrets.as_ref(), &self.0.options.state).await?;
         let (inner, live) = (self.0.clone(), live.clone());
         // Ends with the gate, when the last of them has been told.
         tokio::spawn(async move {

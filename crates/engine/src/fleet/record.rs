@@ -3,6 +3,7 @@
 
 use super::clock::{BootInstant, JUMP_MS};
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState};
+use paddock_model::net::Rule;
 use paddock_model::{Guarantees, SandboxId, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub struct Record {
     /// Of every command, before its own variables.
     pub env: BTreeMap<String, String>,
     pub cwd: Option<String>,
+    #[serde(default)]
+    pub secrets: SecretsRecord,
     pub spec: Spec,
     pub backend: Option<String>,
     pub guarantees: Guarantees,
@@ -60,12 +63,29 @@ pub struct Record {
     pub end: Option<End>,
 }
 
+/// Values that never enter it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SecretsRecord {
+    /// Which variable stands for what is sent where.
+    pub hosts: BTreeMap<String, Vec<Rule>>,
+    /// The values, encrypted; gone when it has ended.
+    pub sealed: Option<String>,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// Its files are safe; its processes are being ended.
     Hibernate,
     End(EndCause),
+}
+
+impl SecretsRecord {
+    fn shown(&self) -> BTreeMap<String, Vec<String>> {
+        let texts = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect();
+        self.hosts.iter().map(|(name, rules)| (name.clone(), texts(rules))).collect()
+    }
 }
 
 impl Record {
@@ -88,6 +108,7 @@ impl Record {
             limits: self.spec.limits.clone(),
             guarantees: self.guarantees.clone(),
             scan: self.spec.scan.clone(),
+            secrets: self.secrets.shown(),
             running_execs,
             end: self.end.clone(),
         }

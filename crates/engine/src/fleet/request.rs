@@ -36,9 +36,11 @@ pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<S
     }
     layers.push(layer(request)?);
     let surroundings = Surroundings { state_dir: state, home: None };
-    let asked = settings::resolve_network(request.network.as_ref(), state).map_err(SettingsError::from);
-    check_network(actor, &asked.map_err(refused)?)?;
-    settings::resolve(&layers, surroundings).map_err(refused)
+    let settings = settings::resolve(&layers, surroundings).map_err(refused)?;
+    // What its template asks for is its owner's choice.
+    let asked = settings::resolve_network(request.network.as_ref(), &settings.secrets, state);
+    check_network(actor, &asked.map_err(SettingsError::from).map_err(refused)?)?;
+    Ok(settings)
 }
 
 /// What only the server can reach is for the owner of the machine alone, as the host's own network is.
@@ -126,6 +128,7 @@ fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError
         ("read", !request.read.is_empty()),
         ("write", !request.write.is_empty()),
         ("image", host_image),
+        ("secrets.from", request.secrets.values().any(|secret| secret.from.is_some())),
     ];
     match wanted.iter().find(|(_, wanted)| *wanted) {
         Some((field, _)) => Err(FleetError::new(
@@ -159,6 +162,7 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         preload: Vec::new(),
         scan: request.scan.clone(),
         allowed_imports: request.allowed_imports.clone(),
+        secrets: request.secrets.clone(),
         limits,
     })
 }

@@ -181,7 +181,9 @@ impl Fleet {
     ) -> Result<Forked, FleetError> {
         let mut children = Vec::new();
         for _ in 0..count {
-            children.push(self.child_of(live, request, expires)?);
+            let mut child = self.child_of(live, request, expires)?;
+            self.inherit_secrets(live, &mut child, request.secrets)?;
+            children.push(child);
         }
         note.write(&children.iter().map(|child| &child.id).collect::<Vec<_>>())?;
         // All or none: the room for all of them is taken first.

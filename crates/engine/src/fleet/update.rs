@@ -5,6 +5,7 @@ use super::record::Record;
 use super::request::{check_directory, check_metadata, check_network, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::access::Need;
+use crate::secrets::is_certificate_variable;
 use crate::settings::{check_environment, default_environment, network_environment, resolve_network};
 use crate::storage::StorageError;
 use paddock_model::api::{LimitsRequest, Sandbox, SandboxState, UpdateSandbox};
@@ -99,7 +100,9 @@ impl Fleet {
         live: &Live,
         setting: &NetSetting,
     ) -> Result<Network, FleetError> {
-        let resolved = resolve_network(Some(setting), &self.0.options.state);
+        let secrets =
+            self.secrets_of(&live.record().clone())?.map(|secrets| secrets.bound()).unwrap_or_default();
+        let resolved = resolve_network(Some(setting), &secrets, &self.0.options.state);
         let resolved = resolved.map_err(|error| refused(error.into()))?;
         check_network(actor, &resolved)?;
         let has_link = matches!(live.record().spec.network, Network::Gate(_));
@@ -266,7 +269,11 @@ impl LaterCommands {
         if let Some(env) = self.env {
             let mut ours = default_environment();
             ours.extend(network_environment(&record.spec.network));
-            record.env.retain(|name, _| ours.contains_key(name));
+            let secrets = &record.secrets.hosts;
+            let stays = |name: &str| {
+                ours.contains_key(name) || secrets.contains_key(name) || is_certificate_variable(name)
+            };
+            record.env.retain(|name, _| stays(name));
             record.env.extend(env);
         }
         Ok(())

@@ -6,6 +6,7 @@ mod paths;
 mod presets;
 mod protected;
 mod scan;
+mod secrets;
 mod size;
 mod workspace;
 
@@ -14,9 +15,11 @@ pub use network::{NetworkError, environment as network_environment, resolve as r
 pub use paths::{PathError, split_mount};
 pub use presets::PresetError;
 pub use scan::{ScanError, resolve as resolve_scan};
+pub use secrets::{SecretSettingError, read_secrets};
 pub use size::SizeError;
 pub use workspace::WorkspaceError;
 
+use crate::secrets::Bound;
 use paddock_model::{
     Access, Mount, NameError, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
     check_environment_name, check_hostname,
@@ -42,6 +45,7 @@ pub struct Settings {
     pub cwd: Option<PathBuf>,
     /// Python modules, for an interpreter that imports them beforehand.
     pub preload: Vec<String>,
+    pub secrets: Vec<Bound>,
 }
 
 /// What the host's paths are measured against.
@@ -80,6 +84,8 @@ pub enum SettingsError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
+    Secrets(#[from] SecretSettingError),
+    #[error(transparent)]
     Scan(#[from] ScanError),
     #[error(transparent)]
     Size(#[from] SizeError),
@@ -93,6 +99,7 @@ impl SettingsError {
             SettingsError::Size(error) => error.hint(),
             SettingsError::Scan(error) => error.hint(),
             SettingsError::Network(error) => error.hint(),
+            SettingsError::Secrets(error) => error.hint(),
             SettingsError::UnknownBackend(_) => {
                 Some("`paddock doctor` shows what this machine has".to_string())
             }
@@ -110,13 +117,14 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
     let hostname = merged.hostname.unwrap_or_else(|| DEFAULT_HOSTNAME.to_string());
     check_hostname(&hostname)?;
     let user: Option<User> = merged.user.as_deref().map(str::parse).transpose()?;
+    let secrets = secrets::resolve(&merged.secrets, &merged.env)?;
     let spec = Spec {
         root: Root::HostUsr,
         workspace,
         mounts,
         limits: limits::resolve(&merged.limits)?,
         disk: Default::default(),
-        network: network::resolve(merged.net.as_ref(), surroundings.state_dir)?,
+        network: network::resolve(merged.net.as_ref(), &secrets, surroundings.state_dir)?,
         user: user.unwrap_or_default(),
         hostname,
         require: requirements(&merged.require)?,
@@ -130,6 +138,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         env: merged.env,
         cwd: merged.cwd.map(|cwd| paths::inside("working directory", &cwd)).transpose()?,
         preload: modules(merged.preload)?,
+        secrets,
     })
 }
 

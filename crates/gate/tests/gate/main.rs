@@ -2,7 +2,7 @@
 //!
 //! - `place`: the namespace, with a link and a proxy as a sandbox has them
 //! - `servers`: what stands for the outside
-//! - `names`, `connect`, `proxy`, `refusals`, `limits`: what is tested
+//! - `names`, `connect`, `proxy`, `refusals`, `limits`, `secrets`: what is tested
 //! - `speed`: what is looked at
 
 #![allow(
@@ -18,5 +18,6 @@ mod names;
 mod place;
 mod proxy;
 mod refusals;
+mod secrets;
 mod servers;
 mod speed;

@@ -4,6 +4,7 @@ use crate::guarantees::Guarantees;
 use crate::limits::Limits;
 use crate::net::NetSetting;
 use crate::scan::ScanRules;
+use crate::secrets::SecretLayer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,6 +34,8 @@ pub struct CreateSandbox {
     pub limits: LimitsRequest,
     /// `none` (default), `host` (only for the machine's owner), or rules: what may leave through the gate.
     pub network: Option<NetSetting>,
+    /// Values that never enter: by the variable that holds a placeholder inside.
+    pub secrets: BTreeMap<String, SecretLayer>,
     /// Who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
     pub user: Option<String>,
     pub cwd: Option<String>,
@@ -137,6 +140,9 @@ pub struct Sandbox {
     /// What is looked for in code before it runs.
     #[serde(default)]
     pub scan: ScanRules,
+    /// Secrets, by their variable, and the hosts that they are bound to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, Vec<String>>,
     /// Execs that run now.
     pub running_execs: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -51,6 +51,9 @@ pub struct Fork {
     /// Added to the source's.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
+    /// Whether the children get the source's secrets too; by default they have none.
+    #[serde(default)]
+    pub secrets: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

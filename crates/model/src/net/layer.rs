@@ -235,7 +235,9 @@ impl NetError {
             NetError::Rule(error) | NetError::PresetRule { error, .. } => return Some(error.hint()),
             NetError::PresetInPreset { .. } => "a preset holds rules only: write them out",
             NetError::Method(_) => "write GET, HEAD, POST and so on; CONNECT is always possible",
-            NetError::MethodsUnseen(_) => "write the rule with :80, or leave `methods` out",
+            NetError::MethodsUnseen(_) => {
+                "write the rule with :80, bind a secret to the host, or leave `methods` out"
+            }
             _ => return None,
         };
         Some(text.to_string())

@@ -34,6 +34,8 @@ pub enum Denial {
     NoAddress,
     /// It was asked for, and whoever is there did not answer, or not with what was expected.
     Unreachable,
+    /// Its certificate is not that of the host, or is believed by nobody here.
+    Certificate(String),
     /// Only TCP, and names through the gate's own resolver, leave a sandbox.
     Protocol,
     /// The TLS client asked for another name than the one it connected to, and that one is not allowed.
@@ -144,6 +146,7 @@ impl std::fmt::Display for Denial {
             Denial::NotAName => f.write_str("not a host name"),
             Denial::NoAddress => f.write_str("the name has no address"),
             Denial::Unreachable => f.write_str("not reachable"),
+            Denial::Certificate(why) => write!(f, "its certificate is not accepted: {}", why.escape_debug()),
             Denial::Protocol => f.write_str("only TCP leaves a sandbox"),
             Denial::ServerName(name) => write!(f, "TLS asks for {}", name.escape_debug()),
             Denial::HostHeader(name) => write!(f, "the request is for {}", name.escape_debug()),

@@ -174,6 +174,8 @@ class SandboxInfo:
     metadata: Mapping[str, str]
     limits: Mapping[str, Any]
     guarantees: Mapping[str, Any]
+    #: By their variable, the hosts that they are bound to.
+    secrets: Mapping[str, Sequence[str]]
     running_execs: int
     end: Optional[End]
     raw: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
@@ -198,6 +200,7 @@ class SandboxInfo:
             metadata=body.get("metadata") or {},
             limits=body.get("limits") or {},
             guarantees=body.get("guarantees") or {},
+            secrets=body.get("secrets") or {},
             running_execs=body.get("running_execs", 0),
             end=End.parse(body.get("end")),
             raw=body,

@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, is_dataclass
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
+from ._errors import InvalidRequest
 from ._models import Json, Limits, TerminalSize
 
 Command = Union[str, Sequence[str]]
@@ -31,6 +32,28 @@ def limits(value: Union[Limits, Mapping[str, Any], None]) -> Optional[Json]:
 
 def network(value: Union[str, Mapping[str, Any], None]) -> Union[str, Json, None]:
     return value if value is None or isinstance(value, str) else given(**value)
+
+
+def secrets(value: Optional[Mapping[str, Mapping[str, Any]]]) -> Optional[Json]:
+    """What is to be read is read here: the server's environment and disk are not the caller's."""
+    if not value:
+        return None
+    return {name: _secret(name, given(**secret)) for name, secret in value.items()}
+
+
+def _secret(name: str, secret: Json) -> Json:
+    origin = secret.pop("from", None)
+    if origin is None:
+        return secret
+    kind, _, where = str(origin).partition(":")
+    if kind == "env" and where in os.environ:
+        return {**secret, "value": os.environ[where]}
+    if kind == "env":
+        raise InvalidRequest(f"secret {name}: there is no variable {where!r}")
+    if kind == "file":
+        with open(os.path.expanduser(where), encoding="utf-8") as file:
+            return {**secret, "value": file.read().rstrip("\r\n")}
+    raise InvalidRequest(f"secret {name}: `from` is {origin!r}, and has to be env:NAME or file:PATH")
 
 
 def host_path(path: Optional[HostPath]) -> Optional[str]:

@@ -91,6 +91,7 @@ class AsyncSandbox:
         metadata: Optional[Mapping[str, str]] = None,
         limits: Union[Limits, Mapping[str, Any], None] = None,
         network: Union[str, Mapping[str, Any], None] = None,
+        secrets: Optional[Mapping[str, Mapping[str, Any]]] = None,
         user: Optional[str] = None,
         cwd: Optional[str] = None,
         workspace: Optional[HostPath] = None,
@@ -120,6 +121,9 @@ class AsyncSandbox:
             name: of one's own, usable wherever an id is.
             limits: a `Limits`, or a mapping with its fields.
             network: `none` (default), `host`, or rules: `{"allow": ["packages.example.org", "*.example.org:443"]}`.
+            secrets: values that never enter: `{"API_KEY": {"from": "env:API_KEY", "hosts": ["api.example.com"]}}`. Inside, the
+                variable holds a placeholder; requests to those hosts get the value. `value` instead of `from` is the value
+                itself; `from` (`env:NAME`, `file:PATH`) is read here; `header` is the only header that may carry it.
             user: who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
             workspace: a directory of this machine, at /workspace.
             require: guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
@@ -144,6 +148,7 @@ class AsyncSandbox:
             metadata=dict(metadata) if metadata else None,
             limits=requests.limits(limits),
             network=requests.network(network),
+            secrets=requests.secrets(secrets),
             user=user,
             cwd=cwd,
             hostname=hostname,
@@ -408,6 +413,7 @@ class AsyncSandbox:
         *,
         ttl_seconds: Optional[float] = None,
         metadata: Optional[Mapping[str, str]] = None,
+        secrets: bool = False,
     ) -> AsyncSandbox: ...
 
     @overload
@@ -417,6 +423,7 @@ class AsyncSandbox:
         *,
         ttl_seconds: Optional[float] = None,
         metadata: Optional[Mapping[str, str]] = None,
+        secrets: bool = False,
     ) -> List[AsyncSandbox]: ...
 
     async def fork(
@@ -425,12 +432,19 @@ class AsyncSandbox:
         *,
         ttl_seconds: Optional[float] = None,
         metadata: Optional[Mapping[str, str]] = None,
+        secrets: bool = False,
     ) -> Union[AsyncSandbox, List[AsyncSandbox]]:
         """New sandboxes that begin with the files of this one, which goes on running.
 
         `fork()` is one sandbox; `fork(3)` is a list of three (and `fork(1)` a list of one). 100 at most.
+        They have none of its secrets, unless `secrets` is true.
         """
-        body = given(count=count, ttl_seconds=ttl_seconds, metadata=dict(metadata) if metadata else None)
+        body = given(
+            count=count,
+            ttl_seconds=ttl_seconds,
+            metadata=dict(metadata) if metadata else None,
+            secrets=secrets or None,
+        )
         forked = await self._client.call(
             "POST", f"{self._path}/fork", json=body, idempotent=True, patience=LONG_PATIENCE
         )

@@ -1,0 +1,143 @@
+//! Placeholders in the head of a request: put in place of, or refused.
+
+use super::{Secret, Secrets};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{AUTHORIZATION, HeaderValue, PROXY_AUTHORIZATION};
+use hyper::http::request::Parts;
+use paddock_model::net::{Denial, DomainName};
+use zeroize::Zeroizing;
+
+impl Secrets {
+    /// For a host that some secrets are bound to, by TLS that is ended here: their values take their placeholders' places.
+    /// The placeholder of another secret is refused.
+    pub fn put_into(&self, parts: &mut Parts, host: &DomainName, port: u16) -> Result<(), Denial> {
+        let (bound, others): (Vec<&Secret>, Vec<&Secret>) =
+            self.list.iter().partition(|secret| secret.is_for(host, port));
+        if let Some(secret) = others.iter().find(|secret| carries(parts, secret)) {
+            return Err(Denial::Placeholder(secret.name.clone()));
+        }
+        for (name, value) in parts.headers.iter_mut() {
+            for secret in bound.iter().filter(|secret| secret.header.as_ref().is_none_or(|own| own == name)) {
+                let replaced = replaced(value, secret, name == AUTHORIZATION || name == PROXY_AUTHORIZATION);
+                if let Some(mut with) = replaced {
+                    with.set_sensitive(true);
+                    *value = with;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// For any other host, or in the clear.
+    pub fn refuse_in(&self, parts: &Parts) -> Result<(), Denial> {
+        match self.list.iter().find(|secret| carries(parts, secret)) {
+            Some(secret) => Err(Denial::Placeholder(secret.name.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn carries(parts: &Parts, secret: &Secret) -> bool {
+    let wanted = secret.placeholder.as_bytes();
+    let in_value = |value: &HeaderValue| {
+        super::search::contains(value.as_bytes(), wanted)
+            || basic(value).is_some_and(|text| super::search::contains(&text, wanted))
+    };
+    parts.uri.to_string().contains(&secret.placeholder) || parts.headers.values().any(in_value)
+}
+
+fn replaced(value: &HeaderValue, secret: &Secret, may_be_basic: bool) -> Option<HeaderValue> {
+    if let Some(text) = substituted(value.as_bytes(), secret) {
+        return HeaderValue::from_bytes(&text).ok();
+    }
+    let text = basic(value).filter(|_| may_be_basic)?;
+    let encoded = Zeroizing::new(STANDARD.encode(substituted(&text, secret)?.as_slice()));
+    HeaderValue::from_str(&Zeroizing::new(format!("Basic {}", encoded.as_str()))).ok()
+}
+
+/// `None`: there is nothing to put the value in place of.
+fn substituted(bytes: &[u8], secret: &Secret) -> Option<Zeroizing<Vec<u8>>> {
+    let wanted = secret.placeholder.as_bytes();
+    let mut rest = bytes;
+    let mut made = Zeroizing::new(Vec::with_capacity(bytes.len() + secret.value.len()));
+    let mut found = false;
+    while let Some(at) = memchr::memmem::find(rest, wanted) {
+        made.extend_from_slice(&rest[..at]);
+        made.extend_from_slice(secret.value.as_bytes());
+        rest = &rest[at + wanted.len()..];
+        found = true;
+    }
+    made.extend_from_slice(rest);
+    found.then_some(made)
+}
+
+/// User and password of basic authentication.
+fn basic(value: &HeaderValue) -> Option<Vec<u8>> {
+    let text = value.as_bytes();
+    let (scheme, rest) = text.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    STANDARD.decode(rest.trim_ascii()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::tests::{PLACE, VALUE, secrets};
+    use hyper::Request;
+
+    fn parts(uri: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn host(name: &str) -> DomainName {
+        DomainName::parse(name).unwrap()
+    }
+
+    #[test]
+    fn the_value_goes_to_bound_hosts_only() {
+        let bearer = format!("Bearer {PLACE}");
+        let basic = format!("Basic {}", STANDARD.encode(format!("user:{PLACE}")));
+        for (name, given, wanted) in [
+            ("authorization", &bearer, format!("Bearer {VALUE}")),
+            ("authorization", &basic, format!("Basic {}", STANDARD.encode(format!("user:{VALUE}")))),
+            ("x-api-key", &PLACE.to_string(), VALUE.to_string()),
+        ] {
+            let mut parts = parts("/x", &[(name, given)]);
+            secrets().put_into(&mut parts, &host("api.test"), 443).unwrap();
+            assert_eq!(parts.headers[name], wanted.as_str());
+            assert!(parts.headers[name].is_sensitive());
+            let denied =
+                secrets().put_into(&mut self::parts("/x", &[(name, given)]), &host("evil.test"), 443);
+            assert_eq!(denied, Err(Denial::Placeholder("KEY".into())));
+            assert!(secrets().refuse_in(&self::parts("/x", &[(name, given)])).is_err());
+        }
+        let in_path = parts(&format!("/?key={PLACE}"), &[]);
+        assert!(secrets().refuse_in(&in_path).is_err());
+        assert!(secrets().refuse_in(&parts("/", &[("a", "b")])).is_ok());
+    }
+
+    #[test]
+    fn another_port_is_another_host() {
+        let mut parts = parts("/", &[("x", PLACE)]);
+        assert!(secrets().put_into(&mut parts, &host("api.test"), 8443).is_err());
+    }
+
+    #[test]
+    fn a_secret_of_one_header_stays_there() {
+        let mut only = secrets();
+        only.list[0].header = Some(AUTHORIZATION);
+        let mut parts = parts("/", &[("authorization", PLACE), ("x-echo", PLACE)]);
+        only.put_into(&mut parts, &host("api.test"), 443).unwrap();
+        assert_eq!(
+            (parts.headers["authorization"].as_bytes(), parts.headers["x-echo"].as_bytes()),
+            (VALUE.as_bytes(), PLACE.as_bytes())
+        );
+    }
+}

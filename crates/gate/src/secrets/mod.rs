@@ -1,0 +1,190 @@
+//! Secrets that never enter: inside there are placeholders, and the gate puts the value into requests to the hosts that a
+//! secret is bound to, where it ends TLS for that.
+//!
+//! - here: a secret, and where it may go
+//! - `headers`: placeholders in the head of a request
+//! - `authority`: certificates for the bound hosts, for the clients of one sandbox; `certificates`: whom this machine believes
+//! - `search`: a placeholder in what goes out in the clear
+
+mod authority;
+mod certificates;
+mod headers;
+mod search;
+
+pub use authority::{Authority, AuthorityError};
+pub use certificates::{certificates_in, host_certificates};
+pub use search::Search;
+
+use hyper::header::HeaderName;
+use paddock_model::net::{DomainName, Rule, Target};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Every placeholder begins so, and no value does.
+pub const PLACEHOLDER: &str = "paddock-secret-";
+
+pub struct Secret {
+    /// The variable that holds the placeholder.
+    pub name: String,
+    pub placeholder: String,
+    pub value: Zeroizing<String>,
+    /// Names only.
+    pub hosts: Vec<Rule>,
+    /// `None`: any header.
+    pub header: Option<HeaderName>,
+}
+
+/// Those of one sandbox.
+#[derive(Default)]
+pub struct Secrets {
+    list: Vec<Secret>,
+    authority: Option<Authority>,
+    /// How the real hosts are known.
+    trust: Option<Arc<ClientConfig>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    #[error("secret `{name}` is bound to `{rule}`, which is no name")]
+    NotAName { name: String, rule: String },
+    #[error("the value of secret `{0}` cannot stand in a header: it is empty, or has control characters")]
+    Value(String),
+    #[error("placeholder of secret `{0}` is not one")]
+    Placeholder(String),
+    #[error("TLS cannot be spoken here: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Never the value.
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secret").field("name", &self.name).field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}
+
+impl Secrets {
+    /// `roots`: whom to believe besides those that this machine believes.
+    pub fn new(
+        list: Vec<Secret>,
+        authority: Authority,
+        roots: Vec<CertificateDer<'static>>,
+    ) -> Result<Secrets, SecretError> {
+        for secret in &list {
+            if let Some(rule) = secret.hosts.iter().find(|rule| matches!(rule.target, Target::Block(_))) {
+                return Err(SecretError::NotAName { name: secret.name.clone(), rule: rule.to_string() });
+            }
+            let fine = |c: char| !c.is_control() && c.is_ascii();
+            if secret.value.is_empty() || !secret.value.chars().all(fine) {
+                return Err(SecretError::Value(secret.name.clone()));
+            }
+            if !secret.placeholder.starts_with(PLACEHOLDER)
+                || secret.placeholder.len() < PLACEHOLDER.len() + 16
+            {
+                return Err(SecretError::Placeholder(secret.name.clone()));
+            }
+        }
+        let mut store = RootCertStore::empty();
+        store.add_parsable_certificates(host_certificates());
+        store.add_parsable_certificates(roots);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let trust = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(store)
+            .with_no_client_auth();
+        Ok(Secrets { list, authority: Some(authority), trust: Some(Arc::new(trust)) })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// What TLS to this host needs, where it is ended at the gate.
+    pub fn ended_for(&self, name: &DomainName, port: u16) -> Option<(&Authority, &Arc<ClientConfig>)> {
+        let bound = self.list.iter().any(|secret| secret.is_for(name, port));
+        match (bound, &self.authority, &self.trust) {
+            (true, Some(authority), Some(trust)) => Some((authority, trust)),
+            _ => None,
+        }
+    }
+
+    /// The first secret whose placeholder is in these bytes.
+    pub fn found_in(&self, bytes: &[u8]) -> Option<&Secret> {
+        self.list.iter().find(|secret| search::contains(bytes, secret.placeholder.as_bytes()))
+    }
+}
+
+impl Secret {
+    /// Without ports, TLS's own.
+    fn is_for(&self, name: &DomainName, port: u16) -> bool {
+        let fits = |rule: &Rule| match rule.ports {
+            paddock_model::net::Ports::Usual => port == 443,
+            _ => rule.ports.allow(port),
+        };
+        self.hosts.iter().any(|rule| rule.matches_name(name) && fits(rule))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub const PLACE: &str = "paddock-secret-0123456789abcdef";
+    pub const VALUE: &str = "sk-the-real-one";
+
+    pub fn secrets() -> Secrets {
+        let secret = Secret {
+            name: "KEY".into(),
+            placeholder: PLACE.into(),
+            value: Zeroizing::new(VALUE.into()),
+            hosts: vec![Rule::parse("api.test").unwrap(), Rule::parse("*.org.test:8443").unwrap()],
+            header: None,
+        };
+        Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn a_secret_is_for_the_names_it_is_bound_to() {
+        let secrets = secrets();
+        let ended = |name: &str, port| secrets.ended_for(&DomainName::parse(name).unwrap(), port).is_some();
+        assert!(ended("api.test", 443) && ended("a.org.test", 8443));
+        assert!(!ended("api.test", 80) && !ended("x.api.test", 443) && !ended("org.test", 8443));
+    }
+
+    #[test]
+    fn nothing_shows_the_value() {
+        let secrets = secrets();
+        let shown = format!("{:?}", secrets.list[0]);
+        assert!(shown.contains("KEY") && !shown.contains(VALUE), "{shown}");
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_refused() {
+        let with = |value: &str, host: &str, placeholder: &str| {
+            let secret = Secret {
+                name: "KEY".into(),
+                placeholder: placeholder.into(),
+                value: Zeroizing::new(value.into()),
+                hosts: vec![Rule::parse(host).unwrap()],
+                header: None,
+            };
+            Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new())
+                .err()
+                .map(|error| error.to_string())
+        };
+        assert!(with("", "a.test", PLACE).unwrap().contains("KEY"));
+        assert!(with("a\r\nX: y", "a.test", PLACE).is_some());
+        assert!(with("fine", "10.0.0.0/8", PLACE).unwrap().contains("10.0.0.0/8"));
+        assert!(with("fine", "a.test", "short").is_some());
+        assert_eq!(with("fine", "a.test", PLACE), None);
+    }
+
+    #[test]
+    fn an_authority_comes_back_by_its_key() {
+        let first = Authority::new().unwrap();
+        let again = Authority::from_key_pem(first.key_pem()).unwrap();
+        assert_eq!(first.key_pem(), again.key_pem());
+        again.server(&DomainName::parse("api.test").unwrap()).unwrap();
+    }
+}

@@ -1,0 +1,208 @@
+//! Secrets: placeholders inside, values at the hosts that they are bound to, and nowhere else.
+
+use crate::place::{Inside, callers, rules};
+use crate::servers::http;
+use paddock_gate::{Authority, Secret, Secrets};
+use paddock_model::net::{Denial, DomainName, NetLayer, NetOutcome, Rule, Way};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+const PLACE: &str = "paddock-secret-0123456789abcdef";
+const VALUE: &str = "sk-the-real-one";
+
+/// Repeats the head of each request, under names that it has a certificate for.
+async fn echo(authority: &Authority, name: &str) -> SocketAddr {
+    let acceptor = TlsAcceptor::from(authority.server(&DomainName::parse(name).unwrap()).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut client = acceptor.accept(client).await?;
+                let mut seen = Vec::new();
+                loop {
+                    let mut space = [0; 4096];
+                    let count = client.read(&mut space).await?;
+                    if count == 0 {
+                        return Ok::<_, std::io::Error>(());
+                    }
+                    seen.extend_from_slice(&space[..count]);
+                    if seen.ends_with(b"\r\n\r\n") {
+                        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", seen.len());
+                        client.write_all(head.as_bytes()).await?;
+                        client.write_all(&seen).await?;
+                        seen.clear();
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+struct World {
+    bound: SocketAddr,
+    other: SocketAddr,
+    secrets: Arc<Secrets>,
+    /// Of the sandbox, and of the outside: who believes only one of them shows who ended TLS.
+    own: tempfile::NamedTempFile,
+    outside: tempfile::NamedTempFile,
+}
+
+fn readable(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    std::fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    file
+}
+
+/// `api.test` has the secret, `other.test` has not; both are known by an authority that this machine does not know.
+async fn world() -> World {
+    let outside = Authority::new().unwrap();
+    let (bound, other) = (echo(&outside, "api.test").await, echo(&outside, "other.test").await);
+    let authority = Authority::new().unwrap();
+    let own = readable(authority.pem());
+    let secret = Secret {
+        name: "KEY".into(),
+        placeholder: PLACE.into(),
+        value: VALUE.to_string().into(),
+        hosts: vec![Rule::parse(&format!("api.test:{}", bound.port())).unwrap()],
+        header: None,
+    };
+    let roots = vec![CertificateDer::from_pem_slice(outside.pem().as_bytes()).unwrap()];
+    let secrets = Arc::new(Secrets::new(vec![secret], authority, roots).unwrap());
+    World { bound, other, secrets, own, outside: readable(outside.pem()) }
+}
+
+fn allowed(world: &World, clear: u16) -> Vec<String> {
+    let (bound, other) = (world.bound.port(), world.other.port());
+    vec![
+        format!("api.test:{bound}"),
+        format!("other.test:{other},{clear}"),
+        format!("127.0.0.1:{bound},{other},{clear}"),
+    ]
+}
+
+const TABLE: [(&str, &str); 2] = [("api.test", "127.0.0.1"), ("other.test", "127.0.0.1")];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_value_reaches_the_bound_host_by_every_way_and_nobody_else() {
+    let clear = http().await.port();
+    for caller in callers() {
+        let world = world().await;
+        let texts = allowed(&world, clear);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let inside = Inside::with_secrets(caller, rules(&texts), &TABLE, world.secrets.clone());
+        let curl = format!("curl -sS --max-time 30 --cacert {}", world.own.path().display());
+        let api = format!("https://api.test:{}/x", world.bound.port());
+        for options in ["", "-x http://127.0.0.1:3128", "-x socks5h://127.0.0.1:3128"] {
+            let said = inside.run(&format!("{curl} {options} -H 'X-Key: {PLACE}' {api}")).await;
+            let put = said.out.contains(&format!("x-key: {VALUE}")) && !said.out.contains(PLACE);
+            assert!(put, "{options}: {said:?}");
+        }
+        // Basic, and many requests on one connection.
+        let said = inside.run(&format!("{curl} -u user:{PLACE} {api} {api}")).await;
+        let encoded: Vec<&str> = said
+            .out
+            .lines()
+            .filter_map(|line| line.split_once("Basic "))
+            .map(|(_, text)| text.trim())
+            .collect();
+        assert_eq!(encoded.len(), 2, "{said:?}");
+        let said = inside.run(&format!("echo {} | base64 -d", encoded[1])).await;
+        assert_eq!(said.out, format!("user:{VALUE}"));
+        // What is not bound stays end to end: the placeholder goes through, and the value does not.
+        let curl = format!("curl -sS --max-time 30 --cacert {}", world.outside.path().display());
+        let other = format!("https://other.test:{}/x", world.other.port());
+        let said = inside.run(&format!("{curl} -H 'X-Key: {PLACE}' {other}")).await;
+        assert!(said.out.contains(PLACE) && !said.out.contains(VALUE), "{said:?}");
+        // Who does not believe the sandbox's authority is not talked to as the bound host.
+        assert_eq!(inside.run(&format!("{curl} {api}")).await.code, 60);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_placeholder_in_the_clear_is_refused() {
+    let clear = http().await.port();
+    for caller in callers() {
+        let world = world().await;
+        let texts = allowed(&world, clear);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut inside = Inside::with_secrets(caller, rules(&texts), &TABLE, world.secrets.clone());
+        let url = format!("http://other.test:{clear}/x");
+        // The control: without it the same requests pass.
+        let said = inside.run(&format!("curl -sS {url}")).await;
+        assert!(said.out.starts_with("hello"), "{said:?}");
+        for (options, way) in [
+            ("", Way::Connect),
+            ("-x http://127.0.0.1:3128", Way::Http),
+            ("-p -x http://127.0.0.1:3128", Way::Tunnel),
+            ("-x socks5h://127.0.0.1:3128", Way::Socks),
+        ] {
+            for carried in [format!("-H 'X-Key: {PLACE}' {url}"), format!("{url}?key={PLACE}")] {
+                let said = inside.run(&format!("curl -sS --max-time 30 {options} {carried}")).await;
+                assert!(!said.out.contains("hello"), "{options} {carried}: {said:?}");
+            }
+            let denied = inside
+                .event(|event| event.way == way && matches!(event.outcome, NetOutcome::Denied(_)))
+                .await;
+            assert_eq!(denied.outcome, NetOutcome::Denied(Denial::Placeholder("KEY".into())), "{options}");
+        }
+        let said = inside.run_with_proxy(&format!("curl -sS '{url}?key={PLACE}'")).await;
+        assert!(said.out.contains("secret KEY is not for this host"), "{said:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_not_itself_gets_nothing() {
+    for caller in callers() {
+        let world = world().await;
+        // Whoever is at the bound name's address has a certificate for another one.
+        let impostor = world.other.port();
+        let secret = Secret {
+            name: "KEY".into(),
+            placeholder: PLACE.into(),
+            value: VALUE.to_string().into(),
+            hosts: vec![Rule::parse(&format!("api.test:{impostor}")).unwrap()],
+            header: None,
+        };
+        let secrets = Arc::new(Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new()).unwrap());
+        let texts = [format!("api.test:{impostor}"), format!("127.0.0.1:{impostor}")];
+        let mut inside = Inside::with_secrets(caller, rules(&[&texts[0], &texts[1]]), &TABLE, secrets);
+        let line = format!("curl -sS -k --max-time 30 -H 'X-Key: {PLACE}' https://api.test:{impostor}/");
+        let said = inside.run(&line).await;
+        assert!(
+            said.out.contains("its certificate is not accepted") && !said.out.contains(VALUE),
+            "{said:?}"
+        );
+        let denied = inside.event(|event| matches!(event.outcome, NetOutcome::Denied(_))).await;
+        let NetOutcome::Denied(Denial::Certificate(why)) = &denied.outcome else { panic!("{denied:?}") };
+        assert!(why.contains("UnknownIssuer"), "{why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn methods_hold_where_tls_is_ended() {
+    for caller in callers() {
+        let world = world().await;
+        let port = world.bound.port();
+        let layer = NetLayer {
+            allow: vec![format!("api.test:{port}"), format!("127.0.0.1:{port}")],
+            methods: vec!["GET".into()],
+            ..NetLayer::default()
+        };
+        let rules = layer.resolve(&|_| None, &|_| true).unwrap();
+        let inside = Inside::with_secrets(caller, rules, &TABLE, world.secrets.clone());
+        let curl = format!("curl -sS --max-time 30 --cacert {}", world.own.path().display());
+        let said = inside.run(&format!("{curl} -H 'X-Key: {PLACE}' https://api.test:{port}/")).await;
+        assert!(said.out.contains(VALUE), "{said:?}");
+        let said = inside.run(&format!("{curl} -X DELETE https://api.test:{port}/")).await;
+        assert!(said.out.contains("method DELETE is not allowed"), "{said:?}");
+    }
+}

@@ -1,0 +1,55 @@
+//! What one layer of policy says about a secret: a value that never enters the sandbox.
+
+use serde::{Deserialize, Serialize};
+
+/// The variable of its name holds a placeholder inside; the gate puts the value into requests to its hosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct SecretLayer {
+    /// The value itself; or `from`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub value: Option<SecretValue>,
+    /// Where the value is read: `env:NAME` or `file:/PATH`. To a server only for the machine's owner: it is the server's
+    /// environment and disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// `api.example.com`, `*.example.org:8443`. Without ports: 443. They are allowed by this, unless `deny` names them.
+    pub hosts: Vec<String>,
+    /// The only header that the value is put into; absent: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+}
+
+/// Never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretValue(pub String);
+
+impl std::fmt::Debug for SecretValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(not shown)")
+    }
+}
+
+impl SecretLayer {
+    pub const KEYS: [&'static str; 4] = ["value", "from", "hosts", "header"];
+
+    /// For audits and other readers: everything but the value.
+    pub fn without_value(&self) -> SecretLayer {
+        SecretLayer { value: None, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_not_printed() {
+        let layer = SecretLayer { value: Some(SecretValue("sk-real".into())), ..SecretLayer::default() };
+        assert!(!format!("{layer:?}").contains("sk-real"));
+        assert_eq!(layer.without_value().value, None);
+    }
+}
