@@ -4,7 +4,7 @@ use crate::error::EngineError;
 use crate::sandbox::Sandbox;
 use crate::secrets::SandboxSecrets;
 use paddock_backends::Handover;
-use paddock_gate::{Ends, Gate, Moved, Resolver, Settings};
+use paddock_gate::{Ends, Gate, Meter, Resolver, Settings};
 use paddock_model::net::{DomainName, NetEvent, NetRules};
 use std::collections::HashMap;
 use std::io;
@@ -49,6 +49,7 @@ impl Sandbox {
     pub async fn open_gate(
         &self,
         rules: NetRules,
+        meter: Arc<Meter>,
         secrets: Option<&SandboxSecrets>,
         state: &Path,
     ) -> Result<mpsc::Receiver<NetEvent>, EngineError> {
@@ -67,7 +68,7 @@ impl Sandbox {
         let settings = Settings {
             rules,
             resolver: Arc::new(Resolver::system_and(table)),
-            moved: Moved::default(),
+            meter,
             secrets: Arc::new(values),
         };
         let (gate, events) = Gate::start(ends, settings).map_err(|error| failed(io::Error::other(error)))?;
@@ -81,9 +82,9 @@ impl Sandbox {
         self.door.locked().gate.as_ref().map(|gate| gate.update(rules)).is_some()
     }
 
-    /// What went through its gate, and how many connections are open.
-    pub fn traffic(&self) -> Option<(Moved, usize)> {
-        self.door.locked().gate.as_ref().map(|gate| (gate.moved(), gate.connections()))
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.door.locked().gate.as_ref().map_or(0, Gate::connections)
     }
 
     /// Nothing leaves any more.

@@ -33,8 +33,8 @@ pub struct Settings {
     pub rules: NetRules,
     /// Many gates may share one.
     pub resolver: Arc<Resolver>,
-    /// What an engine before this one counted.
-    pub moved: Moved,
+    /// What was counted before, by a gate of the same sandbox, goes on.
+    pub meter: Arc<Meter>,
     /// What is put into requests to the hosts that it is bound to.
     pub secrets: Arc<Secrets>,
 }
@@ -54,9 +54,13 @@ impl Gate {
         ends.proxy.set_nonblocking(true).map_err(GateError::Proxy)?;
         let listener = tokio::net::TcpListener::from_std(ends.proxy).map_err(GateError::Proxy)?;
         let (events, receiver) = Events::new();
-        let meter = Meter::starting_at(settings.moved);
-        let shared =
-            Arc::new(Shared::new(settings.rules, settings.resolver, events, meter, settings.secrets));
+        let shared = Arc::new(Shared::new(
+            settings.rules,
+            settings.resolver,
+            events,
+            settings.meter,
+            settings.secrets,
+        ));
         let mut tasks = JoinSet::new();
         tasks.spawn(stack::serve(shared.clone(), link));
         tasks.spawn(proxy::serve(shared.clone(), listener));

@@ -44,7 +44,7 @@ pub use flows::MOST_FLOWS;
 pub use gate::{Ends, Gate, GateError, Settings};
 pub use hyper::header::HeaderName;
 pub use link::open as open_link;
-pub use meter::Moved;
+pub use meter::{Meter, Moved};
 pub use own::is_own;
 pub use paddock_model::net::place;
 pub use resolver::{Resolver, System};

@@ -22,7 +22,7 @@ pub struct Shared {
     pub names: Mutex<Names>,
     pub resolver: Arc<Resolver>,
     pub events: Arc<Events>,
-    pub meter: Meter,
+    pub meter: Arc<Meter>,
     pub flows: Arc<Flows>,
     pub secrets: Arc<Secrets>,
     closed: watch::Sender<bool>,
@@ -42,7 +42,7 @@ impl Shared {
         rules: NetRules,
         resolver: Arc<Resolver>,
         events: Events,
-        meter: Meter,
+        meter: Arc<Meter>,
         secrets: Arc<Secrets>,
     ) -> Shared {
         Shared {

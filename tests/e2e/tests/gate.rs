@@ -15,6 +15,7 @@ for_both_callers!(
     bad_rules_are_refused_with_their_value,
     rules_change_while_a_sandbox_lives,
     a_gate_comes_back_with_the_next_server,
+    a_limit_of_bytes_is_for_life,
     tenants_reach_nothing_of_the_host,
     a_pool_of_a_template_with_rules,
 );
@@ -319,6 +320,36 @@ fn a_gate_comes_back_with_the_next_server(caller: &Caller) -> Result<()> {
     let fork = server.run(["fork", &id])?.success()?;
     let forked = server.script(fork.trim(), &format!("curl -sS http://web.test:{port}/hello"))?;
     assert_eq!(forked.success()?, "hello\n");
+    Ok(())
+}
+
+fn a_limit_of_bytes_is_for_life(caller: &Caller) -> Result<()> {
+    let outside = Outside::start(caller)?;
+    let mut server = Server::start(caller)?;
+    let mut rules = outside.rules(&["web.test"]);
+    rules.push("--net-bytes=3000".into());
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    let line = format!("curl -sS -f http://web.test:{}/hello", outside.clear);
+    let rest = |server: &Server, id: &str| -> Result<u32> {
+        let mut passed = 0;
+        while server.script(id, &line)?.code == 0 {
+            passed += 1;
+            ensure!(passed < 50, "there is no limit");
+        }
+        Ok(passed)
+    };
+    let (one, other) = (server.create(&rules)?, server.create(&rules)?);
+    let all = rest(&server, &one)?;
+    ensure!(all > 3, "the limit is for more than that: {all}");
+    server.script(&other, &line)?.success()?;
+    server.stop()?;
+    server.start_again()?;
+    server.script(&other, &line)?.success()?;
+    server.run(["hibernate", &other])?.success()?;
+    let passed = rest(&server, &other)? + 2;
+    // The last one may be over the limit with its first byte or with its last.
+    ensure!(passed.abs_diff(all) <= 1, "{passed} and not {all}");
+    ensure!(server.run(["net", &other])?.success()?.contains("the limit of bytes is reached"), "told");
     Ok(())
 }
 

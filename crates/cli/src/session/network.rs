@@ -30,7 +30,7 @@ pub async fn watch(
     let decisions = Arc::new(Mutex::new(Decisions::default()));
     let Network::Gate(rules) = network else { return Ok(decisions) };
     lock(&decisions).learns = rules.mode != Mode::Enforce;
-    let mut events = sandbox.open_gate(rules.clone(), secrets, state).await?;
+    let mut events = sandbox.open_gate(rules.clone(), Arc::default(), secrets, state).await?;
     let noted = decisions.clone();
     tokio::spawn(async move {
         while let Some(event) = events.recv().await {

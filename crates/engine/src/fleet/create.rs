@@ -197,6 +197,7 @@ impl Fleet {
             env,
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
             secrets: Default::default(),
+            moved: (0, 0),
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
             spec,
             backend: None,

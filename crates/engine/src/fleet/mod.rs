@@ -204,6 +204,7 @@ impl Fleet {
         for live in self.0.all() {
             let _guard = live.transition.lock().await;
             if let Some(inside) = live.set_running(None) {
+                self.note_traffic_now(&live);
                 inside.leave();
                 used = true;
             }

@@ -3,11 +3,12 @@
 use super::live::Live;
 use super::{Actor, Fleet, FleetError, audit};
 use crate::sandbox::Sandbox as Inside;
+use paddock_gate::{Meter, Moved};
 use paddock_model::Network;
 use paddock_model::api::{NetworkDecision, NetworkView};
 use paddock_model::net::{Learned, NetEvent};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -16,9 +17,14 @@ const KEPT: usize = 500;
 /// Whoever watches asks again after that.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// How often it is noted what was moved, where that is limited: a server that is killed forgets so much of it.
+const NOTED: Duration = Duration::from_secs(5);
+
 /// The last decisions on one sandbox, by whichever gate it had.
 #[derive(Default)]
 pub struct NetLog {
+    /// Goes on from one gate to the next.
+    meter: OnceLock<Arc<Meter>>,
     state: Mutex<State>,
     more: Notify,
 }
@@ -59,21 +65,73 @@ impl NetLog {
     }
 }
 
+impl Live {
+    fn meter(&self) -> Arc<Meter> {
+        let begin = || {
+            let (sent, received) = self.record().moved;
+            Arc::new(Meter::starting_at(Moved { sent, received }))
+        };
+        self.net.meter.get_or_init(begin).clone()
+    }
+
+    /// What was sent and received, if it counts and is not on record.
+    fn moved_unnoted(&self) -> Option<(u64, u64)> {
+        let Moved { sent, received } = self.meter().moved();
+        let record = self.record();
+        let limited = matches!(&record.spec.network, Network::Gate(rules) if rules.bytes.is_some());
+        (limited && record.moved != (sent, received)).then_some((sent, received))
+    }
+}
+
 impl Fleet {
     /// Precondition: the inside is ready. Where it fails, nothing leaves.
     pub(super) async fn open_gate(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
         let Network::Gate(rules) = live.record().spec.network.clone() else { return Ok(()) };
         let secrets = self.secrets_of(&live.record().clone())?;
-        let mut events = inside.open_gate(rules, secrets.as_ref(), &self.0.options.state).await?;
-        let (inner, live) = (self.0.clone(), live.clone());
+        let mut events =
+            inside.open_gate(rules, live.meter(), secrets.as_ref(), &self.0.options.state).await?;
+        let (fleet, live) = (self.clone(), live.clone());
         // Ends with the gate, when the last of them has been told.
         tokio::spawn(async move {
-            while let Some(event) = events.recv().await {
-                audit::network(&inner, &live, &event);
-                live.net.push(event);
+            let mut noted = tokio::time::interval(NOTED);
+            loop {
+                tokio::select! {
+                    event = events.recv() => match event {
+                        Some(event) => {
+                            audit::network(&fleet.0, &live, &event);
+                            live.net.push(event);
+                        }
+                        None => break,
+                    },
+                    _ = noted.tick() => fleet.note_traffic(&live).await,
+                }
             }
+            fleet.note_traffic(&live).await;
         });
         Ok(())
+    }
+
+    /// Puts what was moved on record, where it counts against a limit.
+    async fn note_traffic(&self, live: &Arc<Live>) {
+        if live.moved_unnoted().is_some() {
+            let _guard = live.transition.lock().await;
+            self.note_traffic_now(live);
+        }
+    }
+
+    /// Precondition: the sandbox's transition is locked.
+    pub(super) fn note_traffic_now(&self, live: &Live) {
+        let Some(moved) = live.moved_unnoted() else { return };
+        let record = {
+            let mut record = live.record();
+            record.moved = moved;
+            record.clone()
+        };
+        if record.lives()
+            && let Err(error) = self.0.save(&record)
+        {
+            tracing::warn!(sandbox = %live.id, %error, "what it moved could not be noted");
+        }
     }
 
     /// What may leave a sandbox, and what was decided. Waits for a decision after number `after`, if there is none yet.
@@ -101,7 +159,8 @@ impl Fleet {
             Network::Host => ("host", None),
             Network::Gate(rules) => ("gate", Some(rules)),
         };
-        let (moved, connections) = live.running().and_then(|inside| inside.traffic()).unwrap_or_default();
+        let moved = live.meter().moved();
+        let connections = live.running().map_or(0, |inside| inside.connections());
         let learned = live.net.locked().learned.clone();
         Ok(NetworkView {
             network: network.into(),

@@ -36,6 +36,9 @@ pub struct Record {
     pub cwd: Option<String>,
     #[serde(default)]
     pub secrets: SecretsRecord,
+    /// Bytes that were sent and received through its gate, where they are limited.
+    #[serde(default)]
+    pub moved: (u64, u64),
     pub spec: Spec,
     pub backend: Option<String>,
     pub guarantees: Guarantees,

@@ -249,6 +249,7 @@ impl Fleet {
             created_at_ms: now_ms(),
             expires_at_ms: expires.or(lifetime.map(|lifetime| now_ms() + lifetime)),
             metadata,
+            moved: (0, 0),
             built_ns: Vec::new(),
             paused_when_idle: false,
             intent: None,

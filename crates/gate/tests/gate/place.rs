@@ -2,7 +2,7 @@
 //! socket, hands both over, and stays until the test is done.
 
 use paddock_gate::place::{GATE_4, GATE_6, GATE_MAC, PROXY_PORT, SANDBOX_4, SANDBOX_6, SANDBOX_MAC};
-use paddock_gate::{Ends, Gate, Moved, Resolver, Secrets, Settings, open_link};
+use paddock_gate::{Ends, Gate, Resolver, Secrets, Settings, open_link};
 use paddock_model::net::{DomainName, NetEvent, NetLayer, NetRules};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -112,7 +112,7 @@ impl Inside {
             table
         }));
         let ends = Ends { link, proxy };
-        let settings = Settings { rules, resolver: Arc::new(resolver), moved: Moved::default(), secrets };
+        let settings = Settings { rules, resolver: Arc::new(resolver), meter: Arc::default(), secrets };
         let (gate, events) = Gate::start(ends, settings).unwrap();
         let ordinary = caller == Caller::Ordinary;
         Inside { gate: Some(gate), events, helper, pid, ordinary, _directory: directory }
