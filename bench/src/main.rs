@@ -6,7 +6,7 @@
 //! - `footprint`, `leftovers`: the guest's size and memory; what 200 runs leave behind
 //! - `targets`: the promises, and whether this run kept them
 //! - `server/`: `paddock serve` and its sandboxes, over HTTP
-//! - `report/`: the tables on the terminal, `run.md`, `server.md` and `code.md`, each with a `.json`, and a plot
+//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md` and `code.md`, each with a `.json`, and a plot
 //!
 //! A missed target is said plainly and is no failure: timings of a shared machine decide nothing.
 
@@ -63,13 +63,19 @@ fn bench(options: &Options) -> Result<()> {
         say(report.write(&options.results)?);
     }
     let setting = Setting { scratch: &scratch, counts: Counts::new(options.quick), install: options.install };
-    let (code, parts): (Vec<Part>, Vec<Part>) = options.parts.iter().partition(|part| part.is_code());
-    if !parts.is_empty() {
+    let of =
+        |group: &str| options.parts.iter().copied().filter(|part| part.group() == group).collect::<Vec<_>>();
+    let code = of("code");
+    for (group, title) in [("server", "the server"), ("gate", "the gate")] {
+        let parts = of(group);
+        if parts.is_empty() {
+            continue;
+        }
         let machine = machine::describe(paddock);
         // The peers are stopped before anything is said to be done.
         let measured = server::measure(setting, paddock, field.take(), &parts)?;
         let targets = server::judge(&measured);
-        let report = ServerReport { machine, measured, targets };
+        let report = ServerReport { group, title, machine, measured, targets };
         print!("{}", report.markdown());
         say(report.write(&options.results)?);
     }

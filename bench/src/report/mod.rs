@@ -36,6 +36,9 @@ impl Report {
 }
 
 pub struct ServerReport {
+    /// Its file.
+    pub group: &'static str,
+    pub title: &'static str,
     pub machine: Machine,
     pub measured: Vec<Measured>,
     pub targets: Vec<Target>,
@@ -47,7 +50,7 @@ impl ServerReport {
     }
 
     pub fn write(&self, directory: &Path) -> Result<[PathBuf; 2]> {
-        write(directory, "server", &server::json(self), &self.markdown())
+        write(directory, self.group, &server::json(self), &self.markdown())
     }
 }
 

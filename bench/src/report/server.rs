@@ -10,7 +10,8 @@ pub const HEADER: [&str; 7] = ["", "rounds", "fastest", "p50", "p95", "p99", "sl
 
 pub fn markdown(report: &ServerReport) -> String {
     let mut text = format!(
-        "# Bench of the server\n\n{}\nCalls over HTTP/1.1 from one thread, wall time in milliseconds.\n",
+        "# Bench of {}\n\n{}\nCalls over HTTP/1.1 from one thread, wall time in milliseconds.\n",
+        report.title,
         where_and_when(&report.machine)
     );
     for Measured { part, outcome } in &report.measured {

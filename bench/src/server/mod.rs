@@ -6,6 +6,7 @@
 //! - [`parallel`]: many calls on several connections
 //! - [`memory`]: what /proc says of processes and of the machine
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
+//! - [`gate`]: what leaves a sandbox
 //! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
 //! - [`promises`]: the targets, against what was found
@@ -17,6 +18,7 @@ mod code;
 mod crowd;
 mod first;
 mod fork;
+mod gate;
 mod memory;
 mod parallel;
 mod part;
@@ -106,6 +108,8 @@ async fn run(
         Part::Stream => stream::measure(server).await,
         Part::Fork => fork::measure(server).await,
         Part::Recovery => recovery::measure(server).await,
+        Part::Gate => gate::measure(server).await,
+        Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,
     }
 }

@@ -11,6 +11,8 @@ pub enum Part {
     Stream,
     Fork,
     Recovery,
+    Gate,
+    GateIdle,
     CodeFirst,
     CodePreloaded,
     CodeWarm,
@@ -24,6 +26,7 @@ impl Part {
     /// Those that are measured beside peers come first: the others are not to run beside a daemon of docker's.
     pub const SERVER: [Part; 7] =
         [Part::First, Part::Warm, Part::Burst, Part::Crowd, Part::Stream, Part::Fork, Part::Recovery];
+    pub const GATE: [Part; 2] = [Part::Gate, Part::GateIdle];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
         Part::CodePreloaded,
@@ -35,11 +38,20 @@ impl Part {
     ];
 
     pub fn all() -> impl Iterator<Item = Part> {
-        Part::SERVER.into_iter().chain(Part::CODE)
+        Part::SERVER.into_iter().chain(Part::GATE).chain(Part::CODE)
     }
 
     pub fn is_code(self) -> bool {
         Part::CODE.contains(&self)
+    }
+
+    /// What it is measured with, and which file its numbers go to.
+    pub fn group(self) -> &'static str {
+        match self {
+            _ if self.is_code() => "code",
+            _ if Part::GATE.contains(&self) => "gate",
+            _ => "server",
+        }
     }
 
     pub fn has_peers(self) -> bool {
@@ -56,6 +68,8 @@ impl Part {
             Part::Stream => "server-stream",
             Part::Fork => "server-fork",
             Part::Recovery => "server-recovery",
+            Part::Gate => "gate-traffic",
+            Part::GateIdle => "gate-idle",
             Part::CodeFirst => "code-first",
             Part::CodePreloaded => "code-preloaded",
             Part::CodeWarm => "code-warm",
@@ -75,6 +89,8 @@ impl Part {
             Part::Stream => "1 GiB of output through one exec",
             Part::Fork => "100 forks, pause and resume",
             Part::Recovery => "a killed server with 100 live sandboxes",
+            Part::Gate => "traffic through the gate, beside the same without a fence",
+            Part::GateIdle => "1,000 idle sandboxes with network rules",
             Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
             Part::CodePreloaded => "the same with pandas imported by the template",
             Part::CodeWarm => "run_code('1+1') in a context that is there",
