@@ -40,7 +40,7 @@ mkdir -p certs www && cd www
 new='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
 openssl req -x509 $new -days 2 -subj /CN=outside -keyout ../certs/authority -out ca.pem 2>/dev/null
 openssl req $new -subj /CN=web.test -keyout ../certs/key -out ../certs/request 2>/dev/null
-echo subjectAltName=DNS:web.test,DNS:pypi.test,DNS:npm.test,DNS:git.test,DNS:other.test,DNS:evil.test > ../certs/names
+echo subjectAltName=DNS:web.test,DNS:pypi.test,DNS:npm.test,DNS:git.test,DNS:deb.test,DNS:other.test,DNS:evil.test > ../certs/names
 openssl x509 -req -in ../certs/request -CA ca.pem -CAkey ../certs/authority -CAcreateserial -days 2 \
     -extfile ../certs/names -out ../certs/certificate 2>/dev/null
 echo hello > hello
@@ -57,6 +57,10 @@ P
 echo '<a href=\"paddocktest-1.0-py3-none-any.whl\">x</a>' > simple/paddocktest/index.html
 mkdir -p package && echo '{\"name\":\"paddocktest\",\"version\":\"1.0.0\",\"main\":\"index.js\"}' > package/package.json
 echo 'module.exports = 42' > package/index.js && tar czf paddocktest-1.0.0.tgz package
+mkdir -p deb/d/DEBIAN && printf 'Package: paddocktest\nVersion: 1.0\nArchitecture: all\nMaintainer: a <a@b.test>\nDescription: x\n' > deb/d/DEBIAN/control
+dpkg-deb -b deb/d deb/paddocktest.deb > /dev/null
+(cat deb/d/DEBIAN/control; echo Filename: ./paddocktest.deb; echo Size: $(stat -c %s deb/paddocktest.deb)
+ echo SHA256: $(sha256sum < deb/paddocktest.deb | head -c 64)) > deb/Packages
 git init -q repo && cd repo && echo content > file && git add file
 git -c user.name=a -c user.email=a@b commit -qm one && git update-server-info";
 
@@ -96,7 +100,7 @@ impl Outside {
 
     /// The caller's table of names, and the registry's page, which names its own port.
     fn register(&self, caller: &Caller, www: &Path) -> Result<()> {
-        let names = "127.0.0.1 web.test pypi.test npm.test git.test other.test\n::1 evil.test\n";
+        let names = "127.0.0.1 web.test pypi.test npm.test git.test deb.test other.test\n::1 evil.test\n";
         let directory = caller.state().join("net");
         std::fs::create_dir_all(&directory)?;
         std::fs::write(directory.join("hosts"), names)?;

@@ -29,7 +29,7 @@ fn inside(caller: &Caller, rules: &[String], line: &str) -> Result<paddock_e2e::
 
 fn programs_work_unchanged_for_allowed_names(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
-    let rules = outside.rules(&["web.test", "pypi.test", "npm.test", "git.test"]);
+    let rules = outside.rules(&["web.test", "pypi.test", "npm.test", "git.test", "deb.test"]);
     let (tls, clear) = (outside.tls, outside.clear);
     let setup = format!("cat > /tmp/ca.pem <<'E'\n{}E\nexport HOME=/tmp; cd /tmp;", outside.certificate);
     for (program, line, said) in [
@@ -57,6 +57,17 @@ fn programs_work_unchanged_for_allowed_names(caller: &Caller) -> Result<()> {
             "git",
             format!("git -c http.sslCAInfo=ca.pem clone -q https://git.test:{tls}/repo/.git clone && cat clone/file"),
             "content\n",
+        ),
+        (
+            "apt",
+            format!(
+                "mkdir -p s/lists/partial c/archives/partial e && touch s/status
+echo 'deb [trusted=yes] https://deb.test:{tls}/deb ./' > e/sources.list
+apt() {{ apt-get -qq -o Dir::State=/tmp/s -o Dir::State::status=/tmp/s/status -o Dir::Cache=/tmp/c -o Dir::Etc=/tmp/e \
+    -o Acquire::https::CAInfo=/tmp/ca.pem \"$@\" > log 2>&1 || cat log; }}
+apt update; apt download paddocktest; dpkg-deb -f paddocktest_1.0_all.deb Version"
+            ),
+            "1.0\n",
         ),
         (
             "node's fetch",
