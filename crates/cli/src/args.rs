@@ -6,7 +6,7 @@
 //! - [`work`]: `exec`, `attach`, `logs`, `cp`; [`context`]: the same of code
 //! - [`copies`]: `snapshot`, `fork`, `diff`, `merge`
 //! - [`watch`]: `top`, `events`, `audit`
-//! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`
+//! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
 //! - [`scan`]: `scan`, and the flags by which others scan
 //! - [`stop`]: help, version and mistakes
@@ -24,6 +24,7 @@ pub mod secrets;
 mod stop;
 pub mod template;
 pub mod values;
+pub mod verify;
 pub mod watch;
 pub mod work;
 
@@ -97,7 +98,7 @@ impl Command {
                 action: context::ContextAction::Run(_),
             })) => EXIT_PADDOCK_FAILED,
             // 1 is that something was found.
-            Command::Scan(_) => EXIT_USAGE,
+            Command::Scan(_) | Command::Machine(machine::MachineCommand::Verify(_)) => EXIT_USAGE,
             _ => EXIT_FAILURE,
         }
     }

@@ -32,6 +32,7 @@ mod template_build;
 mod token;
 mod top;
 mod update;
+mod verify;
 
 use crate::args::copies::CopyCommand;
 use crate::args::machine::MachineCommand;
@@ -108,6 +109,10 @@ pub enum CommandError {
     Audit(#[from] paddock_engine::audit::AuditError),
     #[error(transparent)]
     Serve(#[from] serve::ServeError),
+    #[error(transparent)]
+    Verify(#[from] paddock_verify::VerifyError),
+    #[error("this program's own file cannot be found")]
+    OwnFile(#[source] io::Error),
 }
 
 impl CommandError {
@@ -148,6 +153,7 @@ impl CommandError {
             }
             CommandError::Audit(error) => error.hint(),
             CommandError::Serve(error) => error.hint(),
+            CommandError::Verify(error) => error.hint(),
             _ => None,
         }
     }
@@ -178,6 +184,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
         Command::Machine(MachineCommand::Pool(args)) => pool::execute(args.action, caller),
         Command::Machine(MachineCommand::Doctor(args)) => doctor::execute(&args, caller),
+        Command::Machine(MachineCommand::Verify(args)) => verify::execute(args, caller),
         Command::Machine(MachineCommand::Template(args)) => template::execute(args.action, caller),
     }
 }

@@ -63,6 +63,7 @@ fn every_help_has_an_example_and_run_documents_its_exit_codes() {
         &["run", "--help"][..],
         &["code", "--help"],
         &["doctor", "--help"],
+        &["verify", "--help"],
         &["template", "ls", "--help"],
         &["template", "add", "--help"],
         &["template", "show", "--help"],

@@ -1,5 +1,5 @@
 //! Attacks on the API of a real server, each named by its number in the catalogue. Which number is tried where, here
-//! or elsewhere, is told by `tests/conformance/expectations.toml`, whose own test looks for every name.
+//! or elsewhere, is told by `crates/verify/expectations.toml`, whose own test looks for every name.
 
 mod exhaustion;
 mod side_door;

@@ -3,6 +3,7 @@
 use super::pool::PoolArgs;
 use super::template::TemplateArgs;
 use super::values;
+use super::verify::{VERIFY_HELP, VerifyArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +23,9 @@ pub enum MachineCommand {
     /// Say what this machine has and lacks, per backend
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
+    /// Attack the sandboxes of this machine from inside, and say what held
+    #[command(after_help = VERIFY_HELP)]
+    Verify(VerifyArgs),
     /// Keep named defaults for `run`, `code` and `create`
     Template(TemplateArgs),
 }

@@ -1,4 +1,4 @@
-//! E: whoever wants too much of the server. What a sandbox can take of its machine is tried in tests/conformance.
+//! E: whoever wants too much of the server. What a sandbox can take of its machine is tried in crates/verify.
 
 use super::{memory_of, unharmed};
 use anyhow::{Context, Result, ensure};

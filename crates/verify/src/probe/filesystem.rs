@@ -230,7 +230,7 @@ fn gain(program: &'static str) -> Finding {
         }
     }
     let before = privileges();
-    match Command::new(workspace(program)).arg("--privileges").output() {
+    match Command::new(workspace(program)).args([super::PROBE, "--privileges"]).output() {
         Ok(output) => {
             let after = String::from_utf8_lossy(&output.stdout).trim().to_string();
             let outcome = match (after.is_empty(), after == before) {

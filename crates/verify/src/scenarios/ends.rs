@@ -2,8 +2,9 @@
 
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
-use crate::fence::{finish, start};
+use crate::fence::{finish, inside, start};
 use crate::host::PROTECTED_AND_ABSENT;
+use crate::probe::PROBE;
 use crate::sweep;
 use anyhow::{Result, ensure};
 use paddock_model::Cause;
@@ -112,12 +113,14 @@ fn past_time_limit(stage: &Stage, part: &str) -> Result<Finding> {
 
 /// Paddock itself has a controlling terminal; what it runs must not. The control is `probe` in its place.
 fn controlling_terminal(stage: &Stage) -> Result<Finding> {
-    let outside =
-        on_terminal(std::process::Command::new(stage.fence.inside.join("probe")), &["--do", "terminal"])?;
+    let outside = on_terminal(
+        std::process::Command::new(stage.fence.inside.join("probe")),
+        &[PROBE, "--do", "terminal"],
+    )?;
     ensure!(outside.contains("\"done\""), "control: {outside}");
-    let command = stage.fence.command(stage.host, true, &[], &["/probe/probe", "--do", "terminal"]);
-    let inside = on_terminal(command, &[])?;
-    let report: paddock_model::RunReport = serde_json::from_str(&inside)?;
+    let command = stage.fence.command(stage.host, true, &[], &inside(&["--do", "terminal"]));
+    let said = on_terminal(command, &[])?;
+    let report: paddock_model::RunReport = serde_json::from_str(&said)?;
     let said = crate::control::lines(&report.stdout).remove("terminal");
     Ok(said.unwrap_or_else(|| Finding::new(Outcome::Error, format!("said nothing: {report:?}"))))
 }
@@ -169,11 +172,11 @@ fn engine_killed(stage: &Stage, when: &[Moment]) -> Result<Finding> {
 }
 
 fn kill_engine(stage: &Stage, when: Moment) -> Result<Duration> {
-    let inside = ["/probe/probe", "--do", "stubborn"];
-    let mut started = start(stage.fence.command(stage.host, true, &[], &inside))?;
+    let stubborn = inside(&["--do", "stubborn"]);
+    let mut started = start(stage.fence.command(stage.host, true, &[], &stubborn))?;
     let until = Instant::now() + Duration::from_secs(3);
     // The command itself, under its own name: paddock's command line ends with the same words.
-    let works = |process: &String| process.contains(" probe /probe/probe --do stubborn");
+    let works = |process: &String| process.contains(&format!(" probe {}", stubborn.join(" ")));
     match when {
         Moment::After(milliseconds) => std::thread::sleep(Duration::from_millis(milliseconds)),
         Moment::AtWork => {

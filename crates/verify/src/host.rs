@@ -1,8 +1,10 @@
 //! The host's side of the attacks: canaries to find, sockets to reach, a process to signal. All of it lives in
 //! one temporary directory, and goes with the value.
 
-use crate::fence::{Engine, Fence, Identity, ORDINARY_UID, binary_under_test};
+use crate::error::VerifyError;
+use crate::fence::{Engine, Fence, Identity, ORDINARY_UID, as_caller, finish, start};
 use anyhow::{Context, Result, ensure};
+use paddock_model::Availability;
 use rustix::fs::XattrFlags;
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -13,7 +15,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 pub const VICTIM_NAME: &str = "pdk-victim";
 const CANARY_TEXT: &str = "canary-7c1f-do-not-read";
@@ -36,8 +38,6 @@ pub struct Host {
     pub as_root: bool,
     pub secret: String,
     pub folder: tempfile::TempDir,
-    pub tcp_port: u16,
-    probe: PathBuf,
     binary: PathBuf,
     facts: BTreeMap<&'static str, String>,
     canaries: Vec<PathBuf>,
@@ -49,9 +49,9 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn prepare(probe: &Path) -> Result<Host> {
+    pub fn prepare(executable: &Path) -> Result<Host> {
         let as_root = rustix::process::geteuid().is_root();
-        let folder = tempfile::Builder::new().prefix("pdk-conformance-").tempdir()?;
+        let folder = tempfile::Builder::new().prefix("paddock-verify-").tempdir()?;
         open_to_all(folder.path(), 0o755)?;
         let at = |name: &str| folder.path().join(name);
         let token = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -78,10 +78,7 @@ impl Host {
 
         fs::copy("/bin/sleep", at(VICTIM_NAME))?;
         let victim = Command::new(at(VICTIM_NAME)).arg("1200").spawn()?;
-        let binaries = at("bin");
-        fs::create_dir(&binaries)?;
-        let binary = binary_under_test(probe, &binaries)?;
-        open_to_all(&binaries, 0o755)?;
+        let binary = copies(executable, &at("bin"), as_root)?;
 
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().replace('\n', "|");
         let shown = |path: &Path| path.display().to_string();
@@ -110,8 +107,6 @@ impl Host {
         Ok(Host {
             as_root,
             secret,
-            tcp_port,
-            probe: probe.to_path_buf(),
             binary,
             facts,
             canaries,
@@ -194,7 +189,6 @@ impl Host {
         {
             fs::create_dir_all(at(made))?;
         }
-        fs::copy(&self.probe, at("inside/probe"))?;
         for file in
             ["workspace/.git/config", "workspace/deep/area/keys", "readonly/file", "home/of-the-caller"]
         {
@@ -205,6 +199,8 @@ impl Host {
             open_to_all(&at(file), mode)?;
         }
         own_all(folder, owner)?;
+        // A second name of one file: a copy for each fence would fill a small /tmp.
+        fs::hard_link(&self.binary, at("inside/probe"))?;
         if self.as_root {
             self.plant_as_root(&at("workspace"))?;
         }
@@ -212,17 +208,9 @@ impl Host {
     }
 
     fn plant_as_root(&self, workspace: &Path) -> Result<()> {
-        let setuid = workspace.join("setuid-probe");
-        fs::copy(&self.probe, &setuid)?;
-        fs::set_permissions(&setuid, Permissions::from_mode(0o4755))?;
-        let capable = workspace.join("fscaps-probe");
-        fs::copy(&self.probe, &capable)?;
-        open_to_all(&capable, 0o755)?;
-        // Version 2 of the attribute, effective, CAP_NET_RAW.
-        let mut attribute = [0u8; 20];
-        attribute[..4].copy_from_slice(&0x0200_0001u32.to_le_bytes());
-        attribute[4..8].copy_from_slice(&(1u32 << 13).to_le_bytes());
-        rustix::fs::setxattr(&capable, "security.capability", &attribute, XattrFlags::empty())?;
+        for name in [SETUID, CAPABLE] {
+            fs::hard_link(self.binary.with_file_name(name), workspace.join(name))?;
+        }
         let node = workspace.join("zero-node");
         let device = rustix::fs::makedev(1, 5);
         let mode = rustix::fs::Mode::from_raw_mode(0o666);
@@ -232,11 +220,23 @@ impl Host {
 
     /// A sandbox that the suite started, for the sweep to look for.
     pub fn remember(&self, sandbox: &str) {
-        self.sandboxes.lock().unwrap().push(sandbox.to_string());
+        self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).push(sandbox.to_string());
     }
 
     pub fn sandboxes(&self) -> Vec<String> {
-        self.sandboxes.lock().unwrap().clone()
+        self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the executable under test says of this machine's backends, asked by that engine.
+    pub fn backends(&self, engine: Engine) -> Result<Vec<Availability>> {
+        let home = self.folder.path().join(format!("home-of-{engine}"));
+        fs::create_dir_all(home.join("run"))?;
+        own_all(&home, (self.as_root && engine == Engine::Rootless).then_some(ORDINARY_UID))?;
+        let mut command = Command::new(&self.binary);
+        as_caller(&mut command, engine, self.as_root, &home);
+        command.args(["doctor", "--json"]);
+        let run = finish(start(command)?)?;
+        serde_json::from_str(&run.stdout).with_context(|| format!("`doctor` said {:?}", run.stderr.trim()))
     }
 
     /// Content and ownership of every canary; two of these are compared.
@@ -263,12 +263,39 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         // The other canaries go with their directories; an end that is already there is fine.
-        for canary in &self.canaries[2..5] {
+        for canary in self.canaries.iter().skip(2).take(3) {
             let _ = fs::remove_file(canary);
         }
         let _ = self.victim.kill();
         let _ = self.victim.wait();
     }
+}
+
+/// What runs as its owner, and what has a capability, where the fence lets a file have either.
+const SETUID: &str = "setuid-probe";
+const CAPABLE: &str = "fscaps-probe";
+
+/// The executable under test, where an ordinary user can run it; as root also the two with privileges.
+fn copies(executable: &Path, to: &Path, as_root: bool) -> Result<PathBuf> {
+    let missing = |source| VerifyError::Executable { path: executable.to_path_buf(), source };
+    fs::create_dir(to)?;
+    let binary = to.join("paddock");
+    fs::copy(executable, &binary).map_err(missing)?;
+    open_to_all(&binary, 0o755)?;
+    if as_root {
+        let (setuid, capable) = (to.join(SETUID), to.join(CAPABLE));
+        fs::copy(executable, &setuid)?;
+        open_to_all(&setuid, 0o4755)?;
+        fs::copy(executable, &capable)?;
+        open_to_all(&capable, 0o755)?;
+        // Version 2 of the attribute, effective, CAP_NET_RAW.
+        let mut attribute = [0u8; 20];
+        attribute[..4].copy_from_slice(&0x0200_0001u32.to_le_bytes());
+        attribute[4..8].copy_from_slice(&(1u32 << 13).to_le_bytes());
+        rustix::fs::setxattr(&capable, "security.capability", &attribute, XattrFlags::empty())?;
+    }
+    open_to_all(to, 0o755)?;
+    Ok(binary)
 }
 
 struct Places {

@@ -3,7 +3,8 @@
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
 use crate::control::lines;
-use crate::fence::{finish, start};
+use crate::fence::{finish, inside, start};
+use crate::probe::PROBE;
 use anyhow::{Context, Result, ensure};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub const SCENARIOS: &[Scenario] = &[
 fn beside(stage: &Stage, first: &[&str], second: &[&str]) -> Result<Finding> {
     let bare = |arguments: &[&str]| {
         let mut command = std::process::Command::new(stage.fence.inside.join("probe"));
-        command.arg("--do").args(arguments);
+        command.args([PROBE, "--do"]).args(arguments);
         command
     };
     let host = start(bare(first))?;
@@ -50,11 +51,8 @@ fn beside(stage: &Stage, first: &[&str], second: &[&str]) -> Result<Finding> {
     }
     ensure!(met.as_ref().is_some_and(|f| f.outcome == Outcome::Done), "control: {met:?}");
 
-    let inside = |part: &[&str]| -> Vec<String> {
-        ["/probe/probe", "--do"].iter().chain(part).map(ToString::to_string).collect()
-    };
-    let words = inside(first);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let part: Vec<&str> = std::iter::once("--do").chain(first.iter().copied()).collect();
+    let words = inside(&part);
     let running = start(stage.fence.command(stage.host, true, &[], &words))?;
     std::thread::sleep(Duration::from_millis(400));
     let found = stage.said(&[], second);
@@ -69,7 +67,8 @@ fn free_port() -> Result<u16> {
 
 fn service_from_host(stage: &Stage) -> Result<Finding> {
     let port = free_port()?;
-    let words = ["/probe/probe", "--do", "listen", &port.to_string()];
+    let port_text = port.to_string();
+    let words = inside(&["--do", "listen", &port_text]);
     let running = start(stage.fence.command(stage.host, true, &[], &words))?;
     std::thread::sleep(Duration::from_millis(400));
     let to = SocketAddr::from(([127, 0, 0, 1], port));

@@ -1,5 +1,6 @@
-//! The half that runs inside. `probe ID` carries out one attack in this very process; `probe --batch ID,ID`
-//! each in a child of its own, so that one that is killed does not take the others along.
+//! The half that runs inside: `paddock` itself, mounted read-only and started with [`PROBE`] as its first argument.
+//! `ID` carries out one attack in this very process; `--batch ID,ID` each in a child of its own, so that one that is
+//! killed does not take the others along.
 //!
 //! Each attack answers with one line of JSON on stdout.
 
@@ -13,10 +14,10 @@ mod process;
 mod protected;
 mod resources;
 mod system;
+mod throw_away;
 
 use crate::attack::{Attack, Deed, Finding, Line, Outcome};
 use std::io::Write;
-use std::process::ExitCode;
 
 /// Longest that one attack of a batch may take.
 const PATIENCE_SECONDS: u32 = 10;
@@ -37,32 +38,57 @@ pub fn attacks() -> impl Iterator<Item = &'static Attack> {
     .flatten()
 }
 
-pub fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
+/// The first argument of an executable that is to be the probe.
+pub const PROBE: &str = "--verify-probe";
+
+/// Is the probe, and never comes back, if the command line says so; costs one comparison if not.
+pub fn serve_if_asked() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|word| word != PROBE) {
+        return;
+    }
+    let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    std::process::exit(probe(&words))
+}
+
+fn probe(words: &[&str]) -> i32 {
+    match words {
+        ["--throw-away", scratch, rest @ ..] => throw_away::run(scratch, || with_descriptor(rest)),
+        ["--with-descriptor", rest @ ..] => with_descriptor(rest),
         ["--batch", ids] => {
             // Read now: an attack may take away what they are read through.
             system::fact("place");
             for id in ids.split(',') {
                 in_child(id);
             }
-            ExitCode::SUCCESS
+            0
         }
         ["--privileges"] => {
             println!("{}", filesystem::privileges());
-            ExitCode::SUCCESS
+            0
         }
         ["--do", part, rest @ ..] => resources::part(part, rest),
         [id] => {
             say(id, &carry_out(id));
-            ExitCode::SUCCESS
+            0
         }
         _ => {
-            eprintln!("usage: probe ID | --batch ID,ID | --do PART [ARGUMENT]");
-            ExitCode::from(2)
+            eprintln!(
+                "{PROBE} is what `paddock verify` starts in a sandbox: ID | --batch ID,ID | --do PART [ARGUMENT]"
+            );
+            2
         }
     }
+}
+
+/// Outside, a descriptor of a directory is open, as it is around the sandbox: there it can be found.
+fn with_descriptor(words: &[&str]) -> i32 {
+    let root = system::text("/");
+    let (at, flags) = (i64::from(libc::AT_FDCWD), i64::from(libc::O_PATH | libc::O_DIRECTORY));
+    // It stays open until the end; where it cannot be opened the attacks on it say so.
+    let _ = system::call(libc::SYS_openat, [at, root.as_ptr() as i64, flags, 0, 0, 0]);
+    probe(words)
 }
 
 fn carry_out(id: &str) -> Finding {

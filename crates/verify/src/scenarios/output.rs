@@ -2,7 +2,7 @@
 
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
-use crate::fence::{finish, start};
+use crate::fence::{finish, inside, start};
 use anyhow::{Result, ensure};
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -56,8 +56,8 @@ fn flood(stage: &Stage, part: &str) -> Result<Finding> {
 }
 
 fn stopped_reader(stage: &Stage) -> Result<Finding> {
-    let inside = ["/probe/probe", "--do", "flood-out", "4096"];
-    let command = stage.fence.command(stage.host, false, &["--timeout", "2s"], &inside);
+    let flood = inside(&["--do", "flood-out", "4096"]);
+    let command = stage.fence.command(stage.host, false, &["--timeout", "2s"], &flood);
     let started = start(command)?;
     let pid = started.child.id();
     std::thread::sleep(Duration::from_millis(1500));

@@ -115,8 +115,8 @@ impl Expectations {
         Ok(())
     }
 
-    pub fn of(&self, id: &str) -> &Expectation {
-        &self.attacks[id]
+    pub fn of(&self, id: &str) -> Option<&Expectation> {
+        self.attacks.get(id)
     }
 }
 

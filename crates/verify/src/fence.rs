@@ -1,13 +1,15 @@
 //! Runs a command behind a backend, through the `paddock` binary, as root and as an ordinary user.
 
 use crate::host::Host;
+use crate::interrupt;
+use crate::probe::PROBE;
 use anyhow::{Context, Result};
 use paddock_model::RunReport;
 use serde::Deserialize;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -81,15 +83,8 @@ impl Run {
 impl Fence {
     /// The command line up to `--`, with what every run has.
     pub fn command(&self, host: &Host, json: bool, flags: &[&str], inside: &[&str]) -> Command {
-        let uid = ORDINARY_UID.to_string();
-        // A descriptor of a host directory is left open on purpose: it must not arrive inside.
-        let trap = "exec 7</; exec \"$@\"";
-        let mut command = Command::new("sh");
-        command.args(["-c", trap, "sh"]);
-        if self.identity.engine == Engine::Rootless && host.as_root {
-            command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
-        }
-        command.arg(&self.binary).args(["run", "--backend", &self.backend, "--user", self.identity.user]);
+        let mut command = self.paddock(host);
+        command.args(["run", "--backend", &self.backend, "--user", self.identity.user]);
         if json {
             command.arg("--json");
         }
@@ -98,12 +93,14 @@ impl Fence {
         command.arg("--workspace").arg(&self.workspace);
         command.args(["--protect", "deep/area/keys", "--protect", "later/missing"]);
         command.args(flags).arg("--").args(inside);
-        command.current_dir("/").env("HOME", &self.home).env("PADDOCK_CANARY_SECRET", &host.secret);
-        for (name, folder) in
-            [("XDG_STATE_HOME", "state"), ("XDG_RUNTIME_DIR", "run"), ("XDG_CACHE_HOME", "cache")]
-        {
-            command.env(name, self.home.join(folder));
-        }
+        command
+    }
+
+    /// `paddock` as its caller: who it is, where its home is, and a secret in its environment.
+    pub fn paddock(&self, host: &Host) -> Command {
+        let mut command = Command::new(&self.binary);
+        as_caller(&mut command, self.identity.engine, host.as_root, &self.home);
+        command.env("PADDOCK_CANARY_SECRET", &host.secret);
         command
     }
 
@@ -116,8 +113,34 @@ impl Fence {
     }
 
     pub fn probe(&self, host: &Host, flags: &[&str], arguments: &[&str]) -> Result<Run> {
-        let inside: Vec<&str> = std::iter::once("/probe/probe").chain(arguments.iter().copied()).collect();
-        self.run(host, flags, &inside)
+        self.run(host, flags, &inside(arguments))
+    }
+}
+
+/// The command inside that is the probe.
+pub fn inside<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    ["/probe/probe", PROBE].into_iter().chain(arguments.iter().copied()).collect()
+}
+
+/// An ordinary user where the engine is rootless. A descriptor of a host directory is left open on purpose: it must
+/// not arrive inside.
+pub fn as_caller(command: &mut Command, engine: Engine, as_root: bool, home: &Path) {
+    if engine == Engine::Rootless && as_root {
+        // No other groups: the standard library drops them with the user.
+        command.uid(ORDINARY_UID).gid(ORDINARY_UID);
+    }
+    command.current_dir("/").env("HOME", home).env_remove("PADDOCK_STATE_DIR");
+    for (name, folder) in
+        [("XDG_STATE_HOME", "state"), ("XDG_RUNTIME_DIR", "run"), ("XDG_CACHE_HOME", "cache")]
+    {
+        command.env(name, home.join(folder));
+    }
+    // SAFETY: only async-signal-safe calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_DIRECTORY);
+            Ok(())
+        });
     }
 }
 
@@ -172,27 +195,13 @@ fn wait(child: &Child, begun: Instant) -> Result<(ExitStatus, u64)> {
         if unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) } == pid {
             return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024));
         }
-        if begun.elapsed() > PATIENCE {
+        let hung = begun.elapsed() > PATIENCE;
+        if hung || interrupt::noticed() {
             // SAFETY: takes no memory; the pid is our own child, not reaped yet.
             unsafe { libc::kill(pid, libc::SIGKILL) };
+            interrupt::check()?;
             anyhow::bail!("hung for {PATIENCE:?}");
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// The binary under test, copied to where an ordinary user can run it: `PADDOCK_BIN`, or the one that was built
-/// beside the probe.
-pub fn binary_under_test(probe: &Path, to: &Path) -> Result<PathBuf> {
-    let named = std::env::var_os("PADDOCK_BIN").map(PathBuf::from);
-    let from = named.unwrap_or_else(|| probe.with_file_name("paddock"));
-    let target = to.join("paddock");
-    std::fs::copy(&from, &target)
-        .with_context(|| format!("no paddock to test at {}: build it or set PADDOCK_BIN", from.display()))?;
-    // The guest's executable, where it is a file of its own beside the binary.
-    let guest = from.with_file_name("paddock-guest");
-    if guest.exists() {
-        std::fs::copy(guest, to.join("paddock-guest"))?;
-    }
-    Ok(target)
 }

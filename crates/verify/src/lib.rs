@@ -1,0 +1,49 @@
+//! One suite for every fence: attacks carried out from inside by a probe, each with a control outside that
+//! shows that the attack can succeed. `paddock verify` runs it for a user, `tests/conformance` for CI.
+//!
+//! - [`suite`]: the whole of it, from options to a report; [`judge`]: what one attack comes to
+//! - [`report`]: the result as data; [`table`]: the same for people
+//! - [`attack`]: what an attack is, and what came of it
+//! - [`probe`]: the half that runs inside, one file per group of attacks; the executable under test is its own probe
+//! - [`fence`]: runs a command behind a backend of `paddock`, as root and rootless
+//! - [`host`]: canaries, listeners and a victim process on the host, for the attacks to miss
+//! - [`control`]: runs the same probe outside, in throw-away namespaces
+//! - [`scenarios`]: attacks that need limits, two sandboxes or a look from outside
+//! - [`expectations`]: what must come of each attack, from one file
+//! - [`sweep`]: what a run has left behind
+//! - [`interrupt`]: a suite that is broken off cleans up too
+//!
+//! Inside, errors are words of anyhow: they end in the report, and nobody tells them apart. What the caller can
+//! tell apart is [`VerifyError`].
+
+mod attack;
+mod control;
+mod error;
+pub mod expectations;
+mod fence;
+mod host;
+mod interrupt;
+mod judge;
+mod probe;
+mod report;
+mod scenarios;
+mod suite;
+mod sweep;
+mod table;
+
+pub use attack::group;
+pub use error::VerifyError;
+pub use fence::Engine;
+pub use probe::serve_if_asked;
+pub use report::{Judged, Judgement, NotRun, Report, Row};
+pub use suite::{Options, Step, ids, verify};
+
+/// The letters of the groups, and what each is about.
+pub const GROUPS: [(char, &str); 6] = [
+    ('A', "files of the host"),
+    ('B', "processes and the guest"),
+    ('C', "the kernel's surface"),
+    ('D', "network"),
+    ('E', "exhaustion"),
+    ('F', "what could be read"),
+];
