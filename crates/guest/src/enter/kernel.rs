@@ -10,6 +10,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Terminals of one sandbox: the machine has a few thousand for all.
+const TERMINALS: u32 = 256;
+/// Watchers of files. The kernel counts them for whoever made the sandbox too, who has 128 on most machines.
+const WATCHERS: u64 = 32;
+
 pub fn mount(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<()> {
     let dev = mount_devices(root, plan, ids, sources)?;
     mount_proc(root, &dev, plan, ids)?;
@@ -45,7 +50,8 @@ fn mount_devices(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sour
     for name in ["pts", "shm"] {
         mkdirat(&dev, name, Mode::from_raw_mode(0o755)).during(|| format!("make /dev/{name}"))?;
     }
-    let pts = new_filesystem("devpts", &[("ptmxmode", "0666".into()), ("mode", "0620".into())], true)?;
+    let terminals = [("ptmxmode", "0666".into()), ("mode", "0620".into()), ("max", TERMINALS.to_string())];
+    let pts = new_filesystem("devpts", &terminals, true)?;
     attach(pts.as_fd(), dev.as_fd(), "pts").during(|| "mount /dev/pts".into())?;
     let bytes = plan.shm_bytes;
     let shm = new_tmpfs(bytes, bytes / 4096 + 64, 0o1777, (ids.root, ids.root_group), false)?;
@@ -83,12 +89,16 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Out
     attach_onto(proc.as_fd(), place.as_fd()).during(|| "mount /proc".into())?;
 
     // A second lock on a door that seccomp already keeps shut. Not every kernel has each of them.
-    let bounds: Vec<OwnedFd> = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
+    let mut bounds: Vec<(OwnedFd, u64)> = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
         .iter()
-        .filter_map(|kind| {
-            open_inside(root, &format!("/proc/sys/user/max_{kind}_namespaces"), OFlags::WRONLY).ok()
-        })
+        .filter_map(|kind| Some((bound(root, &format!("{kind}_namespaces"))?, plan.namespaces.into())))
         .collect();
+    // What nests in a nursery counts there too, so those have bounds and it has none.
+    if plan.namespaces == 0 {
+        let watches = quarter_of_all_watches(root);
+        bounds.extend(bound(root, "inotify_instances").map(|file| (file, WATCHERS)));
+        bounds.extend(bound(root, "inotify_watches").zip(watches));
+    }
     // The file lives on /dev's tmpfs only until it is mounted where it belongs.
     write(dev, "boot_id", 0o444, plan.boot_id.as_bytes()).during(|| "write the boot id".into())?;
     let open = |path| open_inside(root, path, OFlags::PATH).during(|| format!("open {path}"));
@@ -104,10 +114,24 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Out
         }
     }
     // Last: even a detached mount needs a mount namespace.
-    for bound in bounds {
-        let _ = rustix::io::write(&bound, plan.namespaces.to_string().as_bytes());
+    for (file, most) in bounds {
+        let _ = rustix::io::write(&file, most.to_string().as_bytes());
     }
     Ok(())
+}
+
+/// How many of something this user namespace may have.
+fn bound(root: &OwnedFd, what: &str) -> Option<OwnedFd> {
+    open_inside(root, &format!("/proc/sys/user/max_{what}"), OFlags::WRONLY).ok()
+}
+
+/// Of those that a user of this machine has.
+fn quarter_of_all_watches(root: &OwnedFd) -> Option<u64> {
+    let file = open_inside(root, "/proc/sys/fs/inotify/max_user_watches", OFlags::RDONLY).ok()?;
+    let mut digits = [0u8; 20];
+    let length = rustix::io::read(&file, &mut digits).ok()?;
+    let all: u64 = std::str::from_utf8(digits.get(..length)?).ok()?.trim().parse().ok()?;
+    Some((all / 4).max(1))
 }
 
 /// Covers the first of `paths` that this kernel has, and the others with copies of that cover, which have its limits.

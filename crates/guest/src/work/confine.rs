@@ -32,6 +32,10 @@ pub struct Confinement {
     seccomp: BpfProgram,
 }
 
+/// Queued signals, timers among them. The kernel counts them for whoever made the sandbox, with all that he runs.
+const SIGNALS: u64 = 4096;
+/// Bytes of message queues, counted the same way.
+const MESSAGES: u64 = 256 << 10;
 /// A tool's own bound: it is outside of the work's.
 const TOOL_MEMORY: u64 = 512 << 20;
 /// What works on the disk itself, for every owner there.
@@ -168,6 +172,8 @@ impl Confinement {
     fn limit_resources(&self) -> Outcome<()> {
         limit(Resource::Nofile, self.files).during(|| "limit open files".into())?;
         limit(Resource::Nproc, self.pids).during(|| "limit processes".into())?;
+        limit(Resource::Sigpending, SIGNALS).during(|| "limit signals".into())?;
+        limit(Resource::Msgqueue, MESSAGES).during(|| "limit message queues".into())?;
         limit(Resource::Core, 0).during(|| "forbid core files".into())
     }
 
@@ -262,6 +268,8 @@ fn lock_and_keep(kept: CapabilitySet) -> Outcome<()> {
 /// is left out by the crate, and the ABI in the guarantees says how much that is.
 fn prepare_landlock(plan: &LandlockPlan, trees: &Trees) -> Outcome<RulesetCreated> {
     let abi = ABI::V7;
+    // Of devices the kernel lets anybody make one: an overlay's mark for what was removed.
+    let written = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let build = || -> Result<RulesetCreated, landlock::RulesetError> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
@@ -272,7 +280,7 @@ fn prepare_landlock(plan: &LandlockPlan, trees: &Trees) -> Outcome<RulesetCreate
         ruleset
             .create()?
             .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
-            .add_rules(path_beneath_rules(&plan.writable, AccessFs::from_all(abi)))?
+            .add_rules(path_beneath_rules(&plan.writable, written))?
             .add_rules(trees.descriptors().map(|tree| Ok(PathBeneath::new(tree, AccessFs::from_read(abi)))))
     };
     build().map_err(|_| Failure { step: "prepare Landlock".into(), errno: Errno::INVAL })

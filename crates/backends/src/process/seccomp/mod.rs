@@ -33,6 +33,11 @@ const REFUSED_DISK_REQUESTS: [u32; 8] = [
 ];
 /// Every flag of clone(2) that makes a namespace.
 const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
+/// Leaves an overlay's mark for what was removed, which means something to whoever uses the workspace as a layer. Landlock
+/// keeps mknod from making one.
+const RENAME_WHITEOUT: u32 = libc::RENAME_WHITEOUT;
+/// The next open of the file waits for the holder, 45 seconds long: on the host too.
+const LEASES: [u32; 1] = [libc::F_SETLEASE as u32];
 /// The default, Linux32, and the question which one it is: no execution of data, no fixed addresses.
 const PERSONALITIES: [u32; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
@@ -64,6 +69,8 @@ fn verdicts() -> BTreeMap<u32, Verdict> {
         &[libc::SYS_personality],
         Verdict::When(Check::AnyOf { argument: 0, values: PERSONALITIES.to_vec() }),
     );
+    set(&[libc::SYS_fcntl], Verdict::When(Check::NoneOf { argument: 1, values: LEASES.to_vec() }));
+    set(&[libc::SYS_renameat2], Verdict::When(Check::NoBits { argument: 4, bits: RENAME_WHITEOUT }));
     let unix = vec![libc::AF_UNIX as u32];
     set(&[libc::SYS_socketpair], Verdict::When(Check::AnyOf { argument: 0, values: unix }));
     set(&[libc::SYS_socket], Verdict::Sockets);
@@ -117,6 +124,11 @@ mod tests {
         for flag in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET, libc::CLONE_NEWCGROUP] {
             assert_eq!(verdict(libc::SYS_clone, [flag as u64, 0, 0, 0, 0, 0]), errno(libc::EPERM));
         }
+        assert_eq!(verdict(libc::SYS_fcntl, [0, libc::F_SETFL as u64, 0, 0, 0, 0]), ALLOWED);
+        assert_eq!(verdict(libc::SYS_fcntl, [0, libc::F_SETLEASE as u64, 0, 0, 0, 0]), errno(libc::EPERM));
+        assert_eq!(verdict(libc::SYS_renameat2, [0, 0, 0, 0, libc::RENAME_NOREPLACE.into(), 0]), ALLOWED);
+        let whiteout = libc::RENAME_WHITEOUT.into();
+        assert_eq!(verdict(libc::SYS_renameat2, [0, 0, 0, 0, whiteout, 0]), errno(libc::EPERM));
         assert_eq!(verdict(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), ALLOWED);
         // Copies that share their blocks are everybody's right.
         assert_eq!(verdict(libc::SYS_ioctl, [0, 0x4004_9409, 0, 0, 0, 0]), ALLOWED);
