@@ -39,11 +39,12 @@ pub use report::{Judged, Judgement, NotRun, Report, Row};
 pub use suite::{Options, Step, ids, verify};
 
 /// The letters of the groups, and what each is about.
-pub const GROUPS: [(char, &str); 6] = [
+pub const GROUPS: [(char, &str); 7] = [
     ('A', "files of the host"),
     ('B', "processes and the guest"),
     ('C', "the kernel's surface"),
     ('D', "network"),
     ('E', "exhaustion"),
     ('F', "what could be read"),
+    ('H', "beyond the catalogue"),
 ];

@@ -15,14 +15,15 @@ fn every_attack_has_an_expectation() {
     Expectations::load().unwrap().match_with(ids()).unwrap();
 }
 
-/// The lines of the groups E and G of the catalogue, whose attacks are not all this suite's own.
-const LINES: [&str; 25] = [
+/// The lines of the groups D, E and G of the catalogue, whose attacks are not all this suite's own.
+const LINES: [&str; 42] = [
+    "D1", "D2", "D3", "D4", "D5", "D7", "D8", "D9", "D11", "D12", "D13", "D14", "D16", "D18", "D19", "D20", "D22",
     "E1", "E2", "E4", "E5", "E7", "E8", "E9", "E10", "E11", "E12", "E14", "G1", "G3", "G4", "G5", "G7", "G9",
     "G10", "G11", "G12", "G14", "G16", "G18", "G21", "G23",
 ];
 
 #[test]
-fn every_line_of_e_and_g_is_tried_or_has_a_reason() {
+fn every_line_of_d_e_and_g_is_tried_or_has_a_reason() {
     let expectations = Expectations::load().unwrap();
     expectations.complete(&LINES).unwrap();
     expectations.complete(&["A21", "B14", "F7"]).unwrap();

@@ -10,6 +10,7 @@ mod filesystem;
 mod kernel;
 mod leaks;
 mod network;
+mod own;
 mod process;
 mod protected;
 mod resources;
@@ -36,6 +37,7 @@ pub fn attacks() -> impl Iterator<Item = &'static Attack> {
     ]
     .into_iter()
     .flatten()
+    .chain(own::attacks())
 }
 
 /// The first argument of an executable that is to be the probe.

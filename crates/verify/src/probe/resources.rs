@@ -1,6 +1,7 @@
 //! E: what a run can use up. The batch attacks are plain calls; the parts (`probe --do PART N`) are the inside
 //! half of scenarios, which set the limit that the part runs into.
 
+use super::own::floods;
 use super::system::{End, call, check, fork, text, wait};
 use crate::attack::{Attack, Finding, Outcome};
 use std::fs::{self, File};
@@ -71,6 +72,15 @@ pub fn part(name: &str, arguments: &[&str]) -> i32 {
         "listen" => listen(amount),
         "mark" => mark(place),
         "look" => look(place),
+        "inotify" => floods::inotify(amount),
+        "terminals" => floods::terminals(amount),
+        "timers" => floods::timers(amount),
+        "pipes" => floods::pipes(amount),
+        "sockets" => floods::sockets(amount),
+        "mappings" => floods::mappings(amount),
+        "symlinks" => floods::symlinks(place, amount),
+        "odd-names" => floods::odd_names(place),
+        "short-lives" => floods::short_lives(amount),
         "terminal" => Finding::of(File::options().read(true).write(true).open("/dev/tty"), "/dev/tty"),
         "connect" => {
             let to = ([127, 0, 0, 1], amount as u16).into();
@@ -83,7 +93,7 @@ pub fn part(name: &str, arguments: &[&str]) -> i32 {
 }
 
 /// Done when all that was asked for was had.
-fn counted(made: u64, wanted: u64, error: Option<io::Error>) -> Finding {
+pub fn counted(made: u64, wanted: u64, error: Option<io::Error>) -> Finding {
     match error {
         None => Finding::new(Outcome::Done, format!("{made} of {wanted}")),
         Some(error) => Finding::new(Outcome::Bounded, format!("{made} of {wanted}: {error}")),

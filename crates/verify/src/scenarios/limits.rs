@@ -6,7 +6,7 @@ use crate::control::lines;
 use anyhow::{Result, ensure};
 use paddock_model::Cause;
 
-const SMALL: &[&str] = &["--memory", "64MiB", "--disk", "16MiB"];
+pub const SMALL: &[&str] = &["--memory", "64MiB", "--disk", "16MiB"];
 
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -102,7 +102,7 @@ pub const SCENARIOS: &[Scenario] = &[
 ];
 
 /// Full of something: an error inside, or an end for memory that is reported as one.
-fn bounded(stage: &Stage, arguments: &[&str]) -> Result<Finding> {
+pub fn bounded(stage: &Stage, arguments: &[&str]) -> Result<Finding> {
     let run = stage.part(SMALL, arguments)?;
     let report = run.report()?;
     match lines(&report.stdout).remove(arguments[0]) {
@@ -114,7 +114,7 @@ fn bounded(stage: &Stage, arguments: &[&str]) -> Result<Finding> {
     }
 }
 
-fn out_of_memory(stage: &Stage, part: &str) -> Result<Finding> {
+pub fn out_of_memory(stage: &Stage, part: &str) -> Result<Finding> {
     let run = stage.part(&["--memory", "64MiB"], &[part, "96"])?;
     let report = run.report()?;
     if let Some(said) = lines(&report.stdout).remove(part) {

@@ -3,6 +3,7 @@
 mod ends;
 mod limits;
 mod output;
+mod own;
 mod sharing;
 
 use crate::attack::{Finding, Outcome};
@@ -34,7 +35,9 @@ pub struct Scenario {
 }
 
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    [ends::SCENARIOS, limits::SCENARIOS, output::SCENARIOS, sharing::SCENARIOS].into_iter().flatten()
+    [ends::SCENARIOS, limits::SCENARIOS, output::SCENARIOS, sharing::SCENARIOS, own::SCENARIOS]
+        .into_iter()
+        .flatten()
 }
 
 impl Stage<'_> {
