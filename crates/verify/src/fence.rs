@@ -103,6 +103,7 @@ impl Fence {
         let mut command = Command::new(&self.binary);
         as_caller(&mut command, self.identity.engine, host.as_root, &self.home);
         command.env("PADDOCK_CANARY_SECRET", &host.secret);
+        command.envs(host.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -131,7 +132,8 @@ pub fn as_caller(command: &mut Command, engine: Engine, as_root: bool, home: &Pa
         // No other groups: the standard library drops them with the user.
         command.uid(ORDINARY_UID).gid(ORDINARY_UID);
     }
-    command.current_dir("/").env("HOME", home).env_remove("PADDOCK_STATE_DIR");
+    // A state directory of the suite's own: nothing of it stays in the caller's.
+    command.current_dir("/").env("HOME", home).env("PADDOCK_STATE_DIR", home.join("state"));
     for (name, folder) in
         [("XDG_STATE_HOME", "state"), ("XDG_RUNTIME_DIR", "run"), ("XDG_CACHE_HOME", "cache")]
     {

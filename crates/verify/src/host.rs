@@ -37,6 +37,8 @@ pub const PROTECTED_AND_ABSENT: [&str; 9] =
 pub struct Host {
     pub as_root: bool,
     pub secret: String,
+    /// For the executable under test, beside what every caller has.
+    pub environment: Vec<(String, String)>,
     pub folder: tempfile::TempDir,
     binary: PathBuf,
     facts: BTreeMap<&'static str, String>,
@@ -49,7 +51,7 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn prepare(executable: &Path) -> Result<Host> {
+    pub fn prepare(executable: &Path, environment: &[(String, String)]) -> Result<Host> {
         let as_root = rustix::process::geteuid().is_root();
         let folder = tempfile::Builder::new().prefix("paddock-verify-").tempdir()?;
         open_to_all(folder.path(), 0o755)?;
@@ -102,11 +104,14 @@ impl Host {
             ("resolv_conf", line("/etc/resolv.conf")),
             ("uptime", line("/proc/uptime")),
             ("disk", root_disk()),
+            ("segment", segment()?.to_string()),
+            ("cgroups", own_cgroups()),
             ("secret", secret.clone()),
         ]);
         Ok(Host {
             as_root,
             secret,
+            environment: environment.to_vec(),
             binary,
             facts,
             canaries,
@@ -227,11 +232,21 @@ impl Host {
         self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the executable under test says of this machine's backends, asked by that engine.
-    pub fn backends(&self, engine: Engine) -> Result<Vec<Availability>> {
-        let home = self.folder.path().join(format!("home-of-{engine}"));
+    pub fn executable(&self) -> &Path {
+        &self.binary
+    }
+
+    /// A home directory for a caller of that engine.
+    pub fn home(&self, name: &str, engine: Engine) -> Result<PathBuf> {
+        let home = self.folder.path().join(name);
         fs::create_dir_all(home.join("run"))?;
         own_all(&home, (self.as_root && engine == Engine::Rootless).then_some(ORDINARY_UID))?;
+        Ok(home)
+    }
+
+    /// What the executable under test says of this machine's backends, asked by that engine.
+    pub fn backends(&self, engine: Engine) -> Result<Vec<Availability>> {
+        let home = self.home(&format!("home-of-{engine}"), engine)?;
         let mut command = Command::new(&self.binary);
         as_caller(&mut command, engine, self.as_root, &home);
         command.args(["doctor", "--json"]);
@@ -319,6 +334,28 @@ fn own_all(path: &Path, owner: Option<u32>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A System V segment with the canary's text, open to everyone. It is attached here and marked for removal at once, so
+/// that it goes with this process however that ends.
+fn segment() -> Result<i32> {
+    // SAFETY: a new segment of one page, attached, written within its size, and marked.
+    unsafe {
+        let id = libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o666);
+        ensure!(id >= 0, "shmget: {}", std::io::Error::last_os_error());
+        let at = libc::shmat(id, std::ptr::null(), 0);
+        libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
+        ensure!(at as isize != -1, "shmat: {}", std::io::Error::last_os_error());
+        at.cast::<u8>().copy_from_nonoverlapping(CANARY_TEXT.as_ptr(), CANARY_TEXT.len());
+        Ok(id)
+    }
+}
+
+/// Where this process is in each tree, the roots left out.
+fn own_cgroups() -> String {
+    let table = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let paths = table.lines().filter_map(|line| line.splitn(3, ':').nth(2)).filter(|path| path.len() > 1);
+    paths.collect::<Vec<_>>().join("|")
 }
 
 /// The block device below `/`, to be opened for reading and nothing else.

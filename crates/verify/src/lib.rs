@@ -9,6 +9,7 @@
 //! - [`host`]: canaries, listeners and a victim process on the host, for the attacks to miss
 //! - [`control`]: runs the same probe outside, in throw-away namespaces
 //! - [`scenarios`]: attacks that need limits, two sandboxes or a look from outside
+//! - [`behaviour`]: every operation of the API against a real server
 //! - [`expectations`]: what must come of each attack, from one file
 //! - [`sweep`]: what a run has left behind
 //! - [`interrupt`]: a suite that is broken off cleans up too
@@ -17,6 +18,7 @@
 //! tell apart is [`VerifyError`].
 
 mod attack;
+mod behaviour;
 mod control;
 mod error;
 pub mod expectations;
@@ -36,10 +38,10 @@ pub use error::VerifyError;
 pub use fence::Engine;
 pub use probe::serve_if_asked;
 pub use report::{Judged, Judgement, NotRun, Report, Row};
-pub use suite::{Options, Step, ids, verify};
+pub use suite::{Options, Step, ids, operations, verify};
 
 /// The letters of the groups, and what each is about.
-pub const GROUPS: [(char, &str); 7] = [
+pub const GROUPS: [(char, &str); 8] = [
     ('A', "files of the host"),
     ('B', "processes and the guest"),
     ('C', "the kernel's surface"),
@@ -47,4 +49,5 @@ pub const GROUPS: [(char, &str); 7] = [
     ('E', "exhaustion"),
     ('F', "what could be read"),
     ('H', "beyond the catalogue"),
+    ('V', "behaviour of the API"),
 ];

@@ -11,7 +11,7 @@ use crate::judge::Judge;
 use crate::probe::attacks;
 use crate::report::{Judgement, NotRun, Report, Row};
 use crate::scenarios::{Scenario, scenarios};
-use crate::{GROUPS, interrupt, sweep};
+use crate::{GROUPS, behaviour, interrupt, sweep};
 use anyhow::Result;
 use paddock_model::{Availability, CheckState};
 use std::path::PathBuf;
@@ -28,6 +28,8 @@ pub struct Options {
     /// All that can be when empty: without root there is only the rootless one.
     pub engines: Vec<Engine>,
     pub verbose: bool,
+    /// For the executable under test, beside what every caller has.
+    pub environment: Vec<(String, String)>,
 }
 
 /// Where the suite is, for whoever waits.
@@ -43,6 +45,11 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
     attacks().map(|attack| attack.id).chain(scenarios().map(|scenario| scenario.id))
 }
 
+/// The operations of the API whose behaviour is tried, as its description calls them.
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    behaviour::checks().flat_map(|check| check.operations.iter().copied())
+}
+
 pub fn verify(options: &Options, tell: &mut dyn FnMut(Step)) -> Result<Report, VerifyError> {
     interrupt::watch();
     let chosen = Chosen::of(options)?;
@@ -52,30 +59,43 @@ pub fn verify(options: &Options, tell: &mut dyn FnMut(Step)) -> Result<Report, V
 struct Chosen {
     attacks: Vec<&'static Attack>,
     scenarios: Vec<&'static Scenario>,
+    only: Vec<String>,
 }
 
 impl Chosen {
     fn of(options: &Options) -> Result<Chosen, VerifyError> {
-        let fits =
-            |id: &str| options.only.is_empty() || options.only.iter().any(|o| id.starts_with(o.as_str()));
-        if let Some(unknown) = options.only.iter().find(|only| !ids().any(|id| id.starts_with(only.as_str())))
-        {
+        let mut chosen = Chosen { attacks: Vec::new(), scenarios: Vec::new(), only: options.only.clone() };
+        let known: Vec<String> = ids().map(str::to_string).chain(behaviour::ids()).collect();
+        if let Some(unknown) = options.only.iter().find(|only| !known.iter().any(|id| belongs(id, only))) {
             let known = GROUPS.map(|(letter, about)| format!("{letter} ({about})")).join(", ");
             return Err(VerifyError::UnknownGroup { name: unknown.clone(), known });
         }
-        let attacks = attacks().filter(|attack| fits(attack.id)).collect();
-        Ok(Chosen { attacks, scenarios: scenarios().filter(|scenario| fits(scenario.id)).collect() })
+        chosen.attacks = attacks().filter(|attack| chosen.has(attack.id)).collect();
+        chosen.scenarios = scenarios().filter(|scenario| chosen.has(scenario.id)).collect();
+        Ok(chosen)
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| belongs(id, only))
     }
 
     fn len(&self) -> usize {
-        self.attacks.len() + self.scenarios.len()
+        self.attacks.len() + self.scenarios.len() + behaviour::ids().filter(|id| self.has(id)).count()
+    }
+}
+
+/// `C1` is `C1-unshare-user` and not `C13-reboot`; `C` is all of them.
+fn belongs(id: &str, only: &str) -> bool {
+    match only.len() {
+        1 => id.starts_with(only),
+        _ => id.strip_prefix(only).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
     }
 }
 
 fn run(options: &Options, chosen: &Chosen, tell: &mut dyn FnMut(Step)) -> Result<Report> {
     let begun = Instant::now();
     let expectations = Expectations::load()?;
-    let mut host = Host::prepare(&options.executable)?;
+    let mut host = Host::prepare(&options.executable, &options.environment)?;
     let (rows, not_run) = rows(&host, options)?;
     tell(Step::Controls);
     let controls = Controls::run(&host, &chosen.attacks, &chosen.scenarios)?;
@@ -98,11 +118,8 @@ fn run(options: &Options, chosen: &Chosen, tell: &mut dyn FnMut(Step)) -> Result
     // What was killed last needs a moment to be gone.
     std::thread::sleep(Duration::from_millis(300));
     report.left_behind = sweep::leftovers(host.folder.path(), &host.sandboxes());
-    let whole = |line: &str| {
-        options.only.is_empty() || options.only.iter().any(|only| line.starts_with(only.as_str()))
-    };
-    report.elsewhere = expectations.elsewhere.into_iter().filter(|(line, _)| whole(line)).collect();
-    report.skipped = expectations.skipped.into_iter().filter(|(line, _)| whole(line)).collect();
+    report.elsewhere = expectations.elsewhere.into_iter().filter(|(line, _)| chosen.has(line)).collect();
+    report.skipped = expectations.skipped.into_iter().filter(|(line, _)| chosen.has(line)).collect();
     report.sandboxes = host.sandboxes().len();
     report.seconds = begun.elapsed().as_secs_f64();
     report.held = report.failures().is_empty();
@@ -131,10 +148,20 @@ fn one_row(
         done += 1;
         tell(Step::Attack { id, done, of: chosen.len() });
     };
-    let all = judge.all(&chosen.attacks, &chosen.scenarios, row, &mut told);
-    interrupt::check()?;
-    if let Err(error) = all {
-        row.put("?-suite", "the attacks could be carried out", Judgement::Failed(format!("{error:#}")));
+    if !chosen.attacks.is_empty() || !chosen.scenarios.is_empty() {
+        let all = judge.all(&chosen.attacks, &chosen.scenarios, row, &mut told);
+        interrupt::check()?;
+        if let Err(error) = all {
+            row.put("?-suite", "the attacks could be carried out", Judgement::Failed(format!("{error:#}")));
+        }
+    }
+    if behaviour::applies(identity) {
+        let fits = |id: &str| chosen.has(id);
+        let behaved = behaviour::run(host, backend, identity.engine, &fits, row, &mut told);
+        interrupt::check()?;
+        if let Err(error) = behaved {
+            row.put("V-server", "a server with a sandbox came up", Judgement::Failed(format!("{error:#}")));
+        }
     }
     let unharmed = host.canary_hashes().and_then(|after| {
         let changed: Vec<_> = before.iter().filter(|(path, hash)| after.get(*path) != Some(hash)).collect();

@@ -38,6 +38,7 @@ mod state_directory;
 mod streams;
 mod templates;
 mod terminal;
+mod verify;
 mod workspace;
 mod workspace_protection;
 mod zygotes;

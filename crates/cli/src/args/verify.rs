@@ -18,8 +18,8 @@ pub struct VerifyArgs {
     /// Only this backend; repeatable [default: all that this machine has]
     #[arg(long, value_name = "NAME")]
     pub backend: Vec<String>,
-    /// Only attacks whose id begins with this, as in A or C13; repeatable
-    #[arg(long, value_name = "LETTER")]
+    /// Only a group, a line of it or one attack, as in A, C13 or E2-memory; repeatable
+    #[arg(long, value_name = "ID")]
     pub group: Vec<String>,
     /// Print JSON
     #[arg(long)]

@@ -55,6 +55,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack::text("A22-host-tmp", "a file in the host's /tmp", read_fact, "mark_tmp"),
     Attack::text("A22-host-var-tmp", "a file in the host's /var/tmp", read_fact, "mark_var_tmp"),
     Attack::text("A22-host-shm", "a file in the host's /dev/shm", read_fact, "mark_shm"),
+    Attack::plain("A22-host-ipc", "a System V segment of the host", host_segment).on_host(),
     Attack::text("A23-truncate", "truncate of a read-only file", readonly, "truncate"),
     Attack::text("A23-chmod", "chmod of a read-only file", readonly, "chmod"),
     Attack::text("A23-unlink", "unlink of a read-only file", readonly, "unlink"),
@@ -300,6 +301,25 @@ fn overlay_paths() -> Finding {
 
 fn host_socket() -> Finding {
     Finding::of(std::os::unix::net::UnixStream::connect(fact("unix_path")), "connect")
+}
+
+/// Open to everyone, by a number that is the host's.
+fn host_segment() -> Finding {
+    let id: i32 = fact("segment").parse().unwrap_or(-1);
+    // SAFETY: attached read-only wherever the kernel likes; read only if it was attached.
+    let at = unsafe { libc::shmat(id, std::ptr::null(), libc::SHM_RDONLY) };
+    if at as isize == -1 {
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::EINVAL | libc::EIDRM) => Finding::new(Outcome::Hidden, "no such segment"),
+            _ => Finding::of(Err::<(), _>(error), "shmat"),
+        };
+    }
+    let text = fact("canary_text");
+    // SAFETY: a segment has at least a page, and the text is shorter.
+    let found = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), text.len()) };
+    let outcome = if found == text.as_bytes() { Outcome::Done } else { Outcome::Hidden };
+    Finding::new(outcome, "attached")
 }
 
 /// The file is writable by everyone where it stands on the host, so only the read-only mount holds.

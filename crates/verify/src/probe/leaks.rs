@@ -16,6 +16,7 @@ const fn same(id: &'static str, title: &'static str, fact: &'static str) -> Atta
 pub const ATTACKS: &[Attack] = &[
     Attack::plain("F1-environment", "the caller's secret in the environment", environment).on_host(),
     Attack::plain("F1-proc-secret", "the caller's secret in any /proc/PID", proc_secret).on_host(),
+    Attack::plain("F3-cgroup-path", "the caller's place among the cgroups", cgroup_path).on_host(),
     shown("F2-kcore", "/proc/kcore"),
     shown("F2-keys", "/proc/keys"),
     shown("F2-key-users", "/proc/key-users"),
@@ -149,6 +150,16 @@ fn uptime() -> Finding {
         }
         (Some(shown), Some(_)) => Finding::new(Outcome::Hidden, format!("{shown} s")),
         _ => Finding::new(Outcome::Hidden, "no /proc/uptime"),
+    }
+}
+
+fn cgroup_path() -> Finding {
+    let shown = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let told = fact("cgroups");
+    let seen = told.split('|').find(|path| !path.is_empty() && shown.contains(path));
+    match seen {
+        Some(path) => Finding::new(Outcome::Done, path),
+        None => Finding::new(Outcome::Hidden, "none of the caller's"),
     }
 }
 

@@ -34,6 +34,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack::text("B5-init-mem-read", "reading /proc/1/mem", open_read_only, "/proc/1/mem"),
     Attack::text("B5-init-mem-write", "writing /proc/1/mem", open_write, "/proc/1/mem"),
     Attack::text("B5-init-environ", "/proc/1/environ", read_some, "/proc/1/environ"),
+    Attack::text("B5-init-cmdline", "/proc/1/cmdline", read_some, "/proc/1/cmdline"),
     Attack::text("B5-init-maps", "/proc/1/maps", read_some, "/proc/1/maps"),
     Attack::text("B5-init-auxv", "/proc/1/auxv", read_some, "/proc/1/auxv"),
     Attack::text("B5-init-syscall", "/proc/1/syscall", read_some, "/proc/1/syscall"),

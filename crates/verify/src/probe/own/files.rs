@@ -58,6 +58,7 @@ pub const ATTACKS: &[Attack] = &[
         libc::MAP_SHARED as i64,
     ),
     Attack::plain("H18-protected-times", "new times on a protected file", protected_times),
+    Attack::plain("H53-device-mode", "the mode of the host's device nodes set, to what it is", device_mode),
     Attack::plain("H19-protected-mode", "a protected file made writable for all", protected_mode),
 ];
 
@@ -248,6 +249,19 @@ fn own_memory(kind: i64) -> Finding {
         memory.seek(SeekFrom::Start(at as u64))?;
         memory.write_all(b"F")
     })
+}
+
+/// The nodes are the host's own, bound: who has their owner's id outside could close them to the whole machine.
+fn device_mode() -> Finding {
+    let mut last = Finding::new(Outcome::Error, "no device");
+    for path in ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"] {
+        let mode = fs::metadata(path).map(|found| found.permissions());
+        last = Finding::of(mode.and_then(|mode| fs::set_permissions(path, mode)), path);
+        if last.outcome == Outcome::Done {
+            break;
+        }
+    }
+    last
 }
 
 fn protected_times() -> Finding {
