@@ -22,11 +22,15 @@ fn build_guest() -> Result<(), String> {
 
     // target/<profile>/build/<package>/out: one guest build for all profiles.
     let out = PathBuf::from(variable("OUT_DIR")?);
-    let target_directory = out.ancestors().nth(4).ok_or("OUT_DIR is too short")?.join("guest");
+    // A guest whose layers can be taken away lies apart: it must never be taken for the other.
+    let weaken = std::env::var_os("CARGO_FEATURE_WEAKEN").is_some();
+    let name = if weaken { "guest-weakened" } else { "guest" };
+    let target_directory = out.ancestors().nth(4).ok_or("OUT_DIR is too short")?.join(name);
     let target = variable("TARGET")?;
     let status = Command::new(variable("CARGO")?)
         .args(["build", "--quiet", "--profile", "guest", "--bin", "paddock-guest", "--locked"])
         .args(["--target", &target])
+        .args(if weaken { &["--features", "weaken"][..] } else { &[] })
         .arg("--manifest-path")
         .arg(crates.join("guest/Cargo.toml"))
         .arg("--target-dir")

@@ -8,6 +8,7 @@
 //! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
 //! - [`usage`]: what the work used, and the memory watch for machines without a kernel limit
 //! - [`system`]: the few system calls that no crate wraps
+//! - [`weaken`]: layers that a test takes away; nothing in any other build
 //!
 //! One thread, no runtime: the whole agent stays within a megabyte and a half.
 
@@ -20,6 +21,7 @@ mod system;
 mod tools;
 mod trees;
 mod usage;
+mod weaken;
 mod work;
 
 use std::ffi::{CStr, c_char, c_int};

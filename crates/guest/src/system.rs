@@ -1,5 +1,6 @@
 //! System calls that rustix does not wrap. Each returns the kernel's error number.
 
+use crate::weaken::without;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -33,7 +34,7 @@ pub fn limit_mount(tree: BorrowedFd<'_>, limits: MountLimits) -> Result<()> {
     let set = libc::MOUNT_ATTR_NOSUID
         | flag(limits.read_only, libc::MOUNT_ATTR_RDONLY)
         | flag(limits.no_exec, libc::MOUNT_ATTR_NOEXEC)
-        | flag(limits.no_devices, libc::MOUNT_ATTR_NODEV);
+        | flag(limits.no_devices && !without("no-devices"), libc::MOUNT_ATTR_NODEV);
     let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let recursive = if limits.recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the path is an empty C string, the structure lives across the call and its size is given.

@@ -50,15 +50,23 @@ fn the_table_names_only_crates_that_exist() {
     }
 }
 
+/// A build whose layers can be taken away is asked for by name, in one test, and by nothing else.
+#[test]
+fn nothing_turns_the_weakening_of_layers_on() {
+    let names =
+        |list: &Value| list.as_array().unwrap().iter().any(|name| name.as_str().unwrap().contains("weaken"));
+    for package in metadata()["packages"].as_array().unwrap() {
+        let default = &package["features"]["default"];
+        assert!(default.is_null() || !names(default), "on by default in {}", package["name"]);
+        for dependency in package["dependencies"].as_array().unwrap() {
+            assert!(!names(&dependency["features"]), "{} turns it on", package["name"]);
+        }
+    }
+}
+
 /// Every crate of the workspace, with those of ours that it depends on.
 fn workspace() -> BTreeMap<String, Vec<String>> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata = metadata();
     let text = |value: &Value| value.as_str().unwrap().to_string();
     let packages = metadata["packages"].as_array().unwrap();
     let names: Vec<String> = packages.iter().map(|p| text(&p["name"])).collect();
@@ -70,4 +78,14 @@ fn workspace() -> BTreeMap<String, Vec<String>> {
             (text(&package["name"]), ours)
         })
         .collect()
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }

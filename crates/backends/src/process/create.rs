@@ -149,6 +149,8 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
         lasting.notes.clone_from(&notes);
         outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
     }
+    #[cfg(feature = "weaken")]
+    super::weaken::plan(&mut plan);
     send(&stream, plan, entrances, passed)?;
     if lasting {
         fence.stand_alone(gate.was_passed());

@@ -181,6 +181,9 @@ impl Identity {
 
 /// The ids that root gives to the sandbox in this place, whatever it is for.
 fn range(slot: u32) -> Line {
+    if super::weaken::without("own-ids") {
+        return Line(0, 0, RANGE);
+    }
     Line(0, FIRST_HOST_ID + slot * RANGE, RANGE)
 }
 

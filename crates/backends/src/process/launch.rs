@@ -91,6 +91,11 @@ impl Preparation {
             control_text: decimal(inside.as_raw_fd()),
             namespaces: IN_CHILD | if own_network { libc::CLONE_NEWNET } else { 0 },
         };
+        #[cfg(feature = "weaken")]
+        let program = {
+            super::weaken::environment();
+            Program { namespaces: super::weaken::namespaces(program.namespaces), ..program }
+        };
         let shared = Box::new(Shared { program, stack: vec![0; STACK].into_boxed_slice() });
         Ok(Preparation { shared, stream, gate: Gate(go), held: [inside.into(), wait.into(), null.into()] })
     }
@@ -187,7 +192,9 @@ pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
     // call fails, the engine's errno, after which the engine hears of the failure by other means).
     unsafe {
         let program = &*program.cast::<Program>();
-        close_others(&program.needed);
+        if !super::weaken::without("descriptors") {
+            close_others(&program.needed);
+        }
         // First, so that a Ctrl-C at the terminal is for the engine alone.
         libc::setsid();
         if libc::unshare(program.namespaces) != 0 {
@@ -204,7 +211,10 @@ pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
         inherit_capabilities();
         libc::fcntl(program.control, libc::F_SETFD, 0);
         let argv = [c"paddock-guest".as_ptr(), program.control_text.as_ptr().cast(), std::ptr::null()];
+        #[cfg(not(feature = "weaken"))]
         let env = [std::ptr::null::<libc::c_char>()];
+        #[cfg(feature = "weaken")]
+        let env = super::weaken::environment();
         libc::syscall(
             libc::SYS_execveat,
             program.guest,

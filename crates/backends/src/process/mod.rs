@@ -18,6 +18,7 @@
 //! - [`nursery`], [`within`]: a sandbox whose interpreter is forked into others, and those that nest in it
 //! - [`fence`]: the standing fence, and its end
 //! - [`janitor`]: cleans up when the engine is killed
+//! - [`weaken`]: layers that a test takes away; nothing in any other build
 
 mod adopt;
 mod cgroups;
@@ -40,6 +41,7 @@ mod probe;
 mod root;
 mod seccomp;
 mod slot;
+mod weaken;
 mod within;
 mod workspace;
 

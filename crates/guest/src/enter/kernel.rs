@@ -5,6 +5,7 @@ use crate::enter::sources::Sources;
 use crate::enter::steps::{clone_of, mount_point, open_inside, pin, write};
 use crate::failure::{During, Failure, Outcome};
 use crate::system::{MountLimits, limit_mount};
+use crate::weaken::without;
 use paddock_protocol::{Ids, KernelPlan, NodeKind};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, symlinkat, unlinkat};
 use rustix::io::Errno;
@@ -50,7 +51,8 @@ fn mount_devices(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sour
     for name in ["pts", "shm"] {
         mkdirat(&dev, name, Mode::from_raw_mode(0o755)).during(|| format!("make /dev/{name}"))?;
     }
-    let terminals = [("ptmxmode", "0666".into()), ("mode", "0620".into()), ("max", TERMINALS.to_string())];
+    let most = if without("shared-bounds") { 1 << 16 } else { TERMINALS };
+    let terminals = [("ptmxmode", "0666".into()), ("mode", "0620".into()), ("max", most.to_string())];
     let pts = new_filesystem("devpts", &terminals, true)?;
     attach(pts.as_fd(), dev.as_fd(), "pts").during(|| "mount /dev/pts".into())?;
     let bytes = plan.shm_bytes;
@@ -85,7 +87,8 @@ fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
 fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Outcome<()> {
     let place = mount_point(root, "/proc", NodeKind::Directory)?;
     // Nobody sees a process that it could not trace: PID 1 is hidden even from a root inside.
-    let proc = new_filesystem("proc", &[("hidepid", "ptraceable".into())], false)?;
+    let hidden = if without("hidden-processes") { "off" } else { "ptraceable" };
+    let proc = new_filesystem("proc", &[("hidepid", hidden.into())], false)?;
     attach_onto(proc.as_fd(), place.as_fd()).during(|| "mount /proc".into())?;
 
     // A second lock on a door that seccomp already keeps shut. Not every kernel has each of them.
@@ -94,7 +97,7 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Out
         .filter_map(|kind| Some((bound(root, &format!("{kind}_namespaces"))?, plan.namespaces.into())))
         .collect();
     // What nests in a nursery counts there too, so those have bounds and it has none.
-    if plan.namespaces == 0 {
+    if plan.namespaces == 0 && !without("shared-bounds") {
         let watches = quarter_of_all_watches(root);
         bounds.extend(bound(root, "inotify_instances").map(|file| (file, WATCHERS)));
         bounds.extend(bound(root, "inotify_watches").zip(watches));

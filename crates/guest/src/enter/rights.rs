@@ -1,6 +1,7 @@
 //! Whose rights the agent has, at each point of its life.
 
 use crate::failure::{During, Outcome};
+use crate::weaken::without;
 use paddock_protocol::Ids;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
@@ -36,7 +37,9 @@ pub fn become_guest(ids: Ids, nursery: bool) -> Outcome<()> {
     rustix::thread::clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).during(|| "drop capabilities".into())?;
-    rustix::thread::set_no_new_privs(true).during(|| "set no_new_privs".into())?;
+    if !without("no-new-privileges") {
+        rustix::thread::set_no_new_privs(true).during(|| "set no_new_privs".into())?;
+    }
     crate::system::become_undumpable().during(|| "become undumpable".into())
 }
 

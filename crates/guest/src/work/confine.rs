@@ -2,6 +2,7 @@
 
 use crate::failure::{During, Failure, Outcome};
 use crate::trees::Trees;
+use crate::weaken::without;
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, Scope, path_beneath_rules,
@@ -55,13 +56,13 @@ impl Confinement {
     pub fn prepare(plan: &Plan, cgroups: Vec<OwnedFd>, trees: &Trees) -> Outcome<Confinement> {
         let landlock_abi = crate::system::landlock_abi();
         let landlock = match &plan.landlock {
-            Some(rules) if landlock_abi > 0 => Some(prepare_landlock(rules, trees)?),
+            Some(rules) if landlock_abi > 0 && !without("landlock") => Some(prepare_landlock(rules, trees)?),
             _ => None,
         };
         let seccomp = decode_filter(&plan.seccomp)?;
         Ok(Confinement {
             ids: plan.ids,
-            landlock_abi: if landlock.is_some() { landlock_abi } else { 0 },
+            landlock_abi: if landlock.is_some() || without("landlock") { landlock_abi } else { 0 },
             cgroups,
             pids: plan.limit_pids,
             files: plan.limit_files,
@@ -81,6 +82,9 @@ impl Confinement {
 
     /// Joins the cgroups that hold the limits. First of all, so that nothing escapes the count.
     pub fn join_cgroups(&self) -> Outcome<()> {
+        if without("cgroups") {
+            return Ok(());
+        }
         for entrance in &self.cgroups {
             rustix::io::write(entrance, b"0").during(|| "join the cgroup".into())?;
         }
@@ -148,9 +152,17 @@ impl Confinement {
         if uid == 0 && !self.kept.is_empty() {
             keep_capabilities(self.kept)?;
         } else {
-            drop_capabilities()?;
+            #[cfg(feature = "weaken")]
+            if without("capabilities") {
+                lock_and_keep(CapabilitySet::SYS_PTRACE)?;
+            }
+            if !without("capabilities") {
+                drop_capabilities()?;
+            }
         }
-        set_no_new_privs(true).during(|| "set no_new_privs".into())?;
+        if !without("no-new-privileges") {
+            set_no_new_privs(true).during(|| "set no_new_privs".into())?;
+        }
         if !self.shared {
             self.restrict()?;
         }
@@ -165,6 +177,10 @@ impl Confinement {
     }
 
     fn filter(&self) -> Outcome<()> {
+        // A filter needs the one or the other.
+        if without("no-new-privileges") {
+            return Ok(());
+        }
         seccompiler::apply_filter(&self.seccomp)
             .map_err(|_| Failure { step: "load the seccomp filter".into(), errno: Errno::PERM })
     }
@@ -172,6 +188,9 @@ impl Confinement {
     fn limit_resources(&self) -> Outcome<()> {
         limit(Resource::Nofile, self.files).during(|| "limit open files".into())?;
         limit(Resource::Nproc, self.pids).during(|| "limit processes".into())?;
+        if without("resource-limits") {
+            return Ok(());
+        }
         limit(Resource::Sigpending, SIGNALS).during(|| "limit signals".into())?;
         limit(Resource::Msgqueue, MESSAGES).during(|| "limit message queues".into())?;
         limit(Resource::Core, 0).during(|| "forbid core files".into())

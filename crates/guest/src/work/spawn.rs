@@ -252,7 +252,9 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> O
     rustix::stdio::dup2_stdin(&streams.stdin).during(|| "set stdin".into())?;
     rustix::stdio::dup2_stdout(&streams.stdout).during(|| "set stdout".into())?;
     rustix::stdio::dup2_stderr(&streams.stderr).during(|| "set stderr".into())?;
-    crate::system::close_on_exec_from(3).during(|| "mark descriptors to be closed".into())?;
+    if !crate::weaken::without("descriptors") {
+        crate::system::close_on_exec_from(3).during(|| "mark descriptors to be closed".into())?;
+    }
     if let Some(kept) = &streams.kept {
         rustix::io::fcntl_setfd(kept, rustix::io::FdFlags::empty()).during(|| "keep a stream".into())?;
     }
