@@ -66,7 +66,7 @@ pub fn part(name: &str, arguments: &[&str]) -> i32 {
         "flood-out" => return flood(io::stdout(), amount, b'x'),
         "flood-err" => return flood(io::stderr(), amount, b'\n'),
         "stop" => stop(),
-        "stubborn" => stubborn(),
+        "stubborn" => stubborn(arguments.get(1).copied()),
         "daemon" => return daemon(),
         "forge" => return forge(),
         "listen" => listen(amount),
@@ -302,8 +302,12 @@ fn ignore_signals() {
 }
 
 /// A child that keeps stdout open and heeds no signal, below a parent that does the same.
-fn stubborn() -> Finding {
+fn stubborn(mark: Option<&str>) -> Finding {
     ignore_signals();
+    if let Some(mark) = mark {
+        // Where it cannot be made, whoever waits for it says so.
+        let _ = File::create(mark);
+    }
     let _ = fork(|| {
         std::thread::sleep(Duration::from_secs(300));
         0

@@ -76,6 +76,9 @@ enum Moment {
     AtWork,
 }
 
+/// What the work makes when it begins.
+const BEGUN: &str = "probe-begun";
+
 /// Longest between the end of the command or the limit and the return of the caller's run.
 const PROMPT: Duration = Duration::from_millis(1500);
 
@@ -172,15 +175,17 @@ fn engine_killed(stage: &Stage, when: &[Moment]) -> Result<Finding> {
 }
 
 fn kill_engine(stage: &Stage, when: Moment) -> Result<Duration> {
-    let stubborn = inside(&["--do", "stubborn"]);
+    // Seen from outside whatever the fence is made of: a process inside need not be one of the host's.
+    let mark = stage.fence.workspace.join(BEGUN);
+    let _ = std::fs::remove_file(&mark);
+    let inner = format!("/workspace/{BEGUN}");
+    let stubborn = inside(&["--do", "stubborn", "0", &inner]);
     let mut started = start(stage.fence.command(stage.host, true, &[], &stubborn))?;
-    let until = Instant::now() + Duration::from_secs(3);
-    // The command itself, under its own name: paddock's command line ends with the same words.
-    let works = |process: &String| process.contains(&format!(" probe {}", stubborn.join(" ")));
+    let until = Instant::now() + Duration::from_secs(10);
     match when {
         Moment::After(milliseconds) => std::thread::sleep(Duration::from_millis(milliseconds)),
         Moment::AtWork => {
-            while !sweep::processes(stage.host.folder.path()).iter().any(works) {
+            while !mark.exists() {
                 ensure!(Instant::now() < until, "the work never began");
                 std::thread::sleep(Duration::from_millis(10));
             }
