@@ -45,6 +45,17 @@ impl Finding {
         }
     }
 
+    /// For requests that another kernel does not know: it says so with EINVAL, which from this one would be a mistake of
+    /// the probe's. The control tells the two apart.
+    pub fn of_rare<T>(result: io::Result<T>, what: &str) -> Finding {
+        match result {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                Finding::new(Outcome::Denied, format!("{what}: {error}"))
+            }
+            result => Finding::of(result, what),
+        }
+    }
+
     /// For calls with arguments that cannot work: whatever is not a refusal came from the kernel's own check
     /// of the arguments, so the call is open.
     pub fn reached<T>(result: io::Result<T>, what: &str) -> Finding {
@@ -77,6 +88,7 @@ fn outcome_of(error: &io::Error) -> Outcome {
             | libc::EBADF
             | libc::EAFNOSUPPORT
             | libc::EPROTONOSUPPORT
+            | libc::EOPNOTSUPP
             | libc::ESOCKTNOSUPPORT
             | libc::ECONNREFUSED
             | libc::ENETUNREACH

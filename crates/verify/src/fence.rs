@@ -148,8 +148,10 @@ pub fn as_caller(command: &mut Command, engine: Engine, as_root: bool, home: &Pa
     }
 }
 
+/// Ended when it is dropped, if nobody saw its end before.
 pub struct Started {
     pub child: Child,
+    collected: bool,
     begun: Instant,
     /// The other end of stdin, ended but open: a socket that came through would still take descriptors.
     _far: UnixStream,
@@ -160,7 +162,12 @@ pub fn start(mut command: Command) -> Result<Started> {
     let (near, far) = UnixStream::pair()?;
     far.shutdown(std::net::Shutdown::Write)?;
     command.stdin(OwnedFd::from(near)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Ok(Started { child: command.spawn().context("cannot start")?, begun: Instant::now(), _far: far })
+    Ok(Started {
+        child: command.spawn().context("cannot start")?,
+        collected: false,
+        begun: Instant::now(),
+        _far: far,
+    })
 }
 
 pub fn finish(mut started: Started) -> Result<Run> {
@@ -168,6 +175,7 @@ pub fn finish(mut started: Started) -> Result<Run> {
     let out = child.stdout.take().map(drain);
     let err = child.stderr.take().map(drain);
     let (status, peak_resident) = wait(child, begun)?;
+    started.collected = true;
     let wall = begun.elapsed();
     let text = |reader: Option<Receiver<Vec<u8>>>| -> Result<String> {
         let Some(reader) = reader else { return Ok(String::new()) };
@@ -175,6 +183,16 @@ pub fn finish(mut started: Started) -> Result<Run> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     Ok(Run { status, stdout: text(out)?, stderr: text(err)?, wall, peak_resident })
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !self.collected {
+            // One that has ended, and that `kill_engine` collected, is left alone by both.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
 }
 
 fn drain(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {

@@ -103,6 +103,7 @@ impl Host {
             ("boot_id", line("/proc/sys/kernel/random/boot_id")),
             ("resolv_conf", line("/etc/resolv.conf")),
             ("uptime", line("/proc/uptime")),
+            ("cmdline", line("/proc/cmdline")),
             ("disk", root_disk()),
             ("segment", segment()?.to_string()),
             ("cgroups", own_cgroups()),

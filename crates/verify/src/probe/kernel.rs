@@ -299,13 +299,23 @@ fn privileges() -> Finding {
         let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
         line.split_whitespace().nth(1).unwrap_or("absent").to_string()
     };
-    let wrong: Vec<String> = ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"]
+    let mut wrong: Vec<String> = ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:"]
         .into_iter()
         .map(|name| (name, "0000000000000000"))
-        .chain([("NoNewPrivs:", "1"), ("Seccomp:", "2")])
+        .chain([("Seccomp:", "2")])
         .filter(|(name, wanted)| field(name) != *wanted)
         .map(|(name, _)| format!("{name} {}", field(name)))
         .collect();
+    // Asked for rather than read: not every kernel's status has these lines.
+    // SAFETY: takes no memory.
+    if unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) } != 1 {
+        wrong.push("no_new_privs is off".to_string());
+    }
+    let ambient = |capability: i32| {
+        // SAFETY: takes no memory.
+        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_IS_SET, capability, 0, 0) == 1 }
+    };
+    wrong.extend((0..64).filter(|number| ambient(*number)).map(|number| format!("ambient {number}")));
     Finding::new(if wrong.is_empty() { Outcome::Denied } else { Outcome::Done }, format!("{wrong:?}"))
 }
 

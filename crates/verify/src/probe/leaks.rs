@@ -25,7 +25,7 @@ pub const ATTACKS: &[Attack] = &[
     shown("F2-sched-debug", "/proc/sched_debug"),
     shown("F2-interrupts", "/proc/interrupts"),
     shown("F2-config", "/proc/config.gz"),
-    shown("F2-cmdline", "/proc/cmdline"),
+    same("F2-cmdline", "how the host was booted", "cmdline"),
     shown("F2-kmsg", "/proc/kmsg"),
     shown("F2-iomem", "/proc/iomem"),
     shown("F2-modules", "/proc/modules"),
@@ -129,6 +129,7 @@ fn same_as_host(name: &'static str) -> Finding {
         "hostname" => "/proc/sys/kernel/hostname",
         "machine_id" => "/etc/machine-id",
         "boot_id" => "/proc/sys/kernel/random/boot_id",
+        "cmdline" => "/proc/cmdline",
         _ => "/etc/resolv.conf",
     };
     match fs::read_to_string(path) {

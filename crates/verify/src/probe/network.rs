@@ -98,7 +98,7 @@ fn stream(protocol: i64) -> Finding {
     let (family, kind) = (i64::from(libc::AF_INET), i64::from(libc::SOCK_STREAM));
     let socket = match call(libc::SYS_socket, [family, kind, protocol, 0, 0, 0]) {
         Ok(socket) => socket,
-        Err(error) => return Finding::of(Err::<(), _>(error), "socket"),
+        Err(error) => return Finding::of_rare(Err::<(), _>(error), "socket"),
     };
     let to = libc::sockaddr_in {
         sin_family: libc::AF_INET as u16,

@@ -185,10 +185,21 @@ fn own_terminal() -> std::io::Result<i32> {
     // SAFETY: unlock outlives the call.
     check(i64::from(unsafe { libc::ioctl(master, libc::TIOCSPTLCK, &raw mut unlock) }))?;
     // SAFETY: the request takes open flags by value and returns the other end.
-    let slave = check(i64::from(unsafe { libc::ioctl(master, libc::TIOCGPTPEER, libc::O_RDWR) }))? as i32;
+    let peer = check(i64::from(unsafe { libc::ioctl(master, libc::TIOCGPTPEER, libc::O_RDWR) }));
+    // A kernel without that request has the other end by its name only.
+    let slave = peer.or_else(|_| slave_by_name(master))? as i32;
     // SAFETY: takes its argument by value.
     check(i64::from(unsafe { libc::ioctl(slave, libc::TIOCSCTTY, 0) }))?;
     Ok(slave)
+}
+
+fn slave_by_name(master: i32) -> std::io::Result<i64> {
+    let mut number = 0i32;
+    // SAFETY: number outlives the call.
+    check(i64::from(unsafe { libc::ioctl(master, libc::TIOCGPTN, &raw mut number) }))?;
+    let name = text(&format!("/dev/pts/{number}"));
+    // SAFETY: the name outlives the call.
+    check(i64::from(unsafe { libc::open(name.as_ptr(), libc::O_RDWR | libc::O_NOCTTY) }))
 }
 
 fn tiocsti() -> Finding {

@@ -137,7 +137,7 @@ fn exchange(protected: &'static str) -> Finding {
     if let Err(error) = made {
         return Finding::new(Outcome::Error, format!("nothing to exchange: {error}"));
     }
-    let finding = Finding::of(rename2(&own, &other, libc::RENAME_EXCHANGE), protected);
+    let finding = Finding::of_rare(rename2(&own, &other, libc::RENAME_EXCHANGE), protected);
     if finding.outcome == Outcome::Done {
         let _ = rename2(&own, &other, libc::RENAME_EXCHANGE);
     }
@@ -164,7 +164,7 @@ fn whiteout_rename() -> Finding {
     for left in [from, to] {
         let _ = fs::remove_file(left);
     }
-    Finding::of(renamed, "RENAME_WHITEOUT")
+    Finding::of_rare(renamed, "RENAME_WHITEOUT")
 }
 
 fn attribute(name: &'static str) -> Finding {
@@ -192,13 +192,13 @@ fn set_lease(file: &File, kind: i32) -> io::Result<i64> {
 fn lease() -> Finding {
     let path = workspace("leased");
     let made = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
-    let finding = Finding::of(made.and_then(|file| set_lease(&file, libc::F_WRLCK)), "F_SETLEASE");
+    let finding = Finding::of_rare(made.and_then(|file| set_lease(&file, libc::F_WRLCK)), "F_SETLEASE");
     let _ = fs::remove_file(path);
     finding
 }
 
 fn lease_readonly() -> Finding {
-    Finding::of(
+    Finding::of_rare(
         File::open(fact("readonly")).and_then(|file| set_lease(&file, libc::F_RDLCK)),
         "F_SETLEASE of a file of the host",
     )
