@@ -5,11 +5,17 @@ use paddock_model::{Availability, Guarantees, Limits, SandboxId, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
+
+    /// What a sandbox cannot be made without and this machine lacks, where a short look tells.
+    fn missing(&self) -> Option<String> {
+        None
+    }
 
     /// What this machine can do, and what is missing, in words a person can act on.
     fn probe(&self) -> Availability;
@@ -22,6 +28,20 @@ pub trait Backend: Send + Sync {
     /// A `lasting` sandbox goes on when this engine ends, by itself or by force: its guest then waits for another
     /// engine to [`adopt`](Backend::adopt) it. Any other ends with the stream.
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError>;
+
+    /// As [`Backend::create`] of a lasting sandbox that goes on from memory that [`Fence::keep_memory`] has kept, over a
+    /// disk as it was at that moment. Its guest is to be resumed: it says nothing by itself.
+    fn create_from_memory(
+        &self,
+        _id: &SandboxId,
+        _spec: &Spec,
+        _memory: &Path,
+    ) -> Result<Raised, CreateError> {
+        Err(CreateError::Unavailable {
+            missing: "a fence of this backend keeps no memory".into(),
+            remedy: None,
+        })
+    }
 
     /// A lasting sandbox in which an interpreter is to wait, to be forked into others. Those nest in it: it outlives
     /// them, or they end with it.
@@ -83,12 +103,28 @@ pub trait Fence: Send + Sync {
     /// [`std::io::ErrorKind::Unsupported`] where one changes that the kernel does not hold.
     fn change_limits(&self, old: &Limits, new: &Limits) -> std::io::Result<()>;
 
+    /// Keeps the memory of everything inside in `directory`, and stops it there: nothing runs until it is told to go on.
+    /// [`std::io::ErrorKind::Unsupported`] where this fence cannot.
+    ///
+    /// Precondition: no host is connected to its guest; the directory is empty.
+    fn keep_memory(&self, _directory: &Path) -> std::io::Result<Box<dyn Kept>> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
     /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on.
     /// One that is not lasting is destroyed.
     fn leave(self: Box<Self>);
 
     /// A descriptor that becomes readable when the guest has ended, and everything inside with it.
     fn ended(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// A sandbox whose memory was kept, and in which nothing runs. Dropped, it goes on, as it does when this engine is killed.
+pub trait Kept: Send {
+    fn go_on(self: Box<Self>) -> std::io::Result<()>;
+
+    /// It need not go on: its fence is about to be destroyed.
+    fn stay_down(self: Box<Self>) -> std::io::Result<()>;
 }
 
 /// The sandbox of an interpreter that is forked into others. Every method may block for a moment.
@@ -137,6 +173,15 @@ pub struct FenceUsage {
     pub peak_memory: Option<u64>,
     /// Processes that the kernel killed for want of memory.
     pub memory_kills: u64,
+    /// Whether the guest is held by the same limit, so that it goes with what the kernel kills.
+    pub guest_counted: bool,
+}
+
+impl FenceUsage {
+    /// Whether the guest was lost to a want of memory. Precondition: it was lost.
+    pub fn lost_to_memory(&self) -> bool {
+        self.guest_counted && self.memory_kills > 0
+    }
 }
 
 /// Why a lasting sandbox could not be taken over.
@@ -146,6 +191,8 @@ pub enum AdoptError {
     Gone { id: SandboxId, detail: String },
     #[error("the record of sandbox {id} cannot be read: {detail}")]
     Damaged { id: SandboxId, detail: String },
+    #[error("sandbox {id} is of another backend")]
+    Foreign { id: SandboxId },
     #[error("the guest of sandbox {id} cannot be reached")]
     Connect { id: SandboxId, source: std::io::Error },
 }

@@ -3,16 +3,20 @@
 //! - [`backend`]: the trait that every fence implements, and its errors
 //! - [`handover`]: what leads out of a sandbox, from its guest to the engine
 //! - [`select`]: which backend a spec gets
+//! - [`gvisor`]: a kernel in user space, inside the process backend's fence
 //! - [`process`]: Linux namespaces, cgroups, seccomp and Landlock; no daemon, no KVM
 //!
 //! A backend only knows how to put up a fence and hand back a byte stream to the guest inside it.
 
 mod backend;
+mod gvisor;
 mod handover;
 mod process;
 mod select;
 
-pub use backend::{AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Nursery, Raised};
+pub use backend::{
+    AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Kept, Nursery, Raised,
+};
 pub use handover::{Handover, NetworkEnds};
 pub use process::{HeadStart, NEUTRAL_ID, give_up_calls, keep_only_calls, serve_as_janitor_if_asked};
 pub use select::{NAMES, SelectError, all, select};

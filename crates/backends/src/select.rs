@@ -1,8 +1,9 @@
 //! Which backend a spec gets: the one that is named, or the first that is there and meets every demand.
 
 use crate::backend::Backend;
+use crate::gvisor::GvisorBackend;
 use crate::process::ProcessBackend;
-use paddock_model::{Guarantees, Requirement, Spec};
+use paddock_model::{Requirement, Spec};
 use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
@@ -14,11 +15,11 @@ pub enum SelectError {
 }
 
 /// The names of all that `all` gives.
-pub const NAMES: [&str; 1] = [ProcessBackend::NAME];
+pub const NAMES: [&str; 2] = [ProcessBackend::NAME, GvisorBackend::NAME];
 
 /// Every backend of this build, the preferred first.
 pub fn all(state: &Path) -> Vec<Box<dyn Backend>> {
-    vec![Box::new(ProcessBackend::new(state))]
+    vec![Box::new(ProcessBackend::new(state)), Box::new(GvisorBackend::new(state))]
 }
 
 pub fn select(
@@ -34,7 +35,7 @@ pub fn select(
     let mut refusals = Vec::new();
     for backend in candidates {
         // Looking at the machine takes time; who demands nothing need not wait for it.
-        let unmet = if spec.require.is_empty() { None } else { first_unmet(spec, &backend.guarantees(spec)) };
+        let unmet = if spec.require.is_empty() { None } else { first_unmet(spec, backend.as_ref()) };
         match unmet {
             None => return Ok(backend),
             Some((requirement, reason)) => {
@@ -47,6 +48,9 @@ pub fn select(
     Err(SelectError::Requirement { requirement, reasons })
 }
 
-fn first_unmet(spec: &Spec, guarantees: &Guarantees) -> Option<(Requirement, String)> {
-    spec.require.iter().find_map(|r| r.met_by(guarantees).err().map(|reason| (*r, reason)))
+fn first_unmet(spec: &Spec, backend: &dyn Backend) -> Option<(Requirement, String)> {
+    let guarantees = backend.guarantees(spec);
+    let unmet = spec.require.iter().find_map(|r| r.met_by(&guarantees).err().map(|reason| (*r, reason)));
+    // What it would give is of no use where it cannot be had at all.
+    unmet.or_else(|| Some((*spec.require.first()?, backend.missing()?)))
 }

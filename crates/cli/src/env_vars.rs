@@ -1,4 +1,5 @@
-//! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself.
+//! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself,
+//! `PADDOCK_RUNSC` by the gVisor backend.
 
 /// Where templates, images and the records of sandboxes are kept.
 pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
@@ -36,6 +37,7 @@ Environment:
                      $XDG_RUNTIME_DIR/paddock/api.sock, started when needed]
   PADDOCK_TOKEN      the token for that server; your own socket needs none
   PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
+  PADDOCK_RUNSC      the `runsc` of the gVisor backend [default: the first of the path]
   NO_COLOR           set to anything: no colour, even on a terminal
 
 Exit codes:

@@ -78,6 +78,22 @@ impl Engine {
         self.put_up(id, backend, spec, true)
     }
 
+    /// The same, going on from memory that was kept. Blocks for a moment.
+    pub(crate) fn raise_from_memory(
+        &self,
+        id: &SandboxId,
+        backend: Option<&str>,
+        spec: &Spec,
+        memory: &Path,
+    ) -> Result<(Raised, Guarantees), EngineError> {
+        spec.limits.check()?;
+        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
+        let raised = backend.create_from_memory(id, spec, memory)?;
+        let mut guarantees = backend.guarantees(spec);
+        guarantees.weaknesses.extend(raised.notes.iter().cloned());
+        Ok((raised, guarantees))
+    }
+
     /// The sandbox of an interpreter that is forked into others. Blocks for a moment.
     pub(crate) fn raise_nursery(
         &self,
@@ -138,6 +154,7 @@ impl Engine {
         for candidate in self.backends(backend) {
             match candidate.adopt(id) {
                 Ok(raised) => return Ok(raised),
+                Err(AdoptError::Foreign { .. }) => {}
                 Err(error) => why = Some(error),
             }
         }

@@ -33,6 +33,8 @@ enum Outgoing {
     Bytes(Vec<u8>),
     /// Answered once everything before it is with the kernel.
     Flush(oneshot::Sender<()>),
+    /// Nothing more is said from this side.
+    End,
 }
 
 /// What a guest that is ready says of the layers it has put up.
@@ -142,6 +144,12 @@ impl Link {
     /// Ends the conversation from this side.
     pub fn close(&self) {
         self.closing.notify_one();
+    }
+
+    /// Says nothing more, and waits until the guest has let go of the connection.
+    pub async fn part(&self) {
+        let _ = self.outgoing.send(Outgoing::End);
+        self.lost().await;
     }
 
     pub fn send_data(&self, channel: Channel, data: &[u8]) {
@@ -419,11 +427,13 @@ async fn write_all(
         let mut batch = Vec::new();
         let mut flushed = Vec::new();
         let mut next = Some(outgoing);
+        let mut last = false;
         while let Some(outgoing) = next {
             match outgoing {
                 Outgoing::Bytes(bytes) if batch.is_empty() => batch = bytes,
                 Outgoing::Bytes(bytes) => batch.extend_from_slice(&bytes),
                 Outgoing::Flush(written) => flushed.push(written),
+                Outgoing::End => last = true,
             }
             next = if batch.len() < BATCH { queue.try_recv().ok() } else { None };
         }
@@ -432,6 +442,9 @@ async fn write_all(
         }
         for written in flushed {
             let _ = written.send(());
+        }
+        if last {
+            return;
         }
     }
 }

@@ -10,9 +10,10 @@ use crate::link::{Greeting, Layers, Link};
 use crate::network::Door;
 use crate::port::{self, PortStream};
 use crate::tool::Place;
-use paddock_backends::{CreateError, Fence, FenceUsage, Handover, Raised};
+use paddock_backends::{CreateError, Fence, FenceUsage, Handover, Kept, Raised};
 use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub struct Ended {
     pub usage: Usage,
     /// Whether the kernel killed something inside for want of memory.
     pub out_of_memory: bool,
+    /// Whether the guest went with it, if it was lost.
+    pub lost_to_memory: bool,
 }
 
 impl Sandbox {
@@ -203,7 +206,8 @@ impl Sandbox {
             fence.change_limits(&before, &after)
         });
         changed.await.map_err(std::io::Error::other)??;
-        let limits = ToGuest::Limits { pids: new.pids.into(), files: new.files.into() };
+        let limits =
+            ToGuest::Limits { pids: new.pids.into(), files: new.files.into(), memory: Some(new.memory) };
         self.link.send(&limits).map_err(std::io::Error::other)
     }
 
@@ -292,6 +296,22 @@ impl Sandbox {
         matches!(poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&moment)), Ok(1..))
     }
 
+    /// Has the guest let go of this engine: it waits for the next. The fence stays this one's.
+    pub(crate) async fn part(&self) -> Result<(), EngineError> {
+        match tokio::time::timeout(ANSWER, self.link.part()).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(EngineError::Lost { detail: "it did not let go of the connection".into() }),
+        }
+    }
+
+    /// Keeps the memory of everything inside, and stops it there. Blocks.
+    ///
+    /// Precondition: the guest has let go of this engine.
+    pub(crate) fn keep_memory(&self, directory: &Path) -> std::io::Result<Box<dyn Kept>> {
+        let guard = self.fence();
+        guard.as_ref().ok_or(std::io::ErrorKind::NotConnected)?.keep_memory(directory)
+    }
+
     /// Lets go of a sandbox that goes on without this engine.
     pub fn leave(&self) {
         self.close_gate();
@@ -365,6 +385,7 @@ impl Sandbox {
             peak_memory: kernel.peak_memory.or(work.map(|w| w.largest_process)),
             bytes_written: work.map(|w| w.disk_bytes + w.host_bytes),
         };
-        Ok(Ended { usage, out_of_memory: kernel.memory_kills > 0 })
+        let lost_to_memory = kernel.lost_to_memory();
+        Ok(Ended { usage, out_of_memory: kernel.memory_kills > 0, lost_to_memory })
     }
 }

@@ -12,14 +12,15 @@ mod exec;
 mod host;
 mod output;
 
-use crate::enter::{Inside, enter};
+use crate::enter::{Inside, enter, stand};
 use crate::failure::{During, Failure, Outcome};
-use crate::{files, system, usage, work};
+use crate::{files, sentry, system, usage, work};
 use clock::Lifetime;
 use exec::Exec;
-use host::{CHUNK, Host};
+use host::CHUNK;
+pub use host::{Entrance, Host};
 use paddock_protocol::{
-    ExitKind, Frame, FromGuest, Kills, MemoryWatch, Start, ToGuest, Tool, VERSION, decode_to_guest,
+    ExitKind, Frame, FromGuest, Kills, MemoryWatch, Plan, Start, ToGuest, Tool, VERSION, decode_to_guest,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -40,17 +41,32 @@ const LONELY: Duration = Duration::from_secs(2);
 pub fn run(control: OwnedFd) -> Outcome<()> {
     let number = control.as_raw_fd();
     let mut host = Host::new(control);
-    let (plan, passed) = host.wait_for_plan()?;
-    let watch = plan.watch_memory;
-    match enter(plan, passed, number) {
-        Ok(inside) => Agent::new(host, inside, watch)?.serve(),
-        Err(failure) => {
-            let errno = failure.errno.raw_os_error();
-            host.outbound.message(&FromGuest::EnterFailed { step: failure.step.clone(), errno });
-            host.flush();
-            Err(failure)
-        }
+    let (mut plan, passed) = host.wait_for_plan()?;
+    if let Some(sentry) = plan.sentry.take() {
+        return sentry::serve(&mut host, plan, sentry, passed).map_err(|failure| tell(host, failure));
     }
+    let watch = plan.watch_memory;
+    begin(host, enter(plan, passed, number), watch)
+}
+
+/// The same for a guest that stands in its root already, behind a kernel in user space.
+pub fn run_standing(control: OwnedFd, plan: Plan, built: &[u8]) -> Outcome<()> {
+    let watch = plan.watch_memory;
+    begin(Host::new(control), stand(&plan, built), watch)
+}
+
+fn begin(host: Host, inside: Outcome<Inside>, watch: Option<MemoryWatch>) -> Outcome<()> {
+    match inside {
+        Ok(inside) => Agent::new(host, inside, watch)?.serve(),
+        Err(failure) => Err(tell(host, failure)),
+    }
+}
+
+fn tell(mut host: Host, failure: Failure) -> Failure {
+    let errno = failure.errno.raw_os_error();
+    host.outbound.message(&FromGuest::EnterFailed { step: failure.step.clone(), errno });
+    host.flush();
+    failure
 }
 
 struct Agent {
@@ -294,7 +310,12 @@ impl Agent {
             }
             ToGuest::TakeIn { exec, pid } => self.take_in(exec, pid),
             ToGuest::Deadline { ms } => self.lifetime.set(ms),
-            ToGuest::Limits { pids, files } => self.inside.confinement.set_limits(pids, files),
+            ToGuest::Limits { pids, files, memory } => {
+                self.inside.confinement.set_limits(pids, files);
+                if let (Some(watch), Some(bytes)) = (&mut self.watch, memory) {
+                    watch.limit_bytes = bytes;
+                }
+            }
             ToGuest::Freeze { request, on, signals } => {
                 self.freeze(on, signals);
                 self.host.outbound.message(&FromGuest::Done { request, errno: 0 });
@@ -490,7 +511,10 @@ impl Agent {
             return true;
         };
         self.next_look = now + Duration::from_millis(watch.interval_ms);
-        let bytes = usage::memory_in_use(&self.inside.counters);
+        let bytes = match watch.own_kernel {
+            true => usage::memory_of_own_kernel(&self.inside.counters),
+            false => usage::memory_in_use(&self.inside.counters),
+        };
         self.most_memory = self.most_memory.max(bytes);
         if bytes > watch.limit_bytes {
             self.end_all_work();

@@ -3,6 +3,8 @@
 //! - [`enter`]: builds the inside of the fence from the backend's plan, then gives up the rights it needed
 //! - [`work`]: starts processes behind every layer: ids, capabilities, limits, Landlock, seccomp
 //! - [`agent`]: the loop between the host's byte stream and the processes
+//! - [`sentry`]: instead of all that, runs a kernel in user space with another guest behind it; [`door`]: how a later host
+//!   comes to that one
 //! - [`outbound`]: what waits to be sent, bounded
 //! - [`files`]: a new file for the host, before any work
 //! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
@@ -13,10 +15,12 @@
 //! One thread, no runtime: the whole agent stays within a megabyte and a half.
 
 mod agent;
+mod door;
 mod enter;
 mod failure;
 mod files;
 mod outbound;
+mod sentry;
 mod system;
 mod tools;
 mod trees;
@@ -25,33 +29,50 @@ mod weaken;
 mod work;
 
 use std::ffi::{CStr, c_char, c_int};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 /// Exit codes that are seen only when no message could be sent.
 const BAD_START: c_int = 70;
 const ENDED: c_int = 0;
 
-/// The first argument is the number of the inherited descriptor that leads to the host.
+/// How a process begins that the runtime of a kernel in user space starts: one that brings a connection to the guest, and
+/// the guest itself. What leads to the host is their input.
+const BRING: &str = "bring";
+const STAND: &str = "stand";
+
+/// The first argument is the number of the inherited descriptor that leads to the host; or one of the two above, the
+/// second of them with the directory of what the guest is told.
 ///
 /// # Safety
 /// `arguments` are `count` C strings that outlive the call.
 pub unsafe fn main(count: c_int, arguments: *const *const c_char) -> c_int {
-    // SAFETY: by the caller's promise there are `count` strings, and the second is looked at only if it is there.
-    let first = (count > 1).then(|| unsafe { CStr::from_ptr(*arguments.add(1)) });
-    let number = first.and_then(|text| text.to_str().ok()?.parse::<i32>().ok()).filter(|n| *n > 2);
-    let Some(number) = number else {
-        eprintln!("paddock-guest is started by paddock, inside a sandbox; there is nothing to run by hand");
-        return BAD_START;
+    let argument = |place: c_int| {
+        // SAFETY: by the caller's promise there are `count` strings, and one is looked at only if it is there.
+        let text = (count > place).then(|| unsafe { CStr::from_ptr(*arguments.add(place as usize)) });
+        text.and_then(|text| text.to_str().ok())
     };
     system::ignore_broken_pipes();
-    // SAFETY: the backend opened this descriptor for us alone and named it on our command line; nothing else
-    // in this process owns it.
-    let control = unsafe { OwnedFd::from_raw_fd(number) };
-    match agent::run(control) {
+    let ended = match (argument(1), argument(2)) {
+        (Some(BRING), None) => door::bring(std::io::stdin().as_fd()),
+        (Some(STAND), Some(plan)) => sentry::stand(plan),
+        (Some(number), None) => match number.parse::<i32>().ok().filter(|number| *number > 2) {
+            // SAFETY: the backend opened this descriptor for us alone and named it on our command line; nothing else
+            // in this process owns it.
+            Some(number) => agent::run(unsafe { OwnedFd::from_raw_fd(number) }),
+            None => return nothing_by_hand(),
+        },
+        _ => return nothing_by_hand(),
+    };
+    match ended {
         Ok(()) => ENDED,
         Err(failure) => {
             eprintln!("paddock-guest: {failure}");
             BAD_START
         }
     }
+}
+
+fn nothing_by_hand() -> c_int {
+    eprintln!("paddock-guest is started by paddock, inside a sandbox; there is nothing to run by hand");
+    BAD_START
 }

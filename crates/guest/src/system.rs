@@ -2,7 +2,7 @@
 
 use crate::weaken::without;
 use rustix::io::{Errno, Result};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 fn check(result: libc::c_long) -> Result<libc::c_long> {
     if result < 0 {
@@ -63,7 +63,7 @@ pub fn close_range(first: i32, last: i32) -> Result<()> {
 /// Marks every descriptor above the standard three to be closed by `execve`.
 pub fn close_on_exec_from(first: u32) -> Result<()> {
     // SAFETY: takes plain integers; with CLOEXEC nothing is closed under anybody's feet.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, i32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     check(result).map(drop)
 }
 
@@ -134,6 +134,33 @@ pub fn give_memory_back() {
     }
 }
 
+/// Empties the ambient set, where the kernel has one: one in user space may not.
+pub fn clear_ambient_capabilities() -> Result<()> {
+    match rustix::thread::clear_ambient_capability_set() {
+        Err(Errno::INVAL) if !knows(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_IS_SET as libc::c_ulong) => {
+            Ok(())
+        }
+        cleared => cleared,
+    }
+}
+
+/// Sets the secure bits, where the kernel has them. Where not, an exec as root brings back what the bounding set holds, so
+/// that one is emptied too.
+pub fn set_secure_bits(bits: rustix::thread::CapabilitiesSecureBits) -> Result<()> {
+    match rustix::thread::set_capabilities_secure_bits(bits) {
+        Err(Errno::INVAL) if !knows(libc::PR_GET_SECUREBITS, 0) => Ok(()),
+        set => set,
+    }
+}
+
+/// Whether the kernel answers a question that changes nothing.
+fn knows(question: libc::c_int, argument: libc::c_ulong) -> bool {
+    // SAFETY: both questions take plain integers, and answer a number.
+    unsafe {
+        libc::prctl(question, argument, 0 as libc::c_ulong, 0 as libc::c_ulong, 0 as libc::c_ulong) >= 0
+    }
+}
+
 /// A host that has gone is an error of a write, not the end of this process.
 pub fn ignore_broken_pipes() {
     // SAFETY: SIG_IGN is always a valid disposition.
@@ -188,6 +215,39 @@ pub fn landlock_abi() -> u32 {
     u32::try_from(abi).unwrap_or(0)
 }
 
+/// One step down, through no link; with `stay`, onto no other file system. For names that somebody else chose.
+pub fn open_below(
+    directory: impl AsFd,
+    name: &[u8],
+    flags: rustix::fs::OFlags,
+    stay: bool,
+) -> Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    how.set(ResolveFlags::NO_XDEV, stay);
+    let opened = openat2(&directory, name, flags, Mode::empty(), how);
+    if !matches!(opened, Err(Errno::NOSYS)) {
+        return opened;
+    }
+    // A kernel without that call: of a single name, which cannot lead up, the last part is all there is.
+    if name.contains(&b'/') || name == b".." {
+        return Err(Errno::XDEV);
+    }
+    let below = openat(&directory, name, flags, Mode::empty())?;
+    let found = fstat(&below)?;
+    if stay && found.st_dev != fstat(&directory)?.st_dev {
+        return Err(Errno::XDEV);
+    }
+    Ok(below)
+}
+
+/// The next connection, if one waits; unblocked.
+pub fn accept(listener: &impl AsFd) -> Result<OwnedFd> {
+    use rustix::net::{SocketFlags, accept_with};
+    accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+}
+
 /// As many descriptors as one message of the kernel can carry.
 const MOST_DESCRIPTORS: usize = 253;
 
@@ -208,4 +268,20 @@ pub fn receive_with_descriptors(
         }
     }
     Ok(received.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_step_down_and_no_other() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("below")).unwrap();
+        std::os::unix::fs::symlink("below", place.path().join("link")).unwrap();
+        let top = std::fs::File::open(place.path()).unwrap();
+        let open = |name: &[u8]| open_below(&top, name, rustix::fs::OFlags::RDONLY, true).map(drop);
+        assert_eq!((open(b"below"), open(b".")), (Ok(()), Ok(())));
+        assert_eq!((open(b"link"), open(b"..")), (Err(Errno::LOOP), Err(Errno::XDEV)));
+    }
 }

@@ -30,4 +30,50 @@ impl Trees {
         let path = path.trim_start_matches('/').as_bytes().to_vec();
         self.built.insert(path, Built { mode, content: content.to_vec() });
     }
+
+    /// What was built, for a guest behind another kernel: lengths of path and content and the mode, then both.
+    pub fn write_built(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (path, Built { mode, content }) in &self.built {
+            for number in [path.len() as u32, content.len() as u32, *mode] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            out.extend_from_slice(path);
+            out.extend_from_slice(content);
+        }
+        out
+    }
+
+    /// Precondition: `rest` is from [`Trees::write_built`]; what is cut off is not taken.
+    pub fn read_built(&mut self, mut rest: &[u8]) {
+        while let Some((head, after)) = rest.split_first_chunk::<12>() {
+            let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let (path, content) = (number(0) as usize, number(4) as usize);
+            let Some((path, after)) = after.split_at_checked(path) else { return };
+            let Some((content, after)) = after.split_at_checked(content) else { return };
+            self.built.insert(path.to_vec(), Built { mode: number(8), content: content.to_vec() });
+            rest = after;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_built_is_told_whole_or_not_at_all() {
+        let mut trees = Trees::default();
+        trees.built("/etc/hosts", 0o644, b"127.0.0.1 localhost\n");
+        trees.built("/etc/empty", 0o600, b"");
+        let told = trees.write_built();
+        let mut other = Trees::default();
+        other.read_built(&told);
+        assert_eq!(other.write_built(), told);
+        for cut in 0..told.len() {
+            let mut half = Trees::default();
+            half.read_built(&told[..cut]);
+            assert!(half.built.len() < 2);
+        }
+    }
 }

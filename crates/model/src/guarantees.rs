@@ -64,6 +64,8 @@ pub enum SnapshotKind {
     FilesystemInstant,
     /// File by file: takes as long as the disk is large.
     FilesystemCopy,
+    /// Memory and processes with the files, all of one instant.
+    Memory,
 }
 
 /// What is still there afterwards.

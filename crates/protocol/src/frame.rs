@@ -70,6 +70,19 @@ impl Decoder {
         self.buffer.len() - self.consumed
     }
 
+    /// How many bytes are missing until the next frame is whole, as far as can be told: who reads no more than that
+    /// leaves what comes after it to somebody else.
+    pub fn missing(&self) -> Result<usize, FrameError> {
+        let rest = &self.buffer[self.consumed..];
+        let Some((header, body)) = rest.split_at_checked(FRAME_HEADER) else {
+            return Ok(FRAME_HEADER - rest.len());
+        };
+        match word(header, 0) as usize {
+            length if length > MAX_PAYLOAD => Err(FrameError::TooLarge(length)),
+            length => Ok(length.saturating_sub(body.len())),
+        }
+    }
+
     /// `Ok(None)` when more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let rest = &self.buffer[self.consumed..];

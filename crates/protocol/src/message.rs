@@ -65,6 +65,9 @@ pub enum ToGuest {
     Limits {
         pids: u64,
         files: u64,
+        /// Where the guest watches it.
+        #[serde(default)]
+        memory: Option<u64>,
     },
     /// The work stands still, or goes on: clocks of the execs stop with it. `signals` where no cgroup does it.
     /// Answered by `Done`.

@@ -49,7 +49,46 @@ pub struct Plan {
     /// neither with its host nor before them.
     #[serde(default)]
     pub nursery: Option<usize>,
+    /// With it the guest that builds the inside does not go there: it runs a kernel in user space on what it built,
+    /// and another guest, behind that kernel, does the work.
+    #[serde(default)]
+    pub sentry: Option<SentryPlan>,
 }
+
+/// How a kernel in user space is run, and what the guest behind it is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SentryPlan {
+    /// The runtime's executable, by its place.
+    pub runtime: usize,
+    /// What every call of the runtime begins with.
+    pub arguments: Vec<String>,
+    /// Its name for the sandbox.
+    pub id: String,
+    /// The bundle's description, `config.json`.
+    pub bundle: ByteBuf,
+    /// The guest's executable.
+    pub guest: Source,
+    /// Name below /dev, and the host's node: what the runtime itself needs.
+    pub devices: Vec<(String, Source)>,
+    /// The plan of the guest behind it, as it would come from the host.
+    pub inner: ByteBuf,
+    /// A listening socket, by its place: where the host says that the memory is to be kept or brought back.
+    #[serde(default)]
+    pub commands: Option<usize>,
+    /// A directory with kept memory: the guest behind it goes on from there, and is told nothing.
+    #[serde(default)]
+    pub memory: Option<Source>,
+}
+
+/// Where a guest behind such a kernel finds its own executable, what it is told, and the trees of its disk. Only the
+/// guest's id can enter it.
+pub const SENTRY_PLACE: &str = "/dev/.paddock";
+/// The abstract socket of a lasting guest behind such a kernel. Only the guest's own id is let in.
+pub const SENTRY_DOOR: &str = "paddock-guest";
+/// Says to the runtime's supervisor: keep the memory in the directory that comes along, and end.
+pub const KEEP_MEMORY: u8 = b'k';
+/// Says to it: go on from the memory in the directory that comes along.
+pub const RECALL_MEMORY: u8 = b'r';
 
 /// What a process that comes in from outside enters, in this order: the names below /proc/PID/ns of its own, and of the
 /// guest's, whose children alone have its clocks.
@@ -110,6 +149,10 @@ pub enum RootPlan {
     Overlay { lower: Source },
     /// A root that the host has made whole, its private layer included.
     Mounted { root: Source },
+    /// The one that the guest stands in already, behind a kernel in user space; and what that kernel has mounted without
+    /// being asked, and is to be gone. No step is done. With a listener, whose place means nothing, the next host comes
+    /// by [`SENTRY_DOOR`].
+    Standing { uncover: Vec<String> },
 }
 
 /// Where something of the host comes from.
@@ -230,4 +273,7 @@ pub struct LandlockPlan {
 pub struct MemoryWatch {
     pub limit_bytes: u64,
     pub interval_ms: u64,
+    /// Whether the kernel inside is the sandbox's own, so that all that it counts is the work's.
+    #[serde(default)]
+    pub own_kernel: bool,
 }

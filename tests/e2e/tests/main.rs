@@ -16,6 +16,7 @@ mod doctor;
 mod exit_codes;
 mod explain;
 mod gate;
+mod gvisor;
 mod images;
 mod inside;
 mod json;

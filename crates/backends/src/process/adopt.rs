@@ -12,38 +12,39 @@ use std::time::Duration;
 /// A guest that is alive answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
+/// `backend`: whose sandboxes are meant, where it puts something between the fence and the guest.
+pub fn adopt(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<Raised, AdoptError> {
     let (record, kept) = lasting::read(state, id)?;
+    if kept.between.as_deref() != backend {
+        return Err(AdoptError::Foreign { id: id.clone() });
+    }
     let fence = ProcessFence::found(state, record, &kept);
-    let fence: Box<dyn Fence> = Box::new(fence);
     if fence.ended().is_none() {
         // What is left of it goes with the fence.
         return Err(AdoptError::Gone { id: id.clone(), detail: "its guest runs no more".into() });
     }
-    match lasting::connect(&lasting::directory(state, id)) {
-        Ok(stream) => {
-            let network = kept.network.then(|| handover::receive(&stream, PATIENCE)).transpose();
-            match network {
-                Ok(network) => {
-                    let network = network.map(Handover::Here);
-                    Ok(Raised { fence, stream, network, notes: kept.notes })
-                }
-                Err(source) => {
-                    fence.leave();
-                    Err(AdoptError::Connect { id: id.clone(), source })
-                }
-            }
-        }
+    let connected = lasting::connect(&lasting::directory(state, id)).and_then(|stream| {
+        let network = kept.network.then(|| handover::receive(&stream, PATIENCE)).transpose()?;
+        Ok((stream, network.map(Handover::Here)))
+    });
+    match connected {
+        Ok((stream, network)) => Ok(Raised { fence: Box::new(fence), stream, network, notes: kept.notes }),
         Err(source) => {
             // It may be reached another time; whoever does not want it sweeps it.
-            fence.leave();
+            Box::new(fence).leave();
             Err(AdoptError::Connect { id: id.clone(), source })
         }
     }
 }
 
-pub fn sweep(state: &Path, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
-    let unwanted = slot::lasting(state)?.into_iter().filter(|(_, kept)| !keep.contains(&kept.id));
+/// `backend` as in [`adopt`].
+pub fn sweep(
+    state: &Path,
+    keep: &BTreeSet<SandboxId>,
+    backend: Option<&str>,
+) -> std::io::Result<Vec<SandboxId>> {
+    let ours = slot::lasting(state)?.into_iter().filter(|(_, kept)| kept.between.as_deref() == backend);
+    let unwanted = ours.filter(|(_, kept)| !keep.contains(&kept.id));
     let mut fences: Vec<(SandboxId, ProcessFence)> =
         unwanted.map(|(record, kept)| (kept.id.clone(), ProcessFence::found(state, record, &kept))).collect();
     // All at once first: the kernel takes each apart while the others are told.

@@ -12,7 +12,7 @@ use super::slot::{self, Record, Slot, lock_placeholders};
 use super::within::{self, Within};
 use super::{disk, guest_executable, head_start, link, mounts, probe, root, seccomp, workspace};
 use crate::backend::{CreateError, HostStep, Raised};
-use paddock_model::{Access, Network, Root, SandboxId, Spec, User};
+use paddock_model::{Access, Limits, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
     AwaitedPlan, DiskPlan, Ids, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
 };
@@ -23,7 +23,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// How often the guest looks at memory where the kernel holds no limit.
-const WATCH_INTERVAL_MS: u64 = 50;
+pub const WATCH_INTERVAL_MS: u64 = 50;
 /// One inode for so many bytes of disk, as mkfs would.
 const BYTES_PER_INODE: u64 = 8192;
 
@@ -59,7 +59,25 @@ pub struct Streams {
     pub control: OwnedFd,
 }
 
-pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Result<Made, CreateError> {
+/// What another backend puts between this fence and the guest: a kernel in user space.
+pub trait Between {
+    /// The name of that backend.
+    fn name(&self) -> &'static str;
+
+    /// What the work's cgroups hold: the work and that kernel together.
+    fn limits(&self, work: &Limits) -> Limits;
+
+    /// Turns the plan of a guest that does the work into that of one that runs the kernel.
+    fn take_over(&self, plan: &mut Plan, spec: &Spec, passed: &mut Passed) -> Result<(), CreateError>;
+}
+
+pub fn create(
+    state: &Path,
+    id: &SandboxId,
+    spec: &Spec,
+    role: Role<'_>,
+    between: Option<&dyn Between>,
+) -> Result<Made, CreateError> {
     let own_network = spec.network != Network::Host;
     let lasting = !matches!(role, Role::Passing);
     let mut beginning = Beginning::choose(state, own_network, role)?;
@@ -95,6 +113,7 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
             slot: fence.slot().number,
             hierarchies: hierarchies.clone(),
             notes: Vec::new(),
+            between: between.map(|between| between.name().into()),
             network: matches!(spec.network, Network::Gate(_)),
         }),
         nursery: match role {
@@ -104,7 +123,8 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
     };
     fence.nest(record.nursery);
     fence.remember(&record)?;
-    let entrances = fence.limit(hierarchies, &spec.limits)?;
+    let limits = between.map_or_else(|| spec.limits.clone(), |between| between.limits(&spec.limits));
+    let entrances = fence.limit(hierarchies, &limits)?;
     let mut passed = Passed::default();
     let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
     let mut notes = Vec::new();
@@ -127,7 +147,9 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
     steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
     // A nursery's work cannot make any all the same: its filter and its ids forbid it.
     let namespaces = if matches!(role, Role::Nursery) { 2 * slot::SLOTS } else { 0 };
-    steps.push(root::kernel(spec, namespaces));
+    if between.is_none() {
+        steps.push(root::kernel(spec, namespaces));
+    }
     let (disk, start) = disk::plan(spec, &identity, &mut passed)?;
     let mut plan = plan(spec, &identity, hierarchies, entrances.len(), root, disk, steps);
     plan.start = start;
@@ -151,6 +173,9 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, role: Role<'_>) -> Resu
     }
     #[cfg(feature = "weaken")]
     super::weaken::plan(&mut plan);
+    if let Some(between) = between {
+        between.take_over(&mut plan, spec, &mut passed)?;
+    }
     send(&stream, plan, entrances, passed)?;
     if lasting {
         fence.stand_alone(gate.was_passed());
@@ -256,7 +281,8 @@ fn plan(
     disk: DiskPlan,
     steps: Vec<Step>,
 ) -> Plan {
-    let watch = MemoryWatch { limit_bytes: spec.limits.memory, interval_ms: WATCH_INTERVAL_MS };
+    let watch =
+        MemoryWatch { limit_bytes: spec.limits.memory, interval_ms: WATCH_INTERVAL_MS, own_kernel: false };
     Plan {
         hostname: spec.hostname.clone(),
         root,
@@ -279,6 +305,7 @@ fn plan(
         keep: Vec::new(),
         awaited: None,
         nursery: None,
+        sentry: None,
     }
 }
 

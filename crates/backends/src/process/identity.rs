@@ -187,6 +187,11 @@ fn range(slot: u32) -> Line {
     Line(0, FIRST_HOST_ID + slot * RANGE, RANGE)
 }
 
+/// The host ids of the root of the sandbox in this place, where each has a range of its own.
+pub fn root_of(slot: u32) -> Option<(u32, u32)> {
+    (method() == Method::Range).then(|| (range(slot).1, range(slot).1))
+}
+
 /// Writes the maps of a process that waits in its new user namespace.
 ///
 /// Precondition: the method is [`Method::Range`].

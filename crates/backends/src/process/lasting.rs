@@ -16,6 +16,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 const SOCKET: &str = "guest.sock";
+const COMMANDS: &str = "kernel.sock";
 const RECORD: &str = "record.json";
 
 /// Whose it is, and where its parts are.
@@ -27,6 +28,9 @@ pub struct Lasting {
     pub slot: u32,
     pub hierarchies: Hierarchies,
     pub notes: Vec<String>,
+    /// The backend that put something between this fence and the guest, where one did.
+    #[serde(default)]
+    pub between: Option<String>,
     /// Whether its guest hands over what leads out, before anything else.
     #[serde(default)]
     pub network: bool,
@@ -45,11 +49,22 @@ pub fn directory(state: &Path, id: &SandboxId) -> PathBuf {
 /// Makes the directory and, in it, the socket on which the guest will listen.
 pub fn listen(directory: &Path) -> Result<UnixListener> {
     std::fs::DirBuilder::new().mode(0o700).create(directory)?;
-    UnixListener::bind(short(&open(directory)?))
+    UnixListener::bind(below(&open(directory)?, SOCKET))
+}
+
+/// As `listen`, for what is said to whoever runs the kernel between the fence and the guest.
+///
+/// Precondition: the directory is there.
+pub fn listen_for_commands(directory: &Path) -> Result<UnixListener> {
+    UnixListener::bind(below(&open(directory)?, COMMANDS))
+}
+
+pub fn connect_for_commands(directory: &Path) -> Result<UnixStream> {
+    UnixStream::connect(below(&open(directory)?, COMMANDS))
 }
 
 pub fn connect(directory: &Path) -> Result<UnixStream> {
-    UnixStream::connect(short(&open(directory)?))
+    UnixStream::connect(below(&open(directory)?, SOCKET))
 }
 
 /// Precondition: the record is complete; it is the same one that the slot has.
@@ -93,8 +108,8 @@ fn open(directory: &Path) -> Result<OwnedFd> {
 }
 
 /// A socket's name has 107 bytes at most; the directory may be anywhere.
-fn short(directory: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+fn below(directory: &OwnedFd, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
 }
 
 #[cfg(test)]

@@ -20,26 +20,26 @@
 //! - [`janitor`]: cleans up when the engine is killed
 //! - [`weaken`]: layers that a test takes away; nothing in any other build
 
-mod adopt;
-mod cgroups;
-mod create;
+pub(crate) mod adopt;
+pub(crate) mod cgroups;
+pub(crate) mod create;
 mod disk;
-mod fence;
-mod guest_executable;
+pub(crate) mod fence;
+pub(crate) mod guest_executable;
 mod head_start;
-mod identity;
+pub(crate) mod identity;
 mod janitor;
-mod lasting;
+pub(crate) mod lasting;
 mod launch;
 mod link;
-mod mounts;
+pub(crate) mod mounts;
 mod nested;
 mod nursery;
 mod overlay;
 mod placeholder;
-mod probe;
-mod root;
-mod seccomp;
+pub(crate) mod probe;
+pub(crate) mod root;
+pub(crate) mod seccomp;
 mod slot;
 mod weaken;
 mod within;
@@ -84,7 +84,7 @@ impl Backend for ProcessBackend {
 
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
         let role = if lasting { Role::Lasting } else { Role::Passing };
-        create::create(&self.state, id, spec, role).map(|made| made.raised)
+        create::create(&self.state, id, spec, role, None).map(|made| made.raised)
     }
 
     fn create_nursery(&self, id: &SandboxId, spec: &Spec) -> Result<(Raised, Arc<dyn Nursery>), CreateError> {
@@ -92,10 +92,10 @@ impl Backend for ProcessBackend {
     }
 
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError> {
-        adopt::adopt(&self.state, id)
+        adopt::adopt(&self.state, id, None)
     }
 
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
-        adopt::sweep(&self.state, keep)
+        adopt::sweep(&self.state, keep, None)
     }
 }

@@ -46,7 +46,7 @@ pub fn create(
             remedy: None,
         });
     }
-    let made = create_fence(state, id, spec, Role::Nursery)?;
+    let made = create_fence(state, id, spec, Role::Nursery, None)?;
     let within = Within::of(made.guest).host(|| "open the nursery's namespaces".into())?;
     let socket = made.zygote.ok_or_else(|| CreateError::Guest { reason: "it has no socket".into() })?;
     // One that does not listen is not waited for.
@@ -79,7 +79,7 @@ impl Nursery for ProcessNursery {
         id: &SandboxId,
         spec: &Spec,
     ) -> std::result::Result<(Raised, Box<dyn Cradle>), CreateError> {
-        let made = create_fence(&self.state, id, spec, Role::Nested(&self.within))?;
+        let made = create_fence(&self.state, id, spec, Role::Nested(&self.within), None)?;
         let streams =
             made.streams.ok_or_else(|| CreateError::Guest { reason: "it has no streams".into() })?;
         let cradle = ProcessCradle {

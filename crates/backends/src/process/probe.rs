@@ -46,7 +46,7 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
     guarantees
 }
 
-fn weaknesses(g: &Guarantees) -> Vec<String> {
+pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     let mut found = Vec::new();
     let mut note = |holds: bool, text: &str| {
         if holds {
@@ -66,7 +66,10 @@ fn weaknesses(g: &Guarantees) -> Vec<String> {
         g.identity == Kind::Caller,
         "the code inside has the caller's host id: namespaces alone separate it from the caller's other processes",
     );
-    note(g.landlock_abi.0 == 0, "this kernel has no Landlock");
+    // It guards a root that the host's kernel serves; behind another one there is nothing for it to do.
+    let shared = g.boundary == Boundary::SharedKernel;
+    note(shared && g.landlock_abi.0 == 0, "this kernel has no Landlock");
+    note(g.pids_limit == LimitKind::None, "the number of processes is not limited");
     note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");
     note(
         g.time_namespace == Isolation::Absent,

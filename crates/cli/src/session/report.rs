@@ -29,6 +29,7 @@ pub struct Finished {
     pub sandbox: String,
     pub ending: Ending,
     pub out_of_memory: bool,
+    pub lost_to_memory: bool,
     pub usage: Usage,
     pub guarantees: Guarantees,
     pub limits: paddock_model::Limits,
@@ -48,6 +49,7 @@ impl Finished {
                 Cause::TimeLimit { limit_ms: self.limits.timeout.map_or(0, |d| d.as_millis() as u64) }
             }
             Ending::MemoryLimit => memory,
+            Ending::Lost { .. } if self.lost_to_memory => memory,
             Ending::Killed { .. } => Cause::Killed,
             Ending::Lost { detail } => Cause::GuestLost { detail: render::escape::line(detail) },
         }

@@ -72,6 +72,10 @@ impl Fleet {
                 ChangeKind::Modified
             } else if entry.born_ns > ready_at_ns {
                 ChangeKind::Added
+            } else if entry.born_ns == 0 && entry.changed_ns > ready_at_ns && node.kind != FileKind::Directory
+            {
+                // Behind a kernel that does not say when something was made; what was there is known otherwise.
+                ChangeKind::Added
             } else if entry.changed_ns > ready_at_ns && node.kind != FileKind::Directory {
                 ChangeKind::Modified
             } else {

@@ -30,6 +30,8 @@ pub(super) enum Origin {
         baseline: Option<String>,
         /// The name under which it is kept.
         base: String,
+        /// What ran over those files, to go on from.
+        memory: Option<PathBuf>,
     },
 }
 
@@ -244,9 +246,9 @@ impl Fleet {
     ) -> Result<Arc<Live>, FleetError> {
         let inner = &self.0;
         let id = record.id.to_string();
-        let (archive, baseline, base) = match origin {
-            Origin::Empty => (None, None, None),
-            Origin::Files { archive, baseline, base } => (archive, baseline, Some(base)),
+        let (archive, baseline, base, memory) = match origin {
+            Origin::Empty => (None, None, None, None),
+            Origin::Files { archive, baseline, base, memory } => (archive, baseline, Some(base), memory),
         };
         (record.baseline, record.base) = (baseline, base);
         let left = |at: u64| Duration::from_millis(at.saturating_sub(now_ms()));
@@ -266,12 +268,23 @@ impl Fleet {
             self.free_disk(&id);
             return Err(error.into());
         }
+        let jobs = memory.as_deref().map_or_else(
+            || Ok(Vec::new()),
+            |memory| self.take_commands(memory, &id).and_then(|()| self.stored_jobs(&record)),
+        );
+        let jobs = jobs.inspect_err(|_| {
+            self.free_disk(&id);
+            let _ = inner.store.delete_sandbox(&id);
+        })?;
         let directory = inner.options.state.join("sandboxes").join(&id);
-        let live = Live::new(record, directory, BTreeMap::new());
+        let live = Live::new(record, directory, jobs.into_iter().map(|job| (job.number(), job)).collect());
         *live.permit.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(permit);
         let guard = live.transition.lock().await;
         inner.add(live.clone());
-        let raised = self.raise(&live, archive).await;
+        let raised = match memory {
+            Some(memory) => self.raise_from_memory(&live, &memory).await,
+            None => self.raise(&live, archive).await,
+        };
         drop(guard);
         match raised {
             Ok(()) => {

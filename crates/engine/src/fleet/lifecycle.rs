@@ -254,9 +254,17 @@ impl Fleet {
             }
             return Err(error);
         }
-        live.set_running(None);
-        self.take_down(inside).await?;
-        self.end_jobs(live);
+        if live.keeps_memory() {
+            if let Err(error) = self.sleep_with_memory(live, &inside).await {
+                live.record().intent = None;
+                return Err(error);
+            }
+            self.take_down(inside).await?;
+        } else {
+            live.set_running(None);
+            self.take_down(inside).await?;
+            self.end_jobs(live);
+        }
         let record = {
             let mut record = live.record();
             record.state = SandboxState::Hibernated;
@@ -293,7 +301,13 @@ impl Fleet {
         }
         let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
         let ready_at_ns = live.record().ready_at_ns;
-        self.raise(live, archive.clone()).await?;
+        match self.kept_memory(&live.id) {
+            Some(memory) => {
+                self.raise_from_memory(live, &memory).await?;
+                self.drop_memory(&live.id);
+            }
+            None => self.raise(live, archive.clone()).await?,
+        }
         // What it changed before it slept is still its own change.
         let record = {
             let mut record = live.record();
@@ -431,6 +445,7 @@ impl Fleet {
         if let Err(error) = self.0.storage.delete(id) {
             tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
         }
+        self.drop_memory(id);
         let archive = self.archive_of(id);
         let _ = std::fs::remove_file(archive.with_extension("changes"));
         let _ = std::fs::remove_file(archive);

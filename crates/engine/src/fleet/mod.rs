@@ -9,6 +9,7 @@
 //! - [`files`]: files and ports inside
 //! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
 //! - [`pools`]: sandboxes that are ready before anybody asks
+//! - [`memory`]: what a backend keeps of a sandbox besides its files
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
 //! - [`access`]: tokens, tenants, quotas
@@ -28,6 +29,7 @@ mod execs;
 mod files;
 mod lifecycle;
 mod live;
+mod memory;
 mod merge;
 mod network;
 mod once;

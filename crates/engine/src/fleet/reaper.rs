@@ -135,11 +135,15 @@ pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
             return;
         };
         live.set_running(None);
+        let short_of_memory = current.usage().lost_to_memory();
         match recover::reconnect(&fleet, &live, current).await {
             Ok(()) => {}
             Err(why) => {
                 drop(guard);
-                let cause = recover::cause_of_loss(&live, &format!("{detail}; {why}"));
+                let cause = match short_of_memory {
+                    true => EndCause::OutOfMemory,
+                    false => recover::cause_of_loss(&live, &format!("{detail}; {why}")),
+                };
                 if let Err(error) = fleet.end(&live, cause).await {
                     tracing::warn!(sandbox = %live.id, %error, "a lost sandbox could not be removed");
                 }

@@ -9,6 +9,7 @@ use super::{Fleet, FleetError};
 use crate::access::Need;
 use crate::resume::KnownExec;
 use crate::sandbox::Sandbox as Inside;
+use paddock_backends::Raised;
 use paddock_model::SandboxId;
 use paddock_model::api::{EndCause, ExecCause, SandboxState, StreamName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ impl Fleet {
         self.take_copies()?;
         let mut keep = BTreeSet::new();
         let mut disks = BTreeSet::new();
+        let mut memories = BTreeSet::new();
         let mut alive = Vec::new();
         for row in inner.store.living_sandboxes()? {
             let Ok(record) = serde_json::from_str::<Record>(&row.body) else {
@@ -39,6 +41,9 @@ impl Fleet {
                 continue;
             }
             disks.insert(record.id.to_string());
+            if record.state == SandboxState::Hibernated || matches!(record.intent, Some(Intent::Hibernate)) {
+                memories.insert(record.id.to_string());
+            }
             disks.extend(record.base.clone());
             if record.state != SandboxState::Hibernated {
                 keep.insert(record.id.clone());
@@ -49,8 +54,11 @@ impl Fleet {
             }
             alive.push(record);
         }
-        disks.extend(self.snapshot_disks()?);
+        let snapshots = self.snapshot_disks()?;
+        memories.extend(snapshots.iter().cloned());
+        disks.extend(snapshots);
         self.sweep(keep, disks).await?;
+        self.sweep_memory(&memories);
         // What cannot be looked up is left alone.
         let recorded = |id: &SandboxId| !matches!(inner.store.sandbox(id.as_str()), Ok(None));
         super::prepared::sweep(&inner.options.state, inner.scribe.audit(), recorded);
@@ -106,7 +114,9 @@ impl Fleet {
             return self.finish_end(&live, cause).await;
         }
         if live.record().state == SandboxState::Hibernated {
-            self.end_jobs(&live);
+            if self.kept_memory(&id).is_none() {
+                self.end_jobs(&live);
+            }
             return;
         }
         if live.record().boot != boot_id() {
@@ -117,7 +127,14 @@ impl Fleet {
         match adopted {
             Ok(()) => self.end_lost_calls(&live),
             Err(_) if hibernating => {
-                self.end_jobs(&live);
+                match self.kept_memory(&id) {
+                    // Who runs nothing any more may still be there.
+                    Some(_) => {
+                        let (fleet, id) = (self.clone(), live.record().id.clone());
+                        let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
+                    }
+                    None => self.end_jobs(&live),
+                }
                 let record = {
                     let mut record = live.record();
                     record.state = SandboxState::Hibernated;
@@ -145,7 +162,7 @@ impl Fleet {
     }
 
     /// Connects to a guest that runs, and goes on with its commands.
-    async fn adopt(&self, live: &Arc<Live>) -> Result<(), String> {
+    pub(super) async fn adopt(&self, live: &Arc<Live>) -> Result<(), String> {
         let (id, backend) = {
             let record = live.record();
             (record.id.clone(), record.backend.clone())
@@ -164,6 +181,12 @@ impl Fleet {
         })
         .await;
         let raised = raised.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        self.go_on(live, raised).await
+    }
+
+    /// Takes over the guest behind the stream, and goes on with its commands.
+    pub(super) async fn go_on(&self, live: &Arc<Live>, raised: Raised) -> Result<(), String> {
+        let id = live.record().id.clone();
         let mut known = Vec::new();
         for job in live.jobs() {
             // What the last connection still brought is written first.

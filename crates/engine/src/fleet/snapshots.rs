@@ -2,6 +2,7 @@
 
 use super::create::Origin;
 use super::live::Live;
+use super::memory::KeptFrom;
 use super::once::Note;
 use super::record::{Record, now_ms};
 use super::request::{check_metadata, check_name, invalid, seconds};
@@ -38,6 +39,9 @@ pub struct SnapshotRecord {
     pub scan: ScanRules,
     /// What was there, for whoever asks later what was deleted.
     pub baseline: Option<String>,
+    /// What its memory was kept from, where it was.
+    #[serde(default)]
+    pub memory: Option<KeptFrom>,
 }
 
 impl SnapshotRecord {
@@ -48,7 +52,7 @@ impl SnapshotRecord {
             tenant: self.tenant.clone(),
             sandbox: self.sandbox.clone(),
             created_at_ms: self.created_at_ms,
-            kind: "filesystem".into(),
+            kind: if self.memory.is_some() { "memory" } else { "filesystem" }.into(),
             size_bytes: self.size_bytes,
         }
     }
@@ -82,6 +86,7 @@ impl Fleet {
                 (record.image.clone(), record.image_of_tenant, record.tenant.clone(), scan)
             };
             let record = SnapshotRecord {
+                memory: fleet.kept_memory(&snapshot).map(|_| KeptFrom::of(&live)),
                 size_bytes: fleet.snapshot_size(&snapshot),
                 id: snapshot.clone(),
                 name: request.name.clone(),
@@ -194,6 +199,7 @@ impl Fleet {
         let moment = format!("fk-{:016x}", crate::engine::random()?);
         let baseline = self.keep_files(live, &moment).await?;
         let made = self.raise_children(&moment, baseline, children, permits).await;
+        self.drop_memory(&moment);
         let (fleet, id) = (self.clone(), moment);
         // Those who were made from it are compared with it for as long as they live.
         let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
@@ -215,7 +221,7 @@ impl Fleet {
         for (place, (record, permit)) in children.into_iter().zip(permits).enumerate() {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
             tasks.spawn(async move {
-                let origin = fleet.clone_files(&moment, &record, baseline).await?;
+                let origin = fleet.clone_files(&moment, &record, baseline, true).await?;
                 Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
             });
         }
@@ -275,6 +281,7 @@ impl Fleet {
             SandboxState::Hibernated => {
                 let kept = tokio::task::spawn_blocking(copy).await;
                 kept.map_err(|error| FleetError::internal(&error))??;
+                self.copy_memory(&live.id, name)?;
                 Ok(live.record().baseline.clone())
             }
             SandboxState::Running | SandboxState::Paused => {
@@ -286,7 +293,10 @@ impl Fleet {
                 }
                 let kept = async {
                     let manifest = inside.disk().manifest().await?;
-                    if self.0.storage.keeps_disks() {
+                    if live.keeps_memory() {
+                        // It goes on with that, and is stopped by no signal any more.
+                        self.keep_with_memory(live, &inside, name, copy).await?;
+                    } else if self.0.storage.keeps_disks() {
                         let kept = tokio::task::spawn_blocking(copy).await;
                         kept.map_err(|error| FleetError::internal(&error))??;
                     } else {
@@ -295,8 +305,11 @@ impl Fleet {
                     Ok::<_, FleetError>(manifest)
                 }
                 .await;
-                if state == SandboxState::Running {
-                    inside.freeze(false).await?;
+                // Who was taken over anew was told already.
+                if let Some(same) = live.running().filter(|now| Arc::ptr_eq(now, &inside))
+                    && state == SandboxState::Running
+                {
+                    same.freeze(false).await?;
                 }
                 Ok(Some(self.keep_baseline(name, &kept?)?))
             }
@@ -308,22 +321,24 @@ impl Fleet {
         }
     }
 
-    /// What a new sandbox begins with, from what `keep_files` kept.
+    /// What a new sandbox begins with, from what `keep_files` kept. `goes_on`: in memory too, where it was kept.
     async fn clone_files(
         &self,
         name: &str,
         record: &Record,
         baseline: Option<String>,
+        goes_on: bool,
     ) -> Result<Origin, FleetError> {
         if !self.0.storage.keeps_disks() {
             let archive = Some(self.snapshot_archive(name));
-            return Ok(Origin::Files { archive, baseline, base: name.into() });
+            return Ok(Origin::Files { archive, baseline, base: name.into(), memory: None });
         }
         let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
         let limit = record.spec.limits.disk;
         let cloned = tokio::task::spawn_blocking(move || fleet.0.storage.clone_disk(&from, &to, limit)).await;
         cloned.map_err(|error| FleetError::internal(&error))?.map_err(|error| FleetError::storage(&error))?;
-        Ok(Origin::Files { archive: None, baseline, base: name.into() })
+        let memory = self.kept_memory(name).filter(|_| goes_on);
+        Ok(Origin::Files { archive: None, baseline, base: name.into(), memory })
     }
 
     pub(super) async fn clone_snapshot(
@@ -331,7 +346,9 @@ impl Fleet {
         snapshot: &SnapshotRecord,
         record: &Record,
     ) -> Result<Origin, FleetError> {
-        self.clone_files(&snapshot.id, record, snapshot.baseline.clone()).await
+        // Memory fits what it was kept from: another fence would not have what runs in it holds open.
+        let goes_on = snapshot.memory.as_ref().is_some_and(|kept| kept.fits(record));
+        self.clone_files(&snapshot.id, record, snapshot.baseline.clone(), goes_on).await
     }
 
     /// By id or name, of the actor's tenant.
@@ -389,6 +406,7 @@ impl Fleet {
             tracing::warn!(name, %error, "kept files could not be removed");
         }
         let _ = std::fs::remove_file(self.snapshot_archive(name));
+        self.drop_memory(name);
     }
 
     pub(super) fn snapshot_archive(&self, name: &str) -> PathBuf {

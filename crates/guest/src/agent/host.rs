@@ -1,20 +1,38 @@
 //! The connection to the host: one stream, and for a guest that outlives its host the place where the next comes from.
 
+use crate::door::Door;
 use crate::failure::{During, Failure, Outcome};
 use crate::outbound::Outbound;
 use crate::system;
+use crate::system::accept;
 use paddock_protocol::{Decoder, Frame, Plan, ToGuest, decode_to_guest};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How much is read at once, from the host and from the work.
 pub const CHUNK: usize = 64 * 1024;
 
+/// Where the next host comes from.
+pub enum Entrance {
+    /// A socket of the host's own.
+    Listener(OwnedFd),
+    /// One of the sandbox's, to which a connection is brought.
+    Door(Door),
+}
+
+impl AsFd for Entrance {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Entrance::Listener(listener) => listener.as_fd(),
+            Entrance::Door(door) => door.as_fd(),
+        }
+    }
+}
+
 pub struct Host {
     /// `None` while nobody is there.
     pub control: Option<OwnedFd>,
-    pub listener: Option<OwnedFd>,
+    pub listener: Option<Entrance>,
     pub outbound: Outbound,
     /// Whether this connection has said who it is: the first one by its plan, every other by `Resume`.
     pub known: bool,
@@ -77,15 +95,19 @@ impl Host {
 
     /// The next connection, if one waits. A failure is that connection's, not the guest's.
     pub fn accept(&mut self) -> bool {
-        let Some(listener) = &self.listener else { return false };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(control) = accept_with(listener, flags) else { return false };
+        let control = match &self.listener {
+            Some(Entrance::Listener(listener)) => accept(listener),
+            Some(Entrance::Door(door)) => door.next(),
+            None => return false,
+        };
+        let Ok(control) = control else { return false };
         self.disconnect();
         self.control = Some(control);
         true
     }
 
-    /// The plan comes first, and with it the descriptors that it speaks of.
+    /// The plan comes first, and with it the descriptors that it speaks of. Nothing after it is read: it may be for
+    /// another guest, behind a kernel that this one runs.
     pub fn wait_for_plan(&mut self) -> Outcome<(Plan, Vec<OwnedFd>)> {
         let mut buffer = vec![0; CHUNK];
         let mut passed = Vec::new();
@@ -99,7 +121,10 @@ impl Host {
             let gone =
                 || Failure { step: "the host went away before it sent a plan".into(), errno: Errno::PIPE };
             let control = self.control.as_ref().ok_or_else(gone)?;
-            let count = system::receive_with_descriptors(control, &mut buffer, &mut passed)
+            let missing = self.decoder.missing();
+            let missing =
+                missing.map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })?.min(CHUNK);
+            let count = system::receive_with_descriptors(control, &mut buffer[..missing], &mut passed)
                 .during(|| "read the plan".into())?;
             if count == 0 {
                 return Err(gone());

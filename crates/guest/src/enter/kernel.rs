@@ -62,7 +62,7 @@ fn mount_devices(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sour
 }
 
 /// Linux device numbers of what a program may expect to find.
-fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
+pub fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
     let expected = match name {
         "null" => (1, 3),
         "zero" => (1, 5),

@@ -6,16 +6,22 @@
 //! 4. move in, drop the old root
 //! 5. [`network`]: the link to the gate, of a sandbox that has one
 //! 6. [`rights`]: become an id that no work has, keep only what a supervisor needs
+//!
+//! Or, with a kernel in user space between: [`stage`] instead of 4, for that kernel's runtime; and [`standing`] for the
+//! guest behind it, whose inside is built already.
 
 mod clock;
 mod kernel;
-mod network;
+pub mod network;
 mod rights;
 mod root;
 mod sources;
+mod stage;
+mod standing;
 mod steps;
 mod users;
 
+use crate::agent::Entrance;
 use crate::failure::{During, Outcome};
 use crate::trees::Trees;
 use crate::usage::Counters;
@@ -27,6 +33,8 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 pub use clock::file_time;
+pub use stage::{Stage, enter as enter_stage};
+pub use standing::stand;
 pub use users::{KnownUser, find_by_id as find_user_by_id, find_by_name as find_user_by_name};
 
 /// The agent's own view of the fence once it stands.
@@ -35,7 +43,7 @@ pub struct Inside {
     pub counters: Counters,
     pub time_namespace: bool,
     /// Where the next host comes from.
-    pub listener: Option<OwnedFd>,
+    pub listener: Option<Entrance>,
     pub trees: Trees,
     /// Our ends of the streams of a process that comes in from outside.
     pub awaited: Option<Awaited>,
@@ -77,14 +85,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     };
     let nursery = plan.nursery.map(&mut take).transpose()?;
     let handover = plan.link.as_ref().map(|link| take(link.handover)).transpose()?;
-    rights::become_root(plan.ids)?;
-
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).during(|| "cut the mounts off from the host's".into())?;
-    let (new_root, mut trees) = root::mount(&plan, &mut sources)?;
-    for step in &plan.steps {
-        steps::perform(step, &new_root, plan.ids, &mut sources, &mut trees)?;
-    }
+    let (new_root, trees) = build(&plan, &mut sources, None)?;
     move_in(&new_root)?;
     drop((new_root, sources));
     let streams = awaited.iter().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
@@ -116,7 +117,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         confinement,
         counters,
         time_namespace,
-        listener,
+        listener: listener.map(Entrance::Listener),
         trees,
         awaited,
         nursery,
@@ -124,6 +125,18 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         network,
         _kept: kept,
     })
+}
+
+/// The new root, filled, and the trees that it consists of; `place` as in [`root::mount`].
+fn build(plan: &Plan, sources: &mut sources::Sources, place: Option<&str>) -> Outcome<(OwnedFd, Trees)> {
+    rights::become_root(plan.ids)?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).during(|| "cut the mounts off from the host's".into())?;
+    let (new_root, mut trees) = root::mount(plan, sources, place)?;
+    for step in &plan.steps {
+        steps::perform(step, &new_root, plan.ids, sources, &mut trees)?;
+    }
+    Ok((new_root, trees))
 }
 
 fn ready_at(layer: Option<&OwnedFd>) -> Outcome<u64> {

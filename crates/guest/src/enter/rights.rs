@@ -5,8 +5,8 @@ use crate::weaken::without;
 use paddock_protocol::Ids;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
-    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, set_capabilities, set_capabilities_secure_bits,
-    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 
 /// What a supervisor needs: to become another user, to signal and to write files for it, and to see it in
@@ -25,7 +25,7 @@ const KEPT: CapabilitySet = CapabilitySet::SETUID
 pub fn become_root(ids: Ids) -> Outcome<()> {
     // Capabilities stay when the id changes, and an id of 0 brings none by itself.
     let bits = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::NO_ROOT;
-    set_capabilities_secure_bits(bits).during(|| "set the secure bits".into())?;
+    crate::system::set_secure_bits(bits).during(|| "set the secure bits".into())?;
     switch(ids, ids.root)
 }
 
@@ -34,7 +34,7 @@ pub fn become_root(ids: Ids) -> Outcome<()> {
 pub fn become_guest(ids: Ids, nursery: bool) -> Outcome<()> {
     let kept = if nursery { KEPT.union(CapabilitySet::SYS_ADMIN) } else { KEPT };
     switch(ids, ids.guest)?;
-    rustix::thread::clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
+    crate::system::clear_ambient_capabilities().during(|| "clear the ambient capabilities".into())?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).during(|| "drop capabilities".into())?;
     if !without("no-new-privileges") {

@@ -18,8 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// and the host's own /usr was opened before.
 const STAGING: &str = "/usr";
 
-/// The root, and the trees that it consists of for whoever outlives its host.
-pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<(OwnedFd, Trees)> {
+/// The root, and the trees that it consists of for whoever outlives its host. With a place for it, what the disk was cloned
+/// from is attached there, and may be mounted once more.
+pub fn mount(plan: &Plan, sources: &mut Sources, place: Option<&str>) -> Outcome<(OwnedFd, Trees)> {
     if let RootPlan::Mounted { root } = &plan.root {
         let root = sources.take(root)?;
         attach(root.as_fd(), CWD, STAGING).during(|| "mount the root".into())?;
@@ -32,12 +33,15 @@ pub fn mount(plan: &Plan, sources: &mut Sources) -> Outcome<(OwnedFd, Trees)> {
     };
     attach(disk.as_fd(), CWD, STAGING).during(|| "mount the private disk".into())?;
     let start = plan.start.as_ref().map(|start| sources.take(start)).transpose()?;
+    if let (Some(start), Some(place)) = (&start, place) {
+        attach(start.as_fd(), CWD, place).during(|| "mount what the disk was cloned from".into())?;
+    }
     let (root, image, own) = match &plan.root {
         RootPlan::Overlay { lower } => {
             let lower = sources.take(lower)?;
             (Some(overlay(&disk, &lower, lasting)?), Some(lower), "upper")
         }
-        RootPlan::Empty | RootPlan::Mounted { .. } => (None, None, "."),
+        RootPlan::Empty | RootPlan::Mounted { .. } | RootPlan::Standing { .. } => (None, None, "."),
     };
     let mut trees = Trees::default();
     // What a build wrote is taken out of it at its end.

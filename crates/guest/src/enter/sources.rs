@@ -50,6 +50,10 @@ pub fn open(plan: &Plan, passed: Vec<OwnedFd>) -> Outcome<Sources> {
 }
 
 impl Sources {
+    pub fn add_all<'a>(&mut self, sources: impl Iterator<Item = &'a Source>) -> Outcome<()> {
+        sources.into_iter().try_for_each(|source| self.add(source))
+    }
+
     fn add(&mut self, source: &Source) -> Outcome<()> {
         let (path, identity) = match source {
             Source::Descriptor(_) => return Ok(()),

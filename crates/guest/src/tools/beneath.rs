@@ -1,7 +1,7 @@
 //! Paths from an archive, which somebody else chose: they never lead out of a tree, and through no link.
 
 use crate::failure::{Failure, Outcome};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, statat, unlinkat};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -30,8 +30,7 @@ pub fn parts(path: &[u8]) -> Outcome<Vec<&[u8]>> {
 
 /// One step down; a link is refused.
 pub fn open(directory: impl AsFd, name: &[u8], flags: OFlags) -> Result<OwnedFd> {
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    openat2(directory, name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), how)
+    crate::system::open_below(directory, name, flags, false)
 }
 
 /// The directory that `parts` lead to, made where it is missing.

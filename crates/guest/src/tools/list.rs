@@ -4,7 +4,7 @@ use super::walk::for_each_name;
 use super::{node, shown, streams};
 use crate::failure::{During, Outcome};
 use paddock_protocol::{ListRecord, NodeType};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -126,8 +126,7 @@ fn make_room(levels: &mut [Level], mut room: usize) {
 }
 
 fn enter(current: &OwnedFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let below = openat2(current, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let below = crate::system::open_below(current, name, OFlags::RDONLY | OFlags::DIRECTORY, false)?;
     statat(&below, "..", AtFlags::empty())?;
     Ok(below)
 }

@@ -3,9 +3,7 @@
 
 use super::shown;
 use crate::failure::{During, Failure, Outcome};
-use rustix::fs::{
-    AtFlags, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, Stat, fstat, openat, openat2, seek, statat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, Stat, fstat, openat, seek, statat};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -96,10 +94,7 @@ pub fn walk<V: Visit>(root: OwnedFd, stay: bool, visitor: &mut V) -> Outcome<()>
 
 /// Only where the way back is open too.
 fn descend(current: &OwnedFd, name: &[u8], stay: bool) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut how = ResolveFlags::NO_SYMLINKS;
-    how.set(ResolveFlags::NO_XDEV, stay);
-    let below = openat2(current, name, flags, Mode::empty(), how)?;
+    let below = crate::system::open_below(current, name, OFlags::RDONLY | OFlags::DIRECTORY, stay)?;
     statat(&below, "..", AtFlags::empty())?;
     Ok(below)
 }

@@ -11,10 +11,9 @@ use paddock_protocol::{Ids, LandlockPlan, Plan};
 use rustix::io::Errno;
 use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 use rustix::thread::{
-    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
-    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
-    set_capabilities_secure_bits, set_no_new_privs, set_thread_groups, set_thread_res_gid,
-    set_thread_res_uid,
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, configure_capability_in_ambient_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 use seccompiler::{BpfProgram, sock_filter};
 use std::os::fd::OwnedFd;
@@ -234,8 +233,8 @@ fn keep_capabilities(kept: CapabilitySet) -> Outcome<()> {
     // As the kernel has it for root: an exec keeps what is bounded, and whoever becomes another user loses it.
     let bits =
         CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
-    set_capabilities_secure_bits(bits).during(|| "set the secure bits".into())?;
-    clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
+    crate::system::set_secure_bits(bits).during(|| "set the secure bits".into())?;
+    crate::system::clear_ambient_capabilities().during(|| "clear the ambient capabilities".into())?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).during(|| "drop capabilities".into())
 }
@@ -263,7 +262,7 @@ fn bound_capabilities(kept: CapabilitySet) -> Outcome<()> {
 
 /// What is kept outlives an exec, and nothing else comes back.
 fn lock_and_keep(kept: CapabilitySet) -> Outcome<()> {
-    clear_ambient_capability_set().during(|| "clear the ambient capabilities".into())?;
+    crate::system::clear_ambient_capabilities().during(|| "clear the ambient capabilities".into())?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
     // What sets the secure bits goes last.
     let setting = CapabilitySet::SETPCAP.union(kept);
@@ -279,7 +278,7 @@ fn lock_and_keep(kept: CapabilitySet) -> Outcome<()> {
         | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
-    set_capabilities_secure_bits(bits).during(|| "lock the secure bits".into())?;
+    crate::system::set_secure_bits(bits).during(|| "lock the secure bits".into())?;
     set_capabilities(None, sets).during(|| "drop all capabilities".into())
 }
 

@@ -170,14 +170,25 @@ fn terminal(size: WindowSize, uid: u32) -> Outcome<Ends> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let host = openpt(flags).during(|| "open a terminal".into())?;
     unlockpt(&host).during(|| "unlock the terminal".into())?;
-    let child =
-        rustix::pty::ioctl_tiocgptpeer(&host, flags).during(|| "open the terminal's other side".into())?;
+    let child = other_side(&host, flags).during(|| "open the terminal's other side".into())?;
     let _ = rustix::fs::fchown(&child, Some(rustix::fs::Uid::from_raw(uid)), None);
     resize(&host, size).during(|| "size the terminal".into())?;
     let copy = |end: &OwnedFd| end.try_clone().during(|| "copy a descriptor".into());
     let streams =
         Streams { stdin: copy(&child)?, stdout: copy(&child)?, stderr: child, kept: None, terminal: true };
     Ok((streams, Some(copy(&host)?), Some(host), None))
+}
+
+fn other_side(host: &OwnedFd, flags: OpenptFlags) -> rustix::io::Result<OwnedFd> {
+    match rustix::pty::ioctl_tiocgptpeer(host, flags) {
+        // A kernel without that call, in user space: /dev is that kernel's, so that the name is what it says.
+        Err(Errno::NOTTY) => {
+            let name = rustix::pty::ptsname(host, Vec::new())?;
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            rustix::fs::openat(rustix::fs::CWD, name, flags, Mode::empty())
+        }
+        opened => opened,
+    }
 }
 
 pub fn resize(terminal: &OwnedFd, size: WindowSize) -> rustix::io::Result<()> {

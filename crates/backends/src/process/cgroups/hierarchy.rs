@@ -231,6 +231,7 @@ impl Hierarchies {
                 processes: number(read(&self.unified, "pids.current")),
                 peak_memory: number(read(&self.unified, "memory.peak")),
                 memory_kills,
+                guest_counted: false,
             };
         }
         FenceUsage {
@@ -240,6 +241,7 @@ impl Hierarchies {
             processes: number(read(&self.pids, "pids.current")),
             peak_memory: number(read(&self.memory, "memory.max_usage_in_bytes")),
             memory_kills,
+            guest_counted: false,
         }
     }
 

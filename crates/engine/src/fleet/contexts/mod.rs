@@ -23,6 +23,7 @@ pub use answer::Answer;
 pub use context::{Context, Contexts};
 pub use frame::Frame;
 pub use records::Part;
+pub use recover::last_call_of;
 pub use said::{Reader as SaidReader, Said};
 
 use super::live::Live;

@@ -50,6 +50,11 @@ fn consumed(runner: &Job, jobs: &[Arc<Job>]) -> Position {
     }
 }
 
+/// The last call that was handed to this interpreter.
+pub fn last_call_of(runner: u32, jobs: &[Arc<Job>]) -> Option<Arc<Job>> {
+    last_call(runner, jobs).map(|(call, _)| call)
+}
+
 fn last_call(runner: u32, jobs: &[Arc<Job>]) -> Option<(Arc<Job>, super::records::Turn)> {
     jobs.iter().rev().find_map(|job| match &job.record().part {
         Part::Call(part) => {

@@ -1,0 +1,81 @@
+//! What runsc is told: its options, and the bundle's `config.json`. Every path is one of the stage on which the guest runs it.
+
+use super::runtime::Runtime;
+use paddock_model::Spec;
+use paddock_protocol::SENTRY_PLACE;
+use serde_json::json;
+
+/// What its own kernel mounts without being asked: /tmp would be a second disk without a limit, and /sys says what nobody
+/// inside has to know.
+pub const UNCOVERED: [&str; 2] = ["/tmp", "/sys"];
+
+/// What the guest needs to begin with, in that kernel: it keeps less, and gives the work nothing.
+const CAPABILITIES: [&str; 10] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_PTRACE",
+];
+
+pub fn arguments(runtime: &Runtime) -> Vec<String> {
+    let mut arguments = vec![
+        "--root=/state".to_string(),
+        format!("--platform={}", runtime.platform),
+        "--network=none".into(),
+        // The disk can be looked at from outside, and be copied at any moment.
+        "--file-access=shared".into(),
+    ];
+    let wanted = [
+        // The cgroups are made already, and joined.
+        ("ignore-cgroups", "true"),
+        // What is written belongs on the disk, whose limit the host's kernel holds.
+        ("overlay2", "none"),
+        ("host-uds", "none"),
+        // No process of the sandbox reaches files but through the gofer.
+        ("directfs", "false"),
+        ("host-settings", "ignore"),
+    ];
+    arguments.extend(
+        wanted
+            .iter()
+            .filter(|(flag, _)| runtime.knows(flag))
+            .map(|(flag, value)| format!("--{flag}={value}")),
+    );
+    arguments
+}
+
+pub fn config(spec: &Spec) -> Vec<u8> {
+    let guest = format!("{SENTRY_PLACE}/guest");
+    let shm = format!("size={}", (spec.limits.memory / 2).max(1 << 20));
+    let kinds = ["pid", "mount", "ipc", "uts"];
+    let config = json!({
+        "ociVersion": "1.0.2",
+        "hostname": spec.hostname,
+        "root": { "path": "/root", "readonly": false },
+        "process": {
+            "user": { "uid": 0, "gid": 0 },
+            "args": [guest, "stand", SENTRY_PLACE],
+            "env": [],
+            "cwd": "/",
+            "capabilities": {
+                "bounding": CAPABILITIES,
+                "effective": CAPABILITIES,
+                "permitted": CAPABILITIES,
+            },
+        },
+        "mounts": [
+            { "destination": "/proc", "type": "proc", "source": "proc" },
+            { "destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+              "options": ["nosuid", "nodev", "noexec", "mode=1777", shm] },
+            { "destination": SENTRY_PLACE, "type": "bind", "source": "/inner", "options": ["rbind", "nosuid", "nodev"] },
+        ],
+        "linux": { "namespaces": kinds.map(|kind| json!({ "type": kind })) },
+    });
+    config.to_string().into_bytes()
+}

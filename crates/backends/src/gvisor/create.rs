@@ -1,0 +1,171 @@
+//! From the plan of a process sandbox to that of one with a sentry: the same root, disk, mounts and ids; what the guest would
+//! do to the work, another guest behind the sentry does.
+
+use super::fence::GvisorFence;
+use super::runtime::Runtime;
+use super::{GvisorBackend, bundle, probe, runtime};
+use crate::backend::{CreateError, HostStep, Raised};
+use crate::process::create::{Between, Role, WATCH_INTERVAL_MS, create as create_fence};
+use crate::process::mounts::Passed;
+use crate::process::{guest_executable, lasting};
+use paddock_model::{Limits, Network, SandboxId, Spec};
+use paddock_protocol::{
+    DiskPlan, MemoryWatch, Plan, RootPlan, SentryPlan, Source, Step, ToGuest, encode_message,
+};
+use rustix::mount::{OpenTreeFlags, open_tree};
+use serde_bytes::ByteBuf;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// What the sentry and its helper hold themselves, beside the work.
+const OWN_MEMORY: u64 = 96 << 20;
+/// Threads that they have without any work, and those that each of the work's brings with it.
+const OWN_THREADS: u32 = 128;
+const THREADS_EACH: u32 = 3;
+/// What runsc itself opens.
+const DEVICES: [&str; 3] = ["null", "zero", "urandom"];
+
+pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+    raise(state, id, spec, lasting, None)
+}
+
+/// `memory`: a directory with the memory that another had, whose disk this one has.
+pub fn raise(
+    state: &Path,
+    id: &SandboxId,
+    spec: &Spec,
+    lasting: bool,
+    memory: Option<&Path>,
+) -> Result<Raised, CreateError> {
+    refuse_networks(&spec.network)?;
+    if let Some(missing) = probe::too_few_ids() {
+        return Err(CreateError::Unavailable {
+            missing: missing.into(),
+            remedy: Some("run paddock as root".into()),
+        });
+    }
+    let runtime = runtime::find(state).map_err(|error| runtime::unavailable(&error))?;
+    let sentry = Sentry { runtime, state: state.to_path_buf(), id: id.clone(), lasting, memory };
+    let role = if lasting { Role::Lasting } else { Role::Passing };
+    let raised = create_fence(state, id, spec, role, Some(&sentry))?.raised;
+    Ok(Raised { fence: Box::new(GvisorFence::new(state, id, raised.fence)), ..raised })
+}
+
+/// The sentry has a network stack of its own, to which the gate's link is not connected.
+fn refuse_networks(network: &Network) -> Result<(), CreateError> {
+    let asked = match network {
+        Network::None => return Ok(()),
+        Network::Gate(_) => "network rules",
+        Network::Host => "the host's network",
+    };
+    Err(CreateError::Unavailable {
+        missing: format!("{asked}: a sandbox of the gvisor backend has no network but its own loopback"),
+        remedy: Some("leave the network out, or use `--backend process`".into()),
+    })
+}
+
+/// What the cgroups hold for so much work.
+pub fn with_own(work: &Limits) -> Limits {
+    Limits {
+        memory: work.memory.saturating_add(OWN_MEMORY),
+        pids: work.pids.saturating_mul(THREADS_EACH).saturating_add(OWN_THREADS),
+        ..work.clone()
+    }
+}
+
+struct Sentry<'a> {
+    runtime: Runtime,
+    state: PathBuf,
+    id: SandboxId,
+    lasting: bool,
+    memory: Option<&'a Path>,
+}
+
+impl Between for Sentry<'_> {
+    fn name(&self) -> &'static str {
+        GvisorBackend::NAME
+    }
+
+    fn limits(&self, work: &Limits) -> Limits {
+        with_own(work)
+    }
+
+    fn take_over(&self, plan: &mut Plan, spec: &Spec, passed: &mut Passed) -> Result<(), CreateError> {
+        if self.memory.is_some() {
+            // Its disk has them, and what runs inside may hold them open.
+            plan.steps
+                .retain(|step| matches!(step, Step::Bind { .. } | Step::Tmpfs { .. } | Step::Protect { .. }));
+        }
+        let root = (plan.ids.root, plan.ids.root_group);
+        let mount_points = ["/proc", "/sys", "/dev"];
+        plan.steps.extend(mount_points.map(|path| Step::Directory {
+            path: path.into(),
+            mode: 0o755,
+            uid: root.0,
+            gid: root.1,
+        }));
+        let runtime = File::open(&self.runtime.path);
+        let runtime = runtime.host(|| format!("open {}", self.runtime.path.display()))?;
+        let guest = guest_executable::open(&self.state).host(|| "unpack the guest".into())?;
+        let commands = match self.lasting {
+            true => Some(lasting::listen_for_commands(&lasting::directory(&self.state, &self.id))),
+            false => None,
+        };
+        let commands = commands.transpose().host(|| "listen for what is said to the sentry".into())?;
+        let devices = DEVICES.map(|name| (name.to_string(), Source::System(format!("/dev/{name}"))));
+        plan.sentry = Some(SentryPlan {
+            runtime: passed.place(runtime.into())?,
+            arguments: bundle::arguments(&self.runtime),
+            id: "sandbox".into(),
+            bundle: ByteBuf::from(bundle::config(spec)),
+            guest: passed.add(detached(&guest).host(|| "clone the mount of the guest".into())?)?,
+            devices: devices.into(),
+            inner: standing(plan, &spec.limits)?,
+            commands: commands.map(|commands| passed.place(commands.into())).transpose()?,
+            memory: self.memory.map(|memory| kept(memory, passed)).transpose()?,
+        });
+        Ok(())
+    }
+}
+
+/// What of the plan is for the guest behind the sentry.
+fn standing(plan: &Plan, limits: &Limits) -> Result<ByteBuf, CreateError> {
+    let watch = MemoryWatch { limit_bytes: limits.memory, interval_ms: WATCH_INTERVAL_MS, own_kernel: true };
+    let inner = Plan {
+        root: RootPlan::Standing { uncover: bundle::UNCOVERED.map(String::from).into() },
+        steps: Vec::new(),
+        start: None,
+        own_network: false,
+        link: None,
+        cgroup_descriptors: 0,
+        // The kernel's limit holds the sentry too, and ends all: the guest is to end the work before that.
+        watch_memory: Some(watch),
+        // Such a kernel has none; its rules would be those of a root that it alone sees.
+        landlock: None,
+        // Its clocks begin with it.
+        time_namespace: false,
+        keep: Vec::new(),
+        // Its kind alone is looked at.
+        disk: match plan.disk {
+            DiskPlan::Mounted(_) => DiskPlan::Mounted(Source::Descriptor(0)),
+            DiskPlan::Memory { bytes, inodes } => DiskPlan::Memory { bytes, inodes },
+        },
+        ..plan.clone()
+    };
+    let mut bytes = Vec::new();
+    encode_message(&ToGuest::Enter(Box::new(inner)), &mut bytes)
+        .map_err(|error| CreateError::Guest { reason: error.to_string() })?;
+    Ok(ByteBuf::from(bytes))
+}
+
+fn kept(memory: &Path, passed: &mut Passed) -> Result<Source, CreateError> {
+    let directory = File::open(memory).host(|| format!("open {}", memory.display()))?;
+    passed.add(detached(&directory).host(|| format!("clone the mount of {}", memory.display()))?)
+}
+
+fn detached(file: &File) -> std::io::Result<OwnedFd> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(open_tree(file, "", flags)?)
+}

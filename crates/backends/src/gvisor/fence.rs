@@ -1,0 +1,74 @@
+//! The process backend's fence with a sentry in it. Its end is the end of everything inside, the sentry's processes included:
+//! all of them are in its pid namespace.
+
+use super::create::with_own;
+use super::memory;
+use crate::backend::{CreateError, Fence, FenceUsage, Kept};
+use paddock_model::{Limits, SandboxId};
+use std::io::{ErrorKind, Result};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+pub struct GvisorFence {
+    state: PathBuf,
+    id: SandboxId,
+    outer: Box<dyn Fence>,
+}
+
+impl GvisorFence {
+    pub fn new(state: &Path, id: &SandboxId, outer: Box<dyn Fence>) -> Self {
+        GvisorFence { state: state.to_path_buf(), id: id.clone(), outer }
+    }
+}
+
+impl Fence for GvisorFence {
+    fn why_not_started(&mut self) -> Option<CreateError> {
+        self.outer.why_not_started()
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        self.outer.kill()
+    }
+
+    fn destroy(&mut self) -> Result<FenceUsage> {
+        self.outer.destroy().map(of_all)
+    }
+
+    fn usage(&self) -> Result<FenceUsage> {
+        self.outer.usage().map(of_all)
+    }
+
+    fn memory_kills(&self) -> u64 {
+        self.outer.memory_kills()
+    }
+
+    /// The guest stops the work by signals: frozen from outside, the sentry would stand still with the guest in it.
+    fn freeze(&self) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn thaw(&self) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn change_limits(&self, old: &Limits, new: &Limits) -> Result<()> {
+        self.outer.change_limits(&with_own(old), &with_own(new))
+    }
+
+    fn keep_memory(&self, directory: &Path) -> Result<Box<dyn Kept>> {
+        memory::keep(&self.state, &self.id, directory)
+    }
+
+    fn leave(self: Box<Self>) {
+        self.outer.leave();
+    }
+
+    fn ended(&self) -> Option<BorrowedFd<'_>> {
+        self.outer.ended()
+    }
+}
+
+/// The sentry's threads are not the work's processes, and the guest is one of what is counted.
+fn of_all(usage: FenceUsage) -> FenceUsage {
+    FenceUsage { processes: None, guest_counted: true, ..usage }
+}

@@ -1,0 +1,85 @@
+//! The gVisor backend: a kernel in user space between the work and the host's, run by `runsc`.
+//!
+//! It runs inside the process backend's fence, not instead of it: the same namespaces, host ids, cgroups, disks, mounts and
+//! records, with a sentry where the work would be and the guest behind that
+//! (docs/decisions/0030-gvisor-inside-the-process-fence.md). What is here is only what differs:
+//!
+//! - [`probe`]: what this machine has of it, and how to get the rest
+//! - [`runtime`]: the `runsc` of this machine: where it is, what it can
+//! - [`bundle`]: what runsc is told
+//! - [`create`]: from the plan of a process sandbox to that of one with a sentry
+//! - [`adopt`]: what an earlier engine left
+//! - [`fence`]: the standing fence
+//! - [`memory`]: what runsc keeps of a running sandbox, and brings back
+
+mod adopt;
+mod bundle;
+mod create;
+mod fence;
+mod memory;
+mod probe;
+mod runtime;
+
+use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};
+use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub struct GvisorBackend {
+    state: PathBuf,
+}
+
+impl GvisorBackend {
+    pub const NAME: &str = "gvisor";
+
+    pub fn new(state: &Path) -> Self {
+        GvisorBackend { state: state.to_path_buf() }
+    }
+}
+
+impl Backend for GvisorBackend {
+    fn name(&self) -> &'static str {
+        GvisorBackend::NAME
+    }
+
+    fn missing(&self) -> Option<String> {
+        let absent = runtime::find(&self.state).err().map(|error| error.to_string());
+        absent.or_else(|| probe::too_few_ids().map(String::from))
+    }
+
+    fn probe(&self) -> Availability {
+        probe::availability(&self.state)
+    }
+
+    fn guarantees(&self, spec: &Spec) -> Guarantees {
+        probe::guarantees(&self.state, spec)
+    }
+
+    fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+        create::create(&self.state, id, spec, lasting)
+    }
+
+    fn create_from_memory(&self, id: &SandboxId, spec: &Spec, memory: &Path) -> Result<Raised, CreateError> {
+        memory::recall(&self.state, id, spec, memory)
+    }
+
+    fn create_nursery(
+        &self,
+        _id: &SandboxId,
+        _spec: &Spec,
+    ) -> Result<(Raised, Arc<dyn Nursery>), CreateError> {
+        Err(CreateError::Unavailable {
+            missing: "an interpreter cannot be forked from one kernel in user space into another".into(),
+            remedy: None,
+        })
+    }
+
+    fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError> {
+        adopt::adopt(&self.state, id)
+    }
+
+    fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
+        adopt::sweep(&self.state, keep)
+    }
+}

@@ -1,0 +1,65 @@
+//! A guest that stands in its root already: a kernel in user space made it from what another guest built. What is left to do
+//! is to look at the trees of the disk, and to give up what no supervisor needs.
+
+use crate::agent::Entrance;
+use crate::door::Door;
+use crate::enter::{Inside, ready_at, rights};
+use crate::failure::{During, Failure, Outcome};
+use crate::trees::Trees;
+use crate::usage::Counters;
+use crate::work::Confinement;
+use paddock_protocol::{DiskPlan, Plan, RootPlan, SENTRY_PLACE};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::os::fd::OwnedFd;
+
+/// `built`: what was written while the root was built, as [`Trees::write_built`] has it.
+pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
+    let RootPlan::Standing { uncover } = &plan.root else {
+        return Err(Failure { step: "a root that does not stand".into(), errno: Errno::INVAL });
+    };
+    rustix::system::sethostname(plan.hostname.as_bytes()).during(|| "set the host name".into())?;
+    for path in uncover {
+        match rustix::mount::unmount(path.as_str(), UnmountFlags::DETACH) {
+            // Not every version mounts there.
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+            Err(errno) => return Err(errno).during(|| format!("uncover {path}")),
+        }
+    }
+    let mut trees =
+        Trees { layer: tree("layer")?, start: tree("start")?, image: tree("image")?, ..Trees::default() };
+    trees.read_built(built);
+    let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
+    let confinement = Confinement::prepare(plan, Vec::new(), &trees)?;
+    let lasting = plan.listener.is_some();
+    let door = lasting.then(|| Door::open(plan.ids.guest)).transpose()?;
+    // A kernel without secure bits takes them from who stops being root, unless told.
+    rustix::thread::set_keep_capabilities(true).during(|| "keep capabilities".into())?;
+    rights::become_guest(plan.ids, false)?;
+    let ready_at = if lasting { ready_at(trees.layer.as_ref())? } else { 0 };
+    Ok(Inside {
+        confinement,
+        counters,
+        // Its clocks begin with it.
+        time_namespace: true,
+        listener: door.map(Entrance::Door),
+        trees,
+        awaited: None,
+        nursery: None,
+        ready_at,
+        // Whoever runs the kernel keeps what leads out.
+        network: None,
+        _kept: Vec::new(),
+    })
+}
+
+/// Absent where nobody will ask.
+fn tree(name: &str) -> Outcome<Option<OwnedFd>> {
+    let path = format!("{SENTRY_PLACE}/{name}");
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(CWD, path.as_str(), flags, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(None),
+        tree => tree.map(Some).during(|| format!("open {path}")),
+    }
+}
