@@ -86,6 +86,7 @@ def components(ran):
         ("python-sdk", stage("python sdk")),
         ("schema", stage("schema")),
         ("crash", stage("crash")),
+        ("gvisor", part("gvisor") if os.geteuid() == 0 else "the tests do not run as root"),
     ]
 
 
@@ -97,7 +98,7 @@ def leftovers():
             with open(path, "rb") as file:
                 words = file.read()
                 server = b"/paddock\0serve\0" in words and b"paddock-e2e-" in words
-                if server or words.startswith((b"paddock-guest", b"paddock-janitor")):
+                if server or words.startswith((b"paddock-guest", b"paddock-janitor", b"runsc")):
                     found.add(f"process {path.split('/')[2]}")
         except OSError:
             pass
