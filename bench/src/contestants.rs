@@ -66,6 +66,8 @@ pub struct Field {
     pub paddock: Paddock,
     bare: Bare,
     peers: Vec<Box<dyn Contestant>>,
+    /// Paddock's own gVisor beside `runsc` alone, where this machine has that.
+    gvisor: Vec<Box<dyn Contestant>>,
     pub missing: Vec<Missing>,
 }
 
@@ -75,8 +77,18 @@ impl Field {
         let (state, temporary) = (scratch.directory("state")?, scratch.directory("tmp")?);
         let paddock = Paddock { program: paddock.to_owned(), state, temporary };
         paddock.command(Workload::True).output().context("paddock does not run")?;
-        let (peers, missing) = peers::prepare(scratch, installed);
-        Ok(Field { paddock, bare: Bare, peers, missing })
+        let (peers, mut missing) = peers::prepare(scratch, installed);
+        let mut gvisor: Vec<Box<dyn Contestant>> = Vec::new();
+        match peers::runsc(scratch) {
+            Ok(runsc) => gvisor.extend([Box::new(OverGvisor(paddock.clone())) as Box<dyn Contestant>, runsc]),
+            Err(reason) => missing.push(reason),
+        }
+        Ok(Field { paddock, bare: Bare, peers, gvisor, missing })
+    }
+
+    /// All, and the two with a kernel in user space.
+    pub fn race(&self) -> impl Iterator<Item = &dyn Contestant> {
+        self.all().chain(self.gvisor.iter().map(Box::as_ref))
     }
 
     pub fn all(&self) -> impl Iterator<Item = &dyn Contestant> {
@@ -109,7 +121,25 @@ impl Contestant for Bare {
     }
 }
 
+/// The same with its gVisor backend.
+struct OverGvisor(Paddock);
+
+impl Contestant for OverGvisor {
+    fn name(&self) -> &'static str {
+        "paddock gvisor"
+    }
+
+    fn version(&self) -> String {
+        self.0.version()
+    }
+
+    fn command(&self, workload: Workload) -> CommandLine {
+        self.0.run_with(&["--backend", "gvisor"], workload.command())
+    }
+}
+
 /// With directories of its own: exactly one guest lies there, and nobody else's sandboxes are counted.
+#[derive(Clone)]
 pub struct Paddock {
     pub program: PathBuf,
     pub state: PathBuf,
@@ -118,7 +148,11 @@ pub struct Paddock {
 
 impl Paddock {
     pub fn run(&self, command: &[&str]) -> CommandLine {
-        let mut line = CommandLine::new(&self.program).args(["run", "--"]).args(command);
+        self.run_with(&[], command)
+    }
+
+    fn run_with(&self, options: &[&str], command: &[&str]) -> CommandLine {
+        let mut line = CommandLine::new(&self.program).args(["run"]).args(options).args(["--"]).args(command);
         let directories =
             vec![("PADDOCK_STATE_DIR", self.state.clone().into()), ("TMPDIR", self.temporary.clone().into())];
         line.environment = Environment::Inherited(directories);

@@ -55,7 +55,7 @@ impl Timing {
 pub fn race(field: &Field, workload: Workload, rounds: usize) -> Result<Race> {
     let mut missing = field.missing.clone();
     let mut runners = Vec::new();
-    for contestant in field.all() {
+    for contestant in field.race() {
         match try_once(contestant, workload) {
             Ok(()) => runners.push(Runner::new(contestant, workload, rounds)),
             Err(error) => {
@@ -78,7 +78,7 @@ pub fn race(field: &Field, workload: Workload, rounds: usize) -> Result<Race> {
     }
 
     let mut results = Vec::new();
-    for contestant in field.all() {
+    for contestant in field.race() {
         let Some(at) = runners.iter().position(|runner| runner.contestant.name() == contestant.name()) else {
             continue;
         };

@@ -42,6 +42,12 @@ pub fn judge(races: &[Race], guest: &Guest, leftovers: &Leftovers) -> Vec<Target
             ratio(plain, "docker", "paddock"),
             overheads(plain, "docker"),
         ),
+        at_most(
+            "`paddock run --backend gvisor -- true` beside `runsc run` of it",
+            "<= 1.3 x",
+            1.3,
+            ratio(plain, "paddock gvisor", "runsc"),
+        ),
         executable_size(guest),
         resident_memory(guest),
         nothing_left(leftovers),

@@ -40,11 +40,19 @@ pub fn prepare(scratch: &Scratch, installed: Option<&str>) -> (Vec<Box<dyn Conte
     (peers, missing)
 }
 
+/// gVisor without Paddock.
+pub fn runsc(scratch: &Scratch) -> Result<Box<dyn Contestant>, Missing> {
+    runsc::prepare(scratch, "runsc-races")
+        .map_err(|error| Missing { name: "runsc", reason: format!("{error:#}") })
+}
+
 /// Those that only run_code is measured beside.
 pub fn prepare_more(scratch: &Scratch, install: bool) -> (Vec<Box<dyn Contestant>>, Vec<Missing>) {
     let (mut peers, mut missing) = (Vec::new(), Vec::new());
-    let prepared =
-        [("runsc", runsc::prepare(scratch)), ("sandbox-runtime", sandbox_runtime::prepare(scratch, install))];
+    let prepared = [
+        ("runsc", runsc::prepare(scratch, "runsc")),
+        ("sandbox-runtime", sandbox_runtime::prepare(scratch, install)),
+    ];
     for (name, peer) in prepared {
         match peer {
             Ok(peer) => peers.push(peer),

@@ -14,18 +14,20 @@ struct Runsc {
     container: String,
 }
 
-pub fn prepare(scratch: &Scratch) -> Result<Box<dyn Contestant>> {
+/// `place`: where in the scratch directory its own things are.
+pub fn prepare(scratch: &Scratch, place: &str) -> Result<Box<dyn Contestant>> {
     let program = find("runsc").context("runsc is not installed")?;
     if !rustix::process::geteuid().is_root() {
         bail!("runsc needs root for its cgroup");
     }
-    let (state, bundles) = (scratch.directory("runsc/state")?, scratch.directory("runsc/bundles")?);
+    let (state, bundles) =
+        (scratch.directory(&format!("{place}/state"))?, scratch.directory(&format!("{place}/bundles"))?);
     for workload in Workload::WITH_PANDAS {
-        let bundle = scratch.directory(&format!("runsc/bundles/{}", workload.name()))?;
-        rootfs::build(&scratch.directory(&format!("runsc/bundles/{}/rootfs", workload.name()))?)?;
+        let bundle = scratch.directory(&format!("{place}/bundles/{}", workload.name()))?;
+        rootfs::build(&scratch.directory(&format!("{place}/bundles/{}/rootfs", workload.name()))?)?;
         runc::write_config(&program, &bundle, workload).context("runsc spec")?;
     }
-    let container = format!("paddock-bench-runsc-{}", std::process::id());
+    let container = format!("paddock-bench-{place}-{}", std::process::id());
     Ok(Box::new(Runsc { program, state, bundles, container }))
 }
 
