@@ -27,6 +27,7 @@ where_there_is_runsc!(
     a_server_comes_back_to_it,
     memory_is_in_every_fork_snapshot_and_sleep,
     its_terminal_files_and_ports,
+    a_workspace_stays_the_callers,
 );
 
 mod tests {
@@ -149,6 +150,23 @@ mod tests {
         server.run(["hibernate", &id])?.success()?;
         assert_eq!(value(&server, &id, "x")?, "'later'");
         server.run(["snapshot", "rm", "then"])?.success().map(drop)
+    }
+
+    pub fn a_workspace_stays_the_callers(caller: &Caller) -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let workspace = caller.directory("repository")?;
+        std::fs::create_dir_all(workspace.join(".git/hooks"))?;
+        let script = "echo made > made; mkdir below; mv made below/; echo evil > .git/hooks/pre-commit; mv .git other; cat below/made";
+        let place = workspace.display().to_string();
+        let ran = caller
+            .paddock(["run", "--backend", "gvisor", "--workspace", &place, "--", "sh", "-c", script])?
+            .finish()?;
+        assert_eq!(ran.success()?, "made\n");
+        let owner = |path: &str| workspace.join(path).metadata().map(|found| (found.uid(), found.gid()));
+        let expected = workspace.metadata().map(|found| (found.uid(), found.gid()))?;
+        assert_eq!((owner("below")?, owner("below/made")?), (expected, expected));
+        ensure!(workspace.join(".git/hooks").is_dir() && !workspace.join(".git/hooks/pre-commit").exists());
+        Ok(())
     }
 
     pub fn its_terminal_files_and_ports(caller: &Caller) -> Result<()> {

@@ -87,6 +87,11 @@ impl Between for Sentry<'_> {
         GvisorBackend::NAME
     }
 
+    /// Its gofer does.
+    fn makes_files_as_root(&self) -> bool {
+        true
+    }
+
     fn limits(&self, work: &Limits) -> Limits {
         with_own(work)
     }

@@ -64,6 +64,9 @@ pub trait Between {
     /// The name of that backend.
     fn name(&self) -> &'static str;
 
+    /// Whether files are made for the work by a process with the id of the sandbox's root.
+    fn makes_files_as_root(&self) -> bool;
+
     /// What the work's cgroups hold: the work and that kernel together.
     fn limits(&self, work: &Limits) -> Limits;
 
@@ -126,6 +129,7 @@ pub fn create(
     let limits = between.map_or_else(|| spec.limits.clone(), |between| between.limits(&spec.limits));
     let entrances = fence.limit(hierarchies, &limits)?;
     let mut passed = Passed::default();
+    passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
     let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
     let mut notes = Vec::new();
     if let Some(place) = &spec.workspace {

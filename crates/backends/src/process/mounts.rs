@@ -1,5 +1,6 @@
 //! What of the host goes inside, opened so that nothing can be swapped between the look and the mount.
 
+use super::disk::NEUTRAL_ID;
 use super::identity::{Identity, Line};
 use super::launch::user_namespace;
 use super::overlay;
@@ -14,7 +15,11 @@ use std::path::Path;
 
 /// Descriptors that travel with the plan, in their order.
 #[derive(Default)]
-pub struct Passed(Vec<OwnedFd>);
+pub struct Passed {
+    descriptors: Vec<OwnedFd>,
+    /// Whether what the work makes in a mount is made by the sandbox's root, who then gives it to the work.
+    pub made_by_root: bool,
+}
 
 /// One message of the kernel carries at most 253 descriptors; a few are the cgroups'.
 const MOST: usize = 200;
@@ -27,15 +32,15 @@ impl Passed {
 
     /// As `add`, for what is no mount.
     pub fn place(&mut self, descriptor: OwnedFd) -> Result<usize, CreateError> {
-        if self.0.len() >= MOST {
+        if self.descriptors.len() >= MOST {
             return Err(CreateError::Guest { reason: format!("more than {MOST} mounts were asked for") });
         }
-        self.0.push(descriptor);
-        Ok(self.0.len() - 1)
+        self.descriptors.push(descriptor);
+        Ok(self.descriptors.len() - 1)
     }
 
     pub fn into_descriptors(self) -> Vec<OwnedFd> {
-        self.0
+        self.descriptors
     }
 }
 
@@ -80,8 +85,18 @@ pub fn user_source(
         })?;
         return Ok((Source::Path { path: path.into(), device: found.st_dev, inode: found.st_ino }, kind));
     }
-    let users = [Line(found.st_uid, identity.work_host.0, 1)];
-    let groups = [Line(found.st_gid, identity.work_host.1, 1)];
+    let mut users = vec![Line(found.st_uid, identity.work_host.0, 1)];
+    let mut groups = vec![Line(found.st_gid, identity.work_host.1, 1)];
+    if passed.made_by_root {
+        // For a moment it has an owner that nobody is.
+        let root = identity.root_host();
+        if root.0 != identity.work_host.0 {
+            users.push(Line(NEUTRAL_ID, root.0, 1));
+        }
+        if root.1 != identity.work_host.1 {
+            groups.push(Line(NEUTRAL_ID, root.1, 1));
+        }
+    }
     let tree = detached(&file, path)?;
     let namespace = user_namespace(&users, &groups).host(|| "make a user namespace for a mount".into())?;
     map_ids(&tree, &namespace, 0, path)?;
