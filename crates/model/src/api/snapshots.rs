@@ -23,7 +23,7 @@ pub struct Snapshot {
     /// The sandbox that it was taken of.
     pub sandbox: String,
     pub created_at_ms: u64,
-    /// What it keeps: `filesystem`.
+    /// What it keeps: `filesystem`, or `memory` and that.
     pub kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,

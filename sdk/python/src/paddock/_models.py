@@ -522,7 +522,7 @@ class Snapshot:
     name: Optional[str]
     sandbox: str
     created_at: datetime
-    #: What it keeps: `filesystem`.
+    #: What it keeps: `filesystem`, or `memory` and that.
     kind: str
     size_bytes: Optional[int] = None
 
