@@ -5,18 +5,31 @@ use super::{node, shown, streams};
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::NodeType;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RenameFlags, fchmod, fstat, openat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, Mode, OFlags, RenameFlags, fchmod, fstat, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::File;
 
 pub fn relocate(from: &[u8], to: &[u8], overwrite: bool) -> Outcome<()> {
-    let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    match renameat_with(CWD, from, CWD, to, flags) {
+    match rename(from, to, overwrite) {
         Err(Errno::XDEV) => copy_over(from, to, overwrite)?,
         moved => moved.during(|| format!("move {} to {}", shown(from), shown(to)))?,
     }
     streams::answer(&node::look(to)?)
+}
+
+fn rename(from: &[u8], to: &[u8], overwrite: bool) -> rustix::io::Result<()> {
+    if overwrite {
+        return renameat(CWD, from, CWD, to);
+    }
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every kernel and file system can refuse by itself: then it is looked at before.
+        Err(Errno::INVAL | Errno::NOSYS) => match statat(CWD, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(_) => renameat(CWD, from, CWD, to),
+        },
+        renamed => renamed,
+    }
 }
 
 /// Between two file systems, for regular files only: a tree would be half moved for a while.

@@ -7,7 +7,7 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, Scope, path_beneath_rules,
 };
-use paddock_protocol::{Ids, LandlockPlan, Plan};
+use paddock_protocol::{Ids, LandlockPlan, Plan, RootPlan};
 use rustix::io::Errno;
 use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 use rustix::thread::{
@@ -30,6 +30,8 @@ pub struct Confinement {
     /// What the work keeps in its own user namespace: nothing, but for a build.
     kept: CapabilitySet,
     seccomp: BpfProgram,
+    /// Whether what is counted for whoever made the sandbox is counted by a kernel of its own, whose limits those are.
+    own_kernel: bool,
 }
 
 /// Queued signals, timers among them. The kernel counts them for whoever made the sandbox, with all that he runs.
@@ -69,6 +71,7 @@ impl Confinement {
             shared: false,
             kept: if plan.install { OF_AN_INSTALLER } else { CapabilitySet::empty() },
             seccomp,
+            own_kernel: matches!(plan.root, RootPlan::Standing { .. }),
         })
     }
 
@@ -190,8 +193,10 @@ impl Confinement {
         if without("resource-limits") {
             return Ok(());
         }
-        limit(Resource::Sigpending, SIGNALS).during(|| "limit signals".into())?;
-        limit(Resource::Msgqueue, MESSAGES).during(|| "limit message queues".into())?;
+        if !self.own_kernel {
+            limit(Resource::Sigpending, SIGNALS).during(|| "limit signals".into())?;
+            limit(Resource::Msgqueue, MESSAGES).during(|| "limit message queues".into())?;
+        }
         limit(Resource::Core, 0).during(|| "forbid core files".into())
     }
 
