@@ -168,21 +168,35 @@ mod tests {
 
     #[test]
     fn targets_are_met_up_to_their_limits() {
-        let plain =
-            [("bare", 1_000), ("paddock", 5_000), ("bwrap", 4_000), ("runc", 21_000), ("docker", 250_000)];
+        let plain = [
+            ("bare", 1_000),
+            ("paddock", 5_000),
+            ("bwrap", 4_000),
+            ("runc", 21_000),
+            ("docker", 250_000),
+            ("runsc", 100_000),
+            ("paddock gvisor", 130_000),
+        ];
         let races =
             [race(Workload::True, &plain), race(Workload::Python, &[("bare", 10_000), ("paddock", 13_000)])];
-        assert_eq!(judged(&races, 3 << 19, Vec::new()), [Some(true); 7]);
+        assert_eq!(judged(&races, 3 << 19, Vec::new()), [Some(true); 8]);
     }
 
     #[test]
     fn and_missed_beyond_them() {
-        let plain =
-            [("bare", 1_000), ("paddock", 5_001), ("bwrap", 4_000), ("runc", 21_000), ("docker", 250_000)];
+        let plain = [
+            ("bare", 1_000),
+            ("paddock", 5_001),
+            ("bwrap", 4_000),
+            ("runc", 21_000),
+            ("docker", 250_000),
+            ("runsc", 100_000),
+            ("paddock gvisor", 130_001),
+        ];
         let races =
             [race(Workload::True, &plain), race(Workload::Python, &[("bare", 10_000), ("paddock", 13_001)])];
         let met = judged(&races, (3 << 19) + 4096, vec!["process 7".into()]);
-        assert_eq!(met, [false, false, false, false, true, false, false].map(Some));
+        assert_eq!(met, [false, false, false, false, false, true, false, false].map(Some));
     }
 
     #[test]
