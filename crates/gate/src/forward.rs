@@ -165,7 +165,8 @@ impl Forward {
         let found = host.to_str().ok().and_then(authority).ok_or_else(shown)?;
         match (&found.0, &target.host) {
             (found, host) if found == host => Ok(()),
-            (Host::Name(name), Host::Name(_)) => {
+            // A front that many hosts share would pass a value on to another of them, allowed or not.
+            (Host::Name(name), Host::Name(_)) if self.bound.is_none() => {
                 rules.name(name, target.port).map(|_| ()).map_err(|_| shown())
             }
             _ => Err(shown()),

@@ -117,6 +117,10 @@ async fn the_value_reaches_the_bound_host_by_every_way_and_nobody_else() {
         assert_eq!(encoded.len(), 2, "{said:?}");
         let said = inside.run(&format!("echo {} | base64 -d", encoded[1])).await;
         assert_eq!(said.out, format!("user:{VALUE}"));
+        // The name inside TLS is the bound one too: a front would pass the value on to another host of its own.
+        let other = format!("-H 'Host: other.test:{}'", world.other.port());
+        let said = inside.run(&format!("{curl} {other} -H 'X-Key: {PLACE}' {api}")).await;
+        assert!(said.out.contains("the request is for other.test") && !said.out.contains(VALUE), "{said:?}");
         // What is not bound stays end to end: the placeholder goes through, and the value does not.
         let curl = format!("curl -sS --max-time 30 --cacert {}", world.outside.path().display());
         let other = format!("https://other.test:{}/x", world.other.port());
