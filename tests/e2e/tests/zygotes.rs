@@ -273,8 +273,8 @@ tried("bpf", lambda: call("syscall", 321, 0))
 
 fn a_template_that_does_not_let_its_children_end_ends_itself(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
-    // The process between stays, and nobody collects it when it is killed.
-    let module = "import os, signal, time\nreal = os._exit\n\
+    // On a machine without code of its own there are two forks; the process between stays, and nobody collects it when it is killed.
+    let module = "import os, platform, signal, time\nplatform.machine = lambda: 'another'\n\
                   signal.signal = lambda *a, s=signal.signal: s(signal.SIGCHLD, signal.SIG_DFL) if a[0] == signal.SIGCHLD else s(*a)\n\
                   def stay(code):\n    time.sleep(1000)\nos._exit = stay\n";
     template(caller, &server, "sticky", module)?;

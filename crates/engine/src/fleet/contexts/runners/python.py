@@ -39,6 +39,10 @@ class Control:
         self.received = self.socket.makefile("rb", 65536)
         self.send = self.socket.sendall
 
+    def close(self):
+        self.received.close()
+        self.socket.close()
+
     def line(self):
         word, number = self.received.readline(200).split()
         return word.decode(), int(number)
@@ -152,6 +156,10 @@ class Standard:
             _close(source)
         sys.stdin = open(0, "r", encoding="utf-8", errors="replace", closefd=False)
 
+    def close(self):
+        for number in (*self.kept.values(), self.null):
+            _close(number)
+
     @staticmethod
     def flush():
         for stream in (sys.stdout, sys.stderr):
@@ -200,6 +208,18 @@ class Runner:
         self.shell = None
         sys.argv = [""]
         os.environ.setdefault("MPLBACKEND", "Agg")
+
+    def rehearse(self):
+        """A call of nobody's: what is done at a first one is done before there is one, and leaves nothing behind."""
+        send, names = self.control.send, dict(self.names)
+        self.control.send = _len
+        self.count = 1
+        self.answer({"env": [], "call": b"0", "code": b"print(end='')\n1"})
+        self.control.send = send
+        linecache.cache.clear()
+        self.names.clear()
+        self.names.update(names)
+        self.count = 0
 
     def serve(self):
         _set_signal(signal.SIGINT, _IGNORE)
@@ -409,9 +429,11 @@ def is_own(name):
     return name in ("<paddock runner>", PARSER) or "/IPython/core/" in name
 
 
-def main():
+def main(rehearsed=False):
     control = Control(CONTROL)  # noqa: F821 - given by the loader
     runner = Runner(control)
+    if rehearsed:
+        runner.rehearse()
     control.send(Control.encode("ready", [("version", sys.version.split()[0])]))
     runner.serve()
 
