@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub const RUNS: usize = 200;
+/// Where root's sandboxes are written down, one of these.
+pub const RUN: [&str; 2] = ["/run/paddock", "/dev/shm/paddock"];
 
 /// Sandboxes of others on this machine come and go; what stays longer than this was left.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,7 +50,7 @@ fn snapshot(paddock: &Paddock) -> BTreeSet<String> {
     found.extend(mounts.lines().map(|line| format!("mount {line}")));
     let cgroups = cgroups(Path::new("/sys/fs/cgroup"), 0).into_iter().filter(|path| !is_inhabited(path));
     found.extend(cgroups.map(|path| format!("cgroup {}", path.display())));
-    let records = entries(Path::new("/run/paddock")).into_iter().filter(|path| !is_of_the_living(path));
+    let records = RUN.iter().flat_map(|run| entries(Path::new(run))).filter(|path| !is_of_the_living(path));
     found.extend(records.map(|path| format!("file {}", path.display())));
     for directory in [&paddock.state, &paddock.state.join("run"), &paddock.temporary] {
         found.extend(entries(directory).iter().map(|path| format!("file {}", path.display())));

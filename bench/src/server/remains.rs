@@ -3,11 +3,11 @@
 use super::parallel;
 use super::process::Server;
 use crate::footprint::processes_below;
-use crate::leftovers::{cgroups, entries};
+use crate::leftovers::{RUN, cgroups, entries};
 use crate::scratch::mounts_below;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What stays longer than this was left.
@@ -59,8 +59,8 @@ fn of_sandboxes(state: &Path, ids: &BTreeSet<String>) -> Vec<String> {
         processes_below(state).iter().map(|path| format!("process {}", path.display())).collect();
     let groups = cgroups(Path::new("/sys/fs/cgroup"), 0).into_iter().filter(|path| is_ours(path));
     found.extend(groups.map(|path| format!("cgroup {}", path.display())));
-    let run = ["/run/paddock".into(), state.join("run")];
-    let records = run.iter().flat_map(|directory| entries(directory)).filter(|path| {
+    let run = RUN.map(PathBuf::from).into_iter().chain([state.join("run")]);
+    let records = run.flat_map(|directory| entries(&directory)).filter(|path| {
         is_ours(path)
             || std::fs::read_to_string(path).is_ok_and(|text| ids.iter().any(|id| text.contains(id)))
     });

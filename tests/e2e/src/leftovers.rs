@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where root's sandboxes are written down; an ordinary user's are in the state directory.
-const RUN: &str = "/run/paddock";
+/// Where root's sandboxes are written down, one of these; an ordinary user's are in the state directory.
+const RUN: [&str; 2] = ["/run/paddock", "/dev/shm/paddock"];
 
 /// Nothing of this caller's is left. Waits a little: the kernel may still be taking processes down.
 pub fn none_of(caller: &Caller) -> Result<()> {
@@ -44,12 +44,13 @@ pub fn find(caller: &Caller) -> Vec<String> {
     left.extend(mounts(caller));
     left.extend(loop_devices(caller));
     left.extend(temporary_files(caller));
-    let run = if caller.is_root { RUN.into() } else { caller.state().join("run") };
-    left.extend(lasting(caller, &run));
+    let run = if caller.is_root { RUN.map(PathBuf::from).to_vec() } else { vec![caller.state().join("run")] };
+    left.extend(run.iter().flat_map(|run| lasting(caller, run)));
     let own = caller.cgroups().first().map(|path| path.display().to_string());
     // Groups before records: a record is written before its groups are made.
     let groups = if caller.is_root { cgroups(caller) } else { BTreeSet::new() };
-    let (dead, held) = records(&run);
+    let (dead, held): (Vec<_>, Vec<_>) = run.iter().map(|run| records(run)).unzip();
+    let (dead, held) = (dead.concat(), held.concat());
     let ours = |text: &String| own.as_ref().is_none_or(|own| text.contains(own));
     left.extend(
         dead.iter().filter(|(_, text)| ours(text)).map(|(path, _)| format!("record {}", path.display())),

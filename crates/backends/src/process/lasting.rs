@@ -4,7 +4,8 @@
 //! The slot's record names the directory before it is made, so that whoever sweeps finds it.
 
 use super::cgroups::Hierarchies;
-use super::slot::{Record, run_directory};
+use super::run_directory::run_directory;
+use super::slot::Record;
 use crate::backend::AdoptError;
 use paddock_model::SandboxId;
 use rustix::fs::{CWD, Mode, OFlags, openat};

@@ -4,6 +4,7 @@
 //! - [`create`]: the order in which a fence goes up
 //! - [`identity`]: host ids that nothing else has
 //! - [`slot`]: one number per live sandbox, and what a crashed engine left behind
+//! - [`run_directory`]: where their records and sockets lie
 //! - [`launch`]: clone into new namespaces and execute the guest
 //! - [`head_start`]: a child that waits for its sandbox, so that the sandbox need not wait for it
 //! - [`guest_executable`]: the guest that this build carries
@@ -39,6 +40,7 @@ mod overlay;
 mod placeholder;
 pub(crate) mod probe;
 pub(crate) mod root;
+mod run_directory;
 pub(crate) mod seccomp;
 mod slot;
 mod weaken;

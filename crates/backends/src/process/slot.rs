@@ -3,6 +3,7 @@
 
 use super::lasting::{self, Lasting};
 use super::placeholder::Placeholder;
+use super::run_directory::run_directory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -274,11 +275,6 @@ pub fn start_time(pid: u32) -> Option<u64> {
     let mut fields = after.split_whitespace();
     (fields.next()? != "Z").then_some(())?;
     fields.nth(18)?.parse().ok()
-}
-
-/// Gone with the machine's boot, as the sandboxes are.
-pub fn run_directory(state: &Path) -> PathBuf {
-    if rustix::process::geteuid().is_root() { PathBuf::from("/run/paddock") } else { state.join("run") }
 }
 
 fn record_of(directory: &Path, number: u32) -> PathBuf {

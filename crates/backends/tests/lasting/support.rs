@@ -113,16 +113,17 @@ pub fn raise(state: &Path, id: &SandboxId, spec: &Spec) -> (Box<dyn paddock_back
     (fence, host)
 }
 
-/// Where this user's engines keep their records.
-fn run_directory(state: &Path) -> PathBuf {
-    if is_root() { "/run/paddock".into() } else { state.join("run") }
+/// Where this user's engines keep their records, one of these.
+fn run_directories(state: &Path) -> Vec<PathBuf> {
+    if is_root() { vec!["/run/paddock".into(), "/dev/shm/paddock".into()] } else { vec![state.join("run")] }
 }
 
 /// Everything on this machine that belongs to a sandbox of this state directory.
 pub fn traces(state: &Path, ids: &[SandboxId]) -> Vec<String> {
     let mut found = Vec::new();
     let named = |text: &str| ids.iter().any(|id| text.contains(id.as_str()));
-    for entry in std::fs::read_dir(run_directory(state)).into_iter().flatten().flatten() {
+    let directories = run_directories(state).into_iter().flat_map(std::fs::read_dir);
+    for entry in directories.flatten().flatten() {
         let path = entry.path();
         let record = std::fs::read_to_string(&path).unwrap_or_default();
         if named(&path.display().to_string()) || named(&record) {

@@ -1,0 +1,64 @@
+//! Where records and sockets of running sandboxes lie: in memory, since they are gone with the machine's boot, as the sandboxes are.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Of root's engines, which share their numbers.
+const USUAL: &str = "/run/paddock";
+/// Where `/run` is on a disk, as in containers. A file system with a journal keeps the names of deleted files from being used
+/// again for half a minute, and looks through all of them for each new file: a burst of sandboxes slows itself down.
+const IN_MEMORY: &str = "/dev/shm/paddock";
+
+pub fn run_directory(state: &Path) -> PathBuf {
+    static ROOTS: OnceLock<PathBuf> = OnceLock::new();
+    match rustix::process::geteuid().is_root() {
+        true => ROOTS.get_or_init(|| choose(Path::new(USUAL), Path::new(IN_MEMORY))).clone(),
+        false => state.join("run"),
+    }
+}
+
+/// The same for everybody who asks: a directory of another's stays one, and nobody can take root's away.
+fn choose(usual: &Path, in_memory: &Path) -> PathBuf {
+    let above = |path: &Path| path.parent().is_some_and(is_memory);
+    let other = !above(usual) && above(in_memory) && is_private(in_memory);
+    if other { in_memory.into() } else { usual.into() }
+}
+
+fn is_memory(path: &Path) -> bool {
+    const RAMFS_MAGIC: i64 = 0x8584_58f6;
+    rustix::fs::statfs(path).is_ok_and(|found| [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.f_type))
+}
+
+/// Anybody may make a name there first: what is not this user's own, and closed to others, is not used.
+fn is_private(path: &Path) -> bool {
+    let _ = std::fs::DirBuilder::new().mode(0o700).create(path);
+    let own = rustix::process::geteuid().as_raw();
+    path.symlink_metadata()
+        .is_ok_and(|found| found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn memory_is_used_where_the_usual_place_is_on_a_disk_and_nobody_was_there_first() {
+        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        assert!(is_memory(memory.path()) && !is_memory(Path::new("/proc")));
+        let (on_disk, free) = (Path::new("/proc/paddock"), memory.path().join("free"));
+        assert_eq!(choose(on_disk, &free), free);
+        assert_eq!(choose(on_disk, &free), free, "the second finds it");
+        assert_eq!(choose(&memory.path().join("usual"), &free), memory.path().join("usual"));
+        assert_eq!(choose(on_disk, Path::new("/proc/other")), on_disk);
+        let open = memory.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let link = memory.path().join("link");
+        std::os::unix::fs::symlink(&free, &link).unwrap();
+        for taken in [open, link] {
+            assert_eq!(choose(on_disk, &taken), on_disk);
+        }
+    }
+}
