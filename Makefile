@@ -2,7 +2,6 @@
 
 TARGET  := $(shell rustc -vV | sed -n 's/^host: //p')
 PADDOCK := target/$(TARGET)/release/paddock
-TESTED  := target/$(TARGET)/tested/paddock
 CARGO   ?= cargo
 # One static executable: it starts half a millisecond sooner and runs on any Linux of this processor.
 STATIC  := CARGO_ENCODED_RUSTFLAGS="$$(printf '%s\037%s' -Ctarget-feature=+crt-static -Crelocation-model=static)"
@@ -25,11 +24,13 @@ build: setup
 demo: build
 	@PADDOCK_BIN=$(PADDOCK) sh scripts/demo.sh
 
-# Nothing is built twice here, so that nothing has to be kept for the next time.
+# Nothing is built twice here, so that nothing has to be kept for the next time; and everything is built in one way, static as
+# what is shipped, so that every stage shares it.
 test: export CARGO_INCREMENTAL ?= 0
+test: export CARGO_PROFILE_DEV_DEBUG ?= 0
+test: export CARGO_BUILD_TARGET ?= $(TARGET)
 test: setup
-	$(STATIC) $(CARGO) build --locked --profile tested -p paddock --target $(TARGET)
-	@PADDOCK_BIN=$(abspath $(TESTED)) python3 scripts/test.py
+	@$(STATIC) python3 scripts/test.py
 
 bench: build
 	$(CARGO) build --locked --release -p paddock-bench
