@@ -173,14 +173,28 @@ pub struct FenceUsage {
     pub peak_memory: Option<u64>,
     /// Processes that the kernel killed for want of memory.
     pub memory_kills: u64,
-    /// Whether the guest is held by the same limit, so that it goes with what the kernel kills.
+    /// How often the kernel refused a new process or thread.
+    pub refused_processes: u64,
+    /// Whether the guest is held by the same limits, so that it goes with what they hit.
     pub guest_counted: bool,
 }
 
+/// What a sandbox had too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    Memory,
+    Processes,
+}
+
 impl FenceUsage {
-    /// Whether the guest was lost to a want of memory. Precondition: it was lost.
-    pub fn lost_to_memory(&self) -> bool {
-        self.guest_counted && self.memory_kills > 0
+    /// What the guest was lost to, if it was one of its limits. Precondition: it was lost.
+    pub fn lost_to(&self) -> Option<Shortage> {
+        match self {
+            _ if !self.guest_counted => None,
+            _ if self.memory_kills > 0 => Some(Shortage::Memory),
+            _ if self.refused_processes > 0 => Some(Shortage::Processes),
+            _ => None,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ mod process;
 mod select;
 
 pub use backend::{
-    AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Kept, Nursery, Raised,
+    AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Kept, Nursery, Raised, Shortage,
 };
 pub use handover::{Handover, NetworkEnds};
 pub use process::{HeadStart, NEUTRAL_ID, give_up_calls, keep_only_calls, serve_as_janitor_if_asked};

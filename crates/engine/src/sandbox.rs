@@ -10,7 +10,7 @@ use crate::link::{Greeting, Layers, Link};
 use crate::network::Door;
 use crate::port::{self, PortStream};
 use crate::tool::Place;
-use paddock_backends::{CreateError, Fence, FenceUsage, Handover, Kept, Raised};
+use paddock_backends::{CreateError, Fence, FenceUsage, Handover, Kept, Raised, Shortage};
 use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
 use std::path::Path;
@@ -45,8 +45,8 @@ pub struct Ended {
     pub usage: Usage,
     /// Whether the kernel killed something inside for want of memory.
     pub out_of_memory: bool,
-    /// Whether the guest went with it, if it was lost.
-    pub lost_to_memory: bool,
+    /// What the guest was lost to, if it was lost, and to a limit.
+    pub lost_to: Option<Shortage>,
 }
 
 impl Sandbox {
@@ -385,7 +385,6 @@ impl Sandbox {
             peak_memory: kernel.peak_memory.or(work.map(|w| w.largest_process)),
             bytes_written: work.map(|w| w.disk_bytes + w.host_bytes),
         };
-        let lost_to_memory = kernel.lost_to_memory();
-        Ok(Ended { usage, out_of_memory: kernel.memory_kills > 0, lost_to_memory })
+        Ok(Ended { usage, out_of_memory: kernel.memory_kills > 0, lost_to: kernel.lost_to() })
     }
 }

@@ -37,6 +37,10 @@ pub enum Cause {
     OutOfMemory {
         limit: u64,
     },
+    /// More processes than its limit, where passing it ends the sandbox.
+    ProcessLimit {
+        limit: u32,
+    },
     /// The guest agent went away without being asked to.
     GuestLost {
         detail: String,
@@ -57,6 +61,7 @@ impl std::fmt::Display for Cause {
                 )
             }
             Cause::OutOfMemory { limit } => write!(f, "out of memory: limit {}", format_bytes(*limit)),
+            Cause::ProcessLimit { limit } => write!(f, "limit of {limit} processes passed"),
             Cause::GuestLost { detail } => write!(f, "guest agent lost: {detail}"),
         }
     }

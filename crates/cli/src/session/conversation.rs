@@ -86,7 +86,7 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         sandbox: id,
         ending,
         out_of_memory: ended.out_of_memory,
-        lost_to_memory: ended.lost_to_memory,
+        lost_to: ended.lost_to,
         usage: ended.usage,
         guarantees,
         limits: session.spec.limits.clone(),

@@ -2,7 +2,7 @@
 
 use super::SessionError;
 use crate::render;
-use paddock_engine::{Capture, ExitKind};
+use paddock_engine::{Capture, ExitKind, Shortage};
 use paddock_model::api::NetworkDecision;
 use paddock_model::{Cause, ExitStatus, Guarantees, RunReport, ScanReport, Usage};
 
@@ -29,7 +29,7 @@ pub struct Finished {
     pub sandbox: String,
     pub ending: Ending,
     pub out_of_memory: bool,
-    pub lost_to_memory: bool,
+    pub lost_to: Option<Shortage>,
     pub usage: Usage,
     pub guarantees: Guarantees,
     pub limits: paddock_model::Limits,
@@ -49,7 +49,10 @@ impl Finished {
                 Cause::TimeLimit { limit_ms: self.limits.timeout.map_or(0, |d| d.as_millis() as u64) }
             }
             Ending::MemoryLimit => memory,
-            Ending::Lost { .. } if self.lost_to_memory => memory,
+            Ending::Lost { .. } if self.lost_to == Some(Shortage::Memory) => memory,
+            Ending::Lost { .. } if self.lost_to == Some(Shortage::Processes) => {
+                Cause::ProcessLimit { limit: self.limits.pids }
+            }
             Ending::Killed { .. } => Cause::Killed,
             Ending::Lost { detail } => Cause::GuestLost { detail: render::escape::line(detail) },
         }
@@ -57,7 +60,7 @@ impl Finished {
 
     pub fn exit_code(&self) -> i32 {
         match (&self.ending, self.cause()) {
-            (_, Cause::OutOfMemory { .. }) => KILLED,
+            (_, Cause::OutOfMemory { .. } | Cause::ProcessLimit { .. }) => KILLED,
             (Ending::Exited(status), _) => code(*status),
             (Ending::StartFailed { step, .. }, _) if step != EXECUTE => crate::args::EXIT_PADDOCK_FAILED,
             (Ending::StartFailed { errno, .. }, _) if *errno == libc::ENOENT => NOT_FOUND,

@@ -3,6 +3,7 @@
 use super::live::Live;
 use super::{Fleet, recover};
 use crate::sandbox::Sandbox as Inside;
+use paddock_backends::Shortage;
 use paddock_model::api::{EndCause, IdleAction, SandboxState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -135,14 +136,15 @@ pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
             return;
         };
         live.set_running(None);
-        let short_of_memory = current.usage().lost_to_memory();
+        let lost_to = current.usage().lost_to();
         match recover::reconnect(&fleet, &live, current).await {
             Ok(()) => {}
             Err(why) => {
                 drop(guard);
-                let cause = match short_of_memory {
-                    true => EndCause::OutOfMemory,
-                    false => recover::cause_of_loss(&live, &format!("{detail}; {why}")),
+                let cause = match lost_to {
+                    Some(Shortage::Memory) => EndCause::OutOfMemory,
+                    Some(Shortage::Processes) => EndCause::Limit { limit: "processes".into() },
+                    None => recover::cause_of_loss(&live, &format!("{detail}; {why}")),
                 };
                 if let Err(error) = fleet.end(&live, cause).await {
                     tracing::warn!(sandbox = %live.id, %error, "a lost sandbox could not be removed");

@@ -223,6 +223,8 @@ impl Hierarchies {
         };
         let number = |text: Option<String>| text.and_then(|t| t.trim().parse::<u64>().ok());
         let memory_kills = self.memory_kills(name);
+        let events = if self.is_unified() { &self.unified } else { &self.pids };
+        let refused_processes = read(events, "pids.events").and_then(|t| field(&t, "max")).unwrap_or(0);
         if self.is_unified() {
             let cpu = read(&self.unified, "cpu.stat").and_then(|t| field(&t, "usage_usec"));
             return FenceUsage {
@@ -231,6 +233,7 @@ impl Hierarchies {
                 processes: number(read(&self.unified, "pids.current")),
                 peak_memory: number(read(&self.unified, "memory.peak")),
                 memory_kills,
+                refused_processes,
                 guest_counted: false,
             };
         }
@@ -241,6 +244,7 @@ impl Hierarchies {
             processes: number(read(&self.pids, "pids.current")),
             peak_memory: number(read(&self.memory, "memory.max_usage_in_bytes")),
             memory_kills,
+            refused_processes,
             guest_counted: false,
         }
     }
