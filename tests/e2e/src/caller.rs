@@ -21,6 +21,8 @@ pub struct Caller {
     pub is_root: bool,
     /// Set when the tests run as somebody else.
     becomes: Option<u32>,
+    /// The one that all its sandboxes are to have, where a test is about that.
+    backend: Option<&'static str>,
     /// Where the state directory has a file system of its own.
     file_system: OnceLock<FileSystem>,
     place: TempDir,
@@ -30,6 +32,11 @@ pub struct Caller {
 impl Caller {
     pub fn root() -> Result<Caller> {
         Caller::new(0, None)
+    }
+
+    /// What it runs and creates from now on has this backend.
+    pub fn behind(self, backend: &'static str) -> Caller {
+        Caller { backend: Some(backend), ..self }
     }
 
     /// Ourselves, unless we are root.
@@ -44,7 +51,7 @@ impl Caller {
         let name = place.path().file_name().unwrap_or_default().to_string_lossy();
         let groups = if uid == 0 { Some(Groups::make(&name)?) } else { None };
         let file_system = OnceLock::new();
-        let caller = Caller { uid, is_root: uid == 0, becomes, file_system, place, groups };
+        let caller = Caller { uid, is_root: uid == 0, becomes, backend: None, file_system, place, groups };
         caller.directory("home")?;
         Ok(caller)
     }
@@ -169,7 +176,15 @@ impl Caller {
 
     pub fn paddock<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Invocation> {
         let mut command = self.program(self.executable()?);
-        command.args(arguments);
+        let mut named = false;
+        for argument in arguments {
+            command.arg(&argument);
+            let makes_one = ["run", "create"].iter().any(|verb| argument.as_ref() == *verb);
+            if let Some(backend) = self.backend.filter(|_| makes_one && !named) {
+                command.args(["--backend", backend]);
+            }
+            named = true;
+        }
         Ok(Invocation::new(command))
     }
 

@@ -53,6 +53,15 @@ pub fn as_root(name: &str, test: Test) -> Result<()> {
     run(&Caller::root()?, test)
 }
 
+/// As root, with one backend for all sandboxes of the test.
+pub fn as_root_behind(backend: &'static str, name: &str, test: Test) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        skip(name, "the tests do not run as root");
+        return Ok(());
+    }
+    run(&Caller::root()?.behind(backend), test)
+}
+
 pub fn as_ordinary_user(_name: &str, test: Test) -> Result<()> {
     run(&Caller::ordinary()?, test)
 }

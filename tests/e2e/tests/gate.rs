@@ -2,7 +2,7 @@
 
 use crate::contexts::Place;
 use anyhow::{Context, Result, ensure};
-use paddock_e2e::{Caller, Outside, Server, for_both_callers};
+use paddock_e2e::{Caller, Outside, PATIENCE, Server, for_both_callers, until};
 use serde_json::json;
 
 for_both_callers!(
@@ -15,6 +15,7 @@ for_both_callers!(
     bad_rules_are_refused_with_their_value,
     rules_change_while_a_sandbox_lives,
     a_gate_comes_back_with_the_next_server,
+    nothing_leaves_while_there_is_no_gate,
     a_limit_of_bytes_is_for_life,
     tenants_reach_nothing_of_the_host,
     a_pool_of_a_template_with_rules,
@@ -27,7 +28,7 @@ fn inside(caller: &Caller, rules: &[String], line: &str) -> Result<paddock_e2e::
     caller.run(arguments)
 }
 
-fn programs_work_unchanged_for_allowed_names(caller: &Caller) -> Result<()> {
+pub fn programs_work_unchanged_for_allowed_names(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let rules = outside.rules(&["web.test", "pypi.test", "npm.test", "git.test", "deb.test"]);
     let (tls, clear) = (outside.tls, outside.clear);
@@ -93,7 +94,7 @@ print(b\"\".join(iter(lambda: s.recv(4096), b\"\")).decode().splitlines()[-1])'"
     Ok(())
 }
 
-fn every_other_way_is_refused(caller: &Caller) -> Result<()> {
+pub fn every_other_way_is_refused(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let rules = outside.rules(&["web.test"]);
     let (tls, clear) = (outside.tls, outside.clear);
@@ -152,7 +153,7 @@ fn every_other_way_is_refused(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-fn the_host_and_other_sandboxes_are_out_of_reach(caller: &Caller) -> Result<()> {
+pub fn the_host_and_other_sandboxes_are_out_of_reach(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     // Every name and every address, and yet nothing of this machine: those are listed one by one.
     let open: Vec<String> =
@@ -184,7 +185,7 @@ fn the_host_and_other_sandboxes_are_out_of_reach(caller: &Caller) -> Result<()> 
     Ok(())
 }
 
-fn a_run_says_what_was_refused_and_how_to_allow_it(caller: &Caller) -> Result<()> {
+pub fn a_run_says_what_was_refused_and_how_to_allow_it(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let mut arguments = outside.rules(&["web.test"]);
     let finished =
@@ -202,7 +203,7 @@ fn a_run_says_what_was_refused_and_how_to_allow_it(caller: &Caller) -> Result<()
     Ok(())
 }
 
-fn what_a_run_needs_is_learnt(caller: &Caller) -> Result<()> {
+pub fn what_a_run_needs_is_learnt(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let line = format!("curl -sS -f http://web.test:{}/hello", outside.clear);
     let address = format!("--allow-net=127.0.0.1:{}", outside.clear);
@@ -257,7 +258,7 @@ fn bad_rules_are_refused_with_their_value(caller: &Caller) -> Result<()> {
     caller.run(["--net=host", "--allow-net=web.test", "--", "true"])?.refused(&["--net host"])
 }
 
-fn rules_change_while_a_sandbox_lives(caller: &Caller) -> Result<()> {
+pub fn rules_change_while_a_sandbox_lives(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let server = Server::start(caller)?;
     let rules = outside.rules(&["web.test"]);
@@ -311,7 +312,7 @@ fn a_pool_of_a_template_with_rules(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-fn a_gate_comes_back_with_the_next_server(caller: &Caller) -> Result<()> {
+pub fn a_gate_comes_back_with_the_next_server(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let mut server = Server::start(caller)?;
     let rules = outside.rules(&["web.test"]);
@@ -334,7 +335,36 @@ fn a_gate_comes_back_with_the_next_server(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-fn a_limit_of_bytes_is_for_life(caller: &Caller) -> Result<()> {
+/// What runs on without a server looks for the file `go` in its workspace, and tries every way then.
+pub fn nothing_leaves_while_there_is_no_gate(caller: &Caller) -> Result<()> {
+    let outside = Outside::start(caller)?;
+    let mut server = Server::start(caller)?;
+    let workspace = caller.directory("shared")?;
+    let mut options = outside.rules(&["web.test"]);
+    options.push(format!("--workspace={}", workspace.display()));
+    let id = server.create(&options.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let ways = ["", "--noproxy '*'", "-6 --noproxy '*'", "-x socks5h://127.0.0.1:3128"];
+    let tried = |way: &&str| format!("curl -sS --max-time 5 {way} http://web.test:{}/hello;", outside.clear);
+    let all: String = ways.iter().map(tried).collect();
+    // The control: with a gate each of them leads out.
+    assert_eq!(server.script(&id, &all)?.success()?, "hello\n".repeat(ways.len()));
+    let wait = "cd /workspace; touch ready; until [ -e go ]; do sleep 0.1; done;";
+    let script = format!("{wait} {{ {all} }} > said 2>&1; touch done");
+    server.run(["exec", "-d", &id, "--", "sh", "-c", &script])?.success()?;
+    let there = |name: &str| until(PATIENCE, name, || workspace.join(name).exists().then_some(()));
+    there("ready")?;
+    server.kill()?;
+    std::fs::write(workspace.join("go"), "")?;
+    there("done")?;
+    let said = std::fs::read_to_string(workspace.join("said"))?;
+    ensure!(!said.contains("hello") && said.matches("curl: (").count() == ways.len(), "{said}");
+    // And with the next one they do again.
+    server.start_again()?;
+    assert_eq!(server.script(&id, &all)?.success()?, "hello\n".repeat(ways.len()));
+    Ok(())
+}
+
+pub fn a_limit_of_bytes_is_for_life(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let mut server = Server::start(caller)?;
     let mut rules = outside.rules(&["web.test"]);

@@ -10,14 +10,37 @@ macro_rules! where_there_is_runsc {
     ($($name:ident),+ $(,)?) => {
         $(#[test]
         fn $name() -> Result<()> {
-            let missing = !["/usr/bin/runsc", "/usr/local/bin/runsc"].iter().any(|path| std::path::Path::new(path).exists());
-            if missing {
-                skip("gvisor", "there is no runsc");
+            if is_missing() {
                 return Ok(());
             }
             as_root(concat!(module_path!(), "::", stringify!($name)), tests::$name)
         })+
     };
+}
+
+/// Tests of other modules, with this backend.
+macro_rules! behind_gvisor {
+    ($($module:ident::$name:ident),+ $(,)?) => {
+        $(#[test]
+        fn $name() -> anyhow::Result<()> {
+            if $crate::gvisor::is_missing() {
+                return Ok(());
+            }
+            let name = concat!(module_path!(), "::", stringify!($name));
+            paddock_e2e::as_root_behind("gvisor", name, $module::$name)
+        })+
+    };
+}
+pub(crate) use behind_gvisor;
+
+/// Says so, too.
+pub fn is_missing() -> bool {
+    let places = ["/usr/bin/runsc", "/usr/local/bin/runsc"];
+    let missing = !places.iter().any(|path| std::path::Path::new(path).exists());
+    if missing {
+        skip("gvisor", "there is no runsc");
+    }
+    missing
 }
 
 where_there_is_runsc!(
@@ -73,17 +96,31 @@ mod tests {
         for line in full.out().lines() {
             ensure!(line.trim().parse::<u64>()? <= 8 << 20, "{line}");
         }
+        passing_the_limit_of_processes_is_told(caller)
+    }
+
+    /// The sentry does not outlive it, and yet it is no agent that was lost.
+    fn passing_the_limit_of_processes_is_told(caller: &Caller) -> Result<()> {
+        let bomb = "b() { b | b & }; b; sleep 60";
+        let run = ["run", "--json", "--backend", "gvisor", "--pids", "64", "--", "sh", "-c", bomb];
+        let report = caller.paddock(run)?.finish()?.exited(137)?.json()?;
+        assert_eq!(report["cause"], json!({ "kind": "process_limit", "limit": 64 }));
+        let server = Server::start(caller)?;
+        let id = server.create(&["--backend", "gvisor", "--pids", "64"])?;
+        server.run(["exec", "-d", &id, "--", "sh", "-c", bomb])?.success()?;
+        let end = paddock_e2e::until(paddock_e2e::PATIENCE, "the end of the sandbox", || {
+            let shown = server.run(["inspect", &id]).and_then(|ran| ran.json()).ok()?;
+            (shown["state"] == "ended").then(|| shown["end"].clone())
+        })?;
+        assert_eq!(end["cause"], json!({ "kind": "limit", "limit": "processes" }));
+        assert_eq!(end["reason"], "it passed its limit of processes");
         Ok(())
     }
 
     pub fn what_it_cannot_is_refused_with_a_reason(caller: &Caller) -> Result<()> {
-        for (option, value, words) in
-            [("--net", "host", "the host's network"), ("--allow-net", "example.com", "network rules")]
-        {
-            let refused =
-                caller.paddock(["run", "--backend", "gvisor", option, value, "--", "true"])?.finish()?;
-            refused.refused(&[words, "hint:"])?;
-        }
+        let refused =
+            caller.paddock(["run", "--backend", "gvisor", "--net", "host", "--", "true"])?.finish()?;
+        refused.refused(&["the host's network", "hint:"])?;
         let absent = caller
             .paddock(["run", "--backend", "gvisor", "--", "true"])?
             .environment("PADDOCK_RUNSC", "/nowhere/runsc")

@@ -21,7 +21,7 @@ for_both_callers!(
 );
 
 /// Builds the image and tests it, unless this machine has nothing to build it from.
-fn with_busybox(caller: &Caller, test: impl FnOnce(&Caller, Vec<u8>) -> Result<()>) -> Result<()> {
+pub fn with_busybox(caller: &Caller, test: impl FnOnce(&Caller, Vec<u8>) -> Result<()>) -> Result<()> {
     match images::busybox() {
         Ok(busybox) => test(caller, busybox),
         Err(reason) => {
@@ -43,7 +43,7 @@ fn greets(caller: &Caller, image: &str) -> Result<()> {
     Ok(())
 }
 
-fn image_directory(caller: &Caller, busybox: &[u8]) -> Result<(PathBuf, String)> {
+pub fn image_directory(caller: &Caller, busybox: &[u8]) -> Result<(PathBuf, String)> {
     let directory = caller.directory("image")?;
     images::directory(&directory, busybox)?;
     caller.own_all(&directory)?;
@@ -51,11 +51,11 @@ fn image_directory(caller: &Caller, busybox: &[u8]) -> Result<(PathBuf, String)>
     Ok((directory, text))
 }
 
-fn docker_archive(caller: &Caller, busybox: &[u8]) -> Result<String> {
+pub fn docker_archive(caller: &Caller, busybox: &[u8]) -> Result<String> {
     Ok(caller.file("image.tar", images::docker_archive(busybox)?)?.display().to_string())
 }
 
-fn a_directory(caller: &Caller) -> Result<()> {
+pub fn a_directory(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| greets(caller, &image_directory(caller, &busybox)?.1))
 }
 
@@ -74,7 +74,7 @@ fn a_directory_of_somebody_else(caller: &Caller) -> Result<()> {
     })
 }
 
-fn a_directory_stays_as_it_is(caller: &Caller) -> Result<()> {
+pub fn a_directory_stays_as_it_is(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let (directory, image) = image_directory(caller, &busybox)?;
         let before = images::fingerprint(&directory)?;
@@ -101,7 +101,7 @@ fn a_compressed_tar(caller: &Caller) -> Result<()> {
     })
 }
 
-fn an_oci_layout(caller: &Caller) -> Result<()> {
+pub fn an_oci_layout(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let layout = caller.directory("layout")?;
         images::oci_layout(&layout, &busybox)?;
@@ -113,7 +113,7 @@ fn a_docker_archive(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| greets(caller, &docker_archive(caller, &busybox)?))
 }
 
-fn the_images_own_settings_are_used(caller: &Caller) -> Result<()> {
+pub fn the_images_own_settings_are_used(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let layout = caller.directory("layout")?;
         images::oci_layout(&layout, &busybox)?;
@@ -135,7 +135,7 @@ fn settings_of_the_caller_win(caller: &Caller) -> Result<()> {
     })
 }
 
-fn writes_are_private(caller: &Caller) -> Result<()> {
+pub fn writes_are_private(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let image = docker_archive(caller, &busybox)?;
         let options = ["--image", &image, "--user", "root"];
@@ -147,7 +147,7 @@ fn writes_are_private(caller: &Caller) -> Result<()> {
     })
 }
 
-fn root_inside_may_write_anywhere(caller: &Caller) -> Result<()> {
+pub fn root_inside_may_write_anywhere(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let image = docker_archive(caller, &busybox)?;
         let script = "touch /etc/new /bin/new /tmp/new && id -u";
@@ -162,7 +162,7 @@ fn root_inside_may_write_anywhere(caller: &Caller) -> Result<()> {
     })
 }
 
-fn a_user_of_the_image_is_known_by_name(caller: &Caller) -> Result<()> {
+pub fn a_user_of_the_image_is_known_by_name(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let tar = images::tar(&busybox);
         let tar = tar.file("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nbaker:x:4321:1234::/srv:/bin/sh\n");
@@ -179,7 +179,7 @@ fn a_user_of_the_image_is_known_by_name(caller: &Caller) -> Result<()> {
     })
 }
 
-fn an_image_with_a_workspace(caller: &Caller) -> Result<()> {
+pub fn an_image_with_a_workspace(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let image = docker_archive(caller, &busybox)?;
         let workspace = caller.directory("workspace")?;

@@ -17,6 +17,8 @@ mod exit_codes;
 mod explain;
 mod gate;
 mod gvisor;
+mod gvisor_images;
+mod gvisor_network;
 mod images;
 mod inside;
 mod json;

@@ -65,7 +65,7 @@ fn holds(directory: &Path, text: &str) -> Result<bool> {
     Ok(false)
 }
 
-fn the_value_goes_where_it_is_bound_to_and_nowhere_else(caller: &Caller) -> Result<()> {
+pub fn the_value_goes_where_it_is_bound_to_and_nowhere_else(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let (tls, clear) = (outside.tls, outside.clear);
     let mut rules = flags(&outside).to_vec();
@@ -99,7 +99,7 @@ fn the_value_goes_where_it_is_bound_to_and_nowhere_else(caller: &Caller) -> Resu
     Ok(())
 }
 
-fn programs_work_unchanged_where_tls_is_ended(caller: &Caller) -> Result<()> {
+pub fn programs_work_unchanged_where_tls_is_ended(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let rules = flags(&outside);
     let url = format!("https://web.test:{}/backwards", outside.tls);
@@ -127,7 +127,7 @@ print(u.urlopen(u.Request(\"{url}\", headers={{\"Authorization\": \"Bearer \" + 
     Ok(())
 }
 
-fn a_value_that_comes_back_is_masked(caller: &Caller) -> Result<()> {
+pub fn a_value_that_comes_back_is_masked(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let rules = flags(&outside);
     let masked = format!("Bearer {}\n", "*".repeat(VALUE.len()));
@@ -158,7 +158,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-fn a_sandbox_keeps_its_secrets_and_shows_them_to_nobody(caller: &Caller) -> Result<()> {
+pub fn a_sandbox_keeps_its_secrets_and_shows_them_to_nobody(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let mut server = Server::start(caller)?;
     let id = create(&server, &flags(&outside))?;
@@ -198,7 +198,7 @@ fn a_sandbox_keeps_its_secrets_and_shows_them_to_nobody(caller: &Caller) -> Resu
     Ok(())
 }
 
-fn a_fork_has_none_unless_it_is_asked_for(caller: &Caller) -> Result<()> {
+pub fn a_fork_has_none_unless_it_is_asked_for(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let server = Server::start(caller)?;
     let id = create(&server, &flags(&outside))?;

@@ -1,9 +1,11 @@
 //! What runsc is told: its options, and the bundle's `config.json`. Every path is one of the stage on which the guest runs it.
 
 use super::runtime::Runtime;
-use paddock_model::Spec;
-use paddock_protocol::SENTRY_PLACE;
-use serde_json::json;
+use crate::process::identity::{self, Method};
+use paddock_model::{Network, Spec};
+use paddock_protocol::{Ids, SENTRY_PLACE};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// What its own kernel mounts without being asked: /tmp would be a second disk without a limit, and /sys says what nobody
 /// inside has to know.
@@ -23,11 +25,16 @@ const CAPABILITIES: [&str; 10] = [
     "CAP_SYS_PTRACE",
 ];
 
-pub fn arguments(runtime: &Runtime) -> Vec<String> {
+pub fn arguments(runtime: &Runtime, network: &Network) -> Vec<String> {
+    let network = match network {
+        Network::None => "none",
+        // Sockets of the fence's own network namespace, in which there is nothing but the gate.
+        Network::Gate(_) | Network::Host => "host",
+    };
     let mut arguments = vec![
         "--root=/state".to_string(),
         format!("--platform={}", runtime.platform),
-        "--network=none".into(),
+        format!("--network={network}"),
         // The disk can be looked at from outside, and be copied at any moment.
         "--file-access=shared".into(),
     ];
@@ -50,10 +57,9 @@ pub fn arguments(runtime: &Runtime) -> Vec<String> {
     arguments
 }
 
-pub fn config(spec: &Spec) -> Vec<u8> {
+pub fn config(spec: &Spec, ids: Ids) -> Vec<u8> {
     let guest = format!("{SENTRY_PLACE}/guest");
     let shm = format!("size={}", (spec.limits.memory / 2).max(1 << 20));
-    let kinds = ["pid", "mount", "ipc", "uts"];
     let config = json!({
         "ociVersion": "1.0.2",
         "hostname": spec.hostname,
@@ -75,7 +81,33 @@ pub fn config(spec: &Spec) -> Vec<u8> {
               "options": ["nosuid", "nodev", "noexec", "mode=1777", shm] },
             { "destination": SENTRY_PLACE, "type": "bind", "source": "/inner", "options": ["rbind", "nosuid", "nodev"] },
         ],
-        "linux": { "namespaces": kinds.map(|kind| json!({ "type": kind })) },
+        "linux": namespaces(&spec.network, ids),
     });
     config.to_string().into_bytes()
+}
+
+/// Left alone, runsc gives its processes a user namespace of their own only where they have no network; with one they
+/// would stay what runs them is: root of the fence, who may configure that network.
+fn namespaces(network: &Network, ids: Ids) -> Value {
+    let kinds: &[&str] = match network {
+        Network::None => &["pid", "mount", "ipc", "uts"],
+        Network::Gate(_) | Network::Host => &["pid", "mount", "ipc", "uts", "user"],
+    };
+    let kinds: Vec<Value> = kinds.iter().map(|kind| json!({ "type": kind })).collect();
+    if *network == Network::None {
+        return json!({ "namespaces": kinds });
+    }
+    let same = |inside: [u32; 3]| match identity::method() {
+        Method::Range => json!([{ "containerID": 0, "hostID": 0, "size": identity::RANGE }]),
+        // All that there are.
+        Method::Helpers | Method::Single => {
+            let each = BTreeSet::from(inside).into_iter();
+            each.map(|id| json!({ "containerID": id, "hostID": id, "size": 1 })).collect()
+        }
+    };
+    json!({
+        "namespaces": kinds,
+        "uidMappings": same([ids.guest, ids.root, ids.work]),
+        "gidMappings": same([ids.guest, ids.root_group, ids.work_group]),
+    })
 }

@@ -38,7 +38,7 @@ pub fn raise(
     lasting: bool,
     memory: Option<&Path>,
 ) -> Result<Raised, CreateError> {
-    refuse_networks(&spec.network)?;
+    refuse_the_hosts_network(&spec.network)?;
     if let Some(missing) = probe::too_few_ids() {
         return Err(CreateError::Unavailable {
             missing: missing.into(),
@@ -52,17 +52,16 @@ pub fn raise(
     Ok(Raised { fence: Box::new(GvisorFence::new(state, id, raised.fence)), ..raised })
 }
 
-/// The sentry has a network stack of its own, to which the gate's link is not connected.
-fn refuse_networks(network: &Network) -> Result<(), CreateError> {
-    let asked = match network {
-        Network::None => return Ok(()),
-        Network::Gate(_) => "network rules",
-        Network::Host => "the host's network",
-    };
-    Err(CreateError::Unavailable {
-        missing: format!("{asked}: a sandbox of the gvisor backend has no network but its own loopback"),
-        remedy: Some("leave the network out, or use `--backend process`".into()),
-    })
+/// The sentry would be the only fence between the work and whatever listens on this machine.
+fn refuse_the_hosts_network(network: &Network) -> Result<(), CreateError> {
+    match network {
+        Network::None | Network::Gate(_) => Ok(()),
+        Network::Host => Err(CreateError::Unavailable {
+            missing: "the host's network: a sandbox of the gvisor backend reaches what network rules allow"
+                .into(),
+            remedy: Some("allow what it needs (`--allow-net`), or use `--backend process`".into()),
+        }),
+    }
 }
 
 /// What the cgroups hold for so much work.
@@ -121,9 +120,9 @@ impl Between for Sentry<'_> {
         let devices = DEVICES.map(|name| (name.to_string(), Source::System(format!("/dev/{name}"))));
         plan.sentry = Some(SentryPlan {
             runtime: passed.place(runtime.into())?,
-            arguments: bundle::arguments(&self.runtime),
+            arguments: bundle::arguments(&self.runtime, &spec.network),
             id: "sandbox".into(),
-            bundle: ByteBuf::from(bundle::config(spec)),
+            bundle: ByteBuf::from(bundle::config(spec, plan.ids)),
             guest: passed.add(detached(&guest).host(|| "clone the mount of the guest".into())?)?,
             devices: devices.into(),
             inner: standing(plan, &spec.limits)?,

@@ -5,7 +5,7 @@ use super::runtime::{self, REMEDY, Runtime};
 use crate::process::{cgroups, identity, probe as fence};
 use paddock_model::{
     Access, Availability, Boundary, Check, CheckState, Disk, Guarantees, Isolation, LandlockLevel, LimitKind,
-    Mount, PauseKind, SnapshotKind, Spec, Survivor,
+    Mount, Network, PauseKind, SnapshotKind, Spec, Survivor,
 };
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
@@ -50,9 +50,11 @@ pub fn too_few_ids() -> Option<&'static str> {
 }
 
 /// Memory is kept together with a disk as it was at the same instant: one in storage, and none that is in memory itself.
+/// A sentry whose sockets are the fence's cannot be kept: they are not in its memory.
 fn keeps_memory(state: &Path, spec: &Spec) -> bool {
     let in_memory = |mount: &Mount| mount.access == Access::Tmpfs;
     matches!(spec.disk, Disk::Directory { .. })
+        && spec.network == Network::None
         && !spec.mounts.iter().any(in_memory)
         && identity::method() == identity::Method::Range
         && runtime::find(state).is_ok_and(|runtime| runtime.brings_memory_back())

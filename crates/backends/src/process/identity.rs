@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// Ids per sandbox of root's.
-const RANGE: u32 = 65_536;
+pub const RANGE: u32 = 65_536;
 /// Host ids that no distribution, container manager or directory service assigns (0x70000000 to 0x7fffffff).
 const FIRST_HOST_ID: u32 = 0x7000_0000;
 /// The guest's id inside; no work may have it.

@@ -1,0 +1,46 @@
+//! Network rules and secrets behind a kernel in user space: the same tests as with the process backend, with the same verdicts
+//! by the same gate.
+
+use crate::gvisor::behind_gvisor;
+use crate::{gate, secrets};
+use anyhow::Result;
+use paddock_e2e::{Caller, Outside, Server};
+
+behind_gvisor!(
+    gate::programs_work_unchanged_for_allowed_names,
+    gate::every_other_way_is_refused,
+    gate::the_host_and_other_sandboxes_are_out_of_reach,
+    gate::a_run_says_what_was_refused_and_how_to_allow_it,
+    gate::what_a_run_needs_is_learnt,
+    gate::rules_change_while_a_sandbox_lives,
+    gate::a_gate_comes_back_with_the_next_server,
+    gate::nothing_leaves_while_there_is_no_gate,
+    gate::a_limit_of_bytes_is_for_life,
+    secrets::the_value_goes_where_it_is_bound_to_and_nowhere_else,
+    secrets::programs_work_unchanged_where_tls_is_ended,
+    secrets::a_value_that_comes_back_is_masked,
+    secrets::a_sandbox_keeps_its_secrets_and_shows_them_to_nobody,
+    secrets::a_fork_has_none_unless_it_is_asked_for,
+    own::it_says_that_memory_is_not_kept,
+);
+
+mod own {
+    use super::*;
+
+    /// Sockets of the fence are not in the sentry's memory: with rules a snapshot has the files, and says so.
+    pub fn it_says_that_memory_is_not_kept(caller: &Caller) -> Result<()> {
+        let outside = Outside::start(caller)?;
+        let server = Server::start(caller)?;
+        let rules = outside.rules(&["web.test"]);
+        let id = server.create(&rules.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let shown = server.run(["inspect", &id])?.json()?;
+        assert_eq!(shown["guarantees"]["backend"], "gvisor");
+        assert_eq!(shown["guarantees"]["network"], "gate");
+        assert_ne!(shown["guarantees"]["snapshot"], "memory");
+        assert_eq!(shown["guarantees"]["survives_hibernate"], serde_json::json!(["files"]));
+        server.script(&id, "echo mine > /workspace/file; (sleep 600 &)")?.success()?;
+        let child = server.run(["fork", &id])?.success()?;
+        assert_eq!(server.script(child.trim(), "cat file; pgrep -c sleep")?.out(), "mine\n0\n");
+        Ok(())
+    }
+}
