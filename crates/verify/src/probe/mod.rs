@@ -7,6 +7,7 @@
 mod arch;
 mod calls;
 mod filesystem;
+mod gate;
 mod kernel;
 mod leaks;
 mod network;

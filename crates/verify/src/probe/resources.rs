@@ -1,6 +1,7 @@
 //! E: what a run can use up. The batch attacks are plain calls; the parts (`probe --do PART N`) are the inside
 //! half of scenarios, which set the limit that the part runs into.
 
+use super::gate;
 use super::own::floods;
 use super::system::{End, call, check, fork, text, wait};
 use crate::attack::{Attack, Finding, Outcome};
@@ -72,6 +73,8 @@ pub fn part(name: &str, arguments: &[&str]) -> i32 {
         "listen" => listen(amount),
         "mark" => mark(place),
         "look" => look(place),
+        "gate" => gate::ways(place, amount as u16),
+        "gate-sockets" => gate::sockets(),
         "inotify" => floods::inotify(amount),
         "terminals" => floods::terminals(amount),
         "timers" => floods::timers(amount),

@@ -1,6 +1,7 @@
 //! Attacks that need limits of their own, two sandboxes at once, or a look from outside.
 
 mod ends;
+mod gate;
 mod limits;
 mod output;
 mod own;
@@ -35,9 +36,8 @@ pub struct Scenario {
 }
 
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    [ends::SCENARIOS, limits::SCENARIOS, output::SCENARIOS, sharing::SCENARIOS, own::SCENARIOS]
-        .into_iter()
-        .flatten()
+    let all = [ends::SCENARIOS, gate::SCENARIOS, limits::SCENARIOS, output::SCENARIOS, sharing::SCENARIOS];
+    all.into_iter().chain([own::SCENARIOS]).flatten()
 }
 
 impl Stage<'_> {

@@ -1,0 +1,55 @@
+//! D, with network rules: the same ways out behind every fence that has a gate. What is refused is reached with a rule for
+//! it, which is the control.
+
+use super::{Scenario, Shown, Stage, finding};
+use crate::attack::{Finding, Outcome};
+use anyhow::{Result, ensure};
+use std::net::TcpListener;
+
+/// This machine, by every name that it has for a sandbox.
+const THIS_MACHINE: &str = "127.0.0.1,127.0.0.2,::1,0.0.0.0,::,::ffff:127.0.0.1,localhost,10.0.2.2";
+/// Addresses kept for documentation, and one that a cloud tells secrets at.
+const OUTSIDE: &str = "198.51.100.1,2001:db8::1,169.254.169.254";
+
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        id: "D5-gate-this-machine",
+        title: "a service of this machine, with rules that allow every name and address",
+        control: Shown::Behaviour,
+        run: |stage| {
+            beyond(
+                stage,
+                &["--allow-net=*:*", "--allow-net=0.0.0.0/0:*", "--allow-net=[::]/0:*"],
+                THIS_MACHINE,
+            )
+        },
+    },
+    Scenario {
+        id: "D9-gate-no-rule",
+        title: "a service of this machine by connect, CONNECT and SOCKS, without a rule for it",
+        control: Shown::Behaviour,
+        run: |stage| beyond(stage, &["--allow-net=192.0.2.1:9"], THIS_MACHINE),
+    },
+    Scenario {
+        id: "D11-gate-outside",
+        title: "outside addresses by connect, CONNECT and SOCKS, without a rule for them",
+        control: Shown::Behaviour,
+        run: |stage| beyond(stage, &["--allow-net=192.0.2.1:9"], OUTSIDE),
+    },
+    Scenario {
+        id: "D4-gate-sockets",
+        title: "sockets that pass by the gate's verdict, on its link",
+        control: Shown::Part(&["gate-sockets"]),
+        run: |stage| stage.said(&["--allow-net=192.0.2.1:9"], &["gate-sockets"]),
+    },
+];
+
+fn beyond(stage: &Stage, rules: &[&str], hosts: &str) -> Result<Finding> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port().to_string();
+    let rule = format!("--allow-net=127.0.0.1:{port}");
+    let control = stage.said(&[&rule], &["gate", &port, "127.0.0.1"])?;
+    ensure!(control.outcome == Outcome::Done, "control: with a rule for it, it is not reached: {control:?}");
+    let said = stage.said(rules, &["gate", &port, hosts])?;
+    finding(said.outcome, said.detail)
+}
