@@ -31,10 +31,15 @@ class Checks:
     def __init__(self, paddock, home):
         self.paddock, self.home, self.failed = paddock, home, 0
 
+    def command(self, *arguments):
+        return ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", self.paddock, "run", *arguments]
+
+    def environment(self):
+        return {"HOME": str(self.home), "PATH": "/usr/bin:/bin"}
+
     def run(self, *arguments):
-        command = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", self.paddock, "run", *arguments]
-        environment = {"HOME": str(self.home), "PATH": "/usr/bin:/bin"}
-        return subprocess.run(command, env=environment, cwd="/", text=True, capture_output=True, timeout=60)
+        command = self.command(*arguments)
+        return subprocess.run(command, env=self.environment(), cwd="/", text=True, capture_output=True, timeout=60)
 
     def check(self, name, fine, detail):
         self.failed += not fine
@@ -67,6 +72,62 @@ class Checks:
 
         hog = self.run("--memory", "64MiB", "--", "python3", "-c", "x = bytearray(200 << 20)")
         self.check("memory-is-watched", hog.returncode == 137 and "out of memory" in hog.stderr, hog)
+        if shutil.which("runsc"):
+            self.gvisor()
+        else:
+            print("SKIP subordinate ids of gVisor: runsc is not installed")
+
+    def gvisor(self):
+        """The three ids are enough for a kernel in user space, too."""
+        def run(*arguments):
+            return self.run("--backend", "gvisor", *arguments)
+
+        inside = run("--json", "--", "sh", "-c", "uname -r; id -u; echo x > /tmp/x && cat /tmp/x; kill -0 1")
+        report = json.loads(inside.stdout) if inside.stdout else {}
+        kernel, *rest = report.get("stdout", "").splitlines() or [""]
+        self.check("gvisor/kernel-is-another", kernel not in ("", os.uname().release), inside)
+        self.check("gvisor/work-and-guest", rest == ["1000", "x"] and report["exit_code"] == 1, inside)
+        self.check("gvisor/identity-is-own", report["guarantees"]["identity"] == "own", inside)
+
+        begun = subprocess.Popen(self.command("--backend", "gvisor", "--", "sh", "-c", "echo up; sleep 60"),
+                                 env=self.environment(), cwd="/", text=True, stdout=subprocess.PIPE)  # fmt: skip
+        begun.stdout.readline()
+        owners = owners_of("runsc-sandbox") | owners_of("runsc-gofer")
+        begun.terminate()
+        begun.wait(60)
+        self.check("gvisor/its-processes-have-lent-ids", owners and owners <= set(range(FIRST, FIRST + COUNT)), owners)
+
+        denied = run("--allow-net", "web.test:80", "--", "sh", "-c", "curl -sS http://other.test/; getent hosts web.test")
+        self.check("gvisor/rules", denied.returncode == 0 and "no rule allows it" in denied.stdout, denied)
+
+        shared = self.home / "shared"
+        shared.mkdir()
+        os.chown(shared, UID, UID)
+        wrote = run("--workspace", str(shared), "--", "sh", "-c", "echo x > file")
+        owner = (shared / "file").stat().st_uid if (shared / "file").exists() else None
+        self.check("gvisor/workspace-keeps-its-owner", wrote.returncode == 0 and owner == UID, wrote)
+
+        hog = run("--memory", "64MiB", "--", "python3", "-c", "x = bytearray(200 << 20)")
+        self.check("gvisor/memory-is-watched", hog.returncode == 137 and "out of memory" in hog.stderr, hog)
+
+        forks = "import os, signal\nfor made in range(200):\n    if os.fork() == 0: signal.pause()"
+        held = run("--pids", "64", "--timeout", "40s", "--", "python3", "-c", forks)
+        self.check("gvisor/processes-are-held", held.returncode == 1 and "unavailable" in held.stderr, held.stderr[-400:])
+        bomb = run("--pids", "64", "--timeout", "40s", "--", "sh", "-c", "b() { b | b & }; b; sleep 60")
+        self.check("gvisor/a-bomb-ends-its-sandbox", bomb.returncode not in (0, 124), bomb.stderr[-400:])
+
+
+def owners_of(name):
+    """Host ids of the processes that call themselves so."""
+    owners = set()
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cmdline").read_bytes().startswith(name.encode()):
+                owners.add(process.stat().st_uid)
+        except OSError:
+            # It has ended meanwhile.
+            continue
+    return owners
 
 
 def in_own_namespace(paddock):

@@ -78,6 +78,9 @@ pub struct SentryPlan {
     /// A directory with kept memory: the guest behind it goes on from there, and is told nothing.
     #[serde(default)]
     pub memory: Option<Source>,
+    /// The most processes and threads of its own, where no cgroup holds them.
+    #[serde(default)]
+    pub limit_threads: Option<u64>,
 }
 
 /// Where a guest behind such a kernel finds its own executable, what it is told, and the trees of its disk. Only the

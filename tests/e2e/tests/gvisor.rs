@@ -99,8 +99,14 @@ mod tests {
         passing_the_limit_of_processes_is_told(caller)
     }
 
-    /// The sentry does not outlive it, and yet it is no agent that was lost.
+    /// A sentry does not outlive a bomb, and yet it is no agent that was lost.
     fn passing_the_limit_of_processes_is_told(caller: &Caller) -> Result<()> {
+        // One after the other they are refused, and the work goes on.
+        let forks = "import os, signal\ntry:\n  while os.fork(): pass\n  signal.pause()\nexcept BlockingIOError: print('held')";
+        let held =
+            caller.paddock(["run", "--backend", "gvisor", "--pids", "64", "--", "python3", "-c", forks])?;
+        assert_eq!(held.finish()?.success()?, "held\n");
+        // A bomb takes the sentry's own threads.
         let bomb = "b() { b | b & }; b; sleep 60";
         let run = ["run", "--json", "--backend", "gvisor", "--pids", "64", "--", "sh", "-c", bomb];
         let report = caller.paddock(run)?.finish()?.exited(137)?.json()?;

@@ -38,6 +38,10 @@ pub fn arguments(runtime: &Runtime, network: &Network) -> Vec<String> {
         // The disk can be looked at from outside, and be copied at any moment.
         "--file-access=shared".into(),
     ];
+    if identity::method() == Method::Helpers {
+        // Its processes are to have the id of the fence's root: there is no `nobody` among the few that the fence has.
+        arguments.push("--rootless=true".into());
+    }
     let wanted = [
         // The cgroups are made already, and joined.
         ("ignore-cgroups", "true"),

@@ -7,7 +7,7 @@ use super::{GvisorBackend, bundle, probe, runtime};
 use crate::backend::{CreateError, HostStep, Raised};
 use crate::process::create::{Between, Role, WATCH_INTERVAL_MS, create as create_fence};
 use crate::process::mounts::Passed;
-use crate::process::{guest_executable, lasting};
+use crate::process::{cgroups, guest_executable, identity, lasting, probe as fence};
 use paddock_model::{Limits, Network, SandboxId, Spec};
 use paddock_protocol::{
     DiskPlan, MemoryWatch, Plan, RootPlan, SentryPlan, Source, Step, ToGuest, encode_message,
@@ -16,13 +16,15 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use serde_bytes::ByteBuf;
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What the sentry and its helper hold themselves, beside the work.
 const OWN_MEMORY: u64 = 96 << 20;
-/// Threads that they have without any work, and those that each of the work's brings with it.
-const OWN_THREADS: u32 = 128;
-const THREADS_EACH: u32 = 3;
+/// Threads that they have without any work, and those that each of the work's brings with it. The sentry itself holds the
+/// work to its limit; this is for the host, which has a number of them for all: a bomb makes the sentry take many more.
+const OWN_THREADS: u32 = 256;
+const THREADS_EACH: u32 = 6;
 /// What runsc itself opens.
 const DEVICES: [&str; 3] = ["null", "zero", "urandom"];
 
@@ -42,7 +44,7 @@ pub fn raise(
     if let Some(missing) = probe::too_few_ids() {
         return Err(CreateError::Unavailable {
             missing: missing.into(),
-            remedy: Some("run paddock as root".into()),
+            remedy: Some(fence::LEND_IDS.into()),
         });
     }
     let runtime = runtime::find(state).map_err(|error| runtime::unavailable(&error))?;
@@ -111,7 +113,7 @@ impl Between for Sentry<'_> {
         }));
         let runtime = File::open(&self.runtime.path);
         let runtime = runtime.host(|| format!("open {}", self.runtime.path.display()))?;
-        let guest = guest_executable::open(&self.state).host(|| "unpack the guest".into())?;
+        let guest = self.guest(passed)?;
         let commands = match self.lasting {
             true => Some(lasting::listen_for_commands(&lasting::directory(&self.state, &self.id))),
             false => None,
@@ -123,13 +125,31 @@ impl Between for Sentry<'_> {
             arguments: bundle::arguments(&self.runtime, &spec.network),
             id: "sandbox".into(),
             bundle: ByteBuf::from(bundle::config(spec, plan.ids)),
-            guest: passed.add(detached(&guest).host(|| "clone the mount of the guest".into())?)?,
+            guest,
             devices: devices.into(),
             inner: standing(plan, &spec.limits)?,
             commands: commands.map(|commands| passed.place(commands.into())).transpose()?,
             memory: self.memory.map(|memory| kept(memory, passed)).transpose()?,
+            limit_threads: (!cgroups::detect().limits_pids()).then(|| with_own(&spec.limits).pids.into()),
         });
         Ok(())
+    }
+}
+
+impl Sentry<'_> {
+    /// Only root can clone a mount here; the guest of an ordinary user does so with the caller's rights.
+    fn guest(&self, passed: &mut Passed) -> Result<Source, CreateError> {
+        let guest = guest_executable::open(&self.state).host(|| "unpack the guest".into())?;
+        if identity::method() == identity::Method::Range {
+            return passed.add(detached(&guest).host(|| "clone the mount of the guest".into())?);
+        }
+        let path = guest_executable::place(&self.state);
+        let found = guest.metadata().host(|| "look at the guest".into())?;
+        let path = path.to_str().ok_or_else(|| CreateError::Mount {
+            path: path.display().to_string(),
+            reason: "its name is not UTF-8".into(),
+        })?;
+        Ok(Source::Path { path: path.into(), device: found.dev(), inode: found.ino() })
     }
 }
 

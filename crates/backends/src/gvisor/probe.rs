@@ -2,7 +2,7 @@
 
 use super::GvisorBackend;
 use super::runtime::{self, REMEDY, Runtime};
-use crate::process::{cgroups, identity, probe as fence};
+use crate::process::{identity, probe as fence};
 use paddock_model::{
     Access, Availability, Boundary, Check, CheckState, Disk, Guarantees, Isolation, LandlockLevel, LimitKind,
     Mount, Network, PauseKind, SnapshotKind, Spec, Survivor,
@@ -24,8 +24,8 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
     let mut guarantees = Guarantees {
         backend: GvisorBackend::NAME.into(),
         boundary: Boundary::UserSpaceKernel,
-        // The sentry counts no processes itself.
-        pids_limit: if cgroups::detect().limits_pids() { LimitKind::Kernel } else { LimitKind::None },
+        // The sentry counts no processes itself: by a cgroup, or by the id of its processes.
+        pids_limit: LimitKind::Kernel,
         pause: PauseKind::StopSignals,
         // The sentry takes the work's filter, and filters its own calls to the host.
         seccomp: Isolation::On,
@@ -43,10 +43,12 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
     guarantees
 }
 
-/// An ordinary user's sandbox has three host ids; runsc's own processes and files take more.
+/// The guest behind the sentry, its root and the work are told apart by their ids, on the disk too.
 pub fn too_few_ids() -> Option<&'static str> {
-    let few = identity::method() != identity::Method::Range;
-    few.then_some("gVisor's own processes need more host ids than an ordinary user can give a sandbox")
+    let few = identity::method() == identity::Method::Single;
+    few.then_some(
+        "an ordinary user without subordinate ids has one host id to give, and gVisor's gofer needs three",
+    )
 }
 
 /// Memory is kept together with a disk as it was at the same instant: one in storage, and none that is in memory itself.
@@ -71,7 +73,7 @@ pub fn availability(state: &Path) -> Availability {
         Err(error) => checks.push(check("runsc", CheckState::Missing, error.to_string(), Some(REMEDY))),
     }
     if let Some(missing) = too_few_ids() {
-        checks.push(check("identities", CheckState::Missing, missing, Some("run paddock as root")));
+        checks.push(check("identities", CheckState::Missing, missing, Some(fence::LEND_IDS)));
     }
     checks.push(around(state));
     let usable = checks.iter().all(|check| check.state != CheckState::Missing);

@@ -26,7 +26,7 @@ pub fn open(state: &Path) -> Result<File> {
 }
 
 /// One file per build: an engine of another version keeps its own.
-fn place(state: &Path) -> PathBuf {
+pub fn place(state: &Path) -> PathBuf {
     state.join("guest").join(env!("PADDOCK_GUEST_DIGEST"))
 }
 

@@ -10,6 +10,9 @@ use paddock_model::{
 };
 use std::path::Path;
 
+/// For an ordinary user with one host id.
+pub const LEND_IDS: &str = "run as root: apt-get install uidmap && usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER";
+
 pub fn guarantees(spec: &Spec) -> Guarantees {
     let hierarchies = cgroups::detect();
     let method = identity::method();
@@ -182,9 +185,7 @@ fn ids() -> Check {
             "identities",
             CheckState::Degraded,
             "one id: sandboxes share the caller's host id",
-            Some(
-                "run as root: apt-get install uidmap && usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER",
-            ),
+            Some(LEND_IDS),
         ),
     }
 }

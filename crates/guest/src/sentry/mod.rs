@@ -48,7 +48,12 @@ pub fn serve(host: &mut Host, plan: Plan, sentry: SentryPlan, passed: Vec<OwnedF
     let children = system::signal_descriptor(libc::SIGCHLD).during(|| "watch for ended processes".into())?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let keeper = Keeper {
-        runtime: Runtime { executable: runtime, arguments: sentry.arguments, cgroups },
+        runtime: Runtime {
+            executable: runtime,
+            arguments: sentry.arguments,
+            cgroups,
+            limit_threads: sentry.limit_threads,
+        },
         id: sentry.id,
         user: format!("--user={0}:{0}", plan.ids.guest),
         null: null.during(|| "open /dev/null".into())?,

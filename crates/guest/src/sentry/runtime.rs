@@ -4,7 +4,7 @@
 use crate::failure::{During, Failure, Outcome};
 use crate::system;
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, Rlimit, setrlimit};
 use rustix::thread::CapabilitiesSecureBits;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -13,6 +13,8 @@ pub struct Runtime {
     pub executable: OwnedFd,
     pub arguments: Vec<String>,
     pub cgroups: Vec<OwnedFd>,
+    /// Where no cgroup holds them.
+    pub limit_threads: Option<u64>,
 }
 
 /// What a call reads and writes.
@@ -59,13 +61,13 @@ impl Runtime {
         Pid::from_raw(pid.max(0)).ok_or_else(crate::work::last_errno).during(|| "fork".into())
     }
 
-    /// In the child. What fails here shows as a call that fails: but for the cgroups, without which nothing is run.
+    /// In the child. What fails here shows as a call that fails: but for the limits, without which nothing is run.
     fn prepare(&self, streams: &Streams<'_>) -> Outcome<()> {
-        for entrance in &self.cgroups {
-            if rustix::io::write(entrance, b"0").is_err() {
-                // SAFETY: ends the child at once, without the exit handlers of its parent.
-                unsafe { libc::_exit(126) }
-            }
+        if self.cgroups.iter().any(|entrance| rustix::io::write(entrance, b"0").is_err())
+            || self.limit_threads.is_some_and(|most| set_thread_limit(most).is_err())
+        {
+            // SAFETY: ends the child at once, without the exit handlers of its parent.
+            unsafe { libc::_exit(126) }
         }
         let _ = rustix::process::setsid();
         rustix::stdio::dup2_stdin(streams.input).during(|| "set stdin".into())?;
@@ -77,4 +79,10 @@ impl Runtime {
         rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::empty())
             .during(|| "reset the secure bits".into())
     }
+}
+
+/// The kernel counts them by the id that they have, which is this sandbox's alone.
+fn set_thread_limit(most: u64) -> rustix::io::Result<()> {
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    setrlimit(Resource::Nproc, limit)
 }

@@ -59,7 +59,15 @@ fn place(
         return finish(root, &owner, mode, &attributes).during(step);
     };
     let folder = beneath::open_directory(root, above, true).during(step)?;
-    match entry.header().entry_type() {
+    let kind = entry.header().entry_type();
+    if kind != EntryType::Directory {
+        match beneath::clear(&folder, name) {
+            // Something of the host is mounted there, which a kernel in user space shows from above only.
+            Err(Errno::BUSY) => return Ok(()),
+            cleared => cleared.during(step)?,
+        }
+    }
+    match kind {
         EntryType::Directory => {
             match mkdirat(&folder, *name, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -70,7 +78,6 @@ fn place(
             finish(&made, &owner, mode, &attributes).during(step)
         }
         EntryType::Regular | EntryType::Continuous => {
-            beneath::clear(&folder, name).during(step)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let made = openat(&folder, *name, flags, Mode::from_raw_mode(0o600)).during(step)?;
             let mut file = File::from(made);
@@ -81,7 +88,6 @@ fn place(
         }
         EntryType::Symlink => {
             let target = entry.link_name_bytes().map(|t| t.into_owned()).unwrap_or_default();
-            beneath::clear(&folder, name).during(step)?;
             symlinkat(target.as_slice(), &folder, *name).during(step)?;
             own(chownat(&folder, *name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)).during(step)?;
             let _ = utimensat(&folder, *name, &times, AtFlags::SYMLINK_NOFOLLOW);
@@ -92,16 +98,11 @@ fn place(
             let target = beneath::parts(&target)?;
             let Some((last, above)) = target.split_last() else { return Ok(()) };
             let from = beneath::open_directory(root, above, false).during(step)?;
-            beneath::clear(&folder, name).during(step)?;
             linkat(&from, *last, &folder, *name, AtFlags::empty()).during(step)
         }
         // Only whiteouts are in an export.
-        EntryType::Char => {
-            beneath::clear(&folder, name).during(step)?;
-            mknodat(&folder, *name, FileType::CharacterDevice, mode, 0).during(step)
-        }
+        EntryType::Char => mknodat(&folder, *name, FileType::CharacterDevice, mode, 0).during(step),
         EntryType::Fifo => {
-            beneath::clear(&folder, name).during(step)?;
             mknodat(&folder, *name, FileType::Fifo, mode, 0).during(step)?;
             own(chownat(&folder, *name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)).during(step)
         }
