@@ -198,6 +198,14 @@ fn a_time_limit_interrupts_and_keeps_the_state(caller: &Caller) -> Result<()> {
     assert_eq!(place.get(&format!("/execs/{number}/wait"))?["error"]["name"], "KeyboardInterrupt");
     assert_eq!(place.value("x")?, "'kept'");
     assert_eq!(place.act("/contexts/python/interrupt")?["interrupted"], false);
+    // However early it comes: the context is busy from the answer on.
+    for _ in 0..20 {
+        let body = json!({ "code": "while True: pass", "background": true });
+        let number = place.post("/code", body, 201)?["exec"].clone();
+        assert_eq!(place.act("/contexts/python/interrupt")?["interrupted"], true);
+        assert_eq!(place.get(&format!("/execs/{number}/wait"))?["error"]["name"], "KeyboardInterrupt");
+    }
+    assert_eq!(place.value("x")?, "'kept'");
     Ok(())
 }
 

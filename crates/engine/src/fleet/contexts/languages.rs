@@ -7,7 +7,7 @@ use crate::fleet::FleetError;
 use crate::fleet::request::invalid;
 use crate::zygote::Sources;
 
-const PYTHON: &str = concat!(
+pub(super) const PYTHON: &str = concat!(
     include_str!("runners/python_values.py"),
     include_str!("runners/python_ipython.py"),
     include_str!("runners/python.py")
@@ -22,7 +22,7 @@ const NODE: &str = concat!(
 const BASH: &str = include_str!("runners/bash.sh");
 
 /// Each reads the length of the source as a line, then the source, and runs it.
-const PYTHON_LOADER: &str = r#"import os
+pub(super) const PYTHON_LOADER: &str = r#"import os
 c=int(os.environ.pop("PADDOCK_CONTROL","-1"))
 n=b""
 while not n.endswith(b"\n"):n+=os.read(c,1)

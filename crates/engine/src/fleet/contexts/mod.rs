@@ -14,6 +14,8 @@ mod context;
 mod forget;
 mod frame;
 mod languages;
+#[cfg(test)]
+mod python_tests;
 mod records;
 mod recover;
 mod runner;
@@ -38,6 +40,8 @@ use std::time::Duration;
 /// That one sandbox may have.
 const MOST_CONTEXTS: usize = 32;
 const LONGEST_ID: usize = 64;
+/// How long an interrupt waits for a large program to be taken in; what has begun to be can be interrupted.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
 /// How long the killed may take to die.
 const DYING: Duration = Duration::from_secs(5);
 
@@ -110,6 +114,8 @@ impl Fleet {
         let inside = self.running(&live).await?;
         let (Some(runner), true) = (context.living_runner(), context.is_busy()) else { return Ok(false) };
         audit::call(&self.0, actor, &live, "interrupt_context", serde_json::json!({ "context": name }));
+        // Not before the call itself is on its way: an interrupt that overtook it would be for nobody.
+        let _ = tokio::time::timeout(ON_ITS_WAY, runner.input.lock()).await;
         inside.signal_exec(runner.number(), libc::SIGINT);
         Ok(true)
     }

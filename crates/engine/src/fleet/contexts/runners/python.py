@@ -24,7 +24,7 @@ PARSER = ast.__file__
 _getpid, _exit, _dup2, _close = os.getpid, os._exit, os.dup2, os.close
 _compile, _exec, _eval = compile, exec, eval
 _set_signal, _monotonic, _sleep = signal.signal, time.monotonic, time.sleep
-_IGNORE, _INTERRUPT = signal.SIG_IGN, signal.default_int_handler
+_INTERRUPT = signal.default_int_handler
 
 
 class Control:
@@ -42,6 +42,13 @@ class Control:
     def close(self):
         self.received.close()
         self.socket.close()
+
+    def wait(self):
+        """Until there is something, which stays where it is."""
+        self.socket.recv(1, socket.MSG_PEEK)
+
+    def has_more(self):
+        return bool(unread(self.socket.fileno()))
 
     def line(self):
         word, number = self.received.readline(200).split()
@@ -90,12 +97,16 @@ class Stream(io.RawIOBase):
         return "<output of the context>"
 
 
+def unread(number, question=termios.FIONREAD):
+    return struct.unpack("i", fcntl.ioctl(number, question, b"\0\0\0\0"))[0]
+
+
 def drained(number, question=termios.FIONREAD):
     """Waits a moment until what was written there has been read."""
     until = None
     while True:
         try:
-            waiting = struct.unpack("i", fcntl.ioctl(number, question, b"\0\0\0\0"))[0]
+            waiting = unread(number, question)
         except OSError:
             return
         if not waiting:
@@ -206,6 +217,10 @@ class Runner:
         self.loop = None
         self.pending = []
         self.shell = None
+        # Between two calls, and whether the next one was interrupted before it began.
+        self.idle = False
+        self.interrupted = False
+        _set_signal(signal.SIGINT, self.early)
         sys.argv = [""]
         os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -221,9 +236,17 @@ class Runner:
         self.names.update(names)
         self.count = 0
 
+    def early(self, number, frame):
+        """An interrupt while no code runs: for the call that is on its way, if one is; else it came too late."""
+        if not self.idle or self.control.has_more():
+            self.interrupted = True
+
     def serve(self):
-        _set_signal(signal.SIGINT, _IGNORE)
         while True:
+            if self.idle:
+                # Looked at before it is taken: an interrupt has to know whether a call is on its way.
+                self.control.wait()
+                self.idle = False
             kind, fields = self.control.read()
             if kind is None:
                 return
@@ -264,11 +287,13 @@ class Runner:
         try:
             try:
                 _set_signal(signal.SIGINT, _INTERRUPT)
+                if self.interrupted:
+                    raise KeyboardInterrupt
                 self.run(request["code"].decode("utf-8", "replace"))
                 for found in figures():
                     self.result(found, False)
             finally:
-                _set_signal(signal.SIGINT, _IGNORE)
+                _set_signal(signal.SIGINT, self.early)
         except SystemExit as stop:
             code = exit_code(stop)
             if code:
@@ -289,6 +314,7 @@ class Runner:
         done = [("call", request["call"]), ("exit_code", _str(code))]
         self.pending.append(Control.encode("done", done))
         pending, self.pending = self.pending, []
+        self.idle, self.interrupted = True, False
         self.control.send(b"".join(pending))
 
     def enter(self, request):
