@@ -3,7 +3,7 @@
 
 use crate::gvisor::behind_gvisor;
 use crate::{gate, secrets};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Outside, Server};
 
 behind_gvisor!(
@@ -22,10 +22,43 @@ behind_gvisor!(
     secrets::a_sandbox_keeps_its_secrets_and_shows_them_to_nobody,
     secrets::a_fork_has_none_unless_it_is_asked_for,
     own::it_says_that_memory_is_not_kept,
+    own::a_sentry_has_no_right_over_the_network_that_it_uses,
 );
 
 mod own {
     use super::*;
+    use std::path::{Path, PathBuf};
+
+    /// The sentry of any sandbox with rules, of this test or of another: in the network namespace of the fence's PID 1, and
+    /// in a user namespace below the one that it belongs to.
+    pub fn a_sentry_has_no_right_over_the_network_that_it_uses(caller: &Caller) -> Result<()> {
+        let outside = Outside::start(caller)?;
+        let server = Server::start(caller)?;
+        let rules = outside.rules(&["web.test"]);
+        server.create(&rules.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let mut found = 0;
+        for process in std::fs::read_dir("/proc")?.flatten() {
+            // One that ends meanwhile is no matter.
+            let Some((same_network, same_rights)) = shares_with_its_parent(&process.path()) else { continue };
+            ensure!(!(same_network && same_rights), "{:?}", process.path());
+            found += usize::from(same_network);
+        }
+        ensure!(found > 0, "no sentry was found");
+        Ok(())
+    }
+
+    fn shares_with_its_parent(process: &Path) -> Option<(bool, bool)> {
+        let name = std::fs::read(process.join("cmdline")).ok()?;
+        let status = std::fs::read_to_string(process.join("status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        let parent = PathBuf::from("/proc").join(parent.trim());
+        let same = |kind: &str| {
+            let of = |place: &Path| std::fs::read_link(place.join("ns").join(kind)).ok();
+            Some(of(process)? == of(&parent)?)
+        };
+        name.starts_with(b"runsc-sandbox").then_some(())?;
+        Some((same("net")?, same("user")?))
+    }
 
     /// Sockets of the fence are not in the sentry's memory: with rules a snapshot has the files, and says so.
     pub fn it_says_that_memory_is_not_kept(caller: &Caller) -> Result<()> {
