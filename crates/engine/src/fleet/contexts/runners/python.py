@@ -241,6 +241,14 @@ class Runner:
         if not self.idle or self.control.has_more():
             self.interrupted = True
 
+    def heed_no_more(self):
+        """A second interrupt may come just here, and is for nobody: what it meant has ended."""
+        while True:
+            try:
+                return _set_signal(signal.SIGINT, self.early)
+            except KeyboardInterrupt:
+                continue
+
     def serve(self):
         while True:
             if self.idle:
@@ -293,7 +301,7 @@ class Runner:
                 for found in figures():
                     self.result(found, False)
             finally:
-                _set_signal(signal.SIGINT, self.early)
+                self.heed_no_more()
         except SystemExit as stop:
             code = exit_code(stop)
             if code:
