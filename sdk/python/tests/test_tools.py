@@ -18,7 +18,7 @@ INFO = SandboxInfo.parse(
         "id": "sb-1",
         "state": "running",
         "created_at_ms": 0,
-        "limits": {"memory_bytes": 512 << 20, "cpus": 1.5, "disk_bytes": 2 << 30},
+        "limits": {"memory": 512 << 20, "cpus": 1.5, "disk": 2 << 30},
         "guarantees": {"network": "none"},
     }
 )

@@ -99,7 +99,7 @@ def _network(guarantees: Mapping[str, Any]) -> str:
 
 def _limits(limits: Mapping[str, Any]) -> str:
     said = []
-    memory, disk = limits.get("memory_bytes"), limits.get("disk_bytes")
+    memory, disk = limits.get("memory"), limits.get("disk")
     if memory:
         said.append(f"{_size(memory)} of memory")
     if limits.get("cpus"):
@@ -112,7 +112,7 @@ def _limits(limits: Mapping[str, Any]) -> str:
 def _size(count: int) -> str:
     for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= step:
-            return f"{count / step:.3g} {unit}"
+            return f"{count / step:.2f}".rstrip("0").rstrip(".") + f" {unit}"
     return f"{count} bytes"
 
 

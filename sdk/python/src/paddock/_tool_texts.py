@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import OrderedDict
 from typing import List, Optional, Tuple
 
@@ -133,7 +134,8 @@ def of_file(content: bytes, path: str, start_line: int, lines: Optional[int], bu
         raise BadCall(f"{path} is no text: its byte {error.start} is not UTF-8 ({len(content)} bytes)") from None
     if "\0" in text:
         raise BadCall(f"{path} is no text: it has NUL bytes ({len(content)} bytes)")
-    all_lines = text.splitlines(keepends=True)
+    # A newline and nothing else ends a line, as for sed and for compilers.
+    all_lines = list(io.StringIO(text, newline="\n"))
     if not all_lines:
         return f"[{path} is empty]"
     if start_line > len(all_lines):
@@ -176,8 +178,8 @@ def edited(content: str, path: str, old: str, new: str, replace_all: bool) -> Tu
 
 def _nearly(content: str, old: str) -> str:
     """Where it would stand if white space did not count: the commonest mistake."""
-    wanted = [line.strip() for line in old.strip("\n").splitlines()]
-    have = [line.strip() for line in content.splitlines()]
+    wanted = [line.strip() for line in old.strip("\n").split("\n")]
+    have = [line.strip() for line in content.split("\n")]
     for place in range(len(have) - len(wanted) + 1):
         if have[place : place + len(wanted)] == wanted:
             return f"; it nearly does at line {place + 1}, with other white space: read those lines again"
