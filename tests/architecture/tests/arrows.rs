@@ -14,6 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-backends", &["paddock-protocol", "paddock-model"]),
     ("paddock-gate", &["paddock-model"]),
     ("paddock-engine", &["paddock-backends", "paddock-gate", "paddock-protocol", "paddock-model"]),
+    // Tools of a model: definitions and answers, in the words of the model crate; who has a sandbox hands it in.
+    ("paddock-tools", &["paddock-model"]),
     ("paddock-server", &["paddock-engine", "paddock-model"]),
     // The suite only starts the executable and looks at what it says, in the words of the model.
     ("paddock-verify", &["paddock-model"]),
