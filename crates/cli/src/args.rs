@@ -5,6 +5,7 @@
 //! - [`sandboxes`]: `create`, `ps`, `inspect`, `extend`, `kill` and the states between
 //! - [`work`]: `exec`, `attach`, `logs`, `cp`; [`context`]: the same of code
 //! - [`copies`]: `snapshot`, `fork`, `diff`, `merge`
+//! - [`tools`]: `tools`, `mcp`
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
@@ -23,6 +24,7 @@ pub mod scan;
 pub mod secrets;
 mod stop;
 pub mod template;
+pub mod tools;
 pub mod values;
 pub mod verify;
 pub mod watch;
@@ -73,6 +75,8 @@ pub enum Command {
     /// Say what code would import, start, open and evaluate, without running it
     #[command(after_help = scan::SCAN_HELP)]
     Scan(scan::ScanArgs),
+    #[command(flatten)]
+    Tools(tools::ToolCommand),
     #[command(flatten)]
     Watch(watch::WatchCommand),
     #[command(flatten)]

@@ -5,7 +5,7 @@
 //! - [`connection`]: TCP, TLS or a unix socket, and HTTP/1.1 over it
 //! - [`target`]: paths and queries in which no text of the caller's can become syntax
 //! - [`answer`]: bodies, whole or as they come
-//! - [`calls`]: what the commands ask for
+//! - [`calls`]: what the commands ask for; [`operations`]: what the tools of a model do
 //! - [`error`]: what goes wrong, for people
 //!
 //! `run` and `code` touch nothing of this.
@@ -15,6 +15,7 @@ mod answer;
 pub mod calls;
 mod connection;
 mod error;
+pub mod operations;
 mod start;
 mod target;
 

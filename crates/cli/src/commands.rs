@@ -16,6 +16,7 @@ mod inspect;
 mod kill;
 mod lifecycle;
 mod logs;
+mod mcp;
 mod merge;
 mod net;
 mod pool;
@@ -30,6 +31,7 @@ mod snapshot;
 mod template;
 mod template_build;
 mod token;
+mod tools;
 mod top;
 mod update;
 mod verify;
@@ -37,6 +39,7 @@ mod verify;
 use crate::args::copies::CopyCommand;
 use crate::args::machine::MachineCommand;
 use crate::args::sandboxes::SandboxCommand;
+use crate::args::tools::ToolCommand;
 use crate::args::watch::WatchCommand;
 use crate::args::work::WorkCommand;
 use crate::args::{Command, FreshCommand};
@@ -111,6 +114,12 @@ pub enum CommandError {
     Serve(#[from] serve::ServeError),
     #[error(transparent)]
     Verify(#[from] paddock_verify::VerifyError),
+    #[error(transparent)]
+    Tool(#[from] paddock_tools::UnknownTool),
+    #[error(transparent)]
+    Mcp(#[from] paddock_mcp::ServeError),
+    #[error("signals cannot be listened to")]
+    Signals(#[source] io::Error),
     #[error("this program's own file cannot be found")]
     OwnFile(#[source] io::Error),
 }
@@ -171,6 +180,8 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Work(WorkCommand::Cp(args)) => cp::execute(&args, caller),
         Command::Work(WorkCommand::Context(args)) => context::execute(args.action, caller),
         Command::Scan(args) => scan::execute(args, caller),
+        Command::Tools(ToolCommand::Tools(args)) => tools::execute(*args, caller),
+        Command::Tools(ToolCommand::Mcp(args)) => mcp::execute(*args, caller),
         Command::Copies(CopyCommand::Snapshot(args)) => snapshot::execute(args.action, caller),
         Command::Copies(CopyCommand::Fork(args)) => fork::execute(args, caller),
         Command::Copies(CopyCommand::Diff(args)) => diff::execute(&args, caller),

@@ -1,6 +1,7 @@
 //! What every handler shares, and the routes put together.
 
 use crate::activity::Activity;
+use crate::dialects::{self, Sessions};
 use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
@@ -29,6 +30,7 @@ struct Inner {
     activity: Activity,
     ending: CancellationToken,
     upgrades: TaskTracker,
+    sessions: Sessions,
 }
 
 impl App {
@@ -42,6 +44,7 @@ impl App {
             activity: Activity::new(),
             ending: CancellationToken::new(),
             upgrades: TaskTracker::new(),
+            sessions: Sessions::default(),
         }))
     }
 
@@ -78,6 +81,11 @@ impl App {
     pub fn upgrades(&self) -> &TaskTracker {
         &self.0.upgrades
     }
+
+    /// Of clients that speak MCP.
+    pub fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
 }
 
 /// Routes that need to know who asks.
@@ -96,6 +104,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(access::routes())
         .merge(templates::routes())
         .merge(pools::routes())
+        .merge(dialects::routes())
 }
 
 /// Routes that anybody may ask, or that look at their caller themselves.

@@ -124,8 +124,13 @@ fn not_json(given: &str) -> Failure {
 }
 
 async fn collect(request: Request, app: &App) -> Result<Bytes, Failure> {
+    whole_body(request.into_body(), app).await
+}
+
+/// Of a request that is read before it is understood: within the bounds of size and time.
+pub async fn whole_body(body: Body, app: &App) -> Result<Bytes, Failure> {
     let most = app.limits().json_bytes;
-    let body = Limited::new(request.into_body(), most);
+    let body = Limited::new(body, most);
     match tokio::time::timeout(app.limits().body_timeout, body.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Failure::new(

@@ -4,6 +4,7 @@
 //! - [`app`]: what handlers share, and all routes
 //! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`ports`] (with [`proxy`])
+//! - [`dialects`]: the same in the words of others: MCP, Loopstack
 //! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
 //! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`stream`]: in and out
 //!
@@ -17,6 +18,7 @@ mod auth;
 mod changes;
 mod code;
 mod contexts;
+mod dialects;
 mod docs;
 mod errors;
 mod events;

@@ -70,6 +70,9 @@ pub async fn run(
         server.cut.cancel();
         let _ = tokio::time::timeout(grace, rest()).await;
     }
+    if tokio::time::timeout(grace, app.sessions().end()).await.is_err() {
+        tracing::warn!("some sandboxes of MCP sessions did not end in time; their time to live ends them");
+    }
     // Nobody but the fleet itself shall hold it when it closes.
     drop((server, app));
     fleet.close().await;

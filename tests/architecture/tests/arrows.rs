@@ -16,10 +16,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-engine", &["paddock-backends", "paddock-gate", "paddock-protocol", "paddock-model"]),
     // Tools of a model: definitions and answers, in the words of the model crate; who has a sandbox hands it in.
     ("paddock-tools", &["paddock-model"]),
-    ("paddock-server", &["paddock-engine", "paddock-model"]),
+    ("paddock-mcp", &["paddock-tools", "paddock-model"]),
+    ("paddock-server", &["paddock-engine", "paddock-mcp", "paddock-tools", "paddock-model"]),
     // The suite only starts the executable and looks at what it says, in the words of the model.
     ("paddock-verify", &["paddock-model"]),
-    ("paddock", &["paddock-server", "paddock-engine", "paddock-verify", "paddock-model"]),
+    (
+        "paddock",
+        &[
+            "paddock-server",
+            "paddock-engine",
+            "paddock-mcp",
+            "paddock-tools",
+            "paddock-verify",
+            "paddock-model",
+        ],
+    ),
     ("paddock-conformance", &["paddock-verify"]),
 ];
 

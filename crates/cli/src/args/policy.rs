@@ -5,7 +5,7 @@ use clap::Args;
 use paddock_model::SecretLayer;
 
 /// What the sandbox is: the settings that a policy file and a template can hold too.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct PolicyFlags {
     /// Take settings from a TOML file; flags win over it
     #[arg(long, value_name = "FILE")]

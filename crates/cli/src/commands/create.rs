@@ -25,7 +25,7 @@ pub fn execute(args: CreateArgs, caller: &mut Caller) -> Result<i32, CommandErro
 }
 
 /// The template is the server's to read; a policy file and the flags are ours.
-fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandError> {
+pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandError> {
     let environment = &caller.environment;
     let state_dir = state::locate(environment)?;
     let mut layers = layers::gather(None, args.policy, Vec::new(), environment, &state_dir)?;
