@@ -17,6 +17,7 @@
 //! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
 //! - [`secrets`]: values that never enter a sandbox
 //! - [`scan`]: what code would do, read before it runs
+//! - [`patch`]: two states of a file as a patch
 //! - [`capture`]: output kept within a bound, head and tail
 //!
 //! A library: `paddock run` embeds it.
@@ -37,6 +38,7 @@ mod inbox;
 pub mod journal;
 mod link;
 mod network;
+pub mod patch;
 pub mod policy_file;
 mod policy_net;
 mod policy_secrets;
@@ -55,7 +57,7 @@ mod transfer;
 mod zygote;
 
 pub use capture::Capture;
-pub use disk::{Disk, DiskUpload, Layered};
+pub use disk::{Disk, DiskUpload, Held, Layered};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use exec::{Command, Exec, ExecEvent, Input};
