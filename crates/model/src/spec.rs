@@ -58,6 +58,9 @@ pub struct Workspace {
     pub directory: PathBuf,
     /// Paths relative to the directory that nothing inside can change or create.
     pub protect: Vec<PathBuf>,
+    /// The only paths in it that are writable, relative and without symbolic links; empty: all of it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 /// Protected names that are directories when they exist.
-const DIRECTORIES: [&str; 13] = [
+const DIRECTORIES: [&str; 20] = [
     ".git",
     ".hg",
     ".svn",
@@ -35,12 +35,22 @@ const DIRECTORIES: [&str; 13] = [
     ".codex",
     ".cursor",
     ".gemini",
+    ".opencode",
+    ".paddock",
+    // Those of continuous integration.
+    ".circleci",
+    ".buildkite",
+    ".woodpecker",
+    "workflows",
+    "actions",
 ];
 
 /// What is there, and what has to be made.
 pub struct Survey {
     directory: PathBuf,
     owner: (u32, u32),
+    /// Relative; empty: all of it.
+    writable: Vec<PathBuf>,
     /// Relative, each once: what will be covered.
     covered: BTreeSet<String>,
     absent: Vec<Absent>,
@@ -72,19 +82,22 @@ pub fn survey(workspace: &Workspace, slot: &Slot) -> Result<Survey, CreateError>
     let mut survey = Survey {
         directory: workspace.directory.clone(),
         owner: (found.st_uid, found.st_gid),
+        writable: workspace.writable.clone(),
         covered: BTreeSet::new(),
         absent: Vec::new(),
         shared: Vec::new(),
         notes: Vec::new(),
     };
     let held = slot.held_by_others();
-    for name in &workspace.protect {
+    // What cannot be written needs no cover.
+    let open = |path: &&PathBuf| can_be_written(&workspace.writable, path);
+    for name in workspace.protect.iter().filter(open) {
         survey.add(&root, name, &held)?;
     }
     if workspace.protect.iter().any(|name| name == Path::new(".git")) {
         let nested = super::nested::repositories(&workspace.directory);
-        for path in nested.found {
-            survey.add(&root, &path, &held)?;
+        for path in nested.found.iter().filter(open) {
+            survey.add(&root, path, &held)?;
         }
         if nested.incomplete {
             survey.notes.push(
@@ -155,13 +168,24 @@ impl Survey {
         ]
     }
 
-    pub fn steps(&self, identity: &Identity, passed: &mut Passed) -> Result<[Step; 2], CreateError> {
-        let (source, kind) = user_source(&self.directory, identity, passed)?;
-        let target = WORKSPACE.to_string();
+    pub fn steps(&self, identity: &Identity, passed: &mut Passed) -> Result<Vec<Step>, CreateError> {
+        let mut bind = |path: &Path, target: String, read_only| {
+            let (source, kind) = user_source(path, identity, passed)?;
+            Ok::<Step, CreateError>(Step::Bind { source, target, kind, read_only, allow_exec: true })
+        };
+        let mut steps = vec![bind(&self.directory, WORKSPACE.to_string(), !self.writable.is_empty())?];
+        for path in &self.writable {
+            steps.push(bind(&self.directory.join(path), format!("{WORKSPACE}/{}", text(path)?), false)?);
+        }
         let paths = self.covered.iter().map(|path| ProtectedPath { path: path.clone() }).collect();
-        let protect = Step::Protect { base: target.clone(), paths };
-        Ok([Step::Bind { source, target, kind, read_only: false, allow_exec: true }, protect])
+        steps.push(Step::Protect { base: WORKSPACE.to_string(), paths });
+        Ok(steps)
     }
+}
+
+/// Whether a protected name lies where something can be written.
+fn can_be_written(writable: &[PathBuf], name: &Path) -> bool {
+    writable.is_empty() || writable.iter().any(|path| name.starts_with(path))
 }
 
 /// Follows `name` part by part, never through a link, to its end or to the first part that is missing.

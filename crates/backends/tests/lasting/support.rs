@@ -20,7 +20,11 @@ pub fn spec(workspace: Option<&Path>) -> Spec {
     let protect = vec![PathBuf::from(".git"), PathBuf::from("Makefile")];
     Spec {
         root: Root::HostUsr,
-        workspace: workspace.map(|directory| Workspace { directory: directory.to_path_buf(), protect }),
+        workspace: workspace.map(|directory| Workspace {
+            directory: directory.to_path_buf(),
+            protect,
+            writable: Vec::new(),
+        }),
         mounts: Vec::new(),
         limits: Limits { memory: 256 << 20, ..Limits::default() },
         disk: Disk::Memory,

@@ -4,11 +4,13 @@ use super::style::Style;
 use super::table::{Cell, Table};
 use crate::session::Session;
 use paddock_engine::secrets::Bound;
+use paddock_engine::settings::WORKSPACE_TARGET;
 use paddock_model::net::{Mode, NetRules, Rule};
 use paddock_model::{
     Access, Guarantees, Network, Requirement, ScanMode, User, format_bytes, format_duration,
 };
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 pub fn json(session: &Session, guarantees: &Guarantees) -> Value {
     let mut spec = json!(session.spec);
@@ -136,7 +138,13 @@ fn files(session: &Session) -> Option<Table> {
     let mut table = Table::new(2);
     if let Some(workspace) = &session.spec.workspace {
         let directory = workspace.directory.display().to_string();
-        table.row(["/workspace".into(), "write".into(), directory.as_str().into()]);
+        let access = if workspace.writable.is_empty() { "write" } else { "read" };
+        table.row(["/workspace".into(), access.into(), directory.as_str().into()]);
+        for path in &workspace.writable {
+            let (inside, outside) = (Path::new(WORKSPACE_TARGET).join(path), workspace.directory.join(path));
+            let [inside, outside] = [inside, outside].map(|path| path.display().to_string());
+            table.row([inside.as_str().into(), "write".into(), outside.as_str().into()]);
+        }
     }
     for mount in &session.spec.mounts {
         let access = match mount.access {
@@ -284,7 +292,7 @@ mod tests {
             image: Some("python:3.12".into()),
             spec: Spec {
                 root: Root::HostUsr,
-                workspace: Some(Workspace { directory: "/home/u/p".into(), protect }),
+                workspace: Some(Workspace { directory: "/home/u/p".into(), protect, writable: Vec::new() }),
                 mounts: vec![],
                 limits: Limits::default(),
                 disk: Default::default(),

@@ -41,7 +41,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Option<W
     };
     // Checked without a workspace too: a template may leave the directory to its caller.
     let protect = protected_names(layers, directory.as_deref(), is_home)?;
-    Ok(directory.map(|directory| Workspace { directory, protect }))
+    Ok(directory.map(|directory| Workspace { directory, protect, writable: Vec::new() }))
 }
 
 fn checked_directory(text: &str, surroundings: Surroundings) -> Result<PathBuf, WorkspaceError> {
