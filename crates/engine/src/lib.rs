@@ -18,11 +18,13 @@
 //! - [`secrets`]: values that never enter a sandbox
 //! - [`scan`]: what code would do, read before it runs
 //! - [`patch`]: two states of a file as a patch
+//! - [`agents`]: what the command lines of coding agents need
 //! - [`capture`]: output kept within a bound, head and tail
 //!
 //! A library: `paddock run` embeds it.
 
 pub mod access;
+pub mod agents;
 pub mod audit;
 pub mod builds;
 mod capture;

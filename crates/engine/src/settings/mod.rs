@@ -14,6 +14,7 @@ pub use limits::{LimitsError, resolve as resolve_limits};
 pub use network::{NetworkError, environment as network_environment, resolve as resolve_network};
 pub use paths::{PathError, split_mount};
 pub use presets::PresetError;
+pub use protected::{UNDER_A_SHIELD, UNDER_A_SHIELD_WHERE_PRESENT};
 pub use scan::{ScanError, resolve as resolve_scan};
 pub use secrets::{SecretSettingError, read_secrets};
 pub use size::SizeError;

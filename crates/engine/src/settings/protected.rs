@@ -75,6 +75,32 @@ pub const WHERE_PRESENT: &[Protected] = &[
     (".lldbinit", "lldb runs it"),
 ];
 
+/// Held by `paddock shield`, whether they exist or not: a push would run what stands there, with the secrets of the project.
+pub const UNDER_A_SHIELD: &[Protected] = &[
+    (".paddock", "settings of Paddock"),
+    (".github/workflows", "programs that GitHub runs"),
+    (".github/actions", "programs that GitHub runs"),
+    (".gitlab-ci.yml", "programs that GitLab runs"),
+    (".circleci", "programs that CircleCI runs"),
+];
+
+/// Held by `paddock shield` where they exist when it starts.
+pub const UNDER_A_SHIELD_WHERE_PRESENT: &[Protected] = &[
+    (".forgejo/workflows", "programs that Forgejo runs"),
+    (".gitea/workflows", "programs that Gitea runs"),
+    (".woodpecker", "programs that Woodpecker runs"),
+    (".woodpecker.yml", "programs that Woodpecker runs"),
+    (".buildkite", "programs that Buildkite runs"),
+    (".drone.yml", "programs that Drone runs"),
+    (".travis.yml", "programs that Travis runs"),
+    (".appveyor.yml", "programs that AppVeyor runs"),
+    ("appveyor.yml", "programs that AppVeyor runs"),
+    ("azure-pipelines.yml", "programs that Azure Pipelines runs"),
+    ("bitbucket-pipelines.yml", "programs that Bitbucket runs"),
+    ("cloudbuild.yaml", "programs that Cloud Build runs"),
+    ("Jenkinsfile", "programs that Jenkins runs"),
+];
+
 /// Added when the workspace is the caller's home directory.
 pub const IN_A_HOME: &[Protected] = &[
     (".bashrc", "bash runs it"),
@@ -123,7 +149,9 @@ mod tests {
 
     #[test]
     fn names_are_relative_plain_and_named_once() {
-        let all: Vec<_> = IN_EVERY_WORKSPACE.iter().chain(WHERE_PRESENT).chain(IN_A_HOME).collect();
+        let shield = UNDER_A_SHIELD.iter().chain(UNDER_A_SHIELD_WHERE_PRESENT);
+        let all: Vec<_> =
+            IN_EVERY_WORKSPACE.iter().chain(WHERE_PRESENT).chain(IN_A_HOME).chain(shield).collect();
         let distinct: BTreeSet<_> = all.iter().map(|(name, _)| name).collect();
         assert_eq!(distinct.len(), all.len());
         for (name, reason) in all {
