@@ -1,7 +1,7 @@
 //! What may be typed, one file per group of commands. Values stay text here where `settings` or the server has
 //! to give them the same checks wherever they come from.
 //!
-//! - [`fresh`]: `run` and `code`, parsed without building the definitions of all the others
+//! - [`fresh`]: `run`, `code` and `shield`, parsed without building the definitions of all the others
 //! - [`sandboxes`]: `create`, `ps`, `inspect`, `extend`, `kill` and the states between
 //! - [`work`]: `exec`, `attach`, `logs`, `cp`; [`context`]: the same of code
 //! - [`copies`]: `snapshot`, `fork`, `diff`, `merge`
@@ -22,6 +22,7 @@ pub mod pool;
 pub mod sandboxes;
 pub mod scan;
 pub mod secrets;
+pub mod shield;
 mod stop;
 pub mod template;
 pub mod tools;
@@ -54,7 +55,7 @@ struct Cli {
     command: Command,
 }
 
-/// As [`Cli`], with nothing but `run` and `code`: their start must not pay for the definitions of the rest.
+/// As [`Cli`], with nothing but `run`, `code` and `shield`: their start must not pay for the definitions of the rest.
 #[derive(Debug, Parser)]
 #[command(name = "paddock", version, about = ABOUT, disable_help_subcommand = true)]
 struct FreshCli {
@@ -84,7 +85,8 @@ pub enum Command {
 }
 
 pub fn parse(arguments: &[OsString]) -> Result<Command, Stop> {
-    let fresh = arguments.get(1).is_some_and(|word| word == "run" || word == "code");
+    let fresh =
+        arguments.get(1).is_some_and(|word| ["run", "code", "shield"].iter().any(|name| word == name));
     let parsed = match fresh {
         true => FreshCli::try_parse_from(arguments).map(|cli| Command::Fresh(cli.command)),
         false => Cli::try_parse_from(arguments).map(|cli| cli.command),

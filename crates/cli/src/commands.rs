@@ -24,9 +24,10 @@ mod ps;
 mod quota;
 mod remote;
 mod run;
-mod sandboxed;
+pub mod sandboxed;
 mod scan;
 mod serve;
+mod shield;
 mod snapshot;
 mod template;
 mod template_build;
@@ -50,6 +51,7 @@ use crate::layers::LayerError;
 use crate::live::LiveError;
 use crate::render;
 use crate::session::SessionError;
+use crate::shield::ShieldError;
 use crate::state::StateError;
 use paddock_engine::settings::SettingsError;
 use paddock_engine::templates::TemplateError;
@@ -103,6 +105,8 @@ pub enum CommandError {
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
+    Shield(#[from] ShieldError),
+    #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
     Live(#[from] LiveError),
@@ -142,6 +146,7 @@ impl CommandError {
             CommandError::BuildSource(error) => error.hint(),
             CommandError::Settings(error) => error.hint(),
             CommandError::Session(error) => error.hint(),
+            CommandError::Shield(error) => error.hint(),
             CommandError::EndlessTimeout => Some(
                 "leave --timeout out for the server's default, or name a long one such as 30d".to_string(),
             ),
@@ -173,6 +178,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
     match command {
         Command::Fresh(FreshCommand::Run(args)) => run::execute(*args, caller),
         Command::Fresh(FreshCommand::Code(args)) => code::execute(*args, caller),
+        Command::Fresh(FreshCommand::Shield(args)) => shield::execute(*args, caller),
         Command::Sandboxes(command) => sandboxes(command, caller),
         Command::Work(WorkCommand::Exec(args)) => exec::execute(*args, caller),
         Command::Work(WorkCommand::Attach(args)) => attach::execute(&args, caller),

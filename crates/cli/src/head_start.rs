@@ -16,12 +16,15 @@ pub fn begin(arguments: &[OsString], environment: &Environment) -> Option<HeadSt
 
 fn needs_a_sandbox_at_once(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip(1).map(|argument| argument.to_string_lossy());
-    let sandboxed = words.next().is_some_and(|command| command == "run" || command == "code");
+    let sandboxed = words.next().is_some_and(|command| ["run", "code", "shield"].contains(&&*command));
     // An explanation runs nothing, an image may have to be fetched first, and the host's network needs none made.
     let mut options = words.take_while(|word| word != "--");
     sandboxed
         && !options.any(|word| {
-            word == "-h" || ["--help", "--explain", "--image", "--net"].iter().any(|o| word.starts_with(o))
+            word == "-h"
+                || ["--help", "--explain", "--dry-run", "--list", "--forget", "--image", "--net"]
+                    .iter()
+                    .any(|o| word.starts_with(o))
         })
 }
 
@@ -38,11 +41,20 @@ mod tests {
         assert!(guess("paddock run -- ls --help"));
         assert!(guess("paddock run --memory 1GiB ls"));
         assert!(guess("paddock code 1+1"));
+        assert!(guess("paddock shield -- claude --list"));
     }
 
     #[test]
     fn what_runs_nothing_or_later_does_not() {
-        for line in ["", "doctor", "template list", "run --explain -- ls", "code --help", "run -h"] {
+        for line in [
+            "",
+            "doctor",
+            "template list",
+            "run --explain -- ls",
+            "code --help",
+            "run -h",
+            "shield --dry-run",
+        ] {
             assert!(!guess(&format!("paddock {line}")), "{line}");
         }
         assert!(!guess("paddock run --image=debian ls"));

@@ -7,6 +7,7 @@
 //! - [`live`]: a command in such a sandbox, on the caller's streams
 //! - [`copy`]: files and directories between here and there
 //! - [`session`]: one sandbox from start to end
+//! - [`shield`]: a fence around a coding agent, and the account of what it did
 //! - [`env_file`]: variables from a file
 //! - [`state`]: where things are kept between calls
 //! - [`render`]: tables, errors and explanations, safe for a terminal
@@ -25,6 +26,7 @@ mod layers;
 mod live;
 mod render;
 mod session;
+mod shield;
 mod state;
 
 pub use caller::{Caller, Environment, Terminals};

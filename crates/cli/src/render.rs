@@ -15,6 +15,7 @@ pub mod json;
 pub mod network;
 pub mod pools;
 pub mod sandboxes;
+pub mod shield;
 pub mod snapshots;
 pub mod style;
 pub mod table;

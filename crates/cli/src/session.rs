@@ -6,10 +6,12 @@
 //! - [`build_progress`]: what a person sees of a build
 //! - [`signals`]: those that the caller may get meanwhile
 //! - [`terminal`]: raw mode, size and Ctrl-C of the caller's terminal
+//! - [`network`], [`ledger`]: what its gate decided, each decision and by host
 //! - [`report`]: exit code, messages and JSON of a run that is over
 
 pub mod build_progress;
 mod conversation;
+pub mod ledger;
 pub mod network;
 mod progress;
 mod report;
@@ -17,12 +19,16 @@ pub mod signals;
 pub mod streams;
 pub mod terminal;
 
+pub use report::{NOT_FOUND, Over};
+
 use paddock_engine::secrets::Bound;
 use paddock_engine::settings::{default_environment, network_environment};
 use paddock_engine::{Engine, EngineError};
 use paddock_model::{Availability, Guarantees, ScanReport, Spec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Session {
@@ -43,6 +49,23 @@ pub struct Session {
     pub scanned: ScanReport,
     /// Values that never enter.
     pub secrets: Vec<Bound>,
+    /// What the command waits for.
+    pub first: Option<First>,
+}
+
+/// Something that is done beside the making of the sandbox, and should be done when the command starts.
+#[derive(Debug)]
+pub struct First {
+    /// Hung up by whoever is done.
+    pub done: Receiver<()>,
+    pub at_most: Duration,
+}
+
+impl First {
+    pub(crate) fn wait(self) {
+        // Done or too late: the command starts either way.
+        let _ = self.done.recv_timeout(self.at_most);
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,12 +104,18 @@ impl SessionError {
 
 /// Runs the command and passes its streams on. Returns the exit code.
 pub fn run(session: Session) -> Result<i32, SessionError> {
+    let json = session.json;
+    hold(session)?.tell(json)
+}
+
+/// The same, and leaves it to the caller to tell what came of it.
+pub fn hold(session: Session) -> Result<Over, SessionError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Runtime)?;
-    let code = runtime.block_on(conversation::run(session));
+    let over = runtime.block_on(conversation::run(session));
     // A read of stdin may still be waiting; nobody waits for it.
     runtime.shutdown_background();
-    code
+    over
 }
 
 /// What a sandbox of this session would really have. Starts nothing.

@@ -36,6 +36,8 @@ mod registry;
 mod scan;
 mod secrets;
 mod serve;
+mod shield;
+mod shield_bad_input;
 mod signals;
 mod state_directory;
 mod streams;

@@ -1,7 +1,8 @@
-//! `run` and `code`: a sandbox for one command.
+//! `run`, `code` and `shield`: a sandbox for one command.
 
 use super::policy::PolicyFlags;
 use super::scan::ScanFlags;
+use super::shield::{SHIELD_HELP, ShieldArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 
@@ -13,6 +14,18 @@ pub enum FreshCommand {
     /// Run source text in a fresh sandbox
     #[command(after_help = CODE_HELP)]
     Code(Box<CodeArgs>),
+    /// Run a coding agent on this repository behind a fence, and tell what it did
+    #[command(
+        override_usage = "paddock shield [OPTIONS] [--] CMD [ARGS]...",
+        after_help = SHIELD_HELP,
+        mut_arg("net", |arg| arg.value_name("none|HOST[:PORTS]").help("`none` is loopback only; anything else is as --allow-net")),
+        mut_arg("workspace", |arg| arg.help("The repository, at /workspace inside, writable except for protected names [default: the current directory]")),
+        mut_arg("write", |arg| arg.help("Make this writable; of paths in the workspace, these alone are; others are shown inside; repeatable")),
+        mut_arg("memory", |arg| arg.help("Memory of everything inside, such as 512MiB [default: 4 GiB]")),
+        mut_arg("pids", |arg| arg.help("Processes and threads at one time [default: 2048]")),
+        mut_arg("timeout", |arg| arg.help("Wall-clock time, such as 8h, or `none` [default: none]")),
+    )]
+    Shield(Box<ShieldArgs>),
 }
 
 const RUN_HELP: &str = "\

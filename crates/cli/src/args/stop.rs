@@ -16,8 +16,9 @@ pub struct Stop {
 
 impl Stop {
     pub fn new(error: clap::Error, arguments: &[OsString]) -> Stop {
-        let runs_a_command =
-            arguments.get(1).is_some_and(|word| ["run", "code", "exec"].iter().any(|name| word == name));
+        let runs_a_command = arguments
+            .get(1)
+            .is_some_and(|word| ["run", "code", "shield", "exec"].iter().any(|name| word == name));
         let code = match error.exit_code() {
             0 => 0,
             _ if runs_a_command => EXIT_PADDOCK_FAILED,

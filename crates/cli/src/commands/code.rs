@@ -51,7 +51,8 @@ pub fn execute(args: CodeArgs, caller: &mut Caller) -> Result<i32, CommandError>
     let streams = Streams::chosen(&args.call, caller.terminals, source.stdin)?;
     let explain = args.call.explain;
     let command = vec![interpreter.to_string(), path.to_string()];
-    let mut session = sandboxed::session(args.call, args.policy, args.scan, command, streams, caller)?;
+    let mut session =
+        sandboxed::session(Vec::new(), args.call, args.policy, args.scan, command, streams, caller)?;
     if !explain {
         session.scanned = scan::look_at(&session, language.name(), &source.text, caller)?;
     }

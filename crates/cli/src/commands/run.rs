@@ -11,7 +11,8 @@ pub fn execute(args: RunArgs, caller: &mut Caller) -> Result<i32, CommandError> 
     let RunArgs { call, policy, command } = args;
     let streams = Streams::chosen(&call, caller.terminals, StdinMode::Inherit)?;
     let explain = call.explain;
-    let session = sandboxed::session(call, policy, ScanFlags::default(), command, streams, caller)?;
+    let session =
+        sandboxed::session(Vec::new(), call, policy, ScanFlags::default(), command, streams, caller)?;
     // An explanation of the policy alone is of use too, and an image may bring a command.
     if session.argv.is_empty() && session.image.is_none() && !explain {
         return Err(CommandError::MissingCommand);

@@ -7,6 +7,7 @@ use crate::caller::{Caller, Terminals};
 use crate::session::{self, Session, StdinMode};
 use crate::{layers, render, state};
 use paddock_engine::settings::{self, Surroundings};
+use paddock_model::Policy;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Streams {
@@ -28,7 +29,9 @@ impl Streams {
     }
 }
 
+/// `below`: layers under all that the caller names, the lowest first.
 pub fn session(
+    below: Vec<Policy>,
     call: CallFlags,
     policy: PolicyFlags,
     scan: ScanFlags,
@@ -40,7 +43,8 @@ pub fn session(
     // An explanation changes nothing, not even the state directory.
     let state_dir = if call.explain { state::locate(environment)? } else { state::prepare(environment)? };
     let names_protected = !(policy.protect.is_empty() && policy.unprotect.is_empty());
-    let mut layers = layers::gather(call.template.as_deref(), policy, command, environment, &state_dir)?;
+    let mut layers = below;
+    layers.extend(layers::gather(call.template.as_deref(), policy, command, environment, &state_dir)?);
     layers.push(scan.layer());
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
     let settings = settings::resolve(&layers, surroundings)?;
@@ -61,6 +65,7 @@ pub fn session(
         file: None,
         scanned: Default::default(),
         secrets: settings.secrets,
+        first: None,
     })
 }
 

@@ -11,6 +11,12 @@ pub fn print(error: &dyn Error, hint: Option<&str>, caller: &mut Caller) {
     let _ = caller.stderr.write_all(text.as_bytes()).and_then(|()| caller.stderr.flush());
 }
 
+/// A hint that belongs to no error.
+pub fn hint(hint: &str, caller: &mut Caller) {
+    let label = Style::Bold.paint("hint:", caller.colour_on_stderr());
+    let _ = writeln!(caller.stderr, "{label} {}", escape::line(hint));
+}
+
 fn text(error: &dyn Error, hint: Option<&str>, colour: bool) -> String {
     let mut text = format!("{} {}\n", Style::Bad.paint("error:", colour), escape::line(&error.to_string()));
     let mut cause = error.source();

@@ -311,6 +311,7 @@ mod tests {
             file: None,
             scanned: Default::default(),
             secrets: Vec::new(),
+            first: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::network;
 use super::progress::Bar;
-use super::report::{Ending, Finished};
+use super::report::{Ending, Finished, Over};
 use super::signals::Signals;
 use super::streams::Stream;
 use super::terminal::{self, Interrupts, Raw};
@@ -20,7 +20,8 @@ use tokio::sync::mpsc;
 /// The guest's own clock runs a little longer than ours: it is the backstop, not the judge.
 const BACKSTOP: Duration = Duration::from_millis(500);
 
-pub async fn run(mut session: Session) -> Result<i32, SessionError> {
+/// To the end of the command and of its sandbox.
+pub async fn run(mut session: Session) -> Result<Over, SessionError> {
     let engine = Engine::new(&session.state_dir);
     // Before the sandbox: a Ctrl-C while it is being made must not pass unheard.
     let mut signals = Signals::listen().map_err(SessionError::Streams)?;
@@ -57,6 +58,9 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         control: false,
         zygote: false,
     };
+    if let Some(first) = session.first.take() {
+        first.wait();
+    }
     // The command is on its way before the inside stands: the guest takes one after the other.
     let exec = sandbox.exec(command)?;
     // While the guest builds the inside. Where the kernel refuses, the engine goes on as it was.
@@ -94,18 +98,7 @@ pub async fn run(mut session: Session) -> Result<i32, SessionError> {
         scanned: session.scanned.clone(),
         network: network::lock(&decisions).to_api(),
     };
-    if session.json {
-        let text = finished.json(conversation.stdout, conversation.stderr)?;
-        let _ = std::io::stdout().write_all(text.as_bytes());
-    } else {
-        for line in network::lock(&decisions).lines() {
-            let _ = writeln!(std::io::stderr(), "paddock: {line}");
-        }
-        if let Some(message) = finished.message() {
-            let _ = writeln!(std::io::stderr(), "paddock: {message}");
-        }
-    }
-    Ok(finished.exit_code())
+    Ok(Over { finished, stdout: conversation.stdout, stderr: conversation.stderr, decisions })
 }
 
 /// Puts the image below the sandbox, and takes from it what the caller left open. Returns its environment.

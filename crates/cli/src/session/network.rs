@@ -1,5 +1,6 @@
 //! What the gate of a run decided, for the caller.
 
+use super::ledger::Ledger;
 use paddock_engine::Sandbox;
 use paddock_engine::secrets::SandboxSecrets;
 use paddock_model::Network;
@@ -13,6 +14,7 @@ const SHOWN: usize = 100;
 
 #[derive(Default)]
 pub struct Decisions {
+    pub ledger: Ledger,
     events: Vec<NetEvent>,
     learned: Learned,
     learns: bool,
@@ -36,6 +38,7 @@ pub async fn watch(
         while let Some(event) = events.recv().await {
             let mut decisions = lock(&noted);
             decisions.learned.note(&event);
+            decisions.ledger.note(&event);
             if decisions.events.len() < SHOWN {
                 decisions.events.push(event);
             }

@@ -1,10 +1,13 @@
 //! What the caller gets when a run is over.
 
 use super::SessionError;
+use super::network::{self, Decisions};
 use crate::render;
 use paddock_engine::{Capture, ExitKind, Shortage};
 use paddock_model::api::NetworkDecision;
 use paddock_model::{Cause, ExitStatus, Guarantees, RunReport, ScanReport, Usage};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 /// As `timeout(1)` and Docker have it.
 pub const TIME_LIMIT: i32 = 124;
@@ -36,6 +39,31 @@ pub struct Finished {
     pub command: String,
     pub scanned: ScanReport,
     pub network: Vec<NetworkDecision>,
+}
+
+/// All that is left of a run.
+pub struct Over {
+    pub finished: Finished,
+    pub stdout: Capture,
+    pub stderr: Capture,
+    pub decisions: Arc<Mutex<Decisions>>,
+}
+
+impl Over {
+    /// Tells the caller, and returns the exit code.
+    pub fn tell(self, json: bool) -> Result<i32, SessionError> {
+        let code = self.finished.exit_code();
+        if json {
+            let text = render::json::text(&self.finished.report(self.stdout, self.stderr))?;
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            return Ok(code);
+        }
+        let refusals = network::lock(&self.decisions).lines();
+        for line in refusals.into_iter().chain(self.finished.message()) {
+            let _ = writeln!(std::io::stderr(), "paddock: {line}");
+        }
+        Ok(code)
+    }
 }
 
 impl Finished {
@@ -89,13 +117,14 @@ impl Finished {
         }
     }
 
-    pub fn json(&self, stdout: Capture, stderr: Capture) -> Result<String, SessionError> {
+    /// As one object.
+    pub fn report(&self, stdout: Capture, stderr: Capture) -> RunReport {
         let (stdout, mut stderr) = (stdout.finish(), stderr.finish());
         if let Ending::StartFailed { .. } = self.ending {
             // The caller of --json reads one object: the reason has to be in it.
             stderr.tail.extend(self.message().unwrap_or_default().into_bytes());
         }
-        let report = RunReport {
+        RunReport {
             sandbox: self.sandbox.clone(),
             stdout_missing_bytes: stdout.missing,
             stderr_missing_bytes: stderr.missing,
@@ -109,8 +138,7 @@ impl Finished {
             findings: self.scanned.findings.clone(),
             findings_missing: self.scanned.findings_missing,
             network: self.network.clone(),
-        };
-        Ok(render::json::text(&report)?)
+        }
     }
 }
 

@@ -1,0 +1,141 @@
+//! What was in the writable places before, and what is there after. The first listing is made beside the sandbox, by a thread of its
+//! own: a small repository is listed when the command starts, a large one is not waited for.
+
+use super::changes::{Change, compare};
+use super::keeper::Keeper;
+use super::listing::{Listing, Place, list, now_ns};
+use super::patch;
+use crate::session::First;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a command waits for the list of names; and for the contents, where a patch was asked for.
+const NAMES: Duration = Duration::from_millis(200);
+const CONTENTS: Duration = Duration::from_secs(5);
+
+pub struct Watch {
+    places: Vec<(Place, String)>,
+    start_ns: i64,
+    stop: Arc<AtomicBool>,
+    lister: Option<JoinHandle<(Vec<Listing>, Option<Keeper>)>>,
+}
+
+/// The account of a run.
+#[derive(Debug, Default)]
+pub struct Account {
+    pub changes: Vec<Change>,
+    /// Where a patch was asked for.
+    pub patch: Option<String>,
+    /// What may be missing.
+    pub notes: Vec<String>,
+}
+
+impl Watch {
+    /// `places`, each with what stands before its paths. `keep`: where contents are kept, if a patch is wanted.
+    pub fn begin(places: Vec<(Place, String)>, keep: Option<&Path>) -> std::io::Result<(Watch, First)> {
+        let mut keeper = keep.map(Keeper::new).transpose()?;
+        let at_most = if keeper.is_some() { CONTENTS } else { NAMES };
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, done) = sync_channel(0);
+        let (listed, stopped) = (places.clone(), stop.clone());
+        let start_ns = now_ns();
+        let work = move || {
+            let listings = listed.iter().map(|(place, _)| list(place, keeper.as_mut(), &stopped)).collect();
+            drop(sender);
+            (listings, keeper)
+        };
+        let lister = std::thread::Builder::new().name("paddock-lister".into()).spawn(work)?;
+        Ok((Watch { places, start_ns, stop, lister: Some(lister) }, First { done, at_most }))
+    }
+
+    /// Precondition: the sandbox has ended.
+    pub fn end(mut self) -> Account {
+        // One that is not done by now would only hold up its reader.
+        self.stop.store(true, Ordering::Relaxed);
+        let mut account = Account::default();
+        let Some(Ok((before, keeper))) = self.lister.take().map(JoinHandle::join) else {
+            account.notes.push("what was there before could not be listed: no change is told".into());
+            return account;
+        };
+        let mut text = String::new();
+        for ((place, prefix), before) in self.places.iter().zip(&before) {
+            let after = list(place, None, &AtomicBool::new(false));
+            let changes = compare(before, &after, self.start_ns, prefix);
+            if let Some(keeper) = &keeper {
+                text.push_str(&patch::of(&changes, place, keeper));
+            }
+            account.notes.extend(notes(place, before, &after));
+            account.changes.extend(changes);
+        }
+        account.patch = keeper.map(|_| text);
+        account
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn notes(place: &Place, before: &Listing, after: &Listing) -> Vec<String> {
+    let name = place.directory.display();
+    let mut notes = Vec::new();
+    if !before.complete {
+        notes.push(format!("{name} is large, and was not listed whole when the command was over: what was deleted may be missing here"));
+    }
+    if !after.complete {
+        notes.push(format!("{name} has more than a million entries: changes beyond them are missing here"));
+    }
+    if after.unreadable > before.unreadable {
+        notes.push(format!(
+            "{} directories in {name} cannot be read: what was deleted, and changes in them, are missing here",
+            after.unreadable
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paddock_model::api::ChangeKind;
+
+    #[test]
+    fn what_changed_between_is_told_and_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("kept"), "same\n").unwrap();
+        std::fs::write(at("edited"), "one\ntwo\n").unwrap();
+        std::fs::write(at("removed"), "gone\n").unwrap();
+        let place = Place { directory: directory.path().to_path_buf(), skip: Vec::new() };
+        let (watch, first) = Watch::begin(vec![(place, String::new())], Some(state.path())).unwrap();
+        first.wait();
+        // The kernel's clock for files moves every few milliseconds.
+        std::thread::sleep(Duration::from_millis(30));
+        std::fs::write(at("edited"), "one\n2\n").unwrap();
+        std::fs::remove_file(at("removed")).unwrap();
+        std::fs::create_dir(at("new")).unwrap();
+        std::fs::write(at("new/file"), "x\n").unwrap();
+        let account = watch.end();
+        let told: Vec<_> = account.changes.iter().map(|c| (c.kind, c.path.as_str())).collect();
+        let expected = [
+            (ChangeKind::Modified, "edited"),
+            (ChangeKind::Added, "new"),
+            (ChangeKind::Added, "new/file"),
+            (ChangeKind::Deleted, "removed"),
+        ];
+        assert_eq!(told, expected);
+        assert!(account.notes.is_empty(), "{:?}", account.notes);
+        let patch = account.patch.unwrap();
+        for part in ["-two\n+2\n", "new file mode 100644\n--- /dev/null\n+++ b/new/file", "deleted file mode"]
+        {
+            assert!(patch.contains(part), "{part}: {patch}");
+        }
+    }
+}
