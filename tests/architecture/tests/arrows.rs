@@ -20,13 +20,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-server", &["paddock-engine", "paddock-mcp", "paddock-tools", "paddock-model"]),
     // The suite only starts the executable and looks at what it says, in the words of the model.
     ("paddock-verify", &["paddock-model"]),
+    // The loop knows tools and models, and no way to a server.
+    ("paddock-agent", &["paddock-tools", "paddock-model"]),
     (
         "paddock",
         &[
-            "paddock-server",
-            "paddock-engine",
+            "paddock-agent",
             "paddock-mcp",
             "paddock-tools",
+            "paddock-server",
+            "paddock-engine",
             "paddock-verify",
             "paddock-model",
         ],
