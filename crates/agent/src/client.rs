@@ -47,11 +47,7 @@ impl Client {
     }
 
     /// `heard`: pieces of text, as they come.
-    pub async fn ask(
-        &self,
-        request: &Request<'_>,
-        heard: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Whole, ModelError> {
+    pub async fn ask(&self, request: &Request<'_>, heard: &mut dyn FnMut(&str)) -> Result<Whole, ModelError> {
         let Request { system, turns, tools } = request;
         let body = match self.endpoint.dialect {
             Dialect::Anthropic => anthropic::body(&self.endpoint, system, turns, tools),

@@ -43,7 +43,7 @@ pub async fn ask(
     client: &Client,
     request: &Request<'_>,
     patience: &Patience,
-    tell: &mut (dyn FnMut(Event) + Send),
+    tell: &mut dyn FnMut(Event),
 ) -> Result<Whole, ModelError> {
     let mut attempt = 1;
     loop {

@@ -55,8 +55,8 @@ pub enum End {
 pub async fn run<S: Operations>(
     agent: &Agent<'_, S>,
     turns: &mut Vec<Turn>,
-    keep: &mut (dyn FnMut(&Turn) + Send),
-    tell: &mut (dyn FnMut(Event) + Send),
+    keep: &mut dyn FnMut(&Turn),
+    tell: &mut dyn FnMut(Event),
 ) -> End {
     let time = agent.budget.time;
     match tokio::time::timeout(time, steps(agent, turns, keep, tell)).await {
@@ -68,8 +68,8 @@ pub async fn run<S: Operations>(
 async fn steps<S: Operations>(
     agent: &Agent<'_, S>,
     turns: &mut Vec<Turn>,
-    keep: &mut (dyn FnMut(&Turn) + Send),
-    tell: &mut (dyn FnMut(Event) + Send),
+    keep: &mut dyn FnMut(&Turn),
+    tell: &mut dyn FnMut(Event),
 ) -> End {
     let mut total = Usage::default();
     for step in 1..=agent.budget.steps {
@@ -108,7 +108,7 @@ async fn steps<S: Operations>(
 async fn answer<S: Operations>(
     agent: &Agent<'_, S>,
     calls: &[Call],
-    tell: &mut (dyn FnMut(Event) + Send),
+    tell: &mut dyn FnMut(Event),
 ) -> Vec<(CallResult, Option<String>)> {
     let mut answers = Vec::new();
     for call in calls {

@@ -20,7 +20,7 @@ pub async fn read(
     response: Response,
     dialect: Dialect,
     silence: Duration,
-    heard: &mut (dyn FnMut(&str) + Send),
+    heard: &mut dyn FnMut(&str),
 ) -> Result<Reply, ModelError> {
     let mut events = SseStream::from_bytes_stream(Box::pin(bounded(response)));
     let mut reply = Reply::default();

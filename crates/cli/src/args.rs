@@ -3,6 +3,7 @@
 //!
 //! - [`fresh`]: `run`, `code` and `shield`, parsed without building the definitions of all the others
 //! - [`sandboxes`]: `create`, `ps`, `inspect`, `extend`, `kill` and the states between
+//! - [`agent`]: a model that works in a sandbox
 //! - [`work`]: `exec`, `attach`, `logs`, `cp`; [`context`]: the same of code
 //! - [`copies`]: `snapshot`, `fork`, `diff`, `merge`
 //! - [`tools`]: `tools`, `mcp`
@@ -12,6 +13,7 @@
 //! - [`scan`]: `scan`, and the flags by which others scan
 //! - [`stop`]: help, version and mistakes
 
+pub mod agent;
 pub mod context;
 pub mod copies;
 pub mod fresh;
@@ -73,6 +75,9 @@ pub enum Command {
     Work(work::WorkCommand),
     #[command(flatten)]
     Copies(copies::CopyCommand),
+    /// Give a task to a model that works in a sandbox
+    #[command(after_help = agent::AGENT_HELP)]
+    Agent(Box<agent::AgentArgs>),
     /// Say what code would import, start, open and evaluate, without running it
     #[command(after_help = scan::SCAN_HELP)]
     Scan(scan::ScanArgs),

@@ -189,7 +189,7 @@ impl Client {
 }
 
 /// For an `Idempotency-Key`.
-fn random_key() -> String {
+pub fn random_key() -> String {
     let mut bytes = [0; 16];
     // Reads that many bytes or fails, and it does not fail on any kernel that Paddock runs on.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod agent;
 mod attach;
 mod audit;
 mod code;
@@ -37,6 +38,7 @@ mod top;
 mod update;
 mod verify;
 
+use crate::agent::AgentError;
 use crate::args::copies::CopyCommand;
 use crate::args::machine::MachineCommand;
 use crate::args::sandboxes::SandboxCommand;
@@ -107,6 +109,8 @@ pub enum CommandError {
     #[error(transparent)]
     Shield(#[from] ShieldError),
     #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
     Live(#[from] LiveError),
@@ -147,6 +151,7 @@ impl CommandError {
             CommandError::Settings(error) => error.hint(),
             CommandError::Session(error) => error.hint(),
             CommandError::Shield(error) => error.hint(),
+            CommandError::Agent(error) => error.hint(),
             CommandError::EndlessTimeout => Some(
                 "leave --timeout out for the server's default, or name a long one such as 30d".to_string(),
             ),
@@ -185,6 +190,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Work(WorkCommand::Logs(args)) => logs::execute(&args, caller),
         Command::Work(WorkCommand::Cp(args)) => cp::execute(&args, caller),
         Command::Work(WorkCommand::Context(args)) => context::execute(args.action, caller),
+        Command::Agent(args) => agent::execute(*args, caller),
         Command::Scan(args) => scan::execute(args, caller),
         Command::Tools(ToolCommand::Tools(args)) => tools::execute(*args, caller),
         Command::Tools(ToolCommand::Mcp(args)) => mcp::execute(*args, caller),

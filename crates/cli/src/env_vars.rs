@@ -26,6 +26,14 @@ pub const HOME: &str = "HOME";
 /// Set to anything: no colour, even on a terminal.
 pub const NO_COLOR: &str = "NO_COLOR";
 
+/// Keys, addresses and names of models, for `paddock agent`.
+pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
+pub const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
+pub const ANTHROPIC_MODEL: &str = "ANTHROPIC_MODEL";
+pub const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
+pub const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
+pub const OPENAI_MODEL: &str = "OPENAI_MODEL";
+
 /// What `paddock --help` says about them.
 pub const HELP: &str = "\
 Environment:
@@ -38,6 +46,8 @@ Environment:
   PADDOCK_TOKEN      the token for that server; your own socket needs none
   PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
   PADDOCK_RUNSC      the `runsc` of the gVisor backend [default: the first of the path]
+  ANTHROPIC_API_KEY, OPENAI_API_KEY, and ..._BASE_URL and ..._MODEL of each
+                     the model of `agent`; the keys are also what `shield` binds for its agents
   NO_COLOR           set to anything: no colour, even on a terminal
 
 Exit codes:

@@ -7,6 +7,7 @@
 //! - [`live`]: a command in such a sandbox, on the caller's streams
 //! - [`copy`]: files and directories between here and there
 //! - [`session`]: one sandbox from start to end
+//! - [`agent`]: a model that works in a sandbox, from its settings to its end
 //! - [`shield`]: a fence around a coding agent, and the account of what it did
 //! - [`env_file`]: variables from a file
 //! - [`state`]: where things are kept between calls
@@ -14,6 +15,7 @@
 //! - [`head_start`]: what can begin before the arguments are understood
 //! - [`caller`], [`env_vars`]: the environment and the streams of one call
 
+mod agent;
 mod args;
 mod caller;
 mod client;

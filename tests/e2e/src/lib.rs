@@ -8,6 +8,7 @@
 //! - [`images`], [`Registry`], [`Tar`]: root file systems around a static busybox, in every form
 //! - [`Outside`]: what stands for the world behind a gate
 //! - [`http`], [`Answer`]: the server's API, for what no command shows and no client of ours would send
+//! - [`Model`]: a language model that says what the test wants, in two wire formats
 //! - [`FileSystem`]: a small disk of its own for a state directory, to be filled and made read-only
 //! - [`leftovers`]: what a run must not leave behind; looked for after every test
 //!
@@ -21,6 +22,7 @@ pub mod http;
 pub mod images;
 mod invocation;
 pub mod leftovers;
+mod model;
 mod outside;
 mod registry;
 mod server;
@@ -33,6 +35,7 @@ pub use file_system::FileSystem;
 pub use http::Answer;
 pub use images::sha256;
 pub use invocation::{Finished, Invocation, Running, code as exit_code};
+pub use model::Model;
 pub use outside::Outside;
 pub use registry::Registry;
 pub use server::Server;

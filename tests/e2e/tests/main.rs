@@ -1,5 +1,7 @@
 //! The executable as people and scripts meet it, by theme. One binary, so that it is linked once.
 
+mod agent;
+mod agent_bad_input;
 mod attacks;
 mod bad_input;
 mod builds;

@@ -7,7 +7,7 @@ use super::keeper::{Keeper, Kept};
 use paddock_model::api::FileKind;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,9 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
         listing.unreadable = 1;
         return listing;
     };
+    let skipped: HashSet<&[u8]> = place.skip.iter().map(|skip| skip.as_os_str().as_bytes()).collect();
+    let above = place.skip.iter().flat_map(|skip| skip.ancestors().skip(1));
+    let above: HashSet<&[u8]> = above.map(|path| path.as_os_str().as_bytes()).collect();
     let mut queue = VecDeque::from([Vec::new()]);
     let mut last = VecDeque::new();
     while let Some(path) = queue.pop_front().or_else(|| last.pop_front()) {
@@ -84,7 +87,7 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
                 return listing;
             }
             let below = joined(&path, name);
-            if place.skip.iter().any(|skip| skip.as_os_str().as_bytes() == below) {
+            if skipped.contains(&*below) {
                 continue;
             }
             let Some(mut seen) = look(&directory, name) else { continue };
@@ -97,7 +100,7 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
                 if later { &mut last } else { &mut queue }.push_back(below.clone());
             }
             // Pinned while it is there, and a stand-in where it is not: never the agent's doing.
-            if place.skip.iter().any(|skip| is_above(&below, skip.as_os_str().as_bytes())) {
+            if above.contains(&*below) {
                 continue;
             }
             listing.entries.insert(below, seen);
@@ -105,10 +108,6 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
     }
     listing.complete = true;
     listing
-}
-
-fn is_above(path: &[u8], other: &[u8]) -> bool {
-    other.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
 /// As it is now; nothing where it has gone.
