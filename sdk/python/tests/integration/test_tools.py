@@ -12,7 +12,7 @@ import pytest
 from paddock import AsyncSandbox, Sandbox, Tools
 
 from ..model_server import ModelServer, Wish
-from .test_examples import BLOCKS
+from .test_examples import BLOCKS, living, load
 
 TURNS: List[List[Wish]] = [
     [("write_file", {"path": "src/numbers.py", "content": "def answer():\n    return 41\n"})],
@@ -74,6 +74,22 @@ def test_the_loop_of_the_readme() -> None:
         client = anthropic.Anthropic(base_url=model.url, api_key="none", max_retries=0)
         check(model, names["agent"]("go", client, "scripted"))
         client.close()
+
+
+def test_the_loop_of_the_example() -> None:
+    agent = load("agent").agent
+    before = living()
+    with ModelServer(turns()) as model:
+        client = anthropic.Anthropic(base_url=model.url, api_key="none", max_retries=0)
+        check(model, agent("go", client, "scripted"))
+        client.close()
+    endless: List[List[Wish]] = [[("run_shell", {"command": "true"})] for _ in range(4)]
+    with ModelServer(endless) as model:
+        client = anthropic.Anthropic(base_url=model.url, api_key="none", max_retries=0)
+        with pytest.raises(TimeoutError, match="after 2 replies"):
+            agent("go", client, "scripted", steps=2)
+        client.close()
+    assert living() == before
 
 
 def test_openai_chat_completions(sandbox: Sandbox) -> None:
