@@ -65,6 +65,7 @@ pub trait Contestant {
 pub struct Field {
     pub paddock: Paddock,
     bare: Bare,
+    shield: Shielded,
     peers: Vec<Box<dyn Contestant>>,
     /// Paddock's own gVisor beside `runsc` alone, where this machine has that.
     gvisor: Vec<Box<dyn Contestant>>,
@@ -77,18 +78,20 @@ impl Field {
         let (state, temporary) = (scratch.directory("state")?, scratch.directory("tmp")?);
         let paddock = Paddock { program: paddock.to_owned(), state, temporary };
         paddock.command(Workload::True).output().context("paddock does not run")?;
+        let shield = Shielded { paddock: paddock.clone(), repository: repository(scratch)? };
         let (peers, mut missing) = peers::prepare(scratch, installed);
         let mut gvisor: Vec<Box<dyn Contestant>> = Vec::new();
         match peers::runsc(scratch) {
             Ok(runsc) => gvisor.extend([Box::new(OverGvisor(paddock.clone())) as Box<dyn Contestant>, runsc]),
             Err(reason) => missing.push(reason),
         }
-        Ok(Field { paddock, bare: Bare, peers, gvisor, missing })
+        Ok(Field { paddock, bare: Bare, shield, peers, gvisor, missing })
     }
 
-    /// All, and the two with a kernel in user space.
+    /// All, a shield around the command, and the two with a kernel in user space.
     pub fn race(&self) -> impl Iterator<Item = &dyn Contestant> {
-        self.all().chain(self.gvisor.iter().map(Box::as_ref))
+        let shield: &dyn Contestant = &self.shield;
+        self.all().chain([shield]).chain(self.gvisor.iter().map(Box::as_ref))
     }
 
     pub fn all(&self) -> impl Iterator<Item = &dyn Contestant> {
@@ -117,6 +120,42 @@ impl Contestant for Bare {
             }
         };
         line.environment = Environment::Only(vec![("PATH", peers::PATH.into()), ("LANG", "C.UTF-8".into())]);
+        line
+    }
+}
+
+/// A repository of ordinary size, with the account of what was changed in it.
+struct Shielded {
+    paddock: Paddock,
+    repository: PathBuf,
+}
+
+/// Files in it, in directories of fifty.
+const FILES: usize = 1000;
+
+fn repository(scratch: &Scratch) -> Result<PathBuf> {
+    let path = scratch.directory("repository")?;
+    scratch.directory("repository/.git/hooks")?;
+    for number in 0..FILES {
+        let directory = scratch.directory(&format!("repository/src/{}", number / 50))?;
+        std::fs::write(directory.join(format!("{number}.py")), "x = 1\n".repeat(100))?;
+    }
+    Ok(path)
+}
+
+impl Contestant for Shielded {
+    fn name(&self) -> &'static str {
+        "paddock shield"
+    }
+
+    fn version(&self) -> String {
+        format!("{}, a workspace of {FILES} files", self.paddock.version())
+    }
+
+    fn command(&self, workload: Workload) -> CommandLine {
+        let mut line = self.paddock.run(workload.command());
+        let options = ["shield".into(), "--workspace".into(), self.repository.clone().into_os_string()];
+        line.arguments.splice(..1, options);
         line
     }
 }

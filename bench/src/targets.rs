@@ -42,6 +42,7 @@ pub fn judge(races: &[Race], guest: &Guest, leftovers: &Leftovers) -> Vec<Target
             ratio(plain, "docker", "paddock"),
             overheads(plain, "docker"),
         ),
+        shield(plain),
         at_most(
             "`paddock run --backend gvisor -- true` beside `runsc run` of it",
             "<= 1.3 x",
@@ -74,6 +75,17 @@ fn at_least(
     let beside = beside.map(|text| format!(" ({text})")).unwrap_or_default();
     let text = measured.map_or_else(not_measured, |ratio| format!("{ratio:.1} x{beside}"));
     Target { name, target, measured: text, met: measured.map(|ratio| ratio >= limit) }
+}
+
+/// Of a whole command.
+fn shield(race: Option<&Race>) -> Target {
+    let median = race.and_then(|race| Some(race.timing("paddock shield")?.median()));
+    Target {
+        name: "`paddock shield -- true`",
+        target: "<= 20 ms",
+        measured: median.map_or_else(not_measured, |median| format!("{:.2} ms", milliseconds(median))),
+        met: median.map(|median| median <= Duration::from_millis(20)),
+    }
 }
 
 fn executable_size(guest: &Guest) -> Target {
@@ -176,10 +188,11 @@ mod tests {
             ("docker", 250_000),
             ("runsc", 100_000),
             ("paddock gvisor", 130_000),
+            ("paddock shield", 20_000),
         ];
         let races =
             [race(Workload::True, &plain), race(Workload::Python, &[("bare", 10_000), ("paddock", 13_000)])];
-        assert_eq!(judged(&races, 3 << 19, Vec::new()), [Some(true); 8]);
+        assert_eq!(judged(&races, 3 << 19, Vec::new()), [Some(true); 9]);
     }
 
     #[test]
@@ -192,11 +205,12 @@ mod tests {
             ("docker", 250_000),
             ("runsc", 100_000),
             ("paddock gvisor", 130_001),
+            ("paddock shield", 20_001),
         ];
         let races =
             [race(Workload::True, &plain), race(Workload::Python, &[("bare", 10_000), ("paddock", 13_001)])];
         let met = judged(&races, (3 << 19) + 4096, vec!["process 7".into()]);
-        assert_eq!(met, [false, false, false, false, false, true, false, false].map(Some));
+        assert_eq!(met, [false, false, false, false, false, false, true, false, false].map(Some));
     }
 
     #[test]
