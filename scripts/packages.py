@@ -5,16 +5,21 @@ import subprocess
 import sys
 import venv
 
+# An S3 server whose conditional puts are real.
+MOTO = "moto[s3,server]>=5.1,<6"
 
 def fetch(root):
     """The variables that tell the end to end tests where they are."""
     kept = os.path.join(root, "target", "test-packages")
     node, python = os.path.join(kept, "node", "node_modules"), os.path.join(kept, "python")
+    moto = os.path.join(kept, "moto")
     if not os.path.exists(os.path.join(node, "typescript", "package.json")):
         attempt("typescript", lambda: typescript(os.path.dirname(node)))
     if not os.path.exists(os.path.join(python, "IPython", "__init__.py")):
         attempt("IPython", lambda: ipython(os.path.join(kept, "venv"), python))
-    return {"PADDOCK_TEST_NODE_MODULES": node, "PADDOCK_TEST_IPYTHON": python}
+    if not os.path.exists(os.path.join(moto, "moto", "__init__.py")):
+        attempt("moto", lambda: run(sys.executable, "-m", "pip", "install", "--quiet", "--target", moto, MOTO))
+    return {"PADDOCK_TEST_NODE_MODULES": node, "PADDOCK_TEST_IPYTHON": python, "PADDOCK_TEST_MOTO": moto}
 
 
 def attempt(name, action):

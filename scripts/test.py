@@ -83,14 +83,16 @@ def stages():
     def tests(places, *options):
         return [([program, *options], place) for name in places for program, place in programs[name]]
 
-    unit = sorted(set(programs) - {"tests/conformance", "tests/e2e"})
+    fetched = packages.fetch(ROOT)
+    unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e"})
     libraries = [CARGO, "test", "--locked", "--workspace", "--doc"]
     return [
         Stage("formatting", [CARGO, "fmt", "--all", "--check"]),
         Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         Stage("unit", *tests(unit), libraries),
+        Stage("volumes", *tests(["crates/volumes"], "--nocapture"), environment=fetched),
         Stage("conformance", *tests(["tests/conformance"], "--nocapture"), environment=given),
-        Stage("end to end", *tests(["tests/e2e"], "--nocapture", "--test-threads=3"), environment={**given, **packages.fetch(ROOT)}),
+        Stage("end to end", *tests(["tests/e2e"], "--nocapture", "--test-threads=3"), environment={**given, **fetched}),
         Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
         Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
         Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),
@@ -123,6 +125,7 @@ def components(ran):
         ("python-sdk", stage("python sdk")),
         ("schema", stage("schema")),
         ("crash", stage("crash")),
+        ("s3", next((skip for skip in skips if skip.startswith("s3:")), None) or stage("volumes")),
         # An ordinary user's is not to be had anywhere.
         ("gvisor", part("gvisor:") if os.geteuid() == 0 else "the tests do not run as root"),
     ]

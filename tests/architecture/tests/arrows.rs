@@ -13,7 +13,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-guest", &["paddock-protocol"]),
     ("paddock-backends", &["paddock-protocol", "paddock-model"]),
     ("paddock-gate", &["paddock-model"]),
-    ("paddock-engine", &["paddock-backends", "paddock-gate", "paddock-protocol", "paddock-model"]),
+    ("paddock-volumes", &[]),
+    (
+        "paddock-engine",
+        &["paddock-backends", "paddock-gate", "paddock-protocol", "paddock-model", "paddock-volumes"],
+    ),
     // Tools of a model: definitions and answers, in the words of the model crate; who has a sandbox hands it in.
     ("paddock-tools", &["paddock-model"]),
     ("paddock-mcp", &["paddock-tools", "paddock-model"]),

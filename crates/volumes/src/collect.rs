@@ -1,0 +1,56 @@
+//! Frees what no version names any more. Whoever collects holds the lease, and touches nothing that a later lease
+//! made: one that lost it cannot take anything from who came after.
+
+use crate::pack::generation_of;
+use crate::store::Volumes;
+use crate::{VolumeError, head::now_ms};
+use std::collections::HashSet;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Collected {
+    pub objects: u64,
+    pub bytes: u64,
+}
+
+impl Volumes {
+    /// `Busy` while somebody writes.
+    pub async fn collect(&self, tenant: &str, name: &str) -> Result<Collected, VolumeError> {
+        let mut writer = self.acquire(tenant, name, "the collector of what is not needed", false).await?;
+        let collected = self.collect_with(&mut writer).await;
+        writer.release().await?;
+        collected
+    }
+
+    /// The same for who has the lease already.
+    pub async fn collect_with(&self, writer: &mut crate::Writer) -> Result<Collected, VolumeError> {
+        let grace = self.0.grace.as_millis() as u64;
+        writer
+            .change_checked(|head| {
+                let now = now_ms();
+                head.retired.retain(|retired| retired.at_ms.saturating_add(grace) > now);
+                Ok(())
+            })
+            .await?;
+        let head = writer.head().clone();
+        let own = writer.token().generation;
+        let (mut packs, mut manifests) = (HashSet::new(), HashSet::new());
+        for version in head.versions.iter().chain(head.retired.iter().map(|retired| &retired.version)) {
+            if manifests.insert(version.manifest.clone()) {
+                // One that cannot be read says not what it needs: then nothing is freed.
+                packs.extend(self.manifest_of(&head, version).await?.packs);
+            }
+        }
+        let mut collected = Collected::default();
+        for (part, needed) in [("packs", &packs), ("manifests", &manifests)] {
+            for (object, bytes) in self.0.objects.list(&["data", &head.id, part]).await? {
+                let older = generation_of(&object).is_some_and(|generation| generation < own);
+                if older && !needed.contains(&object) {
+                    self.0.objects.delete(&["data", &head.id, part, &object]).await?;
+                    collected.objects += 1;
+                    collected.bytes += bytes;
+                }
+            }
+        }
+        Ok(collected)
+    }
+}

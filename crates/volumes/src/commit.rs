@@ -1,0 +1,236 @@
+//! From a directory to a version: what changed is read, cut at places that its content chooses, and packed.
+
+use crate::index::{Fingerprint, Index, now_ns};
+use crate::key::Cipher;
+use crate::manifest::{Entry, HOLE, Manifest, Node};
+use crate::pack::{Pack, Packer};
+use crate::scan::{self, Limits, Met, Skipped, Unopened, What};
+use crate::{Version, VolumeError};
+use fastcdc::v2020::StreamCDC;
+use rustix::fs::{SeekFrom, fstat, seek};
+use rustix::io::Errno;
+use serde_bytes::ByteBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+const SMALLEST: usize = 64 << 10;
+const AVERAGE: usize = 256 << 10;
+const LARGEST: usize = 1 << 20;
+/// A file that somebody writes to is read so often before it is given up.
+const TRIES: usize = 5;
+/// So many of what was left out are named.
+const MOST_SKIPPED: usize = 100;
+
+/// What a sync did.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    pub version: Version,
+    /// Whether there was anything new; else it is the version that was there before.
+    pub changed: bool,
+    /// Of the directory as it is now.
+    pub index: Index,
+    pub skipped: Vec<Skipped>,
+}
+
+/// What has been read of a directory.
+pub struct Built {
+    pub manifest: Manifest,
+    pub index: Index,
+    pub skipped: Vec<Skipped>,
+    pub next_pack: u64,
+    pub new_bytes: u64,
+}
+
+pub struct Build<'a> {
+    pub volume: &'a str,
+    pub id: &'a str,
+    pub cipher: &'a Cipher,
+    pub generation: u64,
+    pub next_pack: u64,
+    /// The version that `index` speaks of.
+    pub base: Option<&'a Manifest>,
+    pub index: Option<&'a Index>,
+    pub limits: Limits,
+}
+
+impl Build<'_> {
+    /// Blocks. Packs go to `send` as they are filled.
+    pub fn run(
+        &self,
+        directory: &Path,
+        send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
+    ) -> Result<Built, VolumeError> {
+        let looked = now_ns();
+        let mut new_bytes = 0;
+        let mut counted = |pack: Pack| {
+            new_bytes += pack.bytes.len() as u64;
+            send(pack)
+        };
+        let mut packer = Packer::new(self.cipher, self.generation, self.next_pack, self.base);
+        let mut entries = Vec::new();
+        let mut index = Index::new(self.id, None);
+        let mut skipped = Vec::new();
+        scan::walk(self.volume, directory, self.limits, &mut |met: Met<'_>| {
+            let Met { path, found, what } = met;
+            let node = match what {
+                What::Other(why) => {
+                    if skipped.len() < MOST_SKIPPED {
+                        skipped.push(Skipped { path: scan::shown(path), why });
+                    }
+                    return Ok(());
+                }
+                What::Directory => Node::Directory,
+                What::Link(target) => Node::Link { target: ByteBuf::from(target) },
+                What::File(file) => match self.file(path, &file, &mut packer, &mut counted)? {
+                    Some((node, fingerprint)) => {
+                        index.note(path, fingerprint, looked);
+                        node
+                    }
+                    // It was there a moment ago.
+                    None => return Ok(()),
+                },
+            };
+            let modified = (found.st_mtime, found.st_mtime_nsec as u32);
+            let (path, mode) = (ByteBuf::from(path), scan::mode(&found));
+            entries.push(Entry { path, mode, modified, node });
+            Ok(())
+        })?;
+        let next_pack = packer.close(&mut counted)?;
+        let manifest = Manifest::new(packer.packs, packer.chunks, entries);
+        Ok(Built { manifest, index, skipped, next_pack, new_bytes })
+    }
+
+    fn file(
+        &self,
+        path: &[u8],
+        unopened: &Unopened<'_>,
+        packer: &mut Packer<'_>,
+        send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
+    ) -> Result<Option<(Node, Fingerprint)>, VolumeError> {
+        let looked = Fingerprint::of(unopened.found());
+        if let Some(node) = self.unchanged(path, &looked, packer) {
+            return Ok(Some((node, looked)));
+        }
+        let failed = |error: std::io::Error| VolumeError::Unkept {
+            volume: self.volume.into(),
+            path: scan::shown(path),
+            reason: error.to_string(),
+        };
+        let Some(file) = unopened.open().map_err(|errno| failed(errno.into()))? else { return Ok(None) };
+        for _ in 0..TRIES {
+            let before = fstat(&file).map_err(|errno| failed(errno.into()))?;
+            let size = u64::try_from(before.st_size).unwrap_or(0);
+            let pieces = match content(&file, size, packer, send) {
+                Ok(pieces) => pieces,
+                Err(Failure::Read(error)) => return Err(failed(error)),
+                Err(Failure::Volume(error)) => return Err(error),
+            };
+            let after = fstat(&file).map_err(|errno| failed(errno.into()))?;
+            let fingerprint = Fingerprint::of(&before);
+            let read: u64 = pieces.iter().map(|(_, length)| length).sum();
+            if fingerprint == Fingerprint::of(&after) && read == size {
+                return Ok(Some((Node::File { size, pieces }, fingerprint)));
+            }
+        }
+        Err(failed(std::io::Error::other("it was written to each time that it was read")))
+    }
+
+    /// Its content in the version before, where nothing touched it since.
+    fn unchanged(&self, path: &[u8], looked: &Fingerprint, packer: &mut Packer<'_>) -> Option<Node> {
+        let base = self.base?;
+        if !self.index?.is_unchanged(path, looked) {
+            return None;
+        }
+        let Node::File { size, pieces } = &base.find(path)?.node else { return None };
+        let mut again = Vec::with_capacity(pieces.len());
+        for (chunk, length) in pieces {
+            let number = match base.chunks.get(*chunk as usize) {
+                Some(chunk) => packer.reuse(&chunk.id)?,
+                None => HOLE,
+            };
+            again.push((number, *length));
+        }
+        Some(Node::File { size: *size, pieces: again })
+    }
+}
+
+enum Failure {
+    Read(std::io::Error),
+    Volume(VolumeError),
+}
+
+/// The same for a file of this host's own.
+pub fn content_of(
+    file: &File,
+    size: u64,
+    packer: &mut Packer<'_>,
+    send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
+) -> Result<Vec<(u32, u64)>, VolumeError> {
+    content(file, size, packer, send).map_err(|failure| match failure {
+        Failure::Read(error) => VolumeError::io("read a file", error),
+        Failure::Volume(error) => error,
+    })
+}
+
+/// Extent by extent, so that holes stay holes.
+fn content(
+    file: &File,
+    size: u64,
+    packer: &mut Packer<'_>,
+    send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
+) -> Result<Vec<(u32, u64)>, Failure> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let data = match seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data.min(size),
+            // Nothing but a hole up to the end.
+            Err(Errno::NXIO) => size,
+            // A file system without holes.
+            Err(Errno::INVAL) => at,
+            Err(errno) => return Err(Failure::Read(errno.into())),
+        };
+        if data > at {
+            pieces.push((HOLE, data - at));
+            at = data;
+            continue;
+        }
+        let end = seek(file, SeekFrom::Hole(at)).map_or(size, |end| end.min(size));
+        if end <= at {
+            break;
+        }
+        seek(file, SeekFrom::Start(at)).map_err(|errno| Failure::Read(errno.into()))?;
+        let read = extent(&mut Read::take(file, end - at), end - at, &mut pieces, packer, send)?;
+        if read == 0 {
+            break;
+        }
+        at += read;
+    }
+    Ok(pieces)
+}
+
+fn extent(
+    reader: &mut dyn Read,
+    length: u64,
+    pieces: &mut Vec<(u32, u64)>,
+    packer: &mut Packer<'_>,
+    send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
+) -> Result<u64, Failure> {
+    if length <= SMALLEST as u64 {
+        let mut small = Vec::with_capacity(length as usize);
+        reader.read_to_end(&mut small).map_err(Failure::Read)?;
+        if !small.is_empty() {
+            pieces.push((packer.add(&small, send).map_err(Failure::Volume)?, small.len() as u64));
+        }
+        return Ok(small.len() as u64);
+    }
+    let mut read = 0;
+    for chunk in StreamCDC::new(reader, SMALLEST, AVERAGE, LARGEST) {
+        let chunk = chunk.map_err(|error| Failure::Read(error.into()))?;
+        let number = packer.add(&chunk.data, send).map_err(Failure::Volume)?;
+        pieces.push((number, chunk.data.len() as u64));
+        read += chunk.data.len() as u64;
+    }
+    Ok(read)
+}

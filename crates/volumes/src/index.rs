@@ -1,0 +1,84 @@
+//! What a directory looked like at the last sync, so that only what changed since is read again.
+
+use crate::VolumeError;
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Clocks of file systems tick so coarsely at most: what changed within it of a look may look unchanged.
+const TICK_NS: i128 = 50_000_000;
+
+/// Nobody inside can set the time of the last change of an inode, whatever else it sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    inode: u64,
+    size: u64,
+    modified: (i64, u32),
+    changed: (i64, u32),
+}
+
+/// Of one directory, for the version that it was the same as.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Index {
+    pub volume: String,
+    pub version: Option<u64>,
+    files: HashMap<ByteBuf, Fingerprint>,
+}
+
+impl Fingerprint {
+    pub fn of(found: &Stat) -> Fingerprint {
+        Fingerprint {
+            inode: found.st_ino,
+            size: u64::try_from(found.st_size).unwrap_or(0),
+            modified: (found.st_mtime, found.st_mtime_nsec as u32),
+            changed: (found.st_ctime, found.st_ctime_nsec as u32),
+        }
+    }
+
+    fn is_older_than(&self, instant_ns: i128) -> bool {
+        let at = |(seconds, nanoseconds): (i64, u32)| {
+            i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
+        };
+        at(self.changed) + TICK_NS < instant_ns
+    }
+}
+
+impl Index {
+    pub fn new(volume: &str, version: Option<u64>) -> Index {
+        Index { volume: volume.into(), version, files: HashMap::new() }
+    }
+
+    /// `looked_ns`: when the look at the directory began. What is younger is looked at again the next time.
+    pub fn note(&mut self, path: &[u8], found: Fingerprint, looked_ns: i128) {
+        if found.is_older_than(looked_ns) {
+            self.files.insert(ByteBuf::from(path), found);
+        }
+    }
+
+    pub fn is_unchanged(&self, path: &[u8], found: &Fingerprint) -> bool {
+        self.files.get(serde_bytes::Bytes::new(path)) == Some(found)
+    }
+
+    /// One that cannot be read is one that knows nothing.
+    pub fn load(path: &Path, volume: &str) -> Option<Index> {
+        let index: Index = rmp_serde::from_slice(&std::fs::read(path).ok()?).ok()?;
+        (index.volume == volume).then_some(index)
+    }
+
+    pub fn save(&self, path: &Path) -> Result<(), VolumeError> {
+        let failed = |error: std::io::Error| VolumeError::io(format!("write {}", path.display()), error);
+        let bytes = rmp_serde::to_vec(self).map_err(|error| failed(std::io::Error::other(error)))?;
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        let mut file = tempfile::NamedTempFile::new_in(parent).map_err(failed)?;
+        file.write_all(&bytes).map_err(failed)?;
+        file.persist(path).map(drop).map_err(|error| failed(error.error))
+    }
+}
+
+pub fn now_ns() -> i128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128)
+}
