@@ -6,7 +6,7 @@
 //! - [`parallel`]: many calls on several connections
 //! - [`memory`]: what /proc says of processes and of the machine
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
-//! - [`gate`]: what leaves a sandbox
+//! - [`gate`]: what leaves a sandbox; [`volumes`]: what outlives it
 //! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
 //! - [`promises`]: the targets, against what was found
@@ -27,6 +27,7 @@ mod promises;
 mod recovery;
 mod remains;
 mod stream;
+mod volumes;
 mod warm;
 
 pub use code::{Counts, Setting};
@@ -109,6 +110,7 @@ async fn run(
         Part::Fork => fork::measure(server).await,
         Part::Recovery => recovery::measure(server).await,
         Part::Gate => gate::measure(server).await,
+        Part::Volumes => volumes::measure(server).await,
         Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,
     }

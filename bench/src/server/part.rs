@@ -13,6 +13,7 @@ pub enum Part {
     Recovery,
     Gate,
     GateIdle,
+    Volumes,
     CodeFirst,
     CodePreloaded,
     CodeWarm,
@@ -27,6 +28,7 @@ impl Part {
     pub const SERVER: [Part; 7] =
         [Part::First, Part::Warm, Part::Burst, Part::Crowd, Part::Stream, Part::Fork, Part::Recovery];
     pub const GATE: [Part; 2] = [Part::Gate, Part::GateIdle];
+    pub const VOLUMES: [Part; 1] = [Part::Volumes];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
         Part::CodePreloaded,
@@ -38,7 +40,7 @@ impl Part {
     ];
 
     pub fn all() -> impl Iterator<Item = Part> {
-        Part::SERVER.into_iter().chain(Part::GATE).chain(Part::CODE)
+        Part::SERVER.into_iter().chain(Part::GATE).chain(Part::VOLUMES).chain(Part::CODE)
     }
 
     pub fn is_code(self) -> bool {
@@ -50,6 +52,7 @@ impl Part {
         match self {
             _ if self.is_code() => "code",
             _ if Part::GATE.contains(&self) => "gate",
+            Part::Volumes => "volumes",
             _ => "server",
         }
     }
@@ -70,6 +73,7 @@ impl Part {
             Part::Recovery => "server-recovery",
             Part::Gate => "gate-traffic",
             Part::GateIdle => "gate-idle",
+            Part::Volumes => "volumes",
             Part::CodeFirst => "code-first",
             Part::CodePreloaded => "code-preloaded",
             Part::CodeWarm => "code-warm",
@@ -91,6 +95,7 @@ impl Part {
             Part::Recovery => "a killed server with 100 live sandboxes",
             Part::Gate => "traffic through the gate, beside the same without a fence",
             Part::GateIdle => "1,000 idle sandboxes with network rules",
+            Part::Volumes => "volumes: what a sync moves, and what a start waits for",
             Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
             Part::CodePreloaded => "the same with pandas imported by the template",
             Part::CodeWarm => "run_code('1+1') in a context that is there",

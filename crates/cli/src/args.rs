@@ -30,6 +30,7 @@ pub mod template;
 pub mod tools;
 pub mod values;
 pub mod verify;
+pub mod volume;
 pub mod watch;
 pub mod work;
 

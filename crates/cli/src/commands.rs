@@ -37,6 +37,7 @@ mod tools;
 mod top;
 mod update;
 mod verify;
+mod volume;
 
 use crate::agent::AgentError;
 use crate::args::copies::CopyCommand;
@@ -206,6 +207,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Machine(MachineCommand::Token(args)) => token::execute(args.action, caller),
         Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
         Command::Machine(MachineCommand::Pool(args)) => pool::execute(args.action, caller),
+        Command::Machine(MachineCommand::Volume(args)) => volume::execute(args.action, caller),
         Command::Machine(MachineCommand::Doctor(args)) => doctor::execute(&args, caller),
         Command::Machine(MachineCommand::Verify(args)) => verify::execute(args, caller),
         Command::Machine(MachineCommand::Template(args)) => template::execute(args.action, caller),

@@ -22,3 +22,4 @@ pub mod table;
 pub mod templates;
 pub mod time;
 pub mod usage;
+pub mod volumes;

@@ -16,6 +16,7 @@
 //! - [`store`]: records in SQLite; [`journal`]: output of execs; [`audit`]: a signed timeline per sandbox
 //! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
 //! - [`secrets`]: values that never enter a sandbox
+//! - [`volumes`]: directories that outlive sandboxes, as they are mounted here
 //! - [`scan`]: what code would do, read before it runs
 //! - [`patch`]: two states of a file as a patch
 //! - [`agents`]: what the command lines of coding agents need
@@ -56,6 +57,7 @@ pub mod store;
 pub mod templates;
 mod tool;
 mod transfer;
+pub mod volumes;
 mod zygote;
 
 pub use capture::Capture;

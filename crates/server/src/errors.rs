@@ -65,6 +65,10 @@ impl Failure {
     pub fn without_host(self) -> Failure {
         let message = match (self.code, self.status) {
             ("storage_failed", _) => "the server's storage failed",
+            ("volume_store_unavailable" | "volume_store_denied" | "volume_location", _) => {
+                "the store of volumes failed"
+            }
+            ("volume_store_full", _) => "the store of volumes is full",
             (_, StatusCode::INTERNAL_SERVER_ERROR) => "the server failed",
             _ => return self,
         };
@@ -104,7 +108,7 @@ impl From<FleetError> for Failure {
         };
         let status = match error.code {
             "port_closed" => StatusCode::BAD_GATEWAY,
-            "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
+            "disk_full" | "volume_store_full" => StatusCode::INSUFFICIENT_STORAGE,
             _ => status,
         };
         Failure {
@@ -189,7 +193,12 @@ mod tests {
 
     #[test]
     fn places_of_the_host_are_not_shown_to_strangers() {
-        for (kind, code) in [(Kind::Internal, "internal"), (Kind::Unavailable, "storage_failed")] {
+        for (kind, code) in [
+            (Kind::Internal, "internal"),
+            (Kind::Unavailable, "storage_failed"),
+            (Kind::Unavailable, "volume_store_unavailable"),
+            (Kind::Unavailable, "volume_store_full"),
+        ] {
             let failure =
                 Failure::from(FleetError::new(kind, code, "/var/lib/paddock is full").hint("see /var"));
             let shown = failure.without_host();

@@ -127,7 +127,7 @@ pub async fn fill<T>(mut upload: Upload<T>, mut body: Incoming) -> Result<T, Fai
     Ok(upload.finish().await?)
 }
 
-fn octal(text: &str) -> Result<u32, Failure> {
+pub fn octal(text: &str) -> Result<u32, Failure> {
     let digits = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     u32::from_str_radix(text, 8).ok().filter(|_| digits).ok_or_else(|| {
         Failure::invalid(format!(

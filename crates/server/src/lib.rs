@@ -46,6 +46,7 @@ mod snapshots;
 mod stream;
 mod templates;
 mod tls;
+mod volumes;
 
 pub use listen::{ListenError, Listener};
 pub use log::start_log;

@@ -28,6 +28,7 @@ use utoipa_axum::router::OpenApiRouter;
         (name = "access", description = "Tokens, tenants, quotas"),
         (name = "templates", description = "What sandboxes can be made from"),
         (name = "pools", description = "Sandboxes that are ready before anybody asks"),
+        (name = "volumes", description = "Directories that outlive sandboxes, and their versions"),
         (name = "server", description = "About the server itself")
     )
 )]

@@ -63,6 +63,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         read=["data:/data"],
         write=[Path("out")],
         tmpfs=["/scratch"],
+        volumes={"memory": "/data/memory", "models": "/data/models:ro"},
         scan="deny",
         allowed_imports=["json"],
         client=client(script),
@@ -89,6 +90,10 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "read": [f"{here}/data:/data"],
         "write": [f"{here}/out"],
         "tmpfs": ["/scratch"],
+        "volumes": [
+            {"name": "memory", "path": "/data/memory", "mode": "rw"},
+            {"name": "models", "path": "/data/models", "mode": "ro"},
+        ],
         "scan": "deny",
         "allowed_imports": ["json"],
     }

@@ -20,6 +20,7 @@ PAIRS = [
     (paddock.Contexts, paddock.AsyncContexts),
     (paddock.Client, paddock.AsyncClient),
     (paddock.Tools, paddock.AsyncTools),
+    (paddock.Volumes, paddock.AsyncVolumes),
 ]
 
 

@@ -46,6 +46,7 @@ mod streams;
 mod templates;
 mod terminal;
 mod verify;
+mod volumes;
 mod workspace;
 mod workspace_protection;
 mod zygotes;

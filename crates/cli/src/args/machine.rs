@@ -4,6 +4,7 @@ use super::pool::PoolArgs;
 use super::template::TemplateArgs;
 use super::values;
 use super::verify::{VERIFY_HELP, VerifyArgs};
+use super::volume::VolumeArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub enum MachineCommand {
     Quota(QuotaArgs),
     /// Keep sandboxes ready before anybody asks for them
     Pool(PoolArgs),
+    /// Keep directories that outlive sandboxes, in versions
+    Volume(VolumeArgs),
     /// Say what this machine has and lacks, per backend
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
@@ -86,6 +89,18 @@ pub struct ServeArgs {
     /// The key that secrets are encrypted with at rest; made where it is missing [default: secrets.key of the state directory]
     #[arg(long, value_name = "FILE")]
     pub secrets_key: Option<PathBuf>,
+    /// Where volumes are kept: a directory, s3://BUCKET/PREFIX, gs:// or az:// [default: volumes/store of the state directory]
+    #[arg(long, value_name = "URL")]
+    pub volumes: Option<String>,
+    /// A setting of the bucket, such as endpoint or region; credentials come from the environment; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair, requires = "volumes")]
+    pub volumes_set: Vec<(String, String)>,
+    /// The key that volumes are encrypted with before they leave this host: 32 bytes as base64
+    #[arg(long, value_name = "FILE")]
+    pub volumes_key: Option<PathBuf>,
+    /// What packs of a bucket may take on this host [default: 2GiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub volumes_cache: Option<u64>,
     /// Let everybody who reaches it read /metrics
     #[arg(long)]
     pub open_metrics: bool,
@@ -166,8 +181,14 @@ pub struct QuotaArgs {
     /// Creates per minute, or `none`
     #[arg(long, value_name = "NUMBER", requires = "tenant")]
     pub creates_per_minute: Option<String>,
+    /// Volumes, or `none`
+    #[arg(long, value_name = "NUMBER", requires = "tenant")]
+    pub volumes: Option<String>,
+    /// What all volumes hold, each in its current version, such as 100GiB, or `none`
+    #[arg(long, value_name = "SIZE", requires = "tenant")]
+    pub volume_bytes: Option<String>,
     /// Remove every limit of the tenant
-    #[arg(long, requires = "tenant", conflicts_with_all = ["sandboxes", "cpus", "memory", "creates_per_minute"])]
+    #[arg(long, requires = "tenant", conflicts_with_all = ["sandboxes", "cpus", "memory", "creates_per_minute", "volumes", "volume_bytes"])]
     pub unlimited: bool,
     /// Print JSON
     #[arg(long)]

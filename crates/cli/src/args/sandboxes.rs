@@ -4,6 +4,7 @@ use super::network::NetworkFlags;
 use super::policy::PolicyFlags;
 use super::scan::ScanFlags;
 use super::values;
+use super::volume::VolumeFlags;
 use clap::{Args, Subcommand, ValueEnum};
 use paddock_model::api::Idle;
 
@@ -51,6 +52,7 @@ Examples:
   id=$(paddock create --template py --ttl 30m --metadata owner=me)
   paddock create --name build --workspace . --idle 600:hibernate
   paddock create --snapshot before-upgrade --persistent
+  paddock create --volume memory:/data/memory --volume models:/data/models:ro
 
 Settings of --template are the server's; --policy and the flags are put over them.";
 
@@ -96,6 +98,8 @@ pub struct CreateArgs {
     /// Print the whole sandbox as JSON instead of its id
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub volumes: VolumeFlags,
     #[command(flatten)]
     pub policy: PolicyFlags,
     #[command(flatten)]

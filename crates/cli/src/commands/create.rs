@@ -57,6 +57,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         read: policy.read,
         write: policy.write,
         tmpfs: policy.tmpfs,
+        volumes: args.volumes.mounts(),
         scan: policy.scan,
         allowed_imports: policy.allowed_imports,
     })

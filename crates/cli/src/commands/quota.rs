@@ -35,7 +35,8 @@ pub fn execute(args: QuotaArgs, caller: &mut Caller) -> Result<i32, CommandError
 }
 
 fn sets_something(args: &QuotaArgs) -> bool {
-    let given = [&args.sandboxes, &args.cpus, &args.memory, &args.creates_per_minute];
+    let access = [&args.sandboxes, &args.cpus, &args.memory, &args.creates_per_minute];
+    let given = [access.as_slice(), &[&args.volumes, &args.volume_bytes]].concat();
     args.unlimited || given.iter().any(|value| value.is_some())
 }
 
@@ -48,6 +49,8 @@ fn change(args: &QuotaArgs, mut quota: Quota) -> Result<Quota, CommandError> {
     set(&mut quota.live_sandboxes, "sandboxes", &args.sandboxes, count)?;
     set(&mut quota.creates_per_minute, "creates-per-minute", &args.creates_per_minute, count)?;
     set(&mut quota.memory_bytes, "memory", &args.memory, |text| parse_bytes(text).ok())?;
+    set(&mut quota.volumes, "volumes", &args.volumes, count)?;
+    set(&mut quota.volume_bytes, "volume-bytes", &args.volume_bytes, |text| parse_bytes(text).ok())?;
     let processors = |text: &str| text.parse::<f64>().ok().filter(|cpus| cpus.is_finite() && *cpus > 0.0);
     set(&mut quota.cpus, "cpus", &args.cpus, processors)?;
     Ok(quota)

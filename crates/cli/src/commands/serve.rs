@@ -6,6 +6,7 @@ use crate::caller::Caller;
 use crate::client::address;
 use crate::{render, state};
 use paddock_engine::fleet::{Fleet, FleetError, FleetOptions};
+use paddock_engine::volumes::VolumesOptions;
 use paddock_server::{Ended, ListenError, Listener, Options, Tls, TlsError};
 use std::io;
 use std::net::SocketAddr;
@@ -63,6 +64,12 @@ async fn serve(
     let options = FleetOptions {
         registries: args.registries,
         secrets_key: args.secrets_key,
+        volumes: VolumesOptions {
+            url: args.volumes,
+            settings: args.volumes_set.into_iter().collect(),
+            key: args.volumes_key,
+            cache_bytes: args.volumes_cache,
+        },
         ..FleetOptions::new(state_dir.to_path_buf())
     };
     let fleet = Fleet::open(options).await.map_err(ServeError::Fleet)?;

@@ -17,17 +17,39 @@ pub struct Source<'a> {
     pub user: Option<&'a str>,
 }
 
+/// Bytes as they come.
+pub async fn pour(mut answer: Answer, to: &mut dyn Write) -> Result<(), CopyError> {
+    while let Some(bytes) = answer.next().await? {
+        to.write_all(&bytes).map_err(CopyError::Standard)?;
+    }
+    to.flush().map_err(CopyError::Standard)
+}
+
+/// Whole or not at all: it appears under its name when all bytes are there.
+pub async fn whole(mut answer: Answer, target: &Path, mode: u32) -> Result<(), CopyError> {
+    let failed = |source| CopyError::Local { path: target.to_path_buf(), source };
+    if target.is_dir() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    let directory = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    while let Some(bytes) = answer.next().await? {
+        file.write_all(&bytes).map_err(failed)?;
+    }
+    let mode = std::fs::Permissions::from_mode(mode & 0o777 | 0o600);
+    file.as_file().set_permissions(mode).map_err(failed)?;
+    file.persist(target).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
 impl Source<'_> {
     /// Bytes of a file, or the tar of a directory.
     pub async fn to_stream(&self, to: &mut dyn Write) -> Result<(), CopyError> {
-        let mut answer = match self.content().await? {
+        let answer = match self.content().await? {
             Found::File { answer, .. } => answer,
             Found::Directory => self.archive().await?,
         };
-        while let Some(bytes) = answer.next().await? {
-            to.write_all(&bytes).map_err(CopyError::Standard)?;
-        }
-        to.flush().map_err(CopyError::Standard)
+        pour(answer, to).await
     }
 
     /// As `cp` does: into `destination` where that is a directory, else to that name.
@@ -36,26 +58,9 @@ impl Source<'_> {
         let into = destination.is_dir() && !base_name(self.path).is_empty();
         let target = if into { destination.join(base_name(self.path)) } else { destination.to_path_buf() };
         match found {
-            Found::File { answer, mode } => self.file(answer, &target, mode).await.map(|()| Vec::new()),
+            Found::File { answer, mode } => whole(answer, &target, mode).await.map(|()| Vec::new()),
             Found::Directory => self.directory(target).await,
         }
-    }
-
-    /// Whole or not at all: it appears under its name when all bytes are there.
-    async fn file(&self, mut answer: Answer, target: &Path, mode: u32) -> Result<(), CopyError> {
-        let failed = |source| CopyError::Local { path: target.to_path_buf(), source };
-        if target.is_dir() {
-            return Err(failed(io::ErrorKind::IsADirectory.into()));
-        }
-        let directory = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-        while let Some(bytes) = answer.next().await? {
-            file.write_all(&bytes).map_err(failed)?;
-        }
-        let mode = std::fs::Permissions::from_mode(mode & 0o777 | 0o600);
-        file.as_file().set_permissions(mode).map_err(failed)?;
-        file.persist(target).map_err(|error| failed(error.error))?;
-        Ok(())
     }
 
     async fn directory(&self, target: PathBuf) -> Result<Vec<LeftOut>, CopyError> {

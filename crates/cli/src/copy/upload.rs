@@ -24,6 +24,26 @@ pub struct Destination<'a> {
     pub user: Option<&'a str>,
 }
 
+/// One file of this machine to wherever the target says, and the answer.
+pub async fn file<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    target: Target,
+    source: &Path,
+) -> Result<T, CopyError> {
+    let failed = |error| CopyError::Local { path: source.to_path_buf(), source: error };
+    let mut file = File::open(source).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() {
+        return Err(CopyError::NotPlain(source.to_path_buf()));
+    }
+    let target = target.query("mode", &format!("{:o}", found.mode() & 0o777));
+    let (call, upload) = Call::new(Method::PUT, target).upload(OCTETS);
+    let (sent, answered) = tokio::join!(pour(&mut file, upload), client.json(call));
+    let answered = answered?;
+    sent.map_err(failed)?;
+    Ok(answered)
+}
+
 impl Destination<'_> {
     /// A file's bytes to that name, or a tar into it where it is a directory.
     pub async fn take_stream(&self, from: &Stream) -> Result<(), CopyError> {

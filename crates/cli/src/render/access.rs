@@ -25,8 +25,15 @@ pub fn tokens(tokens: &[Token], now_ms: u64, colour: bool) -> String {
 }
 
 pub fn tenants(tenants: &[Tenant], colour: bool) -> String {
-    let mut table =
-        Table::with_header(&["TENANT", "SANDBOXES", "CPUS", "MEMORY", "CREATES PER MINUTE", "WAITING"]);
+    let mut table = Table::with_header(&[
+        "TENANT",
+        "SANDBOXES",
+        "CPUS",
+        "MEMORY",
+        "CREATES PER MINUTE",
+        "VOLUMES",
+        "WAITING",
+    ]);
     for tenant in tenants {
         let (quota, usage) = (&tenant.quota, &tenant.usage);
         let of = |used: String, limit: Option<String>| match limit {
@@ -40,6 +47,7 @@ pub fn tenants(tenants: &[Tenant], colour: bool) -> String {
                 of(usage.cpus.to_string(), quota.cpus.map(|limit| limit.to_string())),
                 of(format_bytes(usage.memory_bytes), quota.memory_bytes.map(format_bytes)),
                 quota.creates_per_minute.map_or_else(|| "-".to_string(), |limit| limit.to_string()),
+                volumes(quota),
                 usage.waiting.to_string(),
             ]
             .iter()
@@ -47,4 +55,14 @@ pub fn tenants(tenants: &[Tenant], colour: bool) -> String {
         );
     }
     table.render(colour)
+}
+
+/// What they may be and hold; what they do is `paddock volume ls`.
+fn volumes(quota: &paddock_model::api::Quota) -> String {
+    match (quota.volumes, quota.volume_bytes) {
+        (None, None) => "-".into(),
+        (Some(count), None) => count.to_string(),
+        (None, Some(bytes)) => format_bytes(bytes),
+        (Some(count), Some(bytes)) => format!("{count}, {}", format_bytes(bytes)),
+    }
 }

@@ -148,6 +148,8 @@ impl Queue {
             cpus: most.cpus.filter(|_| more.millicpus > 0),
             memory_bytes: most.memory_bytes.filter(|_| more.memory > 0),
             creates_per_minute: None,
+            volumes: None,
+            volume_bytes: None,
         };
         let whole = self.used.plus(more).exceeds(&asked(machine));
         self.share(tenant).used.plus(more).exceeds(&asked(quota)).or(whole)

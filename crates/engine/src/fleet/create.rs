@@ -5,6 +5,7 @@ use super::live::Live;
 use super::once::Note;
 use super::record::{Record, now_ms, now_ns};
 use super::request::{self, invalid, seconds};
+use super::volumes::Wanted;
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::EngineError;
 use crate::access::{Need, Permit};
@@ -84,6 +85,7 @@ impl Fleet {
             request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
         let (command, preload) = (settings.command.clone(), settings.preload.clone());
         let bound = settings.secrets.clone();
+        let volumes = Wanted::all(actor, &request.volumes, &settings.spec)?;
         let (backend, mut record) =
             self.describe(actor, settings, snapshot.as_ref(), request.image.is_some()).await?;
         record.name = request.name.clone();
@@ -104,8 +106,8 @@ impl Fleet {
             }
         };
         let member = match &snapshot {
-            None => self.ready_made(&record, &preload).await,
-            Some(_) => None,
+            None if volumes.is_empty() => self.ready_made(&record, &preload).await,
+            _ => None,
         };
         if let Some(member) = member {
             record.id = member.id().clone();
@@ -126,6 +128,8 @@ impl Fleet {
             Some(snapshot) => self.clone_snapshot(snapshot, &record).await?,
             None => Origin::Empty,
         };
+        let mounted = self.mount_volumes(actor, &volumes, &mut record).await;
+        mounted.inspect_err(|_| self.free_disk(record.id.as_str()))?;
         let live = self.bring_up(record, origin, permit).await?;
         self.created(actor, request, live, command).await
     }
@@ -199,6 +203,7 @@ impl Fleet {
             env,
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
             secrets: Default::default(),
+            volumes: Vec::new(),
             moved: (0, 0),
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
             spec,
@@ -266,6 +271,7 @@ impl Fleet {
         if let Err(error) = inserted {
             // A disk may have been cloned for it.
             self.free_disk(&id);
+            self.release_volumes(&record).await;
             return Err(error.into());
         }
         let jobs = memory.as_deref().map_or_else(
@@ -295,6 +301,7 @@ impl Fleet {
             Err(error) => {
                 inner.counters.create_failed.fetch_add(1, Ordering::Relaxed);
                 let cause = EndCause::CreateFailed { detail: error.message.clone() };
+                self.settle_volumes(&live, &cause).await;
                 self.record_end(&live, cause, Default::default());
                 Err(error)
             }

@@ -346,6 +346,7 @@ impl Fleet {
             None => FenceUsage::default(),
         };
         self.end_jobs(live);
+        self.settle_volumes(live, &cause).await;
         self.record_end(live, cause, used);
         Ok(())
     }

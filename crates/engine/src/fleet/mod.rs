@@ -8,6 +8,7 @@
 //! - [`scan`]: code is looked at before it runs
 //! - [`files`]: files and ports inside
 //! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
+//! - [`volumes`]: directories that outlive them
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`memory`]: what a backend keeps of a sandbox besides its files
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
@@ -46,6 +47,7 @@ mod secrets;
 mod snapshots;
 mod streams;
 mod update;
+mod volumes;
 
 pub use actor::Actor;
 pub use error::{FleetError, Kind};
@@ -53,6 +55,7 @@ pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
 pub use lifecycle::ListFilter;
 pub use streams::{Download, Upload};
+pub use volumes::VolumeUpload;
 
 use crate::access::{Admission, AdmissionOptions};
 use crate::engine::Engine;
@@ -61,6 +64,7 @@ use crate::secrets::Vault;
 use crate::signing::Signer;
 use crate::storage::Storage;
 use crate::store::Store;
+use crate::volumes::VolumesOptions;
 use live::Live;
 use paddock_model::api::{Event, SandboxState};
 use record::{Record, now_ms};
@@ -92,6 +96,8 @@ pub struct FleetOptions {
     pub registries: Vec<String>,
     /// The key that secrets are encrypted with; by default `secrets.key` of the state directory.
     pub secrets_key: Option<PathBuf>,
+    /// Where volumes are kept.
+    pub volumes: VolumesOptions,
 }
 
 impl FleetOptions {
@@ -102,6 +108,7 @@ impl FleetOptions {
             queue: 1000,
             registries: Vec::new(),
             secrets_key: None,
+            volumes: VolumesOptions::default(),
         }
     }
 }
@@ -127,6 +134,9 @@ struct Inner {
     steady: clock::Steady,
     pools: pools::Pools,
     nurseries: pools::Nurseries,
+    volumes: paddock_volumes::Volumes,
+    /// Held while a version of a volume is written out.
+    writing_out: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -163,6 +173,7 @@ impl Fleet {
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
         let key = options.secrets_key.clone().unwrap_or_else(|| state.join("secrets.key"));
         let vault = Vault::open(&key).map_err(|error| FleetError::storage(&error))?;
+        let volumes = crate::volumes::open(&state, &options.volumes)?;
         let steady = clock::Steady::open(&store);
         let inner = Arc::new(Inner {
             engine: Arc::new(Engine::new(&state)),
@@ -184,6 +195,8 @@ impl Fleet {
             steady,
             pools: pools::Pools::default(),
             nurseries: pools::Nurseries::default(),
+            volumes,
+            writing_out: tokio::sync::Mutex::default(),
         });
         let fleet = Fleet(inner);
         let recovered = fleet.recover().await;
@@ -193,6 +206,7 @@ impl Fleet {
             return Err(error);
         }
         reaper::start(&fleet);
+        volumes::start_keeper(&fleet);
         Ok(fleet)
     }
 

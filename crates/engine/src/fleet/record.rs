@@ -2,6 +2,7 @@
 //! ended.
 
 use super::clock::{BootInstant, JUMP_MS};
+use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState};
 use paddock_model::net::Rule;
 use paddock_model::{Guarantees, SandboxId, Spec};
@@ -36,6 +37,8 @@ pub struct Record {
     pub cwd: Option<String>,
     #[serde(default)]
     pub secrets: SecretsRecord,
+    #[serde(default)]
+    pub volumes: Vec<VolumeRecord>,
     /// Bytes that were sent and received through its gate, where they are limited.
     #[serde(default)]
     pub moved: (u64, u64),
@@ -112,9 +115,19 @@ impl Record {
             guarantees: self.guarantees.clone(),
             scan: self.spec.scan.clone(),
             secrets: self.secrets.shown(),
+            volumes: self.volumes.iter().map(|volume| volume.to_api(&self.tenant)).collect(),
             running_execs,
             end: self.end.clone(),
         }
+    }
+
+    /// A child has none: who writes to one has its lease.
+    pub fn leave_volumes(&mut self) {
+        let volumes = std::mem::take(&mut self.volumes);
+        let of_volume = |target: &std::path::Path| {
+            volumes.iter().any(|volume| std::path::Path::new(&volume.path) == target)
+        };
+        self.spec.mounts.retain(|mount| !of_volume(&mount.target));
     }
 
     /// It lives so long from now; `None`: for ever.

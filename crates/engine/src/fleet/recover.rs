@@ -57,6 +57,7 @@ impl Fleet {
         let snapshots = self.snapshot_disks()?;
         memories.extend(snapshots.iter().cloned());
         disks.extend(snapshots);
+        disks.extend(self.volume_places(&alive));
         self.sweep(keep, disks).await?;
         self.sweep_memory(&memories);
         // What cannot be looked up is left alone.
@@ -82,10 +83,11 @@ impl Fleet {
                 tracing::info!(sandbox = %id, "removed what was left of it");
             }
             for disk in inner.storage.list().map_err(|error| FleetError::storage(&error))? {
-                if !disks.contains(&disk.name) {
+                if !disks.contains(&disk.name) && !fleet.places().is_version(&disk.name) {
                     inner.storage.delete(&disk.name).map_err(|error| FleetError::storage(&error))?;
                 }
             }
+            fleet.places().sweep(&|name| disks.contains(name));
             Ok(())
         });
         swept.await.map_err(|error| FleetError::internal(&error))?
@@ -158,6 +160,7 @@ impl Fleet {
         // What is left of it, if anything.
         let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
         self.end_jobs(live);
+        self.settle_volumes(live, &cause).await;
         self.record_end(live, cause, Default::default());
     }
 

@@ -188,6 +188,7 @@ impl Fleet {
         for _ in 0..count {
             let mut child = self.child_of(live, request, expires)?;
             self.inherit_secrets(live, &mut child, request.secrets)?;
+            child.leave_volumes();
             children.push(child);
         }
         note.write(&children.iter().map(|child| &child.id).collect::<Vec<_>>())?;

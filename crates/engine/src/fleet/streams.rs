@@ -21,6 +21,7 @@ enum Source {
     Inside(transfer::Download),
     /// The beginning of a file, and what comes behind.
     Host(tokio::io::Take<tokio::fs::File>, Bytes),
+    Volume(Box<paddock_volumes::FileReader>),
 }
 
 /// How much is read from a file of the host at once.
@@ -37,11 +38,17 @@ impl Download {
         Download { size: None, source, _open: None }
     }
 
+    pub(super) fn from_volume(file: paddock_volumes::FileReader) -> Download {
+        let size = file.size();
+        Download { size: Some(size), source: Source::Volume(Box::new(file)), _open: None }
+    }
+
     pub async fn next(&mut self) -> Option<Result<Bytes, FleetError>> {
         match &mut self.source {
             Source::Inside(stream) => {
                 stream.next().await.transpose().map(|piece| piece.map(Bytes::from).map_err(FleetError::from))
             }
+            Source::Volume(file) => file.next().await.map_err(FleetError::from).transpose(),
             Source::Host(file, tail) => {
                 use tokio::io::AsyncReadExt;
                 let mut buffer = vec![0; PIECE];

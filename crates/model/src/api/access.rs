@@ -59,6 +59,9 @@ pub struct Quota {
     /// Sum of the memory limits of live sandboxes.
     pub memory_bytes: Option<u64>,
     pub creates_per_minute: Option<u32>,
+    pub volumes: Option<u32>,
+    /// What all its volumes may hold, each in its current version.
+    pub volume_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

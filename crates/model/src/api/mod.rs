@@ -12,6 +12,7 @@ mod network;
 mod pools;
 mod sandboxes;
 mod snapshots;
+mod volumes;
 
 pub use access::{CreateToken, CreatedToken, Quota, Role, Tenant, TenantUsage, Token};
 pub use changes::{Change, ChangeKind, Changes, MergeConflict, MergeReport, MergeRequest, Since};
@@ -32,3 +33,7 @@ pub use sandboxes::{
     SandboxState, SandboxUsage, UpdateSandbox,
 };
 pub use snapshots::{CreateSnapshot, Fork, Forked, Snapshot, SnapshotPage};
+pub use volumes::{
+    CreateVolume, MountedVolume, OnFailure, RestoreVolume, ShareVolume, Volume, VolumeFile, VolumeFiles,
+    VolumeHistory, VolumeList, VolumeMode, VolumeMount, VolumeVersion,
+};

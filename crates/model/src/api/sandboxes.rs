@@ -1,5 +1,6 @@
 //! One sandbox, from its creation to a day after its end.
 
+use super::volumes::{MountedVolume, VolumeMount};
 use crate::guarantees::Guarantees;
 use crate::limits::Limits;
 use crate::net::NetSetting;
@@ -50,6 +51,9 @@ pub struct CreateSandbox {
     /// HOST[:INSIDE], writable. Only for the machine's owner.
     pub write: Vec<String>,
     pub tmpfs: Vec<String>,
+    /// Directories that outlive the sandbox; at most ten.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeMount>,
     /// Look at code before it runs: `off` (default), `warn` or `deny`. Never weaker than the template's or the snapshot's.
     pub scan: Option<String>,
     /// Modules that code may import, with what is below them; absent: any. Needs `scan`. Only what the template's and the
@@ -143,6 +147,8 @@ pub struct Sandbox {
     /// Secrets, by their variable, and the hosts that they are bound to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<MountedVolume>,
     /// Execs that run now.
     pub running_execs: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

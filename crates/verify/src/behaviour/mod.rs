@@ -2,7 +2,7 @@
 //! only make sense together; each of them is a line of the report.
 //!
 //! - [`place`]: the server, and a sandbox in it; [`http`]: requests by hand
-//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`]: the checks, by resource
+//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`], [`volumes`]: the checks, by resource
 
 mod access;
 mod code;
@@ -13,6 +13,7 @@ mod http;
 mod place;
 mod ports;
 mod sandboxes;
+mod volumes;
 
 use crate::fence::{Engine, Identity};
 use crate::host::Host;
@@ -43,6 +44,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         code::CHECKS,
         ports::CHECKS,
         access::CHECKS,
+        volumes::CHECKS,
         sandboxes::LAST_CHECKS,
     ]
     .into_iter()

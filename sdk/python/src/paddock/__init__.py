@@ -5,7 +5,7 @@
     with Sandbox.create(template="code-interpreter", ttl_seconds=600) as sandbox:
         print(sandbox.run_code("print(sum(range(101)))").stdout)
 
-`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools` and `Client` have twins for asyncio with the same
+`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes` and `Client` have twins for asyncio with the same
 surface, named `Async...`.
 """
 
@@ -15,6 +15,7 @@ from ._async.filesystem import AsyncFilesystem, AsyncWatch
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
 from ._async.tools import AsyncTools
+from ._async.volumes import AsyncVolumes
 from ._errors import (
     ConnectionFailed,
     ContextEnded,
@@ -56,6 +57,8 @@ from ._errors import (
     UnknownField,
     UnsafeArchive,
     Unsupported,
+    VolumeBusy,
+    VolumeNotFound,
     WaitTimeout,
     WrongState,
 )
@@ -95,7 +98,9 @@ from ._sync.filesystem import Filesystem, Watch
 from ._sync.process import Process
 from ._sync.sandbox import Sandbox
 from ._sync.tools import Tools
+from ._sync.volumes import Volumes
 from ._version import __version__
+from ._volumes import VolumeFile, VolumeInfo, VolumeVersion
 
 __all__ = [
     "AsyncClient",
@@ -104,6 +109,7 @@ __all__ = [
     "AsyncProcess",
     "AsyncSandbox",
     "AsyncTools",
+    "AsyncVolumes",
     "AsyncWatch",
     "Cause",
     "Change",
@@ -139,9 +145,9 @@ __all__ = [
     "Limits",
     "MergeConflict",
     "MergeReport",
+    "NameTaken",
     "Network",
     "NetworkDecision",
-    "NameTaken",
     "NotADirectory",
     "NotAFile",
     "NotEmpty",
@@ -179,6 +185,12 @@ __all__ = [
     "UnsafeArchive",
     "Unsupported",
     "Usage",
+    "VolumeBusy",
+    "VolumeFile",
+    "VolumeInfo",
+    "VolumeNotFound",
+    "VolumeVersion",
+    "Volumes",
     "WaitTimeout",
     "Watch",
     "WrongState",

@@ -118,6 +118,10 @@ class SnapshotNotFound(NotFound):
     default_code = "snapshot_not_found"
 
 
+class VolumeNotFound(NotFound):
+    default_code = "volume_not_found"
+
+
 class TokenNotFound(NotFound):
     default_code = "token_not_found"
 
@@ -138,6 +142,10 @@ class WrongState(PaddockError):
     """The sandbox is in a state in which this cannot be done."""
 
     default_code = "wrong_state"
+
+
+class VolumeBusy(WrongState):
+    default_code = "volume_busy"
 
 
 class ContextEnded(WrongState):

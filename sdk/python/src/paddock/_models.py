@@ -176,6 +176,8 @@ class SandboxInfo:
     guarantees: Mapping[str, Any]
     #: By their variable, the hosts that they are bound to.
     secrets: Mapping[str, Sequence[str]]
+    #: As the API says them: `name`, `path`, `mode`, `version`, and `outcome` at the end.
+    volumes: Sequence[Mapping[str, Any]]
     running_execs: int
     end: Optional[End]
     raw: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
@@ -201,6 +203,7 @@ class SandboxInfo:
             limits=body.get("limits") or {},
             guarantees=body.get("guarantees") or {},
             secrets=body.get("secrets") or {},
+            volumes=body.get("volumes") or [],
             running_execs=body.get("running_execs", 0),
             end=End.parse(body.get("end")),
             raw=body,

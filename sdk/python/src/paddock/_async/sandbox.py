@@ -42,6 +42,7 @@ from .._models import (
     Usage,
 )
 from .._requests import Command, HostPath, Terminal, given
+from .._volumes import VolumeMounts, mounts
 from .._waiting import CHUNK, async_chunks
 from .client import LONG_PATIENCE, AsyncClient, quoted
 from .contexts import AsyncContexts
@@ -103,6 +104,7 @@ class AsyncSandbox:
         read: Optional[Sequence[HostPath]] = None,
         write: Optional[Sequence[HostPath]] = None,
         tmpfs: Optional[Sequence[str]] = None,
+        volumes: Optional[VolumeMounts] = None,
         scan: Optional[str] = None,
         allowed_imports: Optional[Sequence[str]] = None,
         client: Optional[AsyncClient] = None,
@@ -130,6 +132,8 @@ class AsyncSandbox:
             require: guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
             protect: names in the workspace that stay read-only besides the built-in ones; `unprotect` lets go of those.
             read: HOST[:INSIDE] paths of this machine to show read-only; `write` those to show writable.
+            volumes: directories that outlive it: `{"memory": "/data/memory", "models": "/data/models:ro"}`, or a list
+                of mappings with `name`, `path`, `mode`, `on_failure`, `checkpoint_seconds` and `version`.
             scan: look at code before it runs: `off` (default), `warn` (`Execution.findings` tells) or `deny`
                 (`ScanDenied` is raised); never weaker than the template's.
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
@@ -159,6 +163,7 @@ class AsyncSandbox:
             read=requests.host_mounts(read),
             write=requests.host_mounts(write),
             tmpfs=_strings("tmpfs", tmpfs),
+            volumes=mounts(volumes),
             scan=scan,
             allowed_imports=_strings("allowed_imports", allowed_imports),
         )
