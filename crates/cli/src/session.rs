@@ -27,8 +27,6 @@ use paddock_engine::{Engine, EngineError};
 use paddock_model::{Availability, Guarantees, ScanReport, Spec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Session {
@@ -49,22 +47,15 @@ pub struct Session {
     pub scanned: ScanReport,
     /// Values that never enter.
     pub secrets: Vec<Bound>,
-    /// What the command waits for.
     pub first: Option<First>,
 }
 
-/// Something that is done beside the making of the sandbox, and should be done when the command starts.
-#[derive(Debug)]
-pub struct First {
-    /// Hung up by whoever is done.
-    pub done: Receiver<()>,
-    pub at_most: Duration,
-}
+/// Called right before the command is sent in: it waits for something that is done beside the making of the sandbox.
+pub struct First(pub Box<dyn FnOnce() + Send>);
 
-impl First {
-    pub(crate) fn wait(self) {
-        // Done or too late: the command starts either way.
-        let _ = self.done.recv_timeout(self.at_most);
+impl std::fmt::Debug for First {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("First")
     }
 }
 

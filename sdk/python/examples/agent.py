@@ -2,7 +2,7 @@
 
     ANTHROPIC_API_KEY=... python agent.py "What is the 30th Fibonacci number? Compute it, don't guess."
 
-The key stays with this program; the sandbox goes with the `with` block, and by its time to live if this program is killed.
+The key stays with this program. The sandbox goes with its block, or by its time to live if this program is killed.
 """
 
 import sys

@@ -205,10 +205,10 @@ mod tests {
             notes: Vec::new(),
         };
         let expected = "paddock: 7 paths were changed\n\
-                        ~  a.py          10 B -> 2 KiB\n\
-                        +  modules/      2 files, 1 KiB\n\
-                        +  modules-x     3 B\n\
-                        -  x\\u{1b}[2J    0 B\n\
+                        ~  a.py        10 B -> 2 KiB\n\
+                        +  modules/    2 files, 1 KiB\n\
+                        +  modules-x   3 B\n\
+                        -  x\\u{1b}[2J  0 B\n\
                         +    x\\u{1b}\n";
         assert_eq!(changes(&account, false), expected);
         assert_eq!(changes(&Account::default(), false), "paddock: nothing was changed\n");

@@ -59,7 +59,7 @@ pub async fn run(mut session: Session) -> Result<Over, SessionError> {
         zygote: false,
     };
     if let Some(first) = session.first.take() {
-        first.wait();
+        (first.0)();
     }
     // The command is on its way before the inside stands: the guest takes one after the other.
     let exec = sandbox.exec(command)?;

@@ -23,7 +23,7 @@ pub struct Change {
     pub after: Option<Seen>,
 }
 
-/// `start_ns`: when the first listing began. What changed since, before that listing had come there, is told by its times.
+/// `start_ns`: when the command was let in. What changed since, before the first listing had come there, is told by its times.
 pub fn compare(before: &Listing, after: &Listing, start_ns: i64, prefix: &str) -> Vec<Change> {
     let mut changes = Vec::new();
     for (path, now) in &after.entries {
@@ -43,13 +43,13 @@ pub fn compare(before: &Listing, after: &Listing, start_ns: i64, prefix: &str) -
 
 fn kind_of(was: Option<&Seen>, now: &Seen, complete: bool, start_ns: i64) -> Option<ChangeKind> {
     let by_times = || match () {
-        () if now.born_ns >= start_ns => Some(ChangeKind::Added),
-        () if now.changed_ns >= start_ns && now.kind != FileKind::Directory => Some(ChangeKind::Modified),
+        () if now.born_ns > start_ns => Some(ChangeKind::Added),
+        () if now.changed_ns > start_ns && now.kind != FileKind::Directory => Some(ChangeKind::Modified),
         () => None,
     };
     match was {
         // Listed when the agent was at it already.
-        Some(was) if was.changed_ns >= start_ns => by_times(),
+        Some(was) if was.changed_ns > start_ns => by_times(),
         Some(was) if was.kind != now.kind => Some(ChangeKind::Modified),
         // A directory changes with everything in it; that is said of what is in it.
         Some(_) if now.kind == FileKind::Directory => None,

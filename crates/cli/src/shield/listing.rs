@@ -49,9 +49,9 @@ pub struct Seen {
     pub kept: Option<Kept>,
 }
 
-/// The clock that stamps files.
+/// Never before the stamp of a file that was changed already: those are of this clock, or of one that lags behind it.
 pub fn now_ns() -> i64 {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
+    let now = clock_gettime(ClockId::Realtime);
     nanoseconds(now.tv_sec, now.tv_nsec as u32)
 }
 

@@ -7,9 +7,9 @@ use super::listing::{Listing, Place, list, now_ns};
 use super::patch;
 use crate::session::First;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ const CONTENTS: Duration = Duration::from_secs(5);
 
 pub struct Watch {
     places: Vec<(Place, String)>,
-    start_ns: i64,
+    /// When the command was let in.
+    started: Arc<OnceLock<i64>>,
     stop: Arc<AtomicBool>,
     lister: Option<JoinHandle<(Vec<Listing>, Option<Keeper>)>>,
 }
@@ -40,16 +41,22 @@ impl Watch {
         let mut keeper = keep.map(Keeper::new).transpose()?;
         let at_most = if keeper.is_some() { CONTENTS } else { NAMES };
         let stop = Arc::new(AtomicBool::new(false));
-        let (sender, done) = sync_channel(0);
+        let (sender, done) = sync_channel::<()>(0);
         let (listed, stopped) = (places.clone(), stop.clone());
-        let start_ns = now_ns();
         let work = move || {
             let listings = listed.iter().map(|(place, _)| list(place, keeper.as_mut(), &stopped)).collect();
             drop(sender);
             (listings, keeper)
         };
         let lister = std::thread::Builder::new().name("paddock-lister".into()).spawn(work)?;
-        Ok((Watch { places, start_ns, stop, lister: Some(lister) }, First { done, at_most }))
+        let started = Arc::new(OnceLock::new());
+        let moment = started.clone();
+        let first = First(Box::new(move || {
+            // Done or too late: the command starts either way.
+            let _ = done.recv_timeout(at_most);
+            let _ = moment.set(now_ns());
+        }));
+        Ok((Watch { places, started, stop, lister: Some(lister) }, first))
     }
 
     /// Precondition: the sandbox has ended.
@@ -62,9 +69,11 @@ impl Watch {
             return account;
         };
         let mut text = String::new();
+        // A command that was never let in changed nothing.
+        let start_ns = self.started.get().copied().unwrap_or(i64::MAX);
         for ((place, prefix), before) in self.places.iter().zip(&before) {
             let after = list(place, None, &AtomicBool::new(false));
-            let changes = compare(before, &after, self.start_ns, prefix);
+            let changes = compare(before, &after, start_ns, prefix);
             if let Some(keeper) = &keeper {
                 text.push_str(&patch::of(&changes, place, keeper));
             }
@@ -115,7 +124,7 @@ mod tests {
         std::fs::write(at("removed"), "gone\n").unwrap();
         let place = Place { directory: directory.path().to_path_buf(), skip: Vec::new() };
         let (watch, first) = Watch::begin(vec![(place, String::new())], Some(state.path())).unwrap();
-        first.wait();
+        (first.0)();
         // The kernel's clock for files moves every few milliseconds.
         std::thread::sleep(Duration::from_millis(30));
         std::fs::write(at("edited"), "one\n2\n").unwrap();
