@@ -6,7 +6,7 @@
 //! - `footprint`, `leftovers`: the guest's size and memory; what 200 runs leave behind
 //! - `targets`: the promises, and whether this run kept them
 //! - `server/`: `paddock serve` and its sandboxes, over HTTP
-//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `volumes.md` and `code.md`, each with a `.json`, and a plot
+//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md` and `code.md`, each with a `.json`, and a plot
 //!
 //! A missed target is said plainly and is no failure: timings of a shared machine decide nothing.
 
@@ -66,7 +66,13 @@ fn bench(options: &Options) -> Result<()> {
     let of =
         |group: &str| options.parts.iter().copied().filter(|part| part.group() == group).collect::<Vec<_>>();
     let code = of("code");
-    for (group, title) in [("server", "the server"), ("gate", "the gate"), ("volumes", "volumes")] {
+    let titles = [
+        ("server", "the server"),
+        ("gate", "the gate"),
+        ("agents", "what agents call"),
+        ("volumes", "volumes"),
+    ];
+    for (group, title) in titles {
         let parts = of(group);
         if parts.is_empty() {
             continue;

@@ -7,10 +7,12 @@
 //! - [`memory`]: what /proc says of processes and of the machine
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
 //! - [`gate`]: what leaves a sandbox; [`volumes`]: what outlives it
+//! - [`agents`]: what tools and MCP add to a call
 //! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
 //! - [`promises`]: the targets, against what was found
 
+mod agents;
 mod burst;
 mod calls;
 mod client;
@@ -110,6 +112,7 @@ async fn run(
         Part::Fork => fork::measure(server).await,
         Part::Recovery => recovery::measure(server).await,
         Part::Gate => gate::measure(server).await,
+        Part::AgentsMcp | Part::AgentsHandle => agents::measure(server, part).await,
         Part::Volumes => volumes::measure(server).await,
         Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,

@@ -13,6 +13,8 @@ pub enum Part {
     Recovery,
     Gate,
     GateIdle,
+    AgentsMcp,
+    AgentsHandle,
     Volumes,
     CodeFirst,
     CodePreloaded,
@@ -28,6 +30,7 @@ impl Part {
     pub const SERVER: [Part; 7] =
         [Part::First, Part::Warm, Part::Burst, Part::Crowd, Part::Stream, Part::Fork, Part::Recovery];
     pub const GATE: [Part; 2] = [Part::Gate, Part::GateIdle];
+    pub const AGENTS: [Part; 2] = [Part::AgentsMcp, Part::AgentsHandle];
     pub const VOLUMES: [Part; 1] = [Part::Volumes];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
@@ -40,7 +43,7 @@ impl Part {
     ];
 
     pub fn all() -> impl Iterator<Item = Part> {
-        Part::SERVER.into_iter().chain(Part::GATE).chain(Part::VOLUMES).chain(Part::CODE)
+        Part::SERVER.into_iter().chain(Part::GATE).chain(Part::AGENTS).chain(Part::VOLUMES).chain(Part::CODE)
     }
 
     pub fn is_code(self) -> bool {
@@ -52,6 +55,7 @@ impl Part {
         match self {
             _ if self.is_code() => "code",
             _ if Part::GATE.contains(&self) => "gate",
+            _ if Part::AGENTS.contains(&self) => "agents",
             Part::Volumes => "volumes",
             _ => "server",
         }
@@ -73,6 +77,8 @@ impl Part {
             Part::Recovery => "server-recovery",
             Part::Gate => "gate-traffic",
             Part::GateIdle => "gate-idle",
+            Part::AgentsMcp => "agents-mcp",
+            Part::AgentsHandle => "agents-handle",
             Part::Volumes => "volumes",
             Part::CodeFirst => "code-first",
             Part::CodePreloaded => "code-preloaded",
@@ -95,6 +101,8 @@ impl Part {
             Part::Recovery => "a killed server with 100 live sandboxes",
             Part::Gate => "traffic through the gate, beside the same without a fence",
             Part::GateIdle => "1,000 idle sandboxes with network rules",
+            Part::AgentsMcp => "run_code by an MCP client, beside the same by HTTP",
+            Part::AgentsHandle => "a tool call by the Python SDK, beside the same without the tools",
             Part::Volumes => "volumes: what a sync moves, and what a start waits for",
             Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
             Part::CodePreloaded => "the same with pandas imported by the template",

@@ -42,6 +42,11 @@ impl Server {
         self.process.id()
     }
 
+    /// As PADDOCK_URL names it.
+    pub fn url(&self) -> String {
+        format!("unix:{}", self.socket.display())
+    }
+
     /// A connection of its own, which needs no token.
     pub async fn caller(&self) -> Result<Caller> {
         Ok(Caller::new(Client::connect(&Address::Unix(self.socket.clone()), None).await?))

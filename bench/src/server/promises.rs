@@ -1,7 +1,7 @@
 //! What is promised of the server's speed and size, against what was found.
 
 use super::part::{Findings, Measured, Part};
-use super::{code, gate, volumes};
+use super::{agents, code, gate, volumes};
 use crate::targets::{Target, milliseconds};
 
 pub struct Promise {
@@ -106,7 +106,8 @@ pub const fn promise(
 }
 
 fn all() -> impl Iterator<Item = &'static Promise> {
-    PROMISES.iter().chain(&gate::PROMISES).chain(&volumes::PROMISES).chain(&code::PROMISES)
+    let more = gate::PROMISES.iter().chain(&agents::PROMISES).chain(&volumes::PROMISES);
+    PROMISES.iter().chain(more).chain(&code::PROMISES)
 }
 
 /// Those of the parts that were asked for, and whether anything was left.
