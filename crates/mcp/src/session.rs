@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 pub const MOST_SANDBOXES: usize = 16;
 pub const MOST_SNAPSHOTS: usize = 16;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
     /// What each sandbox of the session is made from.
     pub create: CreateSandbox,
@@ -26,19 +26,6 @@ pub struct SessionOptions {
     pub longest_life: Option<Duration>,
     /// A sandbox that nobody asks anything for so long is ended; the next call gets a new one.
     pub idle: Option<Duration>,
-}
-
-impl Default for SessionOptions {
-    fn default() -> SessionOptions {
-        SessionOptions {
-            create: CreateSandbox::default(),
-            attach: None,
-            facts: Facts::default(),
-            toolbox: ToolboxOptions::default(),
-            longest_life: None,
-            idle: None,
-        }
-    }
 }
 
 /// One client's.
