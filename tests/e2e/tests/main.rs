@@ -45,6 +45,7 @@ mod state_directory;
 mod streams;
 mod templates;
 mod terminal;
+mod tools;
 mod verify;
 mod volumes;
 mod workspace;
