@@ -3,7 +3,7 @@
 use super::{Call, Client, ClientError, Target};
 use hyper::Method;
 use paddock_model::api::{
-    CreateSandbox, CreateSnapshot, Exec, ExecState, Extend, FileEntry, FilePage, Fork, Forked, MakeDirectory,
+    CreateSandbox, CreateSnapshot, Exec, Extend, FileEntry, FilePage, Fork, Forked, MakeDirectory,
     NetworkView, RunCode, Sandbox, SandboxPage, Snapshot, StartExec,
 };
 use paddock_model::net::NetRules;
@@ -44,13 +44,14 @@ impl RemoteSandbox {
         let (client, sandbox) = (self.client.clone(), self.id.clone());
         let started = tokio::spawn(async move {
             let started = starting.await?;
-            let exec = (started.state == ExecState::Running).then_some(started.exec);
-            Ok((started, Guard { client, sandbox, exec }))
+            let exec = Some(started.exec);
+            Ok((started.exec, Guard { client, sandbox, exec }))
         });
-        let (started, mut guard) = started.await.unwrap_or_else(|error| Err(broken(&error)))?;
+        let (exec, mut guard) = started.await.unwrap_or_else(|error| Err(broken(&error)))?;
         let mut attempts = 0;
-        while guard.exec.is_some() {
-            let target = Target::exec(&self.id, started.exec).part("wait");
+        // Also of what has ended already: only this answer has the output.
+        loop {
+            let target = Target::exec(&self.id, exec).part("wait");
             match self.client.json::<Exec>(Call::get(target)).await {
                 Ok(exec) => {
                     guard.exec = None;
@@ -64,7 +65,6 @@ impl RemoteSandbox {
                 Err(error) => return Err(told(error)),
             }
         }
-        Ok(started)
     }
 
     async fn put(&self, path: &str, content: Vec<u8>, mode: Option<u32>, parents: bool) -> Result<FileEntry> {
