@@ -36,7 +36,7 @@ pub fn check_target(target: &str) -> Result<PathBuf, VolumeError> {
     }
     let path: PathBuf = Path::new("/workspace").join(path).components().collect();
     let within = |place: &&str| path.starts_with(place) && path != Path::new(place);
-    if !PLACES.iter().any(|place| within(place)) {
+    if !PLACES.iter().any(within) {
         return Err(refuse("is not below /data, /home, /mnt, /opt, /tmp or /workspace"));
     }
     Ok(path)

@@ -3,6 +3,7 @@
 use super::policy::PolicyFlags;
 use super::scan::ScanFlags;
 use super::values;
+use super::volume::VolumeFlags;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -82,6 +83,8 @@ pub struct AgentArgs {
     /// Begin with the settings of this template
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
+    #[command(flatten)]
+    pub volumes: VolumeFlags,
     #[command(flatten)]
     pub policy: PolicyFlags,
     #[command(flatten)]

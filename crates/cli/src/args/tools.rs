@@ -3,6 +3,7 @@
 use super::policy::PolicyFlags;
 use super::scan::ScanFlags;
 use super::values;
+use super::volume::VolumeFlags;
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
@@ -94,6 +95,8 @@ pub struct McpArgs {
     /// Characters of one answer; what is longer can be read on [default: 16000]
     #[arg(long, value_name = "CHARACTERS", value_parser = clap::value_parser!(u32).range(200..=10_000_000))]
     pub output_budget: Option<u32>,
+    #[command(flatten)]
+    pub volumes: VolumeFlags,
     #[command(flatten)]
     pub policy: PolicyFlags,
     #[command(flatten)]

@@ -144,6 +144,7 @@ fn request(args: AgentArgs, time: f64, stays: bool, caller: &Caller) -> Result<C
         persistent: false,
         metadata: Vec::new(),
         json: false,
+        volumes: args.volumes,
         policy: args.policy,
         scan: args.scan,
     };

@@ -39,6 +39,7 @@ fn options(args: McpArgs, caller: &Caller) -> Result<SessionOptions, CommandErro
         persistent: false,
         metadata: args.metadata,
         json: false,
+        volumes: args.volumes,
         policy: args.policy,
         scan: args.scan,
     };

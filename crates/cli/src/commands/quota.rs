@@ -84,6 +84,8 @@ mod tests {
             cpus: None,
             memory: None,
             creates_per_minute: None,
+            volumes: None,
+            volume_bytes: None,
             unlimited: false,
             json: false,
         }

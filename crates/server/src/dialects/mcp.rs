@@ -80,7 +80,8 @@ impl Sessions {
     /// Ends the sandboxes of all sessions, and lets go of the fleet.
     pub async fn end(&self) {
         let services = std::mem::take(&mut *locked(&self.services));
-        for session in std::mem::take(&mut *locked(&self.living)) {
+        let living = std::mem::take(&mut *locked(&self.living));
+        for session in living {
             if let Some(session) = session.upgrade() {
                 session.end().await;
             }
