@@ -203,7 +203,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Watch(WatchCommand::Events(args)) => events::execute(&args, caller),
         Command::Watch(WatchCommand::Net(args)) => net::execute(&args, caller),
         Command::Watch(WatchCommand::Audit(args)) => audit::execute(args.action, caller),
-        Command::Machine(MachineCommand::Serve(args)) => serve::execute(args, caller),
+        Command::Machine(MachineCommand::Serve(args)) => serve::execute(*args, caller),
         Command::Machine(MachineCommand::Token(args)) => token::execute(args.action, caller),
         Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
         Command::Machine(MachineCommand::Pool(args)) => pool::execute(args.action, caller),

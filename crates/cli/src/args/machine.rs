@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub enum MachineCommand {
     /// Serve the HTTP API on a unix socket, and on an address if asked
     #[command(after_help = SERVE_HELP)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Make, list and revoke the tokens that the server takes
     Token(TokenArgs),
     /// Show what tenants may have and do have, or set it
