@@ -15,10 +15,15 @@ use serde::Serialize;
 /// Lines of changes that a person reads; --json has all.
 const SHOWN: usize = 60;
 
+/// Changes in one object; a program that makes more is not worth more memory.
+const MOST_CHANGES: usize = 100_000;
+
 /// The same for `--json`.
 #[derive(Serialize)]
 pub struct Told {
     changes: Vec<Change>,
+    /// Beyond those.
+    changes_missing: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +35,10 @@ pub struct Told {
 
 impl Told {
     pub fn new(account: Account, hosts: Vec<Host>, other_decisions: u64) -> Told {
-        Told { changes: account.changes, notes: account.notes, patch: account.patch, hosts, other_decisions }
+        let changes_missing = account.changes.len().saturating_sub(MOST_CHANGES);
+        let mut changes = account.changes;
+        changes.truncate(MOST_CHANGES);
+        Told { changes, changes_missing, notes: account.notes, patch: account.patch, hosts, other_decisions }
     }
 }
 

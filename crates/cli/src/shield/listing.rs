@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// More are not compared.
 const MOST_ENTRIES: usize = 1_000_000;
+/// Of their paths: hostile ones are long.
+const MOST_BYTES: usize = 128 << 20;
 /// Full of what tools make again: looked at last.
 const MADE_AGAIN: [&[u8]; 8] =
     [b"node_modules", b"target", b".venv", b"venv", b"__pycache__", b"dist", b"build", b".cache"];
@@ -68,7 +70,7 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
     let above = place.skip.iter().flat_map(|skip| skip.ancestors().skip(1));
     let above: HashSet<&[u8]> = above.map(|path| path.as_os_str().as_bytes()).collect();
     let mut queue = VecDeque::from([Vec::new()]);
-    let mut last = VecDeque::new();
+    let (mut last, mut bytes) = (VecDeque::new(), 0);
     while let Some(path) = queue.pop_front().or_else(|| last.pop_front()) {
         let Some(directory) = open_below(&root, &path) else {
             listing.unreadable += 1;
@@ -83,10 +85,12 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
             if name == b"." || name == b".." {
                 continue;
             }
-            if listing.entries.len() >= MOST_ENTRIES || stop.load(Ordering::Relaxed) {
+            let below = joined(&path, name);
+            bytes += below.len();
+            let full = listing.entries.len() >= MOST_ENTRIES || bytes > MOST_BYTES;
+            if full || stop.load(Ordering::Relaxed) {
                 return listing;
             }
-            let below = joined(&path, name);
             if skipped.contains(&*below) {
                 continue;
             }

@@ -98,7 +98,7 @@ fn notes(place: &Place, before: &Listing, after: &Listing) -> Vec<String> {
         notes.push(format!("{name} is large, and was not listed whole when the command was over: what was deleted may be missing here"));
     }
     if !after.complete {
-        notes.push(format!("{name} has more than a million entries: changes beyond them are missing here"));
+        notes.push(format!("{name} has more entries than are compared: changes beyond a million of them, or 128 MiB of names, are missing here"));
     }
     if after.unreadable > before.unreadable {
         notes.push(format!(
