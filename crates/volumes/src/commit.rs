@@ -31,6 +31,8 @@ pub struct Committed {
     /// Of the directory as it is now.
     pub index: Index,
     pub skipped: Vec<Skipped>,
+    /// Whether the directory has nothing that the version has not: what was left out, more bits of modes, second names.
+    pub exact: bool,
 }
 
 /// What has been read of a directory.
@@ -38,6 +40,7 @@ pub struct Built {
     pub manifest: Manifest,
     pub index: Index,
     pub skipped: Vec<Skipped>,
+    pub exact: bool,
     pub next_pack: u64,
     pub new_bytes: u64,
 }
@@ -70,9 +73,10 @@ impl Build<'_> {
         let mut packer = Packer::new(self.cipher, self.generation, self.next_pack, self.base);
         let mut entries = Vec::new();
         let mut index = Index::new(self.id, None);
-        let mut skipped = Vec::new();
+        let (mut skipped, mut exact) = (Vec::new(), true);
         scan::walk(self.volume, directory, self.limits, &mut |met: Met<'_>| {
             let Met { path, found, what } = met;
+            exact &= scan::is_exact(&found, &what);
             let node = match what {
                 What::Other(why) => {
                     if skipped.len() < MOST_SKIPPED {
@@ -98,7 +102,7 @@ impl Build<'_> {
         })?;
         let next_pack = packer.close(&mut counted)?;
         let manifest = Manifest::new(packer.packs, packer.chunks, entries);
-        Ok(Built { manifest, index, skipped, next_pack, new_bytes })
+        Ok(Built { manifest, index, skipped, exact, next_pack, new_bytes })
     }
 
     fn file(

@@ -204,6 +204,17 @@ impl Scan<'_> {
     }
 }
 
+/// Whether a version has all of it.
+pub fn is_exact(found: &Stat, what: &What<'_>) -> bool {
+    let bits = found.st_mode & 0o7777 & !MODES == 0;
+    match what {
+        What::Directory => bits,
+        What::File(_) => bits && found.st_nlink == 1,
+        What::Link(_) => found.st_nlink == 1,
+        What::Other(_) => false,
+    }
+}
+
 pub fn mode(found: &Stat) -> u32 {
     found.st_mode & MODES
 }

@@ -170,12 +170,24 @@ impl Writer {
         {
             built.index.version = Some(*number);
             let version = version.clone();
-            return Ok(Committed { version, changed: false, index: built.index, skipped: built.skipped });
+            return Ok(Committed {
+                version,
+                changed: false,
+                index: built.index,
+                skipped: built.skipped,
+                exact: built.exact,
+            });
         }
         let new = New { manifest: built.manifest, new_bytes: built.new_bytes, kind };
         let version = self.publish(new).await?;
         built.index.version = Some(version.number);
-        Ok(Committed { version, changed: true, index: built.index, skipped: built.skipped })
+        Ok(Committed {
+            version,
+            changed: true,
+            index: built.index,
+            skipped: built.skipped,
+            exact: built.exact,
+        })
     }
 
     /// An earlier version again, as a new one.

@@ -30,6 +30,7 @@ async fn links_pipes_sockets_and_names_do_no_harm() {
     let committed = commit(&place.volumes, "hostile", &directory).await;
     let left_out: Vec<_> = committed.skipped.iter().map(|s| (s.path.as_str(), s.why)).collect();
     assert_eq!(left_out, [("pipe", "it is a pipe"), ("socket", "it is a socket")]);
+    assert!(!committed.exact, "the directory has more than the version");
     drop(socket);
     let head = place.volumes.head(TENANT, "hostile").await.unwrap();
     let to = place.directory("to");

@@ -91,7 +91,8 @@ impl Fleet {
                 return Err(error.into());
             }
         };
-        if kind == Kind::Commit && self.places().are_limited() {
+        // Else the next sandbox would begin with what no version has.
+        if kind == Kind::Commit && committed.exact && self.places().are_limited() {
             let (fleet, id, done) = (self.clone(), unsynced.token.id.clone(), committed.clone());
             // The next sandbox begins with it at once.
             let kept = tokio::task::spawn_blocking(move || {
