@@ -11,6 +11,7 @@ use paddock_model::api::{CreateSandbox, ExecState};
 use paddock_tools::{Facts, Host, OperationError, Toolbox, definitions};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the end of a sandbox is waited for; its time to live does the rest.
@@ -95,11 +96,12 @@ impl Session<'_> {
         signals: &mut Signals,
         screen: &mut Screen<'_>,
     ) -> Result<Outcome, AgentError> {
+        let users = Arc::strong_count(&self.host.client);
         // Not broken off: one that is half made could not be ended.
         let (id, facts, is_new) = self.enter().await?;
         let outcome = self.work(&id, &facts, text, is_new, signals, screen).await;
         let broken = matches!(outcome, Err(_) | Ok((_, true)));
-        let left = tokio::time::timeout(FAREWELL, self.leave(&id, broken)).await;
+        let left = tokio::time::timeout(FAREWELL, self.leave(&id, broken, users)).await;
         if !matches!(left, Ok(Ok(()))) {
             screen
                 .note(&format!("sandbox {id} could not be ended; its time to live does it"), Style::Warning);
@@ -180,12 +182,18 @@ impl Session<'_> {
     }
 
     /// A sandbox that stays has nothing running in it that a broken-off task was waiting for.
-    async fn leave(&self, id: &str, broken: bool) -> Result<(), OperationError> {
+    ///
+    /// `users`: how many have the client when nothing is under way.
+    async fn leave(&self, id: &str, broken: bool, users: usize) -> Result<(), OperationError> {
         if !self.stays {
             return self.host.kill(id).await;
         }
         if !broken {
             return Ok(());
+        }
+        // What was just being started is started, and killed, by tasks that nobody waits for.
+        while Arc::strong_count(&self.host.client) > users {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let unavailable =
             |error: crate::client::ClientError| OperationError::new("unavailable", error.to_string());
