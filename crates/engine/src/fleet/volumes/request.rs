@@ -59,6 +59,7 @@ impl Wanted {
 
     fn one(actor: &Actor, mount: &VolumeMount) -> Result<Wanted, FleetError> {
         let (tenant, name) = split(actor, &mount.name);
+        crate::access::check_tenant_name(tenant).map_err(|error| invalid(error.to_string()))?;
         check_name(name)?;
         let target = check_target(&mount.path)?;
         if let Some(every) = mount.checkpoint_seconds {
