@@ -33,6 +33,10 @@ pub async fn end_all<H: Host>(host: &H, state: &Mutex<State>) {
         state.over = true;
         (std::mem::take(&mut state.owned), std::mem::take(&mut state.snapshots))
     };
+    // First what has no time to live: who ends us may not wait for long.
+    for id in snapshots {
+        let _ = host.delete_snapshot(&id).await;
+    }
     for id in owned {
         if let Err(error) = host.kill(&id).await {
             tracing::debug!(
@@ -40,9 +44,6 @@ pub async fn end_all<H: Host>(host: &H, state: &Mutex<State>) {
                 "a sandbox of a session was not ended; its time to live does it"
             );
         }
-    }
-    for id in snapshots {
-        let _ = host.delete_snapshot(&id).await;
     }
 }
 

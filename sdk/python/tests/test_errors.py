@@ -38,9 +38,9 @@ def test_kinds_can_be_caught_together() -> None:
 
 
 def test_a_code_of_a_newer_server_is_kept_and_its_status_counts() -> None:
-    error = from_answer(404, {"code": "volume_not_found", "message": "no volume", "request_id": "r"}, {})
+    error = from_answer(404, {"code": "planet_not_found", "message": "no planet", "request_id": "r"}, {})
     assert type(error) is paddock.NotFound
-    assert error.code == "volume_not_found"
+    assert error.code == "planet_not_found"
     assert error.hint is None
 
 
