@@ -56,10 +56,11 @@ class Farm:
     def __init__(self):
         self.steady, self.mortal, self.child, self.mortal_uses, self.asked = None, None, None, 0, 0
         self.ended, self.running, self.terminal = None, None, None
+        self.mounted, self.volumes = None, 0
         self.own_token = call("GET", "/v1/tokens")["tokens"][0]["id"]
 
-    def create(self):
-        made = call("POST", "/v1/sandboxes", {"ttl_seconds": 3600})
+    def create(self, **more):
+        made = call("POST", "/v1/sandboxes", {"ttl_seconds": 3600, **more})
         if "id" not in made:
             problems.append(f"a plain create was refused: {made}")
         return made.get("id", "sb-none")
@@ -72,7 +73,8 @@ class Farm:
         if self.steady is None or call("GET", f"/v1/sandboxes/{self.steady}").get("state") != "running":
             if self.steady is not None:
                 problems.append(f"{self.steady} did not stay running: {call('GET', f'/v1/sandboxes/{self.steady}')}")
-            self.steady = self.create()
+            self.steady = self.create(volumes=[{"name": f"mounted-{self.asked}", "path": "/data/mounted"}])
+            self.mounted = f"mounted-{self.asked}"
             self.running = self.terminal = None
             self.ended = self.execute({"command": "echo out; echo err >&2"})
         self.execute({"command": FURNISH})
@@ -111,6 +113,14 @@ class Farm:
 
     def snapshot(self):
         return call("POST", f"/v1/sandboxes/{self.steady}/snapshots", {}).get("id", "snap-none")
+
+    def volume(self):
+        """One with a file in its first version."""
+        self.volumes += 1
+        name = f"made-{self.volumes}"
+        call("POST", "/v1/volumes", {"name": name})
+        call("PUT", f"/v1/volumes/{name}/files/content?path=file", {})
+        return name
 
     def token(self):
         return call("POST", "/v1/tokens", {"role": "user"}).get("id", "tk-none")
@@ -172,6 +182,8 @@ def point_path(parameters, method, path):
             parameters["exec"] = chance.choice([farm.ended, farm.running, farm.running, farm.terminal])
     if "snapshot" in parameters:
         parameters["snapshot"] = farm.snapshot()
+    if "volume" in parameters:
+        parameters["volume"] = farm.mounted if path.endswith("/checkpoint") else farm.volume()
     if "token" in parameters:
         parameters["token"] = farm.signed(method) if "/signed/" in path else farm.token()
     if "tenant" in parameters:
@@ -200,6 +212,13 @@ def is_long(seconds):
 
 
 def point_query(query, path):
+    if path.startswith("/v1/volumes"):
+        for name in ("tenant", "version"):
+            if chance.random() < REAL:
+                query.pop(name, None)
+        if "path" in query and chance.random() < REAL:
+            query["path"] = "file"
+        return
     if isinstance(query.get("path"), str):
         if path.endswith("/watch"):
             # What is there is watched without an end.
@@ -249,6 +268,12 @@ def point_body(body, path):
         for name in ("require", "protect", "unprotect", "read", "write", "tmpfs"):
             if isinstance(body.get(name), list) and chance.random() < REAL:
                 del body[name]
+    if path.endswith("/restore") and "version" in body and chance.random() < REAL:
+        body["version"] = 1
+    if path.endswith("/share") and "tenant" in body and chance.random() < REAL:
+        body["tenant"] = "others"
+    if path == "/v1/volumes" and "name" in body and chance.random() < REAL:
+        body["name"] = f"own-{chance.randrange(10**9)}"
     if path.endswith("/sign") and isinstance(body.get("operation"), str) and chance.random() < REAL:
         body["operation"] = chance.choice(["read", "write"])
     if path.endswith("/signal") and isinstance(body.get("signal"), str) and chance.random() < REAL:

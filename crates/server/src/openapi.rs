@@ -91,6 +91,10 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         // Any request can wake a hibernated sandbox, and meet all that a create can meet.
         statuses.extend([404, 409, 410, 422, 429, 507]);
     }
+    if path.starts_with("/v1/volumes") {
+        // Somebody else writes to it, a quota is full, or the store cannot be reached.
+        statuses.extend([409, 422, 429, 502, 507]);
+    }
     if let Some(body) = &body {
         statuses.extend([408, 413]);
         if body.contains_key("application/json") {

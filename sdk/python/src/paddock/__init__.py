@@ -5,8 +5,8 @@
     with Sandbox.create(template="code-interpreter", ttl_seconds=600) as sandbox:
         print(sandbox.run_code("print(sum(range(101)))").stdout)
 
-`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes` and `Client` have twins for asyncio with the same
-surface, named `Async...`.
+`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes` and `Client` have twins for asyncio with the
+same surface, named `Async...`.
 """
 
 from ._async.client import AsyncClient

@@ -54,9 +54,7 @@ class AsyncVolumes:
         path, _ = _at(name, "/share")
         return VolumeInfo.parse(await self._client.call("POST", path, json={"tenant": tenant, "mode": mode}))
 
-    async def files(
-        self, name: str, path: Optional[str] = None, *, version: Optional[int] = None
-    ) -> List[VolumeFile]:
+    async def files(self, name: str, path: Optional[str] = None, *, version: Optional[int] = None) -> List[VolumeFile]:
         """What is in it, at or below a path; at most 10,000."""
         place, query = _at(name, "/files", path=path, version=version)
         body = await self._client.call("GET", place, query=query)
@@ -71,9 +69,7 @@ class AsyncVolumes:
         """Puts a file into it, as a new version."""
         data = content.encode() if isinstance(content, str) else content
         place, query = _at(name, "/files/content", path=path)
-        response = await self._client.request(
-            "PUT", place, query=query, content=lambda: data, patience=LONG_PATIENCE
-        )
+        response = await self._client.request("PUT", place, query=query, content=lambda: data, patience=LONG_PATIENCE)
         return VolumeVersion.parse(response.json())
 
     async def delete(self, name: str, path: str) -> VolumeVersion:

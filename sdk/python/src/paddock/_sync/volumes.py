@@ -55,9 +55,7 @@ class Volumes:
         path, _ = _at(name, "/share")
         return VolumeInfo.parse(self._client.call("POST", path, json={"tenant": tenant, "mode": mode}))
 
-    def files(
-        self, name: str, path: Optional[str] = None, *, version: Optional[int] = None
-    ) -> List[VolumeFile]:
+    def files(self, name: str, path: Optional[str] = None, *, version: Optional[int] = None) -> List[VolumeFile]:
         """What is in it, at or below a path; at most 10,000."""
         place, query = _at(name, "/files", path=path, version=version)
         body = self._client.call("GET", place, query=query)
@@ -72,9 +70,7 @@ class Volumes:
         """Puts a file into it, as a new version."""
         data = content.encode() if isinstance(content, str) else content
         place, query = _at(name, "/files/content", path=path)
-        response = self._client.request(
-            "PUT", place, query=query, content=lambda: data, patience=LONG_PATIENCE
-        )
+        response = self._client.request("PUT", place, query=query, content=lambda: data, patience=LONG_PATIENCE)
         return VolumeVersion.parse(response.json())
 
     def delete(self, name: str, path: str) -> VolumeVersion:
