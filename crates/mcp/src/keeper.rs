@@ -4,8 +4,9 @@ use paddock_tools::{Facts, Host};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// How long a sandbox outlives a session that was killed.
 pub const LEASE: Duration = Duration::from_secs(180);

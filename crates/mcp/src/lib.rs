@@ -14,6 +14,9 @@ mod lifecycle;
 mod session;
 mod streams;
 
+#[cfg(test)]
+mod tests;
+
 pub use handler::Handler;
 pub use keeper::LEASE;
 pub use session::{Session, SessionOptions};

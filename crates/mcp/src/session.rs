@@ -6,8 +6,9 @@ use paddock_model::api::{CreateSandbox, Sandbox};
 use paddock_tools::{Facts, Host, OperationError, Toolbox, ToolboxOptions};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Sandboxes that one session may have at a time.
 pub const MOST_SANDBOXES: usize = 16;

@@ -169,6 +169,20 @@ def test_a_signal_ends_the_sandbox_too(server: Server, by: int) -> None:
     assert living(server) == before
 
 
+def test_a_killed_session_leaves_only_a_short_time_to_live(server: Server) -> None:
+    before = living(server)
+    with Raw() as raw:
+        raw.hello()
+        raw.call("run_shell", {"command": "true"})
+    (left,) = [sandbox for sandbox in living(server) if sandbox not in before]
+    with Paddock(server.url) as client:
+        sandbox = Sandbox.connect(left, client=client)
+        expires = sandbox.info().expires_at
+        assert expires is not None
+        assert expires.timestamp() - time.time() <= 180
+        sandbox.kill()
+
+
 class Raw:
     """Lines to and from `paddock mcp`."""
 
