@@ -99,8 +99,7 @@ impl Sandbox {
     pub fn end_gate(&self) {
         self.close_gate();
         if let Some(held) = self.door.locked().held.take() {
-            // Where no thread can be had, it is dropped with the closure, here.
-            let _ = std::thread::Builder::new().name("paddock-link".into()).spawn(move || drop(held));
+            paddock_gate::close_link(held);
         }
     }
 }

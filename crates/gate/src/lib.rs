@@ -43,7 +43,7 @@ pub mod wire;
 pub use flows::MOST_FLOWS;
 pub use gate::{Ends, Gate, GateError, Settings};
 pub use hyper::header::HeaderName;
-pub use link::open as open_link;
+pub use link::{close as close_link, open as open_link};
 pub use meter::{Meter, Moved};
 pub use own::is_own;
 pub use paddock_model::net::place;

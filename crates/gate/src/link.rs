@@ -2,10 +2,13 @@
 //! network namespace may open one in it.
 
 use crate::place::{GATE_MAC, LARGEST_PACKET, SANDBOX_MAC};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
 use std::cell::RefCell;
 use std::ffi::CString;
-use std::io;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
@@ -144,15 +147,42 @@ impl Link {
     }
 }
 
-/// The last owner of a packet socket waits for every processor, ten milliseconds and more: no thread that serves others.
 impl Drop for Link {
     fn drop(&mut self) {
         if let Some(socket) = self.socket.take() {
-            let socket = socket.into_inner();
-            // Where no thread can be had, it is dropped with the closure, here.
+            close(socket.into_inner());
+        }
+    }
+}
+
+/// The last owner of a packet socket waits for every processor, ten milliseconds and more. So the kernel is left alone with
+/// it: it lies in the queue of a socket that only this queue still holds, and is found there by who clears such up.
+pub fn close(socket: OwnedFd) {
+    match queued(&socket) {
+        Ok((sender, queue)) => {
+            // The end of one that is in no queue makes the kernel look, so that it comes last.
+            drop((socket, queue));
+            drop(sender);
+        }
+        // Where no thread can be had, it is dropped with the closure, here.
+        Err(_) => {
             let _ = std::thread::Builder::new().name("paddock-link".into()).spawn(move || drop(socket));
         }
     }
+}
+
+/// Two ends of which the second has itself and `socket` in its queue.
+fn queued(socket: &OwnedFd) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    let (sender, queue) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    let both = [socket.as_fd(), queue.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&both)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    rustix::net::sendmsg(&sender, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::DONTWAIT)?;
+    Ok((sender, queue))
 }
 
 /// The packet in a frame, where it is whole and came from inside.
