@@ -61,7 +61,7 @@ pub fn look(volume: &str, id: &str, version: u64, directory: &Path) -> Result<In
     let looked = now_ns();
     let mut index = Index::new(id, Some(version));
     let all = Limits { files: u64::MAX, bytes: u64::MAX };
-    scan::walk(volume, directory, all, &mut |met: Met<'_>| {
+    scan::walk(volume, directory, all, None, &mut |met: Met<'_>| {
         if let What::File(_) = met.what {
             index.note(met.path, Fingerprint::of(&met.found), looked);
         }
@@ -88,7 +88,7 @@ impl Out<'_> {
         let mut kept = HashSet::new();
         let mut wrong: Vec<(Vec<u8>, bool)> = Vec::new();
         let all = Limits { files: u64::MAX, bytes: u64::MAX };
-        scan::walk(self.volume, directory, all, &mut |met: Met<'_>| {
+        scan::walk(self.volume, directory, all, None, &mut |met: Met<'_>| {
             let right = version.find(met.path).is_some_and(|entry| match (&entry.node, &met.what) {
                 (Node::Directory, What::Directory) => true,
                 (Node::Link { target }, What::Link(found)) => target.as_slice() == found.as_slice(),

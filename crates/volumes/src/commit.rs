@@ -4,12 +4,13 @@ use crate::index::{Fingerprint, Index, now_ns};
 use crate::key::Cipher;
 use crate::manifest::{Entry, HOLE, Manifest, Node};
 use crate::pack::{Pack, Packer};
-use crate::scan::{self, Limits, Met, Skipped, Unopened, What};
+use crate::scan::{self, Beside, Limits, Met, Skipped, Unopened, What};
 use crate::{Version, VolumeError};
 use fastcdc::v2020::StreamCDC;
-use rustix::fs::{SeekFrom, fstat, seek};
+use rustix::fs::{SeekFrom, Stat, fstat, seek};
 use rustix::io::Errno;
 use serde_bytes::ByteBuf;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -58,10 +59,11 @@ pub struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Blocks. Packs go to `send` as they are filled.
+    /// Blocks. Packs go to `send` as they are filled. `live`: what `directory` is a copy of.
     pub fn run(
         &self,
         directory: &Path,
+        live: Option<&Path>,
         send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
     ) -> Result<Built, VolumeError> {
         let looked = now_ns();
@@ -74,7 +76,11 @@ impl Build<'_> {
         let mut entries = Vec::new();
         let mut index = Index::new(self.id, None);
         let (mut skipped, mut exact) = (Vec::new(), true);
-        scan::walk(self.volume, directory, self.limits, &mut |met: Met<'_>| {
+        let near = Cell::new(0);
+        let is_unchanged =
+            |path: &[u8], found: &Stat| self.known(path, &Fingerprint::of(found), &near).is_some();
+        let beside = live.map(|directory| Beside { directory, is_unchanged: &is_unchanged });
+        scan::walk(self.volume, directory, self.limits, beside.as_ref(), &mut |met: Met<'_>| {
             let Met { path, found, what } = met;
             exact &= scan::is_exact(&found, &what);
             let node = match what {
@@ -86,7 +92,7 @@ impl Build<'_> {
                 }
                 What::Directory => Node::Directory,
                 What::Link(target) => Node::Link { target: ByteBuf::from(target) },
-                What::File(file) => match self.file(path, &file, &mut packer, &mut counted)? {
+                What::File(file) => match self.file(path, &file, &near, &mut packer, &mut counted)? {
                     Some((node, fingerprint)) => {
                         index.note(path, fingerprint, looked);
                         node
@@ -109,12 +115,14 @@ impl Build<'_> {
         &self,
         path: &[u8],
         unopened: &Unopened<'_>,
+        near: &Cell<usize>,
         packer: &mut Packer<'_>,
         send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
     ) -> Result<Option<(Node, Fingerprint)>, VolumeError> {
         let looked = Fingerprint::of(unopened.found());
-        if let Some(node) = self.unchanged(path, &looked, packer) {
-            return Ok(Some((node, looked)));
+        if let Some((size, pieces)) = self.known(path, &looked, near) {
+            let pieces = pieces.iter().map(|(chunk, length)| (packer.carry(*chunk), *length)).collect();
+            return Ok(Some((Node::File { size, pieces }, looked)));
         }
         let failed = |error: std::io::Error| VolumeError::Unkept {
             volume: self.volume.into(),
@@ -140,22 +148,16 @@ impl Build<'_> {
         Err(failed(std::io::Error::other("it was written to each time that it was read")))
     }
 
-    /// Its content in the version before, where nothing touched it since.
-    fn unchanged(&self, path: &[u8], looked: &Fingerprint, packer: &mut Packer<'_>) -> Option<Node> {
+    /// Its size and content in the version before, where nothing touched it since.
+    fn known(&self, path: &[u8], looked: &Fingerprint, near: &Cell<usize>) -> Option<(u64, &[(u32, u64)])> {
         let base = self.base?;
         if !self.index?.is_unchanged(path, looked) {
             return None;
         }
-        let Node::File { size, pieces } = &base.find(path)?.node else { return None };
-        let mut again = Vec::with_capacity(pieces.len());
-        for (chunk, length) in pieces {
-            let number = match base.chunks.get(*chunk as usize) {
-                Some(chunk) => packer.reuse(&chunk.id)?,
-                None => HOLE,
-            };
-            again.push((number, *length));
+        match &base.find_near(path, near)?.node {
+            Node::File { size, pieces } => Some((*size, pieces)),
+            _ => None,
         }
-        Some(Node::File { size: *size, pieces: again })
     }
 }
 

@@ -1,7 +1,7 @@
 //! One file put into a volume or taken out of it, without a directory: the rest of the version stays as it is.
 
 use crate::head::{Kind, Version, now_ms};
-use crate::manifest::{self, Entry, HOLE, MODES, Manifest, Node};
+use crate::manifest::{self, Entry, MODES, Manifest, Node};
 use crate::pack::{Pack, Packer};
 use crate::scan::{Limits, shown};
 use crate::writer::New;
@@ -151,15 +151,11 @@ impl Edit {
 
 /// Its entries, with the numbers that their chunks have now.
 fn again(base: &Manifest, packer: &mut Packer<'_>) -> Vec<Entry> {
-    let piece = |packer: &mut Packer<'_>, number: u32| {
-        let id = base.chunks.get(number as usize).map(|chunk| chunk.id);
-        id.and_then(|id| packer.reuse(&id)).unwrap_or(HOLE)
-    };
     let mut entries = base.entries.clone();
     for entry in &mut entries {
         if let Node::File { pieces, .. } = &mut entry.node {
             for (number, _) in pieces {
-                *number = piece(packer, *number);
+                *number = packer.carry(*number);
             }
         }
     }

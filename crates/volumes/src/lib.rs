@@ -6,7 +6,8 @@
 //! - [`checkout`]: from a version to a directory; [`reader`]: the content of chunks, verified
 //! - [`scan`]: a directory that hostile code wrote; [`index`]: what it looked like at the last sync
 //! - [`head`]: the one object of a volume that changes; [`manifest`]: one version, which never does
-//! - [`pack`]: chunks travel many at a time; [`cache`]: packs that were fetched before
+//! - [`pack`]: chunks travel many at a time; [`cache`]: packs that were fetched before;
+//!   `remembered`: manifests that writers had last
 //! - [`collect`]: what no version names any more
 //! - [`objects`], [`location`]: the store below; [`key`]: encryption at rest
 //!
@@ -27,6 +28,7 @@ mod names;
 mod objects;
 mod pack;
 mod reader;
+mod remembered;
 mod scan;
 mod store;
 mod writer;

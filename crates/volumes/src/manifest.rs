@@ -4,10 +4,13 @@ use crate::VolumeError;
 use crate::key::ChunkId;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::io::Read;
 
 const FORMAT: u8 = 1;
+/// Most of it are hashes, which nothing makes shorter: quick rather than thorough.
+const LEVEL: i32 = -3;
 /// In the chunk's place, where a file has no bytes.
 pub const HOLE: u32 = u32::MAX;
 /// No manifest is longer, packed or unpacked.
@@ -90,6 +93,19 @@ impl Manifest {
         found.ok().map(|at| &self.entries[at])
     }
 
+    /// The same for who asks in the order of the entries; `near` is where the last one was.
+    pub fn find_near(&self, path: &[u8], near: &Cell<usize>) -> Option<&Entry> {
+        for at in [near.get(), near.get() + 1] {
+            if let Some(entry) = self.entries.get(at).filter(|entry| entry.path.as_slice() == path) {
+                near.set(at);
+                return Some(entry);
+            }
+        }
+        let at = self.entries.binary_search_by(|entry| order(&entry.path, path)).ok()?;
+        near.set(at);
+        Some(&self.entries[at])
+    }
+
     /// Whether both are the same tree with the same content, wherever that lies.
     pub fn same_tree(&self, other: &Manifest) -> bool {
         let id = |manifest: &Manifest, chunk: u32| manifest.chunks.get(chunk as usize).map(|chunk| chunk.id);
@@ -110,7 +126,7 @@ impl Manifest {
     pub fn encode(&self) -> Result<Vec<u8>, VolumeError> {
         let plain = rmp_serde::to_vec(self)
             .map_err(|error| VolumeError::io("write a manifest", std::io::Error::other(error)))?;
-        zstd::encode_all(plain.as_slice(), 1).map_err(|error| VolumeError::io("write a manifest", error))
+        zstd::encode_all(plain.as_slice(), LEVEL).map_err(|error| VolumeError::io("write a manifest", error))
     }
 
     /// What comes back can be written out without leaving its directory.

@@ -2,7 +2,8 @@
 
 use crate::VolumeError;
 use crate::key::{ChunkId, Cipher};
-use crate::manifest::Chunk;
+use crate::manifest::{Chunk, HOLE, Manifest};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// A pack is closed when it has so much. A chunk is smaller, so that no pack is longer than both.
@@ -21,42 +22,35 @@ pub struct Packer<'a> {
     /// Of the packs of this lease.
     next: u64,
     open: Vec<u8>,
-    known: HashMap<ChunkId, Source<'a>>,
-    used: HashMap<ChunkId, u32>,
+    /// The number of the open pack, from its first chunk on.
+    open_pack: Option<u32>,
+    /// What is in the store already, because a version that is kept names it.
+    base: Option<&'a Manifest>,
+    /// Its chunks by their id: only who adds a new one has to know.
+    known: OnceCell<HashMap<ChunkId, u32>>,
+    /// New numbers of its chunks and packs, as far as they are used.
+    carried: Vec<Option<u32>>,
+    carried_packs: Vec<Option<u32>>,
+    added: HashMap<ChunkId, u32>,
     pub packs: Vec<String>,
     pub chunks: Vec<Chunk>,
-    pack_numbers: HashMap<String, u32>,
-}
-
-struct Source<'a> {
-    chunk: &'a Chunk,
-    pack: &'a str,
 }
 
 impl<'a> Packer<'a> {
-    /// `known`: what is in the store already, because a version that is kept names it.
-    pub fn new(
-        cipher: &'a Cipher,
-        generation: u64,
-        next: u64,
-        known: Option<&'a crate::Manifest>,
-    ) -> Packer<'a> {
-        let sources = known.into_iter().flat_map(|manifest| {
-            manifest.chunks.iter().filter_map(|chunk| {
-                let pack = manifest.packs.get(chunk.pack as usize)?;
-                Some((chunk.id, Source { chunk, pack }))
-            })
-        });
+    pub fn new(cipher: &'a Cipher, generation: u64, next: u64, base: Option<&'a Manifest>) -> Packer<'a> {
         Packer {
             cipher,
             generation,
             next,
             open: Vec::new(),
-            known: sources.collect(),
-            used: HashMap::new(),
+            open_pack: None,
+            base,
+            known: OnceCell::new(),
+            carried: vec![None; base.map_or(0, |base| base.chunks.len())],
+            carried_packs: vec![None; base.map_or(0, |base| base.packs.len())],
+            added: HashMap::new(),
             packs: Vec::new(),
             chunks: Vec::new(),
-            pack_numbers: HashMap::new(),
         }
     }
 
@@ -73,12 +67,18 @@ impl<'a> Packer<'a> {
         let offset = self.open.len();
         self.cipher.seal(&id, plain, &mut self.open)?;
         let stored = self.open.len() - offset;
-        let name = pack_name(self.generation, self.next);
-        let pack = self.pack_number(&name);
+        let pack = match self.open_pack {
+            Some(pack) => pack,
+            None => {
+                let pack = self.new_pack(&pack_name(self.generation, self.next));
+                *self.open_pack.insert(pack)
+            }
+        };
         let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         let chunk =
             Chunk { id, pack, offset: number(offset), stored: number(stored), length: number(plain.len()) };
         let added = self.push(chunk);
+        self.added.insert(id, added);
         if self.open.len() >= FULL {
             self.close(send)?;
         }
@@ -86,14 +86,37 @@ impl<'a> Packer<'a> {
     }
 
     /// One that is in the store, or on its way there.
-    pub fn reuse(&mut self, id: &ChunkId) -> Option<u32> {
-        if let Some(number) = self.used.get(id) {
+    fn reuse(&mut self, id: &ChunkId) -> Option<u32> {
+        if let Some(number) = self.added.get(id) {
             return Some(*number);
         }
-        let Source { chunk, pack } = self.known.get(id)?;
-        let (chunk, pack) = ((*chunk).clone(), pack.to_string());
-        let pack = self.pack_number(&pack);
-        Some(self.push(Chunk { pack, ..chunk }))
+        let base = self.base?;
+        let known = self.known.get_or_init(|| (0..).zip(&base.chunks).map(|(n, c)| (c.id, n)).collect());
+        let number = *known.get(id)?;
+        Some(self.carry(number))
+    }
+
+    /// A chunk of the version before, by its number there; what is none there is a hole.
+    pub fn carry(&mut self, number: u32) -> u32 {
+        let at = number as usize;
+        let Some((base, chunk)) = self.base.and_then(|base| Some((base, base.chunks.get(at)?))) else {
+            return HOLE;
+        };
+        if let Some(carried) = self.carried[at] {
+            return carried;
+        }
+        let place = chunk.pack as usize;
+        let pack = match self.carried_packs[place] {
+            Some(pack) => pack,
+            None => {
+                let pack = self.new_pack(&base.packs[place]);
+                self.carried_packs[place] = Some(pack);
+                pack
+            }
+        };
+        let carried = self.push(Chunk { pack, ..chunk.clone() });
+        self.carried[at] = Some(carried);
+        carried
     }
 
     /// What is still open goes out; afterwards it is known how many packs there were.
@@ -104,26 +127,20 @@ impl<'a> Packer<'a> {
         if !self.open.is_empty() {
             let name = pack_name(self.generation, self.next);
             self.next += 1;
+            self.open_pack = None;
             send(Pack { name, bytes: std::mem::take(&mut self.open) })?;
         }
         Ok(self.next)
     }
 
     fn push(&mut self, chunk: Chunk) -> u32 {
-        let number = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
-        self.used.insert(chunk.id, number);
         self.chunks.push(chunk);
-        number
+        u32::try_from(self.chunks.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn pack_number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.pack_numbers.get(name) {
-            return *number;
-        }
-        let number = u32::try_from(self.packs.len()).unwrap_or(u32::MAX);
+    fn new_pack(&mut self, name: &str) -> u32 {
         self.packs.push(name.into());
-        self.pack_numbers.insert(name.into(), number);
-        number
+        u32::try_from(self.packs.len() - 1).unwrap_or(u32::MAX)
     }
 }
 

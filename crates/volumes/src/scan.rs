@@ -12,6 +12,10 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+/// So many are looked at before the first is visited.
+const AT_A_TIME: usize = 4096;
+/// Below it a thread would take longer to start than to help.
+const WORTH_A_THREAD: usize = 512;
 /// One descriptor is open for each.
 const DEEPEST: usize = 128;
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
@@ -82,9 +86,30 @@ impl Unopened<'_> {
     }
 }
 
+/// The same tree where it lives on, and whether a file there is as it was at the last sync: then it was so all the time in
+/// between, and the file in the copy, which nobody looked at yet and is slow to look at, is not looked at.
+pub struct Beside<'a> {
+    pub directory: &'a Path,
+    pub is_unchanged: &'a dyn Fn(&[u8], &Stat) -> bool,
+}
+
+struct Name {
+    name: CString,
+    inode: u64,
+    is_file: bool,
+}
+
+/// From where an entry is looked at.
+struct Reached<'a> {
+    parent: &'a OwnedFd,
+    beside: Option<&'a OwnedFd>,
+    unchanged: Option<Stat>,
+}
+
 struct Scan<'a> {
     volume: &'a str,
     limits: Limits,
+    is_unchanged: &'a dyn Fn(&[u8], &Stat) -> bool,
     entries: u64,
     bytes: u64,
 }
@@ -94,41 +119,56 @@ pub fn walk(
     volume: &str,
     directory: &Path,
     limits: Limits,
+    beside: Option<&Beside<'_>>,
     visit: &mut dyn FnMut(Met<'_>) -> Result<(), VolumeError>,
 ) -> Result<(), VolumeError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let failed = |errno: Errno| VolumeError::io(format!("open {}", directory.display()), errno);
     let root = openat2(CWD, directory, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(failed)?;
     let found = fstat(&root).map_err(failed)?;
-    let mut scan = Scan { volume, limits, entries: 0, bytes: 0 };
+    let is_unchanged = beside.map_or(&(|_: &[u8], _: &Stat| false) as _, |beside| beside.is_unchanged);
+    let mut scan = Scan { volume, limits, is_unchanged, entries: 0, bytes: 0 };
     visit(Met { path: b"", found, what: What::Directory })?;
-    scan.directory(&root, &mut Vec::new(), 0, visit)
+    let beside = beside.and_then(|beside| {
+        openat2(CWD, beside.directory, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
+    });
+    scan.directory(&root, beside.as_ref(), &mut Vec::new(), 0, visit)
 }
 
 impl Scan<'_> {
     fn directory(
         &mut self,
         directory: &OwnedFd,
+        beside: Option<&OwnedFd>,
         path: &mut Vec<u8>,
         depth: usize,
         visit: &mut dyn FnMut(Met<'_>) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        for name in self.names(directory, path)? {
-            let length = path.len();
-            if !path.is_empty() {
-                path.push(b'/');
+        for some in self.names(directory, path)?.chunks(AT_A_TIME) {
+            let looks = beside.map(|beside| looks(beside, some)).unwrap_or_default();
+            for (at, name) in some.iter().enumerate() {
+                let length = path.len();
+                if !path.is_empty() {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(name.name.as_bytes());
+                if path.len() > LONGEST_PATH {
+                    return Err(self.refuse(path, "its path is longer than 4095 bytes"));
+                }
+                // As it is where it lives on, if that is what it was at the last sync.
+                let look = looks.get(at).copied().flatten();
+                let unchanged = look.filter(|found| {
+                    found.st_ino == name.inode && name.is_file && (self.is_unchanged)(path, found)
+                });
+                let at = Reached { parent: directory, beside, unchanged };
+                self.entry(&at, &name.name, path, depth, visit)?;
+                path.truncate(length);
             }
-            path.extend_from_slice(name.as_bytes());
-            if path.len() > LONGEST_PATH {
-                return Err(self.refuse(path, "its path is longer than 4095 bytes"));
-            }
-            self.entry(directory, &name, path, depth, visit)?;
-            path.truncate(length);
         }
         Ok(())
     }
 
-    fn names(&mut self, directory: &OwnedFd, path: &[u8]) -> Result<Vec<CString>, VolumeError> {
+    fn names(&mut self, directory: &OwnedFd, path: &[u8]) -> Result<Vec<Name>, VolumeError> {
         let mut names = Vec::new();
         for entry in Dir::read_from(directory).map_err(|errno| self.failed(path, errno))? {
             let entry = entry.map_err(|errno| self.failed(path, errno))?;
@@ -138,24 +178,29 @@ impl Scan<'_> {
             }
             self.entries += 1;
             self.within("files", self.entries, self.limits.files)?;
-            names.push(name.to_owned());
+            let is_file = entry.file_type() == FileType::RegularFile;
+            names.push(Name { name: name.to_owned(), inode: entry.ino(), is_file });
         }
-        names.sort();
+        names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(names)
     }
 
     fn entry(
         &mut self,
-        parent: &OwnedFd,
+        at: &Reached<'_>,
         name: &CString,
         path: &mut Vec<u8>,
         depth: usize,
         visit: &mut dyn FnMut(Met<'_>) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        let found = match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => found,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(self.failed(path, errno)),
+        let Reached { parent, beside, unchanged } = *at;
+        let found = match unchanged {
+            Some(found) => found,
+            None => match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(found) => found,
+                Err(Errno::NOENT) => return Ok(()),
+                Err(errno) => return Err(self.failed(path, errno)),
+            },
         };
         match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => {
@@ -171,7 +216,9 @@ impl Scan<'_> {
                 };
                 let found = fstat(&child).map_err(|errno| self.failed(path, errno))?;
                 visit(Met { path, found, what: What::Directory })?;
-                self.directory(&child, path, depth + 1, visit)
+                let beside =
+                    beside.and_then(|beside| openat2(beside, name, flags, Mode::empty(), BENEATH).ok());
+                self.directory(&child, beside.as_ref(), path, depth + 1, visit)
             }
             FileType::RegularFile => {
                 self.bytes = self.bytes.saturating_add(allocated(&found));
@@ -202,6 +249,30 @@ impl Scan<'_> {
     fn failed(&self, path: &[u8], errno: Errno) -> VolumeError {
         self.refuse(path, &std::io::Error::from(errno).to_string())
     }
+}
+
+/// What the names are there, by two threads where there are many.
+fn looks(directory: &OwnedFd, names: &[Name]) -> Vec<Option<Stat>> {
+    let look = |names: &[Name]| -> Vec<Option<Stat>> {
+        let one = |name: &Name| match name.is_file {
+            true => statat(directory, &name.name, AtFlags::SYMLINK_NOFOLLOW).ok(),
+            false => None,
+        };
+        names.iter().map(one).collect()
+    };
+    if names.len() < WORTH_A_THREAD {
+        return look(names);
+    }
+    let (these, those) = names.split_at(names.len() / 2);
+    std::thread::scope(|scope| {
+        let others = std::thread::Builder::new().spawn_scoped(scope, || look(those));
+        let mut found = look(these);
+        match others {
+            Ok(others) => found.extend(others.join().unwrap_or_default()),
+            Err(_) => found.extend(look(those)),
+        }
+        found
+    })
 }
 
 /// Whether a version has all of it.

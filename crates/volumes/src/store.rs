@@ -9,6 +9,7 @@ use crate::location::Location;
 use crate::manifest::{Entry, Manifest, Node};
 use crate::objects::Objects;
 use crate::reader::{Reader, Sequence};
+use crate::remembered::Remembered;
 use crate::{VolumeError, check_name};
 use bytes::Bytes;
 use std::path::Path;
@@ -31,6 +32,8 @@ pub(crate) struct Inner {
     pub grace: Duration,
     /// A writer that was not heard of for so long is gone.
     pub lease: Duration,
+    /// What the last commits were made from, so that the next need not read it again.
+    pub remembered: Remembered,
 }
 
 /// A directory that is the same as a version.
@@ -50,6 +53,7 @@ impl Volumes {
             keep_versions: 100,
             grace: Duration::from_secs(3600),
             lease: Duration::from_secs(60),
+            remembered: Remembered::default(),
         }))
     }
 
@@ -63,6 +67,7 @@ impl Volumes {
             keep_versions: keep_versions.max(1),
             grace,
             lease,
+            remembered: Remembered::default(),
         }))
     }
 

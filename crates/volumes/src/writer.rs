@@ -11,7 +11,7 @@ use crate::scan::Limits;
 use crate::store::{Volumes, not_held, there};
 use futures_util::{TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Packs that are under way at the same time.
@@ -131,6 +131,29 @@ impl Writer {
         limits: Limits,
         kind: Kind,
     ) -> Result<Committed, VolumeError> {
+        self.commit_from(directory, None, index, limits, kind).await
+    }
+
+    /// The same from a copy that was made a moment ago, of `live`, where somebody may write again. `index` is of `live`.
+    pub async fn commit_copy(
+        &mut self,
+        copy: &Path,
+        live: &Path,
+        index: Option<Index>,
+        limits: Limits,
+        kind: Kind,
+    ) -> Result<Committed, VolumeError> {
+        self.commit_from(copy, Some(live.to_path_buf()), index, limits, kind).await
+    }
+
+    async fn commit_from(
+        &mut self,
+        directory: &Path,
+        live: Option<PathBuf>,
+        index: Option<Index>,
+        limits: Limits,
+        kind: Kind,
+    ) -> Result<Committed, VolumeError> {
         let base = self.base().await?;
         let (volume, id) = (self.token.name.clone(), self.token.id.clone());
         let (cipher, generation, next) = (self.volumes.cipher(&self.head), self.token.generation, self.next);
@@ -151,7 +174,7 @@ impl Writer {
                 index,
                 limits,
             };
-            build.run(&directory, &mut |pack| {
+            build.run(&directory, live.as_deref(), &mut |pack| {
                 let gone = |_| VolumeError::io("upload a pack", std::io::ErrorKind::BrokenPipe);
                 sender.blocking_send(pack).map_err(gone)
             })
@@ -220,15 +243,22 @@ impl Writer {
     pub(crate) async fn base(&mut self) -> Result<Option<(u64, Arc<Manifest>)>, VolumeError> {
         let wanted = self.head.current;
         if self.base.as_ref().map(|(number, _)| *number) != wanted {
-            self.base = match wanted {
-                Some(number) => {
-                    let manifest = self.volumes.manifest(&self.head, Some(number)).await?;
-                    manifest.map(|manifest| (number, Arc::new(manifest)))
-                }
+            self.base = match self.head.version(wanted)? {
+                Some(version) => Some((version.number, self.manifest_of(version).await?)),
                 None => None,
             };
         }
         Ok(self.base.clone())
+    }
+
+    async fn manifest_of(&self, version: &Version) -> Result<Arc<Manifest>, VolumeError> {
+        let remembered = &self.volumes.0.remembered;
+        if let Some(manifest) = remembered.find(&self.token.id, version) {
+            return Ok(manifest);
+        }
+        let manifest = Arc::new(self.volumes.manifest_of(&self.head, version).await?);
+        remembered.keep(&self.token.id, version, &manifest);
+        Ok(manifest)
     }
 
     pub(crate) async fn upload(
@@ -282,7 +312,9 @@ impl Writer {
             Ok(())
         })
         .await?;
-        self.base = Some((version.number, Arc::new(new.manifest)));
+        let manifest = Arc::new(new.manifest);
+        self.volumes.0.remembered.keep(&self.token.id, &version, &manifest);
+        self.base = Some((version.number, manifest));
         Ok(version)
     }
 

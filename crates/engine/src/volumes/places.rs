@@ -6,6 +6,7 @@ use paddock_volumes::Index;
 use rustix::fs::{Gid, Uid, chown};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// Versions that are kept written out, over all volumes.
@@ -13,6 +14,7 @@ const MOST_VERSIONS: usize = 32;
 const VERSION: &str = "vv-";
 const WORK: &str = "vw-";
 const FRESH: &str = "vt-";
+static INSTANTS: AtomicU64 = AtomicU64::new(0);
 
 /// A directory, and the name it has in the storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +101,8 @@ impl<'a> Places<'a> {
         if !self.are_limited() {
             return Ok(None);
         }
-        let name = format!("{FRESH}{}", of.name);
+        // The one before it may be on its way out still.
+        let name = format!("{FRESH}{}-{}", of.name, INSTANTS.fetch_add(1, Ordering::Relaxed));
         self.remove(&name)?;
         self.storage.freeze_copy(&of.name, &name)?;
         self.find(&name).map(Some)

@@ -176,3 +176,45 @@ async fn what_no_version_names_is_freed_and_nothing_else() {
     let again = place.volumes.create(TENANT, "collected").await.unwrap();
     assert!(again.id != head.id && again.current.is_none());
 }
+
+/// What a snapshot of a disk is: other names of the same files, until somebody writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_what_is_kept_whatever_became_of_its_source() {
+    let place = Place::new();
+    let (live, copy) = (place.directory("live"), place.directory("copy"));
+    for name in ["same", "replaced", "removed", "below/same", "below/replaced"] {
+        let path = live.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, noise(10 << 10, name.len() as u64)).unwrap();
+        let other = copy.join(name);
+        std::fs::create_dir_all(other.parent().unwrap()).unwrap();
+        std::fs::hard_link(path, other).unwrap();
+    }
+    let before = look(&copy);
+    std::thread::sleep(Duration::from_millis(60));
+    let mut writer = place.volumes.acquire(TENANT, "copied", "a test", true).await.unwrap();
+    let limits = Limits::default();
+    let first = writer.commit(&live, None, limits, Kind::Commit).await.unwrap();
+    for name in ["replaced", "below/replaced"] {
+        std::fs::write(live.join("new"), "what came after the copy").unwrap();
+        std::fs::rename(live.join("new"), live.join(name)).unwrap();
+    }
+    std::fs::remove_file(live.join("removed")).unwrap();
+    std::fs::remove_dir_all(copy.join("below")).unwrap();
+    std::fs::create_dir(copy.join("below")).unwrap();
+    std::fs::hard_link(live.join("below/same"), copy.join("below/same")).unwrap();
+    std::fs::write(copy.join("below/replaced"), "before the copy").unwrap();
+    std::os::unix::fs::symlink("/etc", live.join("below/link")).unwrap();
+    let second = writer.commit_copy(&copy, &live, Some(first.index), limits, Kind::Checkpoint).await.unwrap();
+    assert!(second.changed);
+    writer.release().await.unwrap();
+    let head = place.volumes.head(TENANT, "copied").await.unwrap();
+    let to = place.directory("to");
+    checkout(&place.volumes, &head, None, &to).await;
+    assert_eq!(std::fs::read(to.join("below/replaced")).unwrap(), b"before the copy");
+    for name in ["same", "replaced", "removed", "below/same"] {
+        let content = noise(10 << 10, name.len() as u64);
+        assert_eq!(std::fs::read(to.join(name)).unwrap(), content, "{name}");
+    }
+    assert!(!to.join("below/link").exists() && !before.is_empty());
+}

@@ -134,10 +134,11 @@ impl Fleet {
         if live.record().state == SandboxState::Ended {
             return Ok(());
         }
+        let (fleet, name, of) = (self.clone(), volume.place.clone(), token.id.clone());
+        let index = tokio::task::spawn_blocking(move || fleet.places().index(&name, &of));
         let mut writer = self.0.volumes.resume(token.clone()).await?;
         let limits = self.volume_limits(&token.tenant, &token.name).await?;
         let place = self.places().find(&volume.place).map_err(|error| FleetError::storage(&error))?;
-        let index = self.places().index(&volume.place, &token.id);
         let held = self.hold_still(live).await?;
         let (fleet, of) = (self.clone(), place.clone());
         let instant = tokio::task::spawn_blocking(move || {
@@ -148,11 +149,17 @@ impl Fleet {
             instant.map_err(|error| FleetError::storage(&error))
         });
         let instant = instant.await.map_err(|error| FleetError::internal(&error)).and_then(|instant| instant);
+        // One that could not be read knows nothing.
+        let index = index.await.ok().flatten();
         let committed: Result<Committed, FleetError> = match instant {
             Ok(Some(instant)) => {
                 self.let_go_on(live, held).await?;
-                let committed = writer.commit(&instant.path, index, limits, Kind::Checkpoint).await;
-                self.drop_place(&instant.name).await;
+                let live = &place.path;
+                let committed =
+                    writer.commit_copy(&instant.path, live, index, limits, Kind::Checkpoint).await;
+                let fleet = self.clone();
+                // Nobody waits for it: what a server that ends leaves of it the next one sweeps.
+                tokio::spawn(async move { fleet.drop_place(&instant.name).await });
                 committed.map_err(FleetError::from)
             }
             Ok(None) => {
