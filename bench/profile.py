@@ -1,55 +1,30 @@
-"""Where the processor's time of one throw-away use goes: create, run_code('print(1)') and kill, with what fills the pool
-again and what the kernel takes apart afterwards. Needs root and perf (Debian's linux-perf).
+"""Where the processor's time of one throw-away use goes (create, run_code('print(1)') and kill, with what fills the pool again
+and what the kernel takes apart afterwards), while the bench does nothing else on all processors; beside it the same of the
+bench's floor. Needs root, perf (Debian's linux-perf), and `make bench` built.
 
-    python3 bench/profile.py target/x86_64-unknown-linux-gnu/release/paddock > bench/results/code-profile.md
+    python3 bench/profile.py target/x86_64-unknown-linux-gnu/release/paddock > profile.md
 """
 
 import collections
-import http.client
 import json
 import os
 import re
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-ROUNDS, RATE, PAUSE = 300, 999, 0.03
+RATE = 1499
+BENCH = "target/release/paddock-bench"
 KINDS = [
-    ("python3", "Python: the interpreter that is forked, its children, and this script"),
+    ("python3", "Python: the interpreter that is forked, and its children"),
     ("tokio-rt-worker", "the server"),
     ("scribe", "the server's timelines and copies"),
     ("guest", "the guests"),
     ("kernel", "threads of the kernel: namespaces, cgroups and disks that are taken apart"),
-    ("other", "everything else"),
+    ("other", "everything else, with the callers"),
 ]
-
-
-class Socket(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost")
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
-
-    def ask(self, method, path, body=None):
-        content = json.dumps(body or {}) if method in ("POST", "PUT") else None
-        self.request(method, path, content, {"Content-Type": "application/json"})
-        answer = self.getresponse()
-        text = answer.read()
-        if answer.status >= 300:
-            raise SystemExit("%s %s: %d %s" % (method, path, answer.status, text.decode()))
-        return json.loads(text) if text else None
-
-
-def use(caller):
-    sandbox = "/v1/sandboxes/" + caller.ask("POST", "/v1/sandboxes")["id"]
-    caller.ask("POST", sandbox + "/code", {"code": "print(1)"})
-    caller.ask("DELETE", sandbox)
+COLUMNS = ["its own code", "system calls", "page faults", "taking itself apart"]
 
 
 def kind(name):
@@ -63,13 +38,14 @@ def kind(name):
 
 def doing(stack):
     for frame in stack:
-        if re.match(r"__(?:x64|arm64)_sys_\w+", frame):
-            return "system calls"
+        found = re.match(r"__(?:x64|arm64|do|se)_sys_(\w+)", frame)
+        if found:
+            return "system calls", found.group(1)
         if "exc_page_fault" in frame or "do_mem_abort" in frame:
-            return "page faults"
+            return "page faults", None
         if frame.startswith("do_exit"):
-            return "taking itself apart"
-    return "its own code"
+            return "taking itself apart", None
+    return "its own code", None
 
 
 def samples(data):
@@ -81,50 +57,59 @@ def samples(data):
             yield lines[0].strip(), [line.strip().partition(" ")[2] for line in lines[1:]]
 
 
-def report(data):
-    counts = collections.defaultdict(collections.Counter)
-    for name, stack in samples(data):
-        if not name.startswith("swapper"):
-            counts[kind(name)][doing(stack)] += 1
-    def milliseconds(count):
-        return count / RATE * 1e3 / ROUNDS
-    print("| processor time of one use, ms | all |", " | ".join(columns := [
-        "its own code", "system calls", "page faults", "taking itself apart"]), "|")
-    print("|---" * (2 + len(columns)) + "|")
-    for name, title in KINDS:
-        cells = [sum(counts[name].values())] + [counts[name][column] for column in columns]
-        print("| %s | %s |" % (title, " | ".join("%.1f" % milliseconds(cell) for cell in cells)))
-    print("| all of it | %.1f | | | | |" % milliseconds(sum(sum(count.values()) for count in counts.values())))
+class Profile:
+    """Of one part of the bench, from its middle."""
+
+    def __init__(self, paddock, part, begin, seconds):
+        self.counts = collections.defaultdict(collections.Counter)
+        self.calls = collections.defaultdict(collections.Counter)
+        with tempfile.TemporaryDirectory() as place:
+            data = os.path.join(place, "perf.data")
+            command = [BENCH, "--only", part, "--no-install", "--results", place]
+            environment = {**os.environ, "PADDOCK_BIN": os.path.abspath(paddock)}
+            bench = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+            time.sleep(begin)
+            perf = ["perf", "record", "-o", data, "-a", "-g", "-F", str(RATE), "--", "sleep", str(seconds)]
+            subprocess.run(perf, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+            if bench.wait() != 0:
+                raise SystemExit("%s failed" % " ".join(command))
+            with open(os.path.join(place, "code.json")) as file:
+                facts = json.load(file)["parts"][0]["facts"]
+            self.rate = next(fact["value"] for fact in facts if fact["name"].startswith("per second"))
+            for name, stack in samples(data):
+                what, call = doing(stack)
+                if not name.startswith("swapper"):
+                    self.counts[kind(name)][what] += 1
+                    self.calls[kind(name)][call] += 1
+        self.all = sum(sum(count.values()) for count in self.counts.values())
+
+    def milliseconds(self, count):
+        return count / self.all * os.cpu_count() * 1e3 / self.rate
+
+    def report(self):
+        print("| processor time of one, ms | all |", " | ".join(COLUMNS), "|")
+        print("|---" * (2 + len(COLUMNS)) + "|")
+        for name, title in KINDS:
+            cells = [sum(self.counts[name].values())] + [self.counts[name][column] for column in COLUMNS]
+            print("| %s | %s |" % (title, " | ".join("%.2f" % self.milliseconds(cell) for cell in cells)))
+        print("| all of it | %.2f |%s\n" % (self.milliseconds(self.all), " |" * len(COLUMNS)))
+
+    def dearest(self, name, most):
+        calls = [(call, count) for call, count in self.calls[name].most_common() if call][:most]
+        return ", ".join("%s %.2f" % (call, self.milliseconds(count)) for call, count in calls)
 
 
 def main():
-    paddock = os.path.abspath(sys.argv[1])
-    with tempfile.TemporaryDirectory() as place:
-        address = os.path.join(place, "api.sock")
-        environment = {**os.environ, "PADDOCK_STATE_DIR": os.path.join(place, "state")}
-        command = [paddock, "serve", "--socket", address]
-        server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            while not os.path.exists(address):
-                time.sleep(0.05)
-            caller = Socket(address)
-            caller.ask("PUT", "/v1/pools/code-interpreter", {"min": 16, "max": 64})
-            while caller.ask("GET", "/v1/pools/code-interpreter")["ready"] < 16:
-                time.sleep(0.1)
-            data = os.path.join(place, "perf.data")
-            perf = ["perf", "record", "-o", data, "-a", "-g", "-e", "cpu-clock", "-F", str(RATE), "--", "sleep", "3600"]
-            recorder = subprocess.Popen(perf, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(0.5)
-            for _ in range(ROUNDS):
-                use(caller)
-                time.sleep(PAUSE)
-            recorder.send_signal(signal.SIGINT)
-            recorder.wait()
-            print("# Where the time of one throw-away use goes\n\n`bench/profile.py`: %d uses, %s.\n" % (ROUNDS, os.uname().release))
-            report(data)
-        finally:
-            server.terminate()
-            server.wait()
+    release = os.uname().release
+    print("# Where the time of one throw-away use goes\n\n`bench/profile.py` on Linux %s, %d processors.\n" % (release, os.cpu_count()))
+    use = Profile(sys.argv[1], "code-sustained", 35, 15)
+    print("## A use: %.0f in a second\n" % use.rate)
+    use.report()
+    print("Dearest system calls of the server: %s. Of the guests: %s.\n" % (use.dearest("tokio-rt-worker", 8), use.dearest("guest", 8)))
+    floor = Profile(sys.argv[1], "code-floor", 12, 6)
+    print("## The floor: %.0f in a second\n" % floor.rate)
+    floor.report()
+    print("Dearest system calls: %s." % floor.dearest("python3", 8))
 
 
 main()

@@ -65,8 +65,12 @@ fn of_sandboxes(state: &Path, ids: &BTreeSet<String>) -> Vec<String> {
             || std::fs::read_to_string(path).is_ok_and(|text| ids.iter().any(|id| text.contains(id)))
     });
     found.extend(records.map(|path| format!("file {}", path.display())));
+    // Versions of volumes that are written out are no sandbox's: the next one begins with them, and their number is bounded.
+    let is_version =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vv-"));
     let disks = entries(&state.join("storage/disks"));
-    found.extend(disks.iter().map(|path| format!("disk {}", path.display())));
+    let disks = disks.iter().filter(|path| !is_version(path));
+    found.extend(disks.map(|path| format!("disk {}", path.display())));
     found
 }
 
@@ -80,6 +84,7 @@ mod tests {
         let scratch = crate::scratch::Scratch::new().unwrap();
         let state = scratch.directory("state").unwrap();
         let disk = scratch.directory("state/storage/disks/sb-1").unwrap();
+        scratch.directory("state/storage/disks/vv-1-2").unwrap();
         let record = scratch.directory("state/run").unwrap().join("7.json");
         std::fs::write(&record, r#"{"sandbox":"sb-1"}"#).unwrap();
         std::fs::write(record.with_file_name("8.json"), r#"{"sandbox":"sb-2"}"#).unwrap();
