@@ -14,9 +14,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-backends", &["paddock-protocol", "paddock-model"]),
     ("paddock-gate", &["paddock-model"]),
     ("paddock-volumes", &[]),
+    // What a script asks for, and how its main is called: plans, for whoever has sandboxes.
+    ("paddock-scripts", &["paddock-model", "paddock-volumes"]),
     (
         "paddock-engine",
-        &["paddock-backends", "paddock-gate", "paddock-protocol", "paddock-model", "paddock-volumes"],
+        &[
+            "paddock-backends",
+            "paddock-gate",
+            "paddock-protocol",
+            "paddock-model",
+            "paddock-scripts",
+            "paddock-volumes",
+        ],
     ),
     // Tools of a model: definitions and answers, in the words of the model crate; who has a sandbox hands it in.
     ("paddock-tools", &["paddock-model"]),
@@ -34,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "paddock-tools",
             "paddock-server",
             "paddock-engine",
+            "paddock-scripts",
             "paddock-verify",
             "paddock-model",
         ],

@@ -14,11 +14,7 @@ pub(super) const PYTHON: &str = concat!(
 );
 /// Of the interpreter that is forked into sandboxes.
 const PYTHON_ZYGOTE: &str = include_str!("runners/python_zygote.py");
-const NODE: &str = concat!(
-    include_str!("runners/node.js"),
-    include_str!("runners/node_streams.js"),
-    include_str!("runners/node_types.js")
-);
+const NODE: &str = concat!(include_str!("runners/node.js"), include_str!("runners/node_streams.js"));
 const BASH: &str = include_str!("runners/bash.sh");
 
 /// Each reads the length of the source as a line, then the source, and runs it.
@@ -130,7 +126,10 @@ impl Language {
     pub fn source(&self) -> Vec<u8> {
         let source = match &self.0 {
             Known::Python => PYTHON,
-            Known::JavaScript | Known::TypeScript => NODE,
+            Known::JavaScript | Known::TypeScript => {
+                let types = paddock_scripts::NODE_TYPES;
+                return format!("{}\n{NODE}{types}", NODE.len() + types.len()).into_bytes();
+            }
             Known::Bash => BASH,
             Known::Other(_) => return Vec::new(),
         };

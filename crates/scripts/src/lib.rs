@@ -1,0 +1,56 @@
+//! Scripts with annotations: from a file as it is to a sandbox, a command and a result. Pure: nothing is read, made or
+//! started here; whoever has sandboxes does what the [`Plan`] says.
+//!
+//! - [`header`]: which lines are annotations, and which are comments; [`annotation`]: what they ask for
+//! - [`arguments`]: one JSON object, and what its references stand for; [`resource`]: those
+//! - [`interpolate`]: names of volumes that hold arguments
+//! - [`plan`]: all of it together: the sandbox, the command, where the result is
+//! - [`runners`]: how each language calls `main`, with the wrappers of `wrappers/`; [`bash`], [`golang`]: what those two need
+//! - [`outcome`]: what a script left behind -> its result, or a [`Failure`]
+//! - [`language`], [`error`]
+//!
+//! How it is used, by the command, the server and jobs alike:
+//!
+//! ```no_run
+//! use paddock_scripts::{Context, Language, needs, parse_arguments, plan};
+//!
+//! let source = "# sandbox\n# volume: notes-$args[user] notes\ndef main(user: str):\n    return user\n";
+//! let arguments = parse_arguments(r#"{"user": "ada"}"#)?;
+//! // 1. Look up the resources that arguments and `secret:` lines name, and put them into the context.
+//! assert!(needs(source, Language::Python, &arguments)?.is_empty());
+//! // 2. Everything that can be wrong before it runs is wrong here, with its line.
+//! let plan = plan(source, Language::Python, &arguments, &Context::default())?;
+//! // 3. Create `plan.sandbox`, write `plan.files` (most languages have none), start `plan.exec`.
+//! assert_eq!(plan.sandbox.volumes[0].name, "notes-ada");
+//! // 4. When it has ended: read `plan.result.files`, each at most LARGEST_RESULT + 1 bytes, and hand them in.
+//! let written = br#"{"result": "ada"}"#.to_vec();
+//! assert_eq!(plan.result.conclude(0, &[Some(written)], b"").unwrap(), "ada");
+//! // 5. End the sandbox, as failed where there was no result: its volumes are committed or kept aside by that.
+//! # Ok::<(), paddock_scripts::ScriptError>(())
+//! ```
+
+mod annotation;
+mod arguments;
+mod bash;
+mod error;
+mod golang;
+mod header;
+mod interpolate;
+mod language;
+mod outcome;
+mod plan;
+mod resource;
+mod runners;
+#[cfg(test)]
+mod tests;
+
+pub use annotation::{AnnotationError, Annotations, MOST_VOLUMES, SecretLine, VolumeLine};
+pub use arguments::{Arguments, LARGEST_ARGUMENTS, parse_arguments, parse_value};
+pub use error::ScriptError;
+pub use language::Language;
+pub use outcome::{Failure, Form, LARGEST_RESULT, ResultFile, ResultPlan};
+pub use plan::{Context, Plan, check, needs, plan};
+pub use resource::{Reference, ReferenceError, Resource, check_resource_name, field};
+pub use runners::{DIRECTORY, NODE_TYPES, OWN_DIRECTORY, PlannedFile};
+
+pub const LARGEST_SOURCE: usize = 4 << 20;

@@ -1,0 +1,219 @@
+//! From a script and its arguments to what has to be done: one sandbox, one command, one result.
+
+use crate::annotation::{AnnotationError, Annotations, SecretLine, VolumeLine};
+use crate::arguments::{self, Arguments};
+use crate::interpolate::volume_name;
+use crate::outcome::ResultPlan;
+use crate::resource::Resource;
+use crate::runners::{self, DIRECTORY, OWN_DIRECTORY, PlannedFile};
+use crate::{LARGEST_ARGUMENTS, LARGEST_SOURCE, Language, ScriptError};
+use paddock_model::api::{CreateSandbox, LimitsRequest, OnFailure, StartExec, VolumeMode, VolumeMount};
+use paddock_model::net::{NetLayer, NetSetting};
+use paddock_model::{SecretLayer, SecretValue};
+use paddock_volumes::{check_name, check_target};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where neither the script nor its caller says how long it may take.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3600);
+/// The sandbox outlives the script by so much, should nobody be there to end it.
+const MARGIN: Duration = Duration::from_secs(120);
+const DEFAULT_TEMPLATE: &str = "code-interpreter";
+
+/// What surrounds a script.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// What `$workspace` stands for.
+    pub workspace: String,
+    /// Where the header names no image; without it `code-interpreter`.
+    pub template: Option<String>,
+    /// Those that [`needs`] named, as far as they are there.
+    pub resources: BTreeMap<String, Resource>,
+}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context { workspace: "default".into(), template: None, resources: BTreeMap::new() }
+    }
+}
+
+/// What has to be done, in this order: make the sandbox, write the files, start the command, wait for its end, read the
+/// result, end the sandbox (as failed where the result is a [`crate::Failure`], so that volumes know).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub language: Language,
+    pub annotations: Annotations,
+    /// A caller may overlay what is its own to say, such as a name, metadata or smaller limits.
+    pub sandbox: CreateSandbox,
+    pub files: Vec<PlannedFile>,
+    pub exec: StartExec,
+    pub result: ResultPlan,
+}
+
+/// Names of the resources that [`plan`] has to be given for this script and these arguments.
+pub fn needs(source: &str, language: Language, arguments: &Arguments) -> Result<Vec<String>, ScriptError> {
+    let mut names = arguments::named(arguments)?;
+    for secret in Annotations::parse(source, language)?.secrets {
+        if !names.contains(&secret.from.name) {
+            names.push(secret.from.name);
+        }
+    }
+    Ok(names)
+}
+
+/// Pure: nothing is looked up, made or started.
+pub fn plan(
+    source: &str,
+    language: Language,
+    arguments: &Arguments,
+    context: &Context,
+) -> Result<Plan, ScriptError> {
+    let annotations = check(source, language)?;
+    let size = serde_json::to_vec(arguments).map_or(0, |text| text.len());
+    if size > LARGEST_ARGUMENTS {
+        return Err(ScriptError::ArgumentsTooLarge(size));
+    }
+    let resolved = arguments::resolve(arguments, &context.resources)?;
+    let runner = runners::runner(language, source, &resolved)?;
+    let timeout = annotations.timeout.unwrap_or(DEFAULT_TIMEOUT);
+    let mut secrets = resolved.secrets;
+    for line in &annotations.secrets {
+        secrets.insert(line.variable.clone(), secret(line, &context.resources)?);
+    }
+    let volumes = volumes(&annotations.volumes, arguments, &context.workspace)?;
+    let sandbox = CreateSandbox {
+        template: match annotations.image {
+            Some(_) => None,
+            None => Some(context.template.clone().unwrap_or_else(|| DEFAULT_TEMPLATE.into())),
+        },
+        image: annotations.image.clone(),
+        backend: annotations.backend.clone(),
+        require: annotations.require.clone(),
+        ttl_seconds: Some((timeout + MARGIN).as_secs_f64()),
+        limits: LimitsRequest {
+            memory_bytes: annotations.memory,
+            cpus: annotations.cpus,
+            ..LimitsRequest::default()
+        },
+        network: annotations.net.clone().map(network),
+        secrets,
+        env: environment(&context.workspace, &volumes),
+        cwd: Some(DIRECTORY.into()),
+        volumes,
+        ..CreateSandbox::default()
+    };
+    let exec = StartExec { timeout_seconds: Some(timeout.as_secs_f64()), ..runner.exec };
+    Ok(Plan { language, annotations, sandbox, files: runner.files, exec, result: runner.result })
+}
+
+/// All that can be said of a script without arguments: `paddock script check`.
+pub fn check(source: &str, language: Language) -> Result<Annotations, ScriptError> {
+    if source.len() > LARGEST_SOURCE {
+        return Err(ScriptError::TooLarge(source.len()));
+    }
+    let annotations = Annotations::parse(source, language)?;
+    for volume in &annotations.volumes {
+        target(volume, &annotations.volumes)?;
+        if !volume.name.contains('$') {
+            checked_name(volume, &volume.name)?;
+        }
+    }
+    let (_, below) = crate::header::lines(source, language.comment());
+    if source.lines().skip(below.saturating_sub(1) as usize).all(|line| line.trim().is_empty()) {
+        return Err(ScriptError::Empty);
+    }
+    if !runners::may_have_main(language, source) {
+        return Err(ScriptError::NoMain { language });
+    }
+    Ok(annotations)
+}
+
+fn volumes(
+    lines: &[VolumeLine],
+    arguments: &Arguments,
+    workspace: &str,
+) -> Result<Vec<VolumeMount>, ScriptError> {
+    let mut all: Vec<VolumeMount> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let wrong = |error| ScriptError::Annotation { line: line.line, error };
+        let name = volume_name(&line.name, arguments, workspace).map_err(wrong)?;
+        checked_name(line, &name)?;
+        if let Some(first) = all.iter().position(|other| other.name == name) {
+            return Err(wrong(AnnotationError::VolumeTwice { name, line: lines[first].line }));
+        }
+        let path = target(line, &lines[..at])?.display().to_string();
+        all.push(VolumeMount {
+            name,
+            path,
+            mode: VolumeMode::Rw,
+            on_failure: OnFailure::Keep,
+            checkpoint_seconds: None,
+            version: None,
+        });
+    }
+    Ok(all)
+}
+
+fn checked_name(line: &VolumeLine, name: &str) -> Result<(), ScriptError> {
+    check_name(name).map_err(|error| volume_error(line, &error))
+}
+
+/// Where it stands, apart from the script and from the others.
+fn target(line: &VolumeLine, others: &[VolumeLine]) -> Result<PathBuf, ScriptError> {
+    let path = check_target(&line.target).map_err(|error| volume_error(line, &error))?;
+    let wrong = |error| ScriptError::Annotation { line: line.line, error };
+    if path.starts_with(OWN_DIRECTORY) {
+        return Err(wrong(AnnotationError::Reserved(crate::error::shown(&line.target))));
+    }
+    let overlap = |one: &Path, two: &Path| one.starts_with(two) || two.starts_with(one);
+    for other in others.iter().filter(|other| other.line < line.line) {
+        if check_target(&other.target).is_ok_and(|other| overlap(&other, &path)) {
+            let target = crate::error::shown(&line.target);
+            return Err(wrong(AnnotationError::TargetTaken { target, line: other.line }));
+        }
+    }
+    Ok(path)
+}
+
+fn volume_error(line: &VolumeLine, error: &paddock_volumes::VolumeError) -> ScriptError {
+    let error = AnnotationError::Volume { message: error.to_string(), hint: error.hint() };
+    ScriptError::Annotation { line: line.line, error }
+}
+
+fn network(rules: Vec<String>) -> NetSetting {
+    match rules.is_empty() {
+        true => NetSetting::Word("none".into()),
+        false => NetSetting::Rules(NetLayer { allow: rules, ..NetLayer::default() }),
+    }
+}
+
+/// The script says where it wants to send it; its owner has said where it may go.
+fn secret(line: &SecretLine, resources: &BTreeMap<String, Resource>) -> Result<SecretLayer, ScriptError> {
+    let (resource, found) = arguments::look_up(&line.from, resources)?;
+    let Value::String(value) = found else {
+        let found = crate::resource::kind_of(found);
+        return Err(ScriptError::NotAText { name: line.from.name.clone(), found });
+    };
+    let bound = resource.secrets.get(&line.from.field).map_or(&[][..], Vec::as_slice);
+    if let Some(host) = line.hosts.iter().find(|host| !bound.contains(host)) {
+        let error = AnnotationError::SecretHost {
+            variable: line.variable.clone(),
+            host: host.clone(),
+            resource: line.from.name.clone(),
+        };
+        return Err(ScriptError::Annotation { line: line.line, error });
+    }
+    let value = Some(SecretValue(value.clone()));
+    Ok(SecretLayer { value, from: None, hosts: line.hosts.clone(), header: None })
+}
+
+/// As Windmill's scripts know them.
+fn environment(workspace: &str, volumes: &[VolumeMount]) -> BTreeMap<String, String> {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let variable = |name: &str| format!("WM_VOLUME_{}", name.chars().map(letter).collect::<String>());
+    let places = volumes.iter().map(|volume| (variable(&volume.name), volume.path.clone()));
+    places.chain([("WM_WORKSPACE".to_string(), workspace.to_string())]).collect()
+}
