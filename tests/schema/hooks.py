@@ -122,6 +122,10 @@ class Farm:
         call("PUT", f"/v1/volumes/{name}/files/content?path=file", {})
         return name
 
+    def resource(self):
+        call("PUT", "/v1/resources/u%2Fschema%2Fkept", {"value": {"key": "a text of some length"}})
+        return "u/schema/kept"
+
     def token(self):
         return call("POST", "/v1/tokens", {"role": "user"}).get("id", "tk-none")
 
@@ -184,6 +188,8 @@ def point_path(parameters, method, path):
         parameters["snapshot"] = farm.snapshot()
     if "volume" in parameters:
         parameters["volume"] = farm.mounted if path.endswith("/checkpoint") else farm.volume()
+    if "resource" in parameters:
+        parameters["resource"] = farm.resource()
     if "token" in parameters:
         parameters["token"] = farm.signed(method) if "/signed/" in path else farm.token()
     if "tenant" in parameters:

@@ -11,8 +11,8 @@ pub struct SecretLayer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub value: Option<SecretValue>,
-    /// Where the value is read: `env:NAME` or `file:/PATH`. To a server only for the machine's owner: it is the server's
-    /// environment and disk.
+    /// Where the value is read: `env:NAME` or `file:/PATH`, to a server only for the machine's owner, for it is the server's
+    /// environment and disk; or `resource:NAME[.FIELD]`, of the tenant's resources, for hosts that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// `api.example.com`, `*.example.org:8443`. Without ports: 443. They are allowed by this, unless `deny` names them.

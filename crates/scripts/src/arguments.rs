@@ -3,14 +3,14 @@
 use crate::ScriptError;
 use crate::resource::{Reference, Resource, field, kind_of};
 use indexmap::IndexMap;
-use paddock_model::{SecretLayer, SecretValue};
+use paddock_model::SecretLayer;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// By name, in the order in which they were given.
 pub type Arguments = IndexMap<String, Value>;
 
-pub const LARGEST_ARGUMENTS: usize = 4 << 20;
+pub const LARGEST_ARGUMENTS: usize = 2 << 20;
 
 /// One JSON object.
 pub fn parse_arguments(text: &str) -> Result<Arguments, ScriptError> {
@@ -52,7 +52,7 @@ pub(crate) struct Resolved {
     pub arguments: Map<String, Value>,
     /// By the place in the arguments (RFC 6901): the variable whose placeholder belongs there.
     pub placeholders: BTreeMap<String, String>,
-    /// By that variable: the value that stays outside.
+    /// By that variable: the resource whose value stays outside.
     pub secrets: BTreeMap<String, SecretLayer>,
     /// In the order given, with their values.
     pub ordered: Vec<String>,
@@ -112,8 +112,7 @@ impl Resolved {
         let mut found = found.clone();
         for (path, hosts) in &resource.secrets {
             let Some(inside) = below(path, &reference.field) else { continue };
-            let Some(Value::String(value)) = field(&resource.value, path) else { continue };
-            let variable = self.variable(value, hosts);
+            let variable = self.variable(bound(&reference.name, path, hosts));
             let steps = inside.split('.').filter(|step| !step.is_empty());
             let pointer = steps.fold(String::new(), |all, step| format!("{all}/{}", escaped(step)));
             if let Some(leaf) = found.pointer_mut(&pointer) {
@@ -125,13 +124,7 @@ impl Resolved {
     }
 
     /// One variable for one value and its hosts, however often it is used.
-    fn variable(&mut self, value: &str, hosts: &[String]) -> String {
-        let layer = SecretLayer {
-            value: Some(SecretValue(value.to_string())),
-            from: None,
-            hosts: hosts.to_vec(),
-            header: None,
-        };
+    fn variable(&mut self, layer: SecretLayer) -> String {
         let known = self.secrets.iter().find(|(_, known)| **known == layer).map(|(name, _)| name.clone());
         known.unwrap_or_else(|| {
             let name = format!("PADDOCK_ARGUMENT_{}", self.secrets.len() + 1);
@@ -139,6 +132,13 @@ impl Resolved {
             name
         })
     }
+}
+
+/// Named, and not held: whoever makes the sandbox has the value.
+pub(crate) fn bound(name: &str, field: &str, hosts: &[String]) -> SecretLayer {
+    let dot = if field.is_empty() { "" } else { "." };
+    let from = Some(format!("resource:{name}{dot}{field}"));
+    SecretLayer { value: None, from, hosts: hosts.to_vec(), header: None }
 }
 
 /// The resource, and the part of it that is asked for.

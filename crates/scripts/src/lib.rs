@@ -53,4 +53,4 @@ pub use plan::{Context, Plan, check, needs, plan};
 pub use resource::{Reference, ReferenceError, Resource, check_resource_name, field};
 pub use runners::{DIRECTORY, NODE_TYPES, OWN_DIRECTORY, PlannedFile};
 
-pub const LARGEST_SOURCE: usize = 4 << 20;
+pub const LARGEST_SOURCE: usize = 1 << 20;

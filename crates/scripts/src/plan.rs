@@ -7,12 +7,11 @@ use crate::outcome::ResultPlan;
 use crate::resource::Resource;
 use crate::runners::{self, DIRECTORY, OWN_DIRECTORY, PlannedFile};
 use crate::{LARGEST_ARGUMENTS, LARGEST_SOURCE, Language, ScriptError};
+use paddock_model::SecretLayer;
 use paddock_model::api::{CreateSandbox, LimitsRequest, OnFailure, StartExec, VolumeMode, VolumeMount};
 use paddock_model::net::{NetLayer, NetSetting};
-use paddock_model::{SecretLayer, SecretValue};
 use paddock_volumes::{check_name, check_target};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -193,10 +192,10 @@ fn network(rules: Vec<String>) -> NetSetting {
 /// The script says where it wants to send it; its owner has said where it may go.
 fn secret(line: &SecretLine, resources: &BTreeMap<String, Resource>) -> Result<SecretLayer, ScriptError> {
     let (resource, found) = arguments::look_up(&line.from, resources)?;
-    let Value::String(value) = found else {
+    if !found.is_string() {
         let found = crate::resource::kind_of(found);
         return Err(ScriptError::NotAText { name: line.from.name.clone(), found });
-    };
+    }
     let bound = resource.secrets.get(&line.from.field).map_or(&[][..], Vec::as_slice);
     if let Some(host) = line.hosts.iter().find(|host| !bound.contains(host)) {
         let error = AnnotationError::SecretHost {
@@ -206,8 +205,7 @@ fn secret(line: &SecretLine, resources: &BTreeMap<String, Resource>) -> Result<S
         };
         return Err(ScriptError::Annotation { line: line.line, error });
     }
-    let value = Some(SecretValue(value.clone()));
-    Ok(SecretLayer { value, from: None, hosts: line.hosts.clone(), header: None })
+    Ok(arguments::bound(&line.from.name, &line.from.field, &line.hosts))
 }
 
 /// As Windmill's scripts know them.

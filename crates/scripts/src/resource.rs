@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// As a store has it.
+/// As a store has it. Text that is bound to hosts may be any other text here: only that it is one is looked at.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
     /// What it is, in its owner's word: `anthropic`, `postgresql`; a variable's is `variable`.

@@ -248,6 +248,9 @@ fn a_secret_goes_only_where_its_owner_said() {
     let made = plan(source, Language::Python, &arguments, &context).unwrap();
     assert_eq!(made.sandbox.secrets.len(), 3);
     assert_eq!(made.sandbox.secrets["KEY"].hosts, ["api.example.com"]);
+    assert_eq!(made.sandbox.secrets["KEY"].from.as_deref(), Some("resource:api.key"));
+    assert_eq!(made.sandbox.secrets["TOKEN"].from.as_deref(), Some("resource:TOKEN"));
+    assert!(!serde_json::to_string(&made).unwrap().contains("real-value"));
     assert!(!made.exec.stdin.as_ref().unwrap().contains("real-value"));
     context.resources.insert("api".into(), resource(key, "key", "other.example.com"));
     let error = plan(source, Language::Python, &arguments, &context).unwrap_err();

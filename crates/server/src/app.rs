@@ -7,7 +7,7 @@ use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
     access, audit, auth, changes, code, contexts, docs, errors, events, execs, files, guard, health, metrics,
-    network, pools, ports, request, sandboxes, signed, snapshots, templates, volumes,
+    network, pools, ports, request, resources, sandboxes, signed, snapshots, templates, volumes,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -105,6 +105,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(templates::routes())
         .merge(pools::routes())
         .merge(volumes::routes())
+        .merge(resources::routes())
         .merge(dialects::routes())
 }
 

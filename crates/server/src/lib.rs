@@ -39,6 +39,7 @@ mod ports;
 mod prompt;
 mod proxy;
 mod request;
+mod resources;
 mod sandboxes;
 mod serve;
 mod signed;

@@ -29,6 +29,7 @@ use utoipa_axum::router::OpenApiRouter;
         (name = "templates", description = "What sandboxes can be made from"),
         (name = "pools", description = "Sandboxes that are ready before anybody asks"),
         (name = "volumes", description = "Directories that outlive sandboxes, and their versions"),
+        (name = "resources", description = "Typed values that are kept for scripts"),
         (name = "server", description = "About the server itself")
     )
 )]

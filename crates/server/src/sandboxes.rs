@@ -130,16 +130,28 @@ async fn update_sandbox(
     Ok(Answer(app.fleet().update(&actor, &id, request).await?))
 }
 
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Ending {
+    /// The work in it failed: its volumes are treated as their `on_failure` says.
+    #[serde(default)]
+    failed: bool,
+}
+
 /// End a sandbox
-#[utoipa::path(delete, path = "/v1/sandboxes/{id}", tag = "sandboxes", params(("id" = String, Path, description = "Id or name")),
-    responses((status = 200, body = Sandbox)))]
+#[utoipa::path(delete, path = "/v1/sandboxes/{id}", tag = "sandboxes",
+    params(("id" = String, Path, description = "Id or name"), Ending), responses((status = 200, body = Sandbox)))]
 async fn kill_sandbox(
     State(app): State<App>,
     Caller(actor): Caller,
     Target(id): Target,
-    _: NoQuery,
+    Query(ending): Query<Ending>,
 ) -> Result<Answer<Sandbox>, Failure> {
-    Ok(Answer(app.fleet().kill(&actor, &id).await?))
+    Ok(Answer(match ending.failed {
+        true => app.fleet().fail(&actor, &id).await?,
+        false => app.fleet().kill(&actor, &id).await?,
+    }))
 }
 
 /// Set a new time to live, from now

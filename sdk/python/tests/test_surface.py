@@ -21,6 +21,7 @@ PAIRS = [
     (paddock.Client, paddock.AsyncClient),
     (paddock.Tools, paddock.AsyncTools),
     (paddock.Volumes, paddock.AsyncVolumes),
+    (paddock.Resources, paddock.AsyncResources),
 ]
 
 

@@ -79,7 +79,8 @@ impl Fleet {
         caller_gone: tokio::sync::oneshot::Receiver<()>,
     ) -> Result<Sandbox, FleetError> {
         self.ready()?;
-        let settings = request::resolve(&self.0.options.state, actor, request)?;
+        let with_values = self.with_resources(actor, request)?;
+        let settings = request::resolve(&self.0.options.state, actor, &with_values)?;
         let (expires_at_ms, idle) = times(request, self.0.options.default_ttl)?;
         let snapshot =
             request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;

@@ -127,14 +127,24 @@ impl Fleet {
     }
 
     pub async fn kill(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        self.end_by_call(actor, id, EndCause::Killed).await
+    }
+
+    /// As [`Fleet::kill`], by whoever knows that the work in it failed: its volumes are treated as they were told to be then.
+    pub async fn fail(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        self.end_by_call(actor, id, EndCause::Failed).await
+    }
+
+    async fn end_by_call(&self, actor: &Actor, id: &str, cause: EndCause) -> Result<Sandbox, FleetError> {
         let live = match self.find(actor, id) {
             Ok(live) => live,
             // Killing what has ended is no mistake.
             Err(error) => return self.ended(actor, id)?.map(|record| record.to_api(0)).ok_or(error),
         };
-        audit::call(&self.0, actor, &live, "kill", serde_json::Value::Null);
+        let operation = if cause == EndCause::Failed { "fail" } else { "kill" };
+        audit::call(&self.0, actor, &live, operation, serde_json::Value::Null);
         self.detached(async move |fleet: Fleet| {
-            fleet.end(&live, EndCause::Killed).await?;
+            fleet.end(&live, cause).await?;
             Ok(live.to_api())
         })
         .await

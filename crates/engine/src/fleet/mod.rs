@@ -8,6 +8,7 @@
 //! - [`scan`]: code is looked at before it runs
 //! - [`files`]: files and ports inside
 //! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
+//! - [`resources`]: typed values that are kept for scripts
 //! - [`volumes`]: directories that outlive them
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`memory`]: what a backend keeps of a sandbox besides its files
@@ -41,6 +42,7 @@ mod reaper;
 mod record;
 mod recover;
 mod request;
+mod resources;
 mod scan;
 mod scribe;
 mod secrets;

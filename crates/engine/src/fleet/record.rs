@@ -170,6 +170,7 @@ pub fn now_ns() -> i64 {
 pub fn reason(cause: &EndCause) -> String {
     match cause {
         EndCause::Killed => "killed by a call".into(),
+        EndCause::Failed => "ended by a call, as failed".into(),
         EndCause::TimeToLive => "its time to live was over".into(),
         EndCause::Idle => "it was idle for as long as it was allowed to be".into(),
         EndCause::OutOfMemory => "it ran out of memory".into(),

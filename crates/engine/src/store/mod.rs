@@ -15,6 +15,7 @@ mod execs;
 mod idempotency;
 mod living;
 mod lock;
+mod resources;
 mod sandboxes;
 mod schema;
 mod settings;
@@ -29,6 +30,7 @@ pub(crate) use cursor::Cursor;
 pub use error::StoreError;
 pub use idempotency::{Begun, Unfinished};
 pub(crate) use living::bodies_of_the_living;
+pub use resources::ResourceRow;
 pub use sandboxes::{SandboxQuery, SandboxRow};
 pub use snapshots::SnapshotRow;
 

@@ -31,11 +31,17 @@ const STEPS: &[&str] = &["
         result TEXT, created_ms INTEGER NOT NULL, PRIMARY KEY (tenant, scope, key)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE resources (
+        tenant TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, updated_ms INTEGER NOT NULL, bound TEXT NOT NULL,
+        sealed TEXT NOT NULL, PRIMARY KEY (tenant, name)
+    ) STRICT, WITHOUT ROWID;
 "];
 
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-const TABLES: [&str; 7] = ["sandboxes", "execs", "snapshots", "tokens", "tenants", "idempotency", "settings"];
+const TABLES: [&str; 8] =
+    ["sandboxes", "execs", "snapshots", "tokens", "tenants", "idempotency", "settings", "resources"];
 
 pub fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let failed = |source| StoreError::from_sql(path, source);

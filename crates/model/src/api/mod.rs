@@ -10,6 +10,7 @@ mod execs;
 mod files;
 mod network;
 mod pools;
+mod resources;
 mod sandboxes;
 mod snapshots;
 mod volumes;
@@ -28,6 +29,7 @@ pub use files::{
 };
 pub use network::{NetworkDecision, NetworkView};
 pub use pools::{Pool, PoolSize, ZygoteState};
+pub use resources::{Resource, ResourceList, SetResource};
 pub use sandboxes::{
     CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,
     SandboxState, SandboxUsage, UpdateSandbox,

@@ -174,6 +174,8 @@ pub struct End {
 pub enum EndCause {
     /// By a call.
     Killed,
+    /// By a call that said that the work in it had failed.
+    Failed,
     TimeToLive,
     Idle,
     OutOfMemory,

@@ -16,7 +16,6 @@ async function run() {
     answer = { result: result === undefined ? null : result };
   } catch (error) {
     if (error instanceof Refused) {
-      console.error(`${error.code}: ${error.message}`);
       answer = { error: { code: error.code, message: error.message } };
     } else {
       const isError = error !== null && typeof error === "object" && "message" in error;

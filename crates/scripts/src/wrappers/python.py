@@ -17,7 +17,6 @@ def run(call):
     try:
         answer = {"result": plain(outcome(call), "$", set())}
     except Refused as refused:
-        print(f"{refused.code}: {refused}", file=sys.stderr)
         answer = {"error": {"code": refused.code, "message": str(refused)}}
     except SystemExit as left:
         flush()

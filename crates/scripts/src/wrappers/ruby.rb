@@ -21,7 +21,6 @@ module PaddockScript
     answer = begin
       { "result" => plain(outcome(call), "$") }
     rescue PaddockRefused => refused
-      warn "#{refused.code}: #{refused.message}"
       { "error" => { "code" => refused.code, "message" => refused.message } }
     rescue SystemExit => left
       if left.success?

@@ -2,7 +2,7 @@
 //! only make sense together; each of them is a line of the report.
 //!
 //! - [`place`]: the server, and a sandbox in it; [`http`]: requests by hand
-//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`], [`volumes`]: the checks, by resource
+//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`], [`volumes`], [`resources`]: the checks, by resource
 
 mod access;
 mod code;
@@ -12,6 +12,7 @@ mod files;
 mod http;
 mod place;
 mod ports;
+mod resources;
 mod sandboxes;
 mod volumes;
 
@@ -45,6 +46,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         ports::CHECKS,
         access::CHECKS,
         volumes::CHECKS,
+        resources::CHECKS,
         sandboxes::LAST_CHECKS,
     ]
     .into_iter()

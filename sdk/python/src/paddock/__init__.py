@@ -5,7 +5,7 @@
     with Sandbox.create(template="code-interpreter", ttl_seconds=600) as sandbox:
         print(sandbox.run_code("print(sum(range(101)))").stdout)
 
-`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes` and `Client` have twins for asyncio with the
+`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes`, `Resources` and `Client` have twins for asyncio with the
 same surface, named `Async...`.
 """
 
@@ -13,6 +13,7 @@ from ._async.client import AsyncClient
 from ._async.contexts import AsyncContexts
 from ._async.filesystem import AsyncFilesystem, AsyncWatch
 from ._async.process import AsyncProcess
+from ._async.resources import AsyncResources
 from ._async.sandbox import AsyncSandbox
 from ._async.tools import AsyncTools
 from ._async.volumes import AsyncVolumes
@@ -41,6 +42,7 @@ from ._errors import (
     PortClosed,
     QuotaExceeded,
     RequirementNotMet,
+    ResourceNotFound,
     SandboxEnded,
     SandboxNotFound,
     ScanDenied,
@@ -91,11 +93,13 @@ from ._models import (
     TerminalSize,
     Usage,
 )
+from ._resources import ResourceInfo
 from ._retrying import RetryPolicy
 from ._sync.client import Client
 from ._sync.contexts import Contexts
 from ._sync.filesystem import Filesystem, Watch
 from ._sync.process import Process
+from ._sync.resources import Resources
 from ._sync.sandbox import Sandbox
 from ._sync.tools import Tools
 from ._sync.volumes import Volumes
@@ -107,6 +111,7 @@ __all__ = [
     "AsyncContexts",
     "AsyncFilesystem",
     "AsyncProcess",
+    "AsyncResources",
     "AsyncSandbox",
     "AsyncTools",
     "AsyncVolumes",
@@ -160,6 +165,9 @@ __all__ = [
     "Process",
     "QuotaExceeded",
     "RequirementNotMet",
+    "ResourceInfo",
+    "ResourceNotFound",
+    "Resources",
     "Result",
     "RetryPolicy",
     "Sandbox",

@@ -122,6 +122,10 @@ class VolumeNotFound(NotFound):
     default_code = "volume_not_found"
 
 
+class ResourceNotFound(NotFound):
+    default_code = "resource_not_found"
+
+
 class TokenNotFound(NotFound):
     default_code = "token_not_found"
 

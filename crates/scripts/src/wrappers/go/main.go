@@ -32,13 +32,12 @@ func main() {
 		bind(given.Args, strings.Split(place, "/")[1:], os.Getenv(variable))
 	}
 	answer := inner.PaddockRun(given.Names, given.Args)
-	if answer.Error != nil {
+	if answer.Error != nil && answer.Error.Code == "script_failed" {
 		fmt.Fprintln(os.Stderr, answer.Error.Message)
 	}
 	text, err := json.Marshal(answer)
 	if err != nil {
 		message := "the result is no JSON: " + err.Error()
-		fmt.Fprintln(os.Stderr, message)
 		text, _ = json.Marshal(inner.PaddockAnswer{Error: &inner.PaddockError{Code: "result_not_json", Message: message}})
 	}
 	if err := os.MkdirAll(filepath.Dir(given.Result), 0o755); err == nil {

@@ -535,9 +535,14 @@ class AsyncSandbox:
         """An HTTP client for a server inside, to be closed by the caller: `client.get("/index.html")`."""
         return self._client.http_below(self._port_path(port))
 
-    async def kill(self) -> SandboxInfo:
-        """Ends it at once. Ending what has ended is fine."""
-        info = await self._act("DELETE", "", repeatable=True)
+    async def kill(self, *, failed: bool = False) -> SandboxInfo:
+        """Ends it at once. Ending what has ended is fine.
+
+        Args:
+            failed: the work in it failed; its volumes are treated as their `on_failure` says.
+        """
+        query = {"failed": "true"} if failed else None
+        info = await self._act("DELETE", "", query=query, repeatable=True)
         await self._release()
         return info
 

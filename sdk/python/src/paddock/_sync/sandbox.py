@@ -536,9 +536,14 @@ class Sandbox:
         """An HTTP client for a server inside, to be closed by the caller: `client.get("/index.html")`."""
         return self._client.http_below(self._port_path(port))
 
-    def kill(self) -> SandboxInfo:
-        """Ends it at once. Ending what has ended is fine."""
-        info = self._act("DELETE", "", repeatable=True)
+    def kill(self, *, failed: bool = False) -> SandboxInfo:
+        """Ends it at once. Ending what has ended is fine.
+
+        Args:
+            failed: the work in it failed; its volumes are treated as their `on_failure` says.
+        """
+        query = {"failed": "true"} if failed else None
+        info = self._act("DELETE", "", query=query, repeatable=True)
         self._release()
         return info
 
