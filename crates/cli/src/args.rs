@@ -10,6 +10,7 @@
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
+//! - [`script`]: `script`, `resource`
 //! - [`scan`]: `scan`, and the flags by which others scan
 //! - [`stop`]: help, version and mistakes
 
@@ -23,6 +24,7 @@ pub mod policy;
 pub mod pool;
 pub mod sandboxes;
 pub mod scan;
+pub mod script;
 pub mod secrets;
 pub mod shield;
 mod stop;
@@ -79,6 +81,10 @@ pub enum Command {
     /// Give a task to a model that works in a sandbox
     #[command(after_help = agent::AGENT_HELP)]
     Agent(Box<agent::AgentArgs>),
+    /// Run scripts with annotations, which say the sandbox that they need
+    Script(script::ScriptArgs),
+    /// Keep typed values for scripts, encrypted
+    Resource(script::ResourceArgs),
     /// Say what code would import, start, open and evaluate, without running it
     #[command(after_help = scan::SCAN_HELP)]
     Scan(scan::ScanArgs),
@@ -109,6 +115,9 @@ impl Command {
             Command::Work(work::WorkCommand::Context(context::ContextArgs {
                 action: context::ContextAction::Run(_),
             })) => EXIT_PADDOCK_FAILED,
+            Command::Script(script::ScriptArgs { action: script::ScriptAction::Run(_) }) => {
+                EXIT_PADDOCK_FAILED
+            }
             // 1 is that something was found.
             Command::Scan(_) | Command::Machine(machine::MachineCommand::Verify(_)) => EXIT_USAGE,
             _ => EXIT_FAILURE,

@@ -24,9 +24,12 @@ mod pool;
 mod ps;
 mod quota;
 mod remote;
+mod resource;
 mod run;
+mod run_mounted;
 pub mod sandboxed;
 mod scan;
+mod script;
 mod serve;
 mod shield;
 mod snapshot;
@@ -53,6 +56,7 @@ use crate::copy::CopyError;
 use crate::layers::LayerError;
 use crate::live::LiveError;
 use crate::render;
+use crate::script::ScriptCommandError;
 use crate::session::SessionError;
 use crate::shield::ShieldError;
 use crate::state::StateError;
@@ -71,6 +75,8 @@ pub enum CommandError {
     TerminalAndJson,
     #[error("the input device is not a TTY")]
     NotATerminal,
+    #[error("--explain says nothing of volumes")]
+    ExplainVolume,
     #[error("no limit at all cannot be asked for here")]
     EndlessTimeout,
     #[error("the policy denies this code: nothing was run")]
@@ -111,6 +117,8 @@ pub enum CommandError {
     Shield(#[from] ShieldError),
     #[error(transparent)]
     Agent(#[from] AgentError),
+    #[error(transparent)]
+    Script(#[from] ScriptCommandError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
@@ -153,6 +161,8 @@ impl CommandError {
             CommandError::Session(error) => error.hint(),
             CommandError::Shield(error) => error.hint(),
             CommandError::Agent(error) => error.hint(),
+            CommandError::Script(error) => error.hint(),
+            CommandError::ExplainVolume => Some("leave --volume out for the explanation".to_string()),
             CommandError::EndlessTimeout => Some(
                 "leave --timeout out for the server's default, or name a long one such as 30d".to_string(),
             ),
@@ -192,6 +202,8 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Work(WorkCommand::Cp(args)) => cp::execute(&args, caller),
         Command::Work(WorkCommand::Context(args)) => context::execute(args.action, caller),
         Command::Agent(args) => agent::execute(*args, caller),
+        Command::Script(args) => script::execute(args.action, caller),
+        Command::Resource(args) => resource::execute(args.action, caller),
         Command::Scan(args) => scan::execute(args, caller),
         Command::Tools(ToolCommand::Tools(args)) => tools::execute(*args, caller),
         Command::Tools(ToolCommand::Mcp(args)) => mcp::execute(*args, caller),
@@ -230,7 +242,7 @@ fn sandboxes(command: SandboxCommand, caller: &mut Caller) -> Result<i32, Comman
 }
 
 /// Data for stdout. A reader that went away has what it wanted.
-fn print(text: &str, caller: &mut Caller) -> Result<(), CommandError> {
+pub fn print(text: &str, caller: &mut Caller) -> Result<(), CommandError> {
     let written = caller.stdout.write_all(text.as_bytes()).and_then(|()| caller.stdout.flush());
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
@@ -238,6 +250,6 @@ fn print(text: &str, caller: &mut Caller) -> Result<(), CommandError> {
     }
 }
 
-fn print_json(value: &impl serde::Serialize, caller: &mut Caller) -> Result<(), CommandError> {
+pub fn print_json(value: &impl serde::Serialize, caller: &mut Caller) -> Result<(), CommandError> {
     print(&render::json::text(value)?, caller)
 }

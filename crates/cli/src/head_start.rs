@@ -22,7 +22,7 @@ fn needs_a_sandbox_at_once(arguments: &[OsString]) -> bool {
     sandboxed
         && !options.any(|word| {
             word == "-h"
-                || ["--help", "--explain", "--dry-run", "--list", "--forget", "--image", "--net"]
+                || ["--help", "--explain", "--dry-run", "--list", "--forget", "--image", "--net", "--volume"]
                     .iter()
                     .any(|o| word.starts_with(o))
         })

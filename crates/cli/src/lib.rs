@@ -8,6 +8,7 @@
 //! - [`copy`]: files and directories between here and there
 //! - [`session`]: one sandbox from start to end
 //! - [`agent`]: a model that works in a sandbox, from its settings to its end
+//! - [`once`]: a sandbox of the server for one command; [`script`]: a file with annotations in one
 //! - [`shield`]: a fence around a coding agent, and the account of what it did
 //! - [`env_file`]: variables from a file
 //! - [`state`]: where things are kept between calls
@@ -26,7 +27,9 @@ mod env_vars;
 mod head_start;
 mod layers;
 mod live;
+mod once;
 mod render;
+mod script;
 mod session;
 mod shield;
 mod state;

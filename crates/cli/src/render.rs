@@ -14,6 +14,7 @@ pub mod findings;
 pub mod json;
 pub mod network;
 pub mod pools;
+pub mod resources;
 pub mod sandboxes;
 pub mod shield;
 pub mod snapshots;

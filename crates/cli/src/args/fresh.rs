@@ -3,6 +3,7 @@
 use super::policy::PolicyFlags;
 use super::scan::ScanFlags;
 use super::shield::{SHIELD_HELP, ShieldArgs};
+use super::volume::VolumeFlags;
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 
@@ -33,7 +34,11 @@ Examples:
   paddock run -- python3 -c 'print(1)'
   paddock run --workspace . --timeout 5m make test
   paddock run --image alpine:3.20 --memory 512MiB --net host -- apk add git
+  paddock run --volume memory:/data/memory -- sh -c 'date >> /data/memory/runs'
   paddock run --workspace . --explain
+
+With --volume the sandbox is one of the server's, which is started where there is none. A command that fails leaves a
+version that is kept aside (--on-failure); stderr says where a volume could not be stored, and the exit code is 125.
 
 Exit codes:
   the command's own, and
@@ -60,6 +65,8 @@ pub struct RunArgs {
     pub call: CallFlags,
     #[command(flatten)]
     pub policy: PolicyFlags,
+    #[command(flatten)]
+    pub volumes: VolumeFlags,
     /// The command and its arguments; options of paddock stop here
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<String>,

@@ -165,13 +165,19 @@ pub enum OnFailureName {
     Commit,
 }
 
+impl From<OnFailureName> for OnFailure {
+    fn from(name: OnFailureName) -> OnFailure {
+        match name {
+            OnFailureName::Discard => OnFailure::Discard,
+            OnFailureName::Keep => OnFailure::Keep,
+            OnFailureName::Commit => OnFailure::Commit,
+        }
+    }
+}
+
 impl VolumeFlags {
     pub fn mounts(self) -> Vec<VolumeMount> {
-        let on_failure = match self.on_failure {
-            Some(OnFailureName::Discard) => OnFailure::Discard,
-            None | Some(OnFailureName::Keep) => OnFailure::Keep,
-            Some(OnFailureName::Commit) => OnFailure::Commit,
-        };
+        let on_failure = self.on_failure.unwrap_or(OnFailureName::Keep).into();
         let complete = |mount: VolumeMount| VolumeMount {
             on_failure,
             checkpoint_seconds: self.checkpoint.filter(|_| mount.mode == VolumeMode::Rw),

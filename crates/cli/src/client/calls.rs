@@ -95,7 +95,13 @@ impl Client {
     }
 
     pub async fn kill(&self, id: &str) -> Result<Sandbox, ClientError> {
-        self.json(Call::new(Method::DELETE, Target::sandbox(id))).await
+        self.end(id, false).await
+    }
+
+    /// `failed`: what was done in it, which its volumes have to know.
+    pub async fn end(&self, id: &str, failed: bool) -> Result<Sandbox, ClientError> {
+        let target = Target::sandbox(id).query_if("failed", failed.then_some("true"));
+        self.json(Call::new(Method::DELETE, target)).await
     }
 
     /// A POST that is sent again when the connection is lost: its key makes both one.

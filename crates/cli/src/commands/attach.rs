@@ -32,6 +32,7 @@ pub fn execute(args: &AttachArgs, caller: &mut Caller) -> Result<i32, CommandErr
             stdin,
             tty,
             attached: true,
+            all_to_stderr: false,
         };
         exec::conclude(conversation.hold().await?, &client, &args.id, found.exec, caller).await
     })

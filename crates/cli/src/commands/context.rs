@@ -111,6 +111,7 @@ fn run(args: ContextRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
             stdin: false,
             tty: false,
             attached: false,
+            all_to_stderr: false,
         };
         let finish = conversation.hold().await?;
         let code = conclude(finish, &client, &args.id, started.exec, caller).await?;

@@ -34,6 +34,7 @@ pub fn execute(args: ExecArgs, caller: &mut Caller) -> Result<i32, CommandError>
             stdin: args.interactive || args.tty,
             tty: args.tty,
             attached: false,
+            all_to_stderr: false,
         };
         conclude(conversation.hold().await?, &client, &args.id, started.exec, caller).await
     })
@@ -95,6 +96,6 @@ pub async fn conclude(
     }
 }
 
-fn exit_code(exec: &Exec) -> i32 {
+pub fn exit_code(exec: &Exec) -> i32 {
     exec.exit_code.unwrap_or(EXIT_PADDOCK_FAILED)
 }

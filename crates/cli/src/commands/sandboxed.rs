@@ -12,7 +12,7 @@ use paddock_model::Policy;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Streams {
     stdin: StdinMode,
-    tty: bool,
+    pub tty: bool,
 }
 
 impl Streams {

@@ -22,6 +22,8 @@ pub struct Conversation {
     pub tty: bool,
     /// Somebody may have typed to this command before.
     pub attached: bool,
+    /// Standard output is for something else.
+    pub all_to_stderr: bool,
 }
 
 #[derive(Debug)]
@@ -78,7 +80,7 @@ impl Conversation {
                         Some(Piece::Ended(exec)) => break Finish::Ended(exec),
                         None => return Err(ClientError::Lost("the output ended before the command".into()).into()),
                     };
-                    let to = if stream == StreamName::Stderr { &stderr } else { &stdout };
+                    let to = if stream == StreamName::Stderr || self.all_to_stderr { &stderr } else { &stdout };
                     if let Some(signal) = write_all(to, &bytes, &mut signals, &controls).await {
                         break Finish::Killed { signal };
                     }

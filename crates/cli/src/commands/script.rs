@@ -1,0 +1,53 @@
+//! `paddock script`: files with annotations.
+
+use super::CommandError;
+use super::remote::with_client;
+use crate::args::script::{ScriptAction, ScriptRunArgs};
+use crate::caller::Caller;
+use crate::script::report;
+use crate::script::run::{Manner, Outcome, carry_out, prepare};
+use crate::script::source::{Source, arguments};
+use paddock_scripts::{Context, check};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const SIGNALED: i32 = 128;
+
+pub fn execute(action: ScriptAction, caller: &mut Caller) -> Result<i32, CommandError> {
+    match action {
+        ScriptAction::Run(args) => run(*args, caller),
+        ScriptAction::Check(args) => {
+            let source = Source::read(&args.source)?;
+            let found = check(&source.text, source.language).map_err(|error| source.wrong(error))?;
+            report::checked(source.language, &found, args.json, caller)?;
+            Ok(0)
+        }
+    }
+}
+
+fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
+    let source = Source::read(&args.source)?;
+    let arguments = arguments(args.args.as_deref(), &args.arg, caller.stdin)?;
+    // What is wrong with the file is said before a server is looked for.
+    check(&source.text, source.language).map_err(|error| source.wrong(error))?;
+    let context =
+        Context { workspace: args.workspace_id, template: args.template, resources: BTreeMap::new() };
+    let manner = Manner { patience: Duration::from_secs_f64(args.wait), silent: args.json };
+    with_client(caller, async |client, caller| {
+        let mut plan = prepare(&client, &source, &arguments, context).await?;
+        if let Some(on_failure) = args.on_failure {
+            plan.sandbox.volumes.iter_mut().for_each(|volume| volume.on_failure = on_failure.into());
+        }
+        plan.sandbox.metadata.insert("script".into(), name_of(&source.file));
+        match carry_out(client, plan, manner).await? {
+            Outcome::Ran(ran) => ran.tell(args.json, caller),
+            Outcome::Signal(number) => Ok(SIGNALED + number),
+        }
+    })
+}
+
+/// As `paddock ps --metadata` finds it.
+fn name_of(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.chars().filter(|letter| !letter.is_control()).take(120).collect()
+}
