@@ -6,7 +6,7 @@
 //! - [`parallel`]: many calls on several connections
 //! - [`memory`]: what /proc says of processes and of the machine
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
-//! - [`gate`]: what leaves a sandbox; [`volumes`]: what outlives it
+//! - [`gate`]: what leaves a sandbox; [`volumes`], [`scripts`]: what outlives it
 //! - [`agents`]: what tools and MCP add to a call
 //! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
@@ -28,6 +28,7 @@ mod process;
 mod promises;
 mod recovery;
 mod remains;
+mod scripts;
 mod stream;
 mod volumes;
 mod warm;

@@ -165,7 +165,7 @@ impl AnnotationError {
                 "annotations are sandbox, volume, net, secret, timeout, memory, cpus, backend and require; a comment that is none can stand apart, after an empty line"
             }
             AnnotationError::NoColon { key, rest } => return Some(format!("write `{key}: {rest}`")),
-            AnnotationError::Twice(..) => "leave one of them out",
+            AnnotationError::Twice(..) | AnnotationError::VolumeTwice { .. } => "leave one of them out",
             AnnotationError::SandboxOff(_) => "leave the line out: every script runs in a sandbox",
             AnnotationError::SandboxValue(_) | AnnotationError::SandboxColon(_) => {
                 "write `sandbox`, or `sandbox IMAGE` as in `sandbox python:3.12`"

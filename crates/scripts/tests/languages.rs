@@ -1,6 +1,13 @@
 //! The wrappers with the interpreters of this machine, in a directory of their own in place of /workspace. The fence has
 //! its turn end to end.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: whatever is missing shall fail it"
+)]
+
 use paddock_scripts::{Context, Failure, LARGEST_RESULT, Language, Plan, Resource, parse_arguments, plan};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,13 +76,18 @@ fn carry_out(plan: &Plan, env: &BTreeMap<String, String>) -> Ran {
     }
 }
 
+/// Past the harness, which would keep it to itself.
+fn skip(name: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "\nSKIP scripts by {name}: {reason}");
+}
+
 fn missing(program: &str) -> bool {
     let found = Command::new("sh")
         .args(["-c", &format!("PATH=$PATH:/usr/local/go/bin command -v {program}")])
         .output()
         .is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("skipped: there is no {program} on this machine");
+        skip(program, "this machine does not have it");
     }
     !found
 }
@@ -352,7 +364,7 @@ fn typescript_says_which_parameters_are_optional() {
     let first = ts("export function main(a: number): number { return a + 1 }", json!({ "a": 1 }));
     if packages.is_empty() && first.result.is_err() {
         assert!(first.failure().1.contains("cannot strip types by itself"), "{}", first.stderr);
-        eprintln!("skipped: PADDOCK_TEST_NODE_MODULES names no directory with typescript");
+        skip("typescript", "PADDOCK_TEST_NODE_MODULES does not name a directory with typescript");
         return;
     }
     assert_eq!(*first.value(), 2);
