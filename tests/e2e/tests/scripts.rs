@@ -116,7 +116,7 @@ fn a_failed_script_leaves_its_volume_as_it_was(caller: &Caller) -> Result<()> {
     let failed = run(&["--arg", "word=bad", "--arg", "fail=true"])?;
     ensure!(failed.exited(1)?.err().contains("RuntimeError: after bad"), "{}", failed.err());
     ensure!(failed.out().is_empty(), "{}", failed.out());
-    let word = || Ok::<_, anyhow::Error>(server.run(["volume", "get", "state", "word"])?.success()?);
+    let word = || server.run(["volume", "get", "state", "word"])?.success();
     assert_eq!(word()?, "good");
     let kept = versions(&server, "state")?;
     assert_eq!((kept.len(), &kept[0]["kind"], &kept[0]["current"]), (2, &json!("kept"), &json!(false)));
@@ -270,7 +270,7 @@ fn a_signal_ends_the_script_and_its_sandbox(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let text = "# volume: state state\nimport time\ndef main():\n    open('state/x', 'w').write('x')\n    print('here', flush=True)\n    time.sleep(600)\n";
     let file = caller.file("sleeps.py", text)?.display().to_string();
-    let mut running = server.paddock(["script", "run", &file])?.start()?;
+    let running = server.paddock(["script", "run", &file])?.start()?;
     until(PATIENCE, "a line of the script", || running.said().contains("here").then_some(()))?;
     running.signal(rustix::process::Signal::INT)?;
     let ended = running.finish()?;
