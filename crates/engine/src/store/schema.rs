@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
 /// One step per version; a step that has been released never changes.
-const STEPS: &[&str] = &["
+pub(super) const STEPS: &[&str] = &["
     CREATE TABLE sandboxes (
         id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT, state TEXT NOT NULL,
         created_ms INTEGER NOT NULL, ended_ms INTEGER, body TEXT NOT NULL

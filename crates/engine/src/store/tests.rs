@@ -192,12 +192,49 @@ fn tenants_are_everybody_who_has_something() {
 }
 
 #[test]
+fn resources_belong_to_their_tenant_and_are_bounded() {
+    let (_state, store) = open();
+    let row = |name: &str, sealed: &str| ResourceRow {
+        name: name.into(),
+        kind: "api".into(),
+        updated_ms: 7,
+        bound: "{}".into(),
+        sealed: sealed.into(),
+    };
+    assert!(store.set_resource("a", &row("u/x", "one"), 2).unwrap());
+    assert!(store.set_resource("a", &row("u/x", "two"), 2).unwrap());
+    assert!(store.set_resource("a", &row("b", "x"), 2).unwrap());
+    assert!(!store.set_resource("a", &row("c", "x"), 2).unwrap(), "one too many");
+    assert!(store.set_resource("a", &row("b", "y"), 2).unwrap(), "in its place");
+    assert!(store.set_resource("other", &row("c", "x"), 2).unwrap());
+    assert_eq!(store.resource("a", "u/x").unwrap(), Some(row("u/x", "two")));
+    assert_eq!(store.resource("other", "u/x").unwrap(), None);
+    let names: Vec<String> = store.resources("a").unwrap().into_iter().map(|row| row.name).collect();
+    assert_eq!(names, ["b", "u/x"]);
+    assert!(!store.delete_resource("other", "b").unwrap());
+    assert!(store.delete_resource("a", "b").unwrap() && !store.delete_resource("a", "b").unwrap());
+}
+
+#[test]
+fn a_database_of_the_first_version_is_brought_up_to_date() {
+    let state = tempfile::tempdir().unwrap();
+    let old = Connection::open(state.path().join("paddock.db")).unwrap();
+    old.execute_batch(super::schema::STEPS[0]).unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    let store = Store::open(state.path()).unwrap();
+    assert_eq!(store.resources("a").unwrap(), []);
+    drop(store);
+    Store::open(state.path()).unwrap();
+}
+
+#[test]
 fn a_newer_database_is_left_alone() {
     let (state, store) = open();
     store.write(|connection| connection.pragma_update(None, "user_version", 99)).unwrap();
     drop(store);
     let error = Store::open(state.path()).err().unwrap();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: super::schema::KNOWN, .. }), "{error}");
     assert!(error.hint().is_some());
 }
 
