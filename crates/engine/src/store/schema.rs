@@ -36,12 +36,35 @@ pub(super) const STEPS: &[&str] = &["
         tenant TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, updated_ms INTEGER NOT NULL, bound TEXT NOT NULL,
         sealed TEXT NOT NULL, PRIMARY KEY (tenant, name)
     ) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE jobs (
+        id TEXT PRIMARY KEY, tenant TEXT NOT NULL, state TEXT NOT NULL, created_ms INTEGER NOT NULL,
+        kept_until_ms INTEGER, key TEXT, fingerprint TEXT, spec TEXT NOT NULL, body TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX jobs_key ON jobs (tenant, key) WHERE key IS NOT NULL;
+    CREATE INDEX jobs_newest ON jobs (created_ms, id);
+    CREATE INDEX jobs_of_tenant ON jobs (tenant);
+    CREATE INDEX jobs_kept ON jobs (kept_until_ms);
+    CREATE TABLE job_tasks (
+        job TEXT NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL, artifact_bytes INTEGER NOT NULL,
+        body TEXT NOT NULL, PRIMARY KEY (job, number)
+    ) STRICT, WITHOUT ROWID;
 "];
 
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-const TABLES: [&str; 8] =
-    ["sandboxes", "execs", "snapshots", "tokens", "tenants", "idempotency", "settings", "resources"];
+const TABLES: [&str; 10] = [
+    "sandboxes",
+    "execs",
+    "snapshots",
+    "tokens",
+    "tenants",
+    "idempotency",
+    "settings",
+    "resources",
+    "jobs",
+    "job_tasks",
+];
 
 pub fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let failed = |source| StoreError::from_sql(path, source);
