@@ -57,6 +57,7 @@ class Farm:
         self.steady, self.mortal, self.child, self.mortal_uses, self.asked = None, None, None, 0, 0
         self.ended, self.running, self.terminal = None, None, None
         self.mounted, self.volumes = None, 0
+        self.ended_job = None
         self.own_token = call("GET", "/v1/tokens")["tokens"][0]["id"]
 
     def create(self, **more):
@@ -126,6 +127,17 @@ class Farm:
         call("PUT", "/v1/resources/u%2Fschema%2Fkept", {"value": {"key": "a text of some length"}})
         return "u/schema/kept"
 
+    def job(self, method):
+        """One that has ended and left a file; for a DELETE one of its own."""
+        if self.ended_job is None or method == "DELETE":
+            wanted = {"command": "echo said; echo left > file", "outputs": ["file"], "timeout_seconds": 60}
+            made = call("POST", "/v1/jobs", wanted)
+            call("GET", f"/v1/jobs/{made.get('id', 'job-none')}?wait_seconds=30")
+            if method == "DELETE":
+                return made.get("id", "job-none")
+            self.ended_job = made.get("id", "job-none")
+        return self.ended_job
+
     def token(self):
         return call("POST", "/v1/tokens", {"role": "user"}).get("id", "tk-none")
 
@@ -190,6 +202,10 @@ def point_path(parameters, method, path):
         parameters["volume"] = farm.mounted if path.endswith("/checkpoint") else farm.volume()
     if "resource" in parameters:
         parameters["resource"] = farm.resource()
+    if "job" in parameters:
+        parameters["job"] = farm.job(method)
+        if "index" in parameters:
+            parameters["index"] = 0
     if "token" in parameters:
         parameters["token"] = farm.signed(method) if "/signed/" in path else farm.token()
     if "tenant" in parameters:
@@ -206,6 +222,8 @@ def bound(case, path):
         case.query = {**query, "follow": "false"}
     if path.endswith("/wait") and is_long(query.get("timeout_seconds")):
         case.query = {**query, "timeout_seconds": "0.05"}
+    if path.startswith("/v1/jobs/") and (query.get("follow") or is_long(query.get("wait_seconds", 0))):
+        case.query = {name: value for name, value in query.items() if name not in ("follow", "wait_seconds")}
     if path.endswith("/network") and query.get("wait_seconds") and is_long(query["wait_seconds"]):
         case.query = {**query, "wait_seconds": "0"}
 
@@ -218,6 +236,13 @@ def is_long(seconds):
 
 
 def point_query(query, path):
+    if path.startswith("/v1/jobs"):
+        for name in ("task", "attempt", "from", "state", "cursor"):
+            if chance.random() < REAL:
+                query.pop(name, None)
+        if "path" in query and chance.random() < REAL:
+            query["path"] = "file"
+        return
     if path.startswith("/v1/volumes"):
         for name in ("tenant", "version"):
             if chance.random() < REAL:
@@ -274,6 +299,17 @@ def point_body(body, path):
         for name in ("require", "protect", "unprotect", "read", "write", "tmpfs"):
             if isinstance(body.get(name), list) and chance.random() < REAL:
                 del body[name]
+    if path == "/v1/jobs" and chance.random() < REAL:
+        # Most made-up fields refuse the whole: some of them at a time, and something that ends.
+        for name in chance.sample(list(body), len(body) - min(len(body), 3)):
+            del body[name]
+        for name in ("code", "script", "best_of", "language"):
+            body.pop(name, None)
+        body["command"] = chance.choice(["true", "echo one; exit 3", "sleep 0.1"])
+    if path == "/v1/jobs":
+        body["timeout_seconds"] = 1
+        if isinstance(body.get("array"), int) and not isinstance(body["array"], bool) and 3 < body["array"] <= 10000:
+            body["array"] = 3
     if path.endswith("/restore") and "version" in body and chance.random() < REAL:
         body["version"] = 1
     if path.endswith("/share") and "tenant" in body and chance.random() < REAL:
@@ -297,6 +333,8 @@ def after_call(context, case, response):
         made = json.loads(response.content)
         for sandbox in made.get("sandboxes", [made]):
             call("DELETE", f"/v1/sandboxes/{sandbox['id']}")
+    if response.status_code == 201 and case.path == "/v1/jobs":
+        call("POST", f"/v1/jobs/{json.loads(response.content)['id']}/cancel")
 
 
 @atexit.register

@@ -8,6 +8,7 @@
 //! - [`copies`]: `snapshot`, `fork`, `diff`, `merge`
 //! - [`tools`]: `tools`, `mcp`
 //! - [`watch`]: `top`, `events`, `audit`
+//! - [`job`]: work that is described once
 //! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
 //! - [`script`]: `script`, `resource`
@@ -18,6 +19,7 @@ pub mod agent;
 pub mod context;
 pub mod copies;
 pub mod fresh;
+pub mod job;
 pub mod machine;
 pub mod network;
 pub mod policy;
@@ -118,6 +120,9 @@ impl Command {
             Command::Script(script::ScriptArgs { action: script::ScriptAction::Run(_) }) => {
                 EXIT_PADDOCK_FAILED
             }
+            Command::Machine(machine::MachineCommand::Job(job::JobArgs {
+                action: job::JobAction::Run(_),
+            })) => EXIT_PADDOCK_FAILED,
             // 1 is that something was found.
             Command::Scan(_) | Command::Machine(machine::MachineCommand::Verify(_)) => EXIT_USAGE,
             _ => EXIT_FAILURE,

@@ -14,6 +14,7 @@ mod exec;
 mod extend;
 mod fork;
 mod inspect;
+mod job;
 mod kill;
 mod lifecycle;
 mod logs;
@@ -30,7 +31,7 @@ mod run_mounted;
 pub mod sandboxed;
 mod scan;
 mod script;
-mod serve;
+pub mod serve;
 mod shield;
 mod snapshot;
 mod template;
@@ -53,6 +54,7 @@ use crate::args::{Command, FreshCommand};
 use crate::caller::Caller;
 use crate::client::ClientError;
 use crate::copy::CopyError;
+use crate::job::JobFileError;
 use crate::layers::LayerError;
 use crate::live::LiveError;
 use crate::render;
@@ -93,6 +95,10 @@ pub enum CommandError {
     File { path: PathBuf, source: io::Error },
     #[error("public key `{}` cannot be read", .path.display())]
     PublicKey { path: PathBuf, source: io::Error },
+    #[error("artifact `{}` has a name that leads elsewhere", .0.escape_debug())]
+    ArtifactPath(String),
+    #[error(transparent)]
+    JobFile(#[from] JobFileError),
     #[error("the output could not be written")]
     Output(#[source] io::Error),
     #[error("the result could not be written as JSON")]
@@ -175,6 +181,7 @@ impl CommandError {
             CommandError::QuotaValue { .. } => {
                 Some("write a positive number, a size such as 8GiB for --memory, or `none`".to_string())
             }
+            CommandError::JobFile(error) => error.hint(),
             CommandError::Client(error) => error.hint(),
             CommandError::Live(LiveError::Client(error)) => error.hint(),
             CommandError::Copy(error) => error.hint(),
@@ -220,6 +227,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
         Command::Machine(MachineCommand::Pool(args)) => pool::execute(args.action, caller),
         Command::Machine(MachineCommand::Volume(args)) => volume::execute(args.action, caller),
+        Command::Machine(MachineCommand::Job(args)) => job::execute(args.action, caller),
         Command::Machine(MachineCommand::Doctor(args)) => doctor::execute(&args, caller),
         Command::Machine(MachineCommand::Verify(args)) => verify::execute(args, caller),
         Command::Machine(MachineCommand::Template(args)) => template::execute(args.action, caller),

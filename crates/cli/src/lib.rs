@@ -9,6 +9,7 @@
 //! - [`session`]: one sandbox from start to end
 //! - [`agent`]: a model that works in a sandbox, from its settings to its end
 //! - [`once`]: a sandbox of the server for one command; [`script`]: a file with annotations in one
+//! - [`job`]: a job, from its file to its end
 //! - [`shield`]: a fence around a coding agent, and the account of what it did
 //! - [`env_file`]: variables from a file
 //! - [`state`]: where things are kept between calls
@@ -25,6 +26,7 @@ mod copy;
 mod env_file;
 mod env_vars;
 mod head_start;
+mod job;
 mod layers;
 mod live;
 mod once;

@@ -31,22 +31,22 @@ pub struct Place {
 }
 
 /// Between attempts to reach a server that has gone.
-struct Retry {
+pub struct Retry {
     since: Option<Instant>,
     pause: Duration,
 }
 
 impl Retry {
-    fn new() -> Retry {
+    pub fn new() -> Retry {
         Retry { since: None, pause: FIRST_PAUSE }
     }
 
-    fn succeeded(&mut self) {
+    pub fn succeeded(&mut self) {
         *self = Retry::new();
     }
 
     /// Waits a little; gives the error back when it is a decision, or when the time for hope is over.
-    async fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
+    pub async fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         if !error.is_passing() || since.elapsed() > PATIENCE {
             return Err(error);

@@ -11,6 +11,7 @@ pub mod events;
 pub mod execs;
 pub mod explain;
 pub mod findings;
+pub mod jobs;
 pub mod json;
 pub mod network;
 pub mod pools;

@@ -6,13 +6,14 @@ use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
-    access, audit, auth, changes, code, contexts, docs, errors, events, execs, files, guard, health, metrics,
-    network, pools, ports, request, resources, sandboxes, signed, snapshots, templates, volumes,
+    access, audit, auth, changes, code, contexts, docs, errors, events, execs, files, guard, health, jobs,
+    metrics, network, pools, ports, request, resources, sandboxes, signed, snapshots, templates, volumes,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use paddock_engine::fleet::Fleet;
+use paddock_jobs::Jobs;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +25,7 @@ pub struct App(Arc<Inner>);
 
 struct Inner {
     fleet: Fleet,
+    jobs: Jobs,
     options: Options,
     guard: Guard,
     metrics: HttpMetrics,
@@ -34,10 +36,11 @@ struct Inner {
 }
 
 impl App {
-    pub fn new(fleet: Fleet, options: Options) -> App {
+    pub fn new(fleet: Fleet, jobs: Jobs, options: Options) -> App {
         let guard = Guard::new(options.domain.as_deref(), &options.allow_hosts);
         App(Arc::new(Inner {
             fleet,
+            jobs,
             options,
             guard,
             metrics: HttpMetrics::new(),
@@ -50,6 +53,10 @@ impl App {
 
     pub fn fleet(&self) -> &Fleet {
         &self.0.fleet
+    }
+
+    pub fn jobs(&self) -> &Jobs {
+        &self.0.jobs
     }
 
     pub fn options(&self) -> &Options {
@@ -106,6 +113,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(pools::routes())
         .merge(volumes::routes())
         .merge(resources::routes())
+        .merge(jobs::routes())
         .merge(dialects::routes())
 }
 

@@ -3,7 +3,7 @@
 //! - [`serve`]: listeners, connections, the end; [`listen`], [`tls`] and [`prompt`] are their parts
 //! - [`app`]: what handlers share, and all routes
 //! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
-//!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`ports`] (with [`proxy`])
+//!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`jobs`], [`ports`] (with [`proxy`])
 //! - [`dialects`]: the same in the words of others: MCP, Loopstack
 //! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
 //! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`stream`]: in and out
@@ -27,6 +27,7 @@ mod extract;
 mod files;
 mod guard;
 mod health;
+mod jobs;
 mod listen;
 mod log;
 mod metrics;

@@ -30,6 +30,7 @@ use utoipa_axum::router::OpenApiRouter;
         (name = "pools", description = "Sandboxes that are ready before anybody asks"),
         (name = "volumes", description = "Directories that outlive sandboxes, and their versions"),
         (name = "resources", description = "Typed values that are kept for scripts"),
+        (name = "jobs", description = "Work that is described once, queued, and outlives whoever sent it"),
         (name = "server", description = "About the server itself")
     )
 )]
@@ -90,6 +91,10 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     }
     if in_sandbox {
         // Any request can wake a hibernated sandbox, and meet all that a create can meet.
+        statuses.extend([404, 409, 410, 422, 429, 507]);
+    }
+    if path.starts_with("/v1/jobs") {
+        // What its sandboxes would be refused with is told when it is sent.
         statuses.extend([404, 409, 410, 422, 429, 507]);
     }
     if path.starts_with("/v1/volumes") {

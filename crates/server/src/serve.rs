@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use paddock_engine::fleet::Fleet;
+use paddock_jobs::Jobs;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,10 +36,11 @@ const H2_PING: Duration = Duration::from_secs(20);
 pub async fn run(
     listeners: Vec<Listener>,
     fleet: Fleet,
+    jobs: Jobs,
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Ended {
-    let app = App::new(fleet.clone(), options);
+    let app = App::new(fleet.clone(), jobs.clone(), options);
     let server = Arc::new(Server {
         api: app::router(&app),
         ports: app::ports_router(&app),
@@ -73,8 +75,10 @@ pub async fn run(
     if tokio::time::timeout(grace, app.sessions().end()).await.is_err() {
         tracing::warn!("some sandboxes of MCP sessions did not end in time; their time to live ends them");
     }
+    // What runs goes on in its sandboxes.
+    jobs.close().await;
     // Nobody but the fleet itself shall hold it when it closes.
-    drop((server, app));
+    drop((server, app, jobs));
     fleet.close().await;
     ended
 }
@@ -178,14 +182,15 @@ async fn answer(
     router.clone().oneshot(request).await
 }
 
-/// Ready when for long enough there was neither a request nor a sandbox that lives. A hibernated one needs no server.
+/// Ready when for long enough there was neither a request nor a sandbox that lives, nor a job that waits. A hibernated one needs no server.
 async fn nobody_needs(app: &App) {
     let Some(patience) = app.options().idle_exit else { return std::future::pending().await };
     let pause = (patience / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
     loop {
         tokio::time::sleep(pause).await;
         let metrics = app.fleet().metrics();
-        if metrics.creating + metrics.running + metrics.paused + metrics.waiting_creates > 0 {
+        let busy = metrics.creating + metrics.running + metrics.paused + metrics.waiting_creates > 0;
+        if busy || app.jobs().living() > 0 {
             app.activity().touch();
         }
         if app.activity().quiet_for() >= patience {

@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use paddock_engine::fleet::{Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch};
+use paddock_jobs::LogReader;
 use paddock_model::api::OutputEvent;
 use serde::Serialize;
 use std::time::Duration;
@@ -62,6 +63,32 @@ pub fn output(app: &App, mut reader: OutputReader, alive: bool) -> Response {
                 };
                 let Some(event) = event else { break };
                 yield line(&event);
+            }
+        }),
+        NDJSON,
+    )
+}
+
+/// The output of a task; while it waits for its turn, the connection shows that it lives.
+pub fn job_logs(app: &App, mut reader: LogReader, alive: bool) -> Response {
+    let ending = app.ending().clone();
+    typed(
+        Body::from_stream(async_stream::stream! {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    () = ending.cancelled() => None,
+                    event = reader.next() => event,
+                    () = tokio::time::sleep(ALIVE_EVERY), if alive => Some(Ok(OutputEvent::Alive)),
+                };
+                match event {
+                    None => break,
+                    Some(Ok(event)) => yield line(&event),
+                    Some(Err(error)) => {
+                        yield Err(error);
+                        break;
+                    }
+                }
             }
         }),
         NDJSON,

@@ -30,7 +30,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Tools of a model: definitions and answers, in the words of the model crate; who has a sandbox hands it in.
     ("paddock-tools", &["paddock-model"]),
     ("paddock-mcp", &["paddock-tools", "paddock-model"]),
-    ("paddock-server", &["paddock-engine", "paddock-mcp", "paddock-tools", "paddock-model"]),
+    // Work that outlives its caller: one description, sandboxes of the engine's.
+    ("paddock-jobs", &["paddock-engine", "paddock-model", "paddock-scripts"]),
+    ("paddock-server", &["paddock-engine", "paddock-jobs", "paddock-mcp", "paddock-tools", "paddock-model"]),
     // The suite only starts the executable and looks at what it says, in the words of the model.
     ("paddock-verify", &["paddock-model"]),
     // The loop knows tools and models, and no way to a server.
@@ -39,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "paddock",
         &[
             "paddock-agent",
+            "paddock-jobs",
             "paddock-mcp",
             "paddock-tools",
             "paddock-server",

@@ -1,5 +1,6 @@
 //! What belongs to the machine rather than to one sandbox.
 
+use super::job::JobArgs;
 use super::pool::PoolArgs;
 use super::template::TemplateArgs;
 use super::values;
@@ -23,6 +24,8 @@ pub enum MachineCommand {
     Pool(PoolArgs),
     /// Keep directories that outlive sandboxes, in versions
     Volume(VolumeArgs),
+    /// Run work that a file describes, behind any fence, and keep a queue of it
+    Job(JobArgs),
     /// Say what this machine has and lacks, per backend
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
@@ -101,6 +104,9 @@ pub struct ServeArgs {
     /// What packs of a bucket may take on this host [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub volumes_cache: Option<u64>,
+    /// Attempts of jobs that run at one time [default: four for each processor]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub jobs: Option<u32>,
     /// Let everybody who reaches it read /metrics
     #[arg(long)]
     pub open_metrics: bool,

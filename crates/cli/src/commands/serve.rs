@@ -7,6 +7,7 @@ use crate::client::address;
 use crate::{render, state};
 use paddock_engine::fleet::{Fleet, FleetError, FleetOptions};
 use paddock_engine::volumes::VolumesOptions;
+use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Ended, ListenError, Listener, Options, Tls, TlsError};
 use std::io;
 use std::net::SocketAddr;
@@ -73,10 +74,23 @@ async fn serve(
         ..FleetOptions::new(state_dir.to_path_buf())
     };
     let fleet = Fleet::open(options).await.map_err(ServeError::Fleet)?;
+    let options = JobsOptions {
+        running: args.jobs.map_or(JobsOptions::default().running, |jobs| jobs as usize),
+        ..JobsOptions::default()
+    };
+    let jobs = match Jobs::open(fleet.clone(), options).await {
+        Ok(jobs) => jobs,
+        Err(error) => {
+            fleet.close().await;
+            return Err(ServeError::Fleet(error));
+        }
+    };
     let socket = args.socket.as_deref().unwrap_or(own_socket);
     let (listeners, places) = match listen(socket, args.listen, tls).await {
         Ok(listening) => listening,
         Err(error) => {
+            jobs.close().await;
+            drop(jobs);
             fleet.close().await;
             return Err(error.into());
         }
@@ -97,7 +111,7 @@ async fn serve(
             _ = interrupt.recv() => {}
         }
     };
-    if paddock_server::run(listeners, fleet, options, asked).await == Ended::Idle {
+    if paddock_server::run(listeners, fleet, jobs, options, asked).await == Ended::Idle {
         let _ = writeln!(caller.stderr, "paddock: nobody needed the server; it ends");
     }
     Ok(())

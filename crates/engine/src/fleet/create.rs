@@ -386,7 +386,7 @@ impl Fleet {
     }
 }
 
-fn times(
+pub(super) fn times(
     request: &CreateSandbox,
     default_ttl: Duration,
 ) -> Result<(Option<u64>, Option<paddock_model::api::Idle>), FleetError> {

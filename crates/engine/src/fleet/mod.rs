@@ -15,6 +15,7 @@
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
 //! - [`access`]: tokens, tenants, quotas
+//! - [`hosted`]: what work that outlives its caller needs of all this
 //! - [`live`], [`record`]: one sandbox in memory, and in the store
 //! - [`clock`]: how long something lives, whatever somebody does to the wall clock
 
@@ -29,6 +30,7 @@ mod create;
 mod error;
 mod execs;
 mod files;
+mod hosted;
 mod lifecycle;
 mod live;
 mod memory;
@@ -56,6 +58,7 @@ pub use error::{FleetError, Kind};
 pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
 pub use lifecycle::ListFilter;
+pub use pools::LentPool;
 pub use streams::{Download, Upload};
 pub use volumes::VolumeUpload;
 

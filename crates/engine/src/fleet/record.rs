@@ -178,6 +178,7 @@ pub fn reason(cause: &EndCause) -> String {
         EndCause::Policy { rule } => format!("it broke the rule {rule}"),
         EndCause::GuestLost { detail } => format!("its guest agent was lost: {detail}"),
         EndCause::HostRestarted => "the machine was restarted".into(),
+        EndCause::WorkFailed { detail } => format!("what it was made for failed: {detail}"),
         EndCause::CreateFailed { detail } => format!("it could not be created: {detail}"),
     }
 }

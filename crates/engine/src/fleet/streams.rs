@@ -32,6 +32,11 @@ impl Download {
         Download { size: stream.size(), source: Source::Inside(stream), _open: Some(open) }
     }
 
+    /// A file of the host's, which is so long.
+    pub fn from_file(file: tokio::fs::File, bytes: u64) -> Download {
+        Download { size: Some(bytes), ..Download::from_host(file, bytes, Vec::new()) }
+    }
+
     /// So many bytes of the file, then the tail.
     pub(super) fn from_host(file: tokio::fs::File, bytes: u64, tail: Vec<u8>) -> Download {
         let source = Source::Host(tokio::io::AsyncReadExt::take(file, bytes), tail.into());

@@ -8,6 +8,7 @@ mod contexts;
 mod errors;
 mod execs;
 mod files;
+mod jobs;
 mod network;
 mod pools;
 mod resources;
@@ -26,6 +27,11 @@ pub use execs::{
 pub use files::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FileKind, FilePage, MakeDirectory, MoveFile, SignPath,
     SignedUrl,
+};
+pub use jobs::{
+    ArrayItem, AttemptEnd, BestOf, BestRule, Candidate, Job, JobArgs, JobArray, JobArtifact, JobArtifacts,
+    JobAttempt, JobBest, JobCommand, JobCost, JobCounts, JobInput, JobOnFailure, JobPage, JobPolicy,
+    JobRetries, JobSpec, JobState, JobTask, JobTaskPage, RetryOn, ScoreFrom, Verifier,
 };
 pub use network::{NetworkDecision, NetworkView};
 pub use pools::{Pool, PoolSize, ZygoteState};

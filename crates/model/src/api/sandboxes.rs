@@ -192,6 +192,10 @@ pub enum EndCause {
     },
     /// The machine was restarted.
     HostRestarted,
+    /// The job that it was made for failed.
+    WorkFailed {
+        detail: String,
+    },
     CreateFailed {
         detail: String,
     },

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use paddock_engine::fleet::{Actor, Fleet, FleetOptions, ListFilter};
+use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Ended, Listener, Options, run};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -70,7 +71,8 @@ impl Server {
                     let _ = stopped.await;
                     end_all(inside).await;
                 };
-                let _ = ending.send(run(vec![tcp, unix], fleet, options, shutdown).await);
+                let jobs = Jobs::open(fleet.clone(), JobsOptions::default()).await.expect("the jobs");
+                let _ = ending.send(run(vec![tcp, unix], fleet, jobs, options, shutdown).await);
             });
         });
         let address = address.await.expect("it listens");

@@ -2,7 +2,8 @@
 //! only make sense together; each of them is a line of the report.
 //!
 //! - [`place`]: the server, and a sandbox in it; [`http`]: requests by hand
-//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`], [`volumes`], [`resources`]: the checks, by resource
+//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`], [`volumes`], [`resources`], [`jobs`]:
+//!   the checks, by resource
 
 mod access;
 mod code;
@@ -10,6 +11,7 @@ mod copies;
 mod execs;
 mod files;
 mod http;
+mod jobs;
 mod place;
 mod ports;
 mod resources;
@@ -47,6 +49,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         access::CHECKS,
         volumes::CHECKS,
         resources::CHECKS,
+        jobs::CHECKS,
         sandboxes::LAST_CHECKS,
     ]
     .into_iter()

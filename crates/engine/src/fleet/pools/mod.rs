@@ -4,15 +4,18 @@
 //! - [`keeper`]: who fills it, and the interpreter that its sandboxes are forked from
 //! - [`member`]: one that is ready; [`newborn`]: the interpreter in it
 //! - [`create`]: from a request to a sandbox that was ready
+//! - [`lent`]: a pool for a while
 //! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
 
 mod create;
 mod keeper;
+mod lent;
 mod member;
 mod newborn;
 mod nurseries;
 mod pool;
 
+pub use lent::LentPool;
 pub use newborn::Newborn;
 pub use nurseries::Nurseries;
 
@@ -33,11 +36,19 @@ const MAKING: Duration = Duration::from_secs(30);
 const SETTING: &str = "pools";
 
 #[derive(Default)]
-pub struct Pools(Mutex<BTreeMap<String, Arc<Pool>>>);
+pub struct Pools {
+    all: Mutex<BTreeMap<String, Arc<Pool>>>,
+    /// Those that nobody set, and how many use each. Locked before the others.
+    lent: Mutex<BTreeMap<String, usize>>,
+}
 
 impl Pools {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Pool>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lent(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn all(&self) -> Vec<Arc<Pool>> {
@@ -82,6 +93,7 @@ impl Fleet {
             }
             Err(error) => return Err(invalid(super::request::chain(&error))),
         }
+        self.0.pools.keep(template);
         let pool = self.put_pool(template, size);
         self.store_pools()?;
         Ok(pool.to_api())
@@ -89,6 +101,7 @@ impl Fleet {
 
     pub fn remove_pool(&self, actor: &Actor, template: &str) -> Result<(), FleetError> {
         check_admin(actor)?;
+        self.0.pools.keep(template);
         let removed = self.0.pools.lock().remove(template);
         removed.ok_or_else(|| no_pool(template))?.stop();
         self.store_pools()
@@ -108,8 +121,9 @@ impl Fleet {
     }
 
     fn store_pools(&self) -> Result<(), FleetError> {
+        let set = self.0.pools.all().into_iter().filter(|pool| !self.0.pools.is_lent(&pool.template));
         let sizes: BTreeMap<String, PoolSize> =
-            self.0.pools.all().iter().map(|pool| (pool.template.clone(), pool.size())).collect();
+            set.map(|pool| (pool.template.clone(), pool.size())).collect();
         let body = serde_json::to_vec(&sizes).map_err(|error| FleetError::internal(&error))?;
         Ok(self.0.store.set_setting(SETTING, &body)?)
     }

@@ -1,0 +1,18 @@
+//! `paddock job run`: a job from its file to its end.
+//!
+//! - [`file`]: the description, with the files that it names beside it
+//! - [`local`]: this command as the server, where none is
+//! - [`run`]: sent, watched, and what its end means for the caller
+//! - [`logs`]: what its task prints, across lost connections
+//! - [`progress`]: how far it is, for a person
+
+mod file;
+mod local;
+mod logs;
+mod progress;
+mod run;
+
+pub use file::JobFileError;
+pub use local::{LocalServer, is_needed};
+pub use logs::follow;
+pub use run::{Wanted, all_tasks, run};
