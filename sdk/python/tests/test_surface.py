@@ -22,6 +22,7 @@ PAIRS = [
     (paddock.Tools, paddock.AsyncTools),
     (paddock.Volumes, paddock.AsyncVolumes),
     (paddock.Resources, paddock.AsyncResources),
+    (paddock.Jobs, paddock.AsyncJobs),
 ]
 
 

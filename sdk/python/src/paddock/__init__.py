@@ -5,13 +5,14 @@
     with Sandbox.create(template="code-interpreter", ttl_seconds=600) as sandbox:
         print(sandbox.run_code("print(sum(range(101)))").stdout)
 
-`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes`, `Resources` and `Client` have twins for asyncio with the
-same surface, named `Async...`.
+`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes`, `Resources`, `Jobs` and `Client` have twins
+for asyncio with the same surface, named `Async...`.
 """
 
 from ._async.client import AsyncClient
 from ._async.contexts import AsyncContexts
 from ._async.filesystem import AsyncFilesystem, AsyncWatch
+from ._async.jobs import AsyncJobs
 from ._async.process import AsyncProcess
 from ._async.resources import AsyncResources
 from ._async.sandbox import AsyncSandbox
@@ -32,6 +33,7 @@ from ._errors import (
     InternalError,
     InvalidPath,
     InvalidRequest,
+    JobNotFound,
     NameTaken,
     NotADirectory,
     NotAFile,
@@ -65,6 +67,7 @@ from ._errors import (
     WrongState,
 )
 from ._findings import Finding
+from ._jobs import JobArtifact, JobBest, JobInfo, JobTask
 from ._models import (
     Cause,
     Change,
@@ -98,6 +101,7 @@ from ._retrying import RetryPolicy
 from ._sync.client import Client
 from ._sync.contexts import Contexts
 from ._sync.filesystem import Filesystem, Watch
+from ._sync.jobs import Jobs
 from ._sync.process import Process
 from ._sync.resources import Resources
 from ._sync.sandbox import Sandbox
@@ -110,6 +114,7 @@ __all__ = [
     "AsyncClient",
     "AsyncContexts",
     "AsyncFilesystem",
+    "AsyncJobs",
     "AsyncProcess",
     "AsyncResources",
     "AsyncSandbox",
@@ -147,6 +152,12 @@ __all__ = [
     "InternalError",
     "InvalidPath",
     "InvalidRequest",
+    "JobArtifact",
+    "JobBest",
+    "JobInfo",
+    "JobNotFound",
+    "JobTask",
+    "Jobs",
     "Limits",
     "MergeConflict",
     "MergeReport",

@@ -118,6 +118,10 @@ class SnapshotNotFound(NotFound):
     default_code = "snapshot_not_found"
 
 
+class JobNotFound(NotFound):
+    default_code = "job_not_found"
+
+
 class VolumeNotFound(NotFound):
     default_code = "volume_not_found"
 
