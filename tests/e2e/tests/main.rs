@@ -23,6 +23,8 @@ mod gvisor_images;
 mod gvisor_network;
 mod images;
 mod inside;
+mod jobs;
+mod jobs_fences;
 mod json;
 mod lasting;
 mod lasting_copies;
