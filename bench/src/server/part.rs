@@ -16,6 +16,7 @@ pub enum Part {
     AgentsMcp,
     AgentsHandle,
     Volumes,
+    Jobs,
     CodeFirst,
     CodePreloaded,
     CodeWarm,
@@ -32,6 +33,7 @@ impl Part {
     pub const GATE: [Part; 2] = [Part::Gate, Part::GateIdle];
     pub const AGENTS: [Part; 2] = [Part::AgentsMcp, Part::AgentsHandle];
     pub const VOLUMES: [Part; 1] = [Part::Volumes];
+    pub const JOBS: [Part; 1] = [Part::Jobs];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
         Part::CodePreloaded,
@@ -43,7 +45,13 @@ impl Part {
     ];
 
     pub fn all() -> impl Iterator<Item = Part> {
-        Part::SERVER.into_iter().chain(Part::GATE).chain(Part::AGENTS).chain(Part::VOLUMES).chain(Part::CODE)
+        Part::SERVER
+            .into_iter()
+            .chain(Part::GATE)
+            .chain(Part::AGENTS)
+            .chain(Part::VOLUMES)
+            .chain(Part::JOBS)
+            .chain(Part::CODE)
     }
 
     pub fn is_code(self) -> bool {
@@ -57,6 +65,7 @@ impl Part {
             _ if Part::GATE.contains(&self) => "gate",
             _ if Part::AGENTS.contains(&self) => "agents",
             Part::Volumes => "volumes",
+            Part::Jobs => "jobs",
             _ => "server",
         }
     }
@@ -80,6 +89,7 @@ impl Part {
             Part::AgentsMcp => "agents-mcp",
             Part::AgentsHandle => "agents-handle",
             Part::Volumes => "volumes",
+            Part::Jobs => "jobs",
             Part::CodeFirst => "code-first",
             Part::CodePreloaded => "code-preloaded",
             Part::CodeWarm => "code-warm",
@@ -104,6 +114,7 @@ impl Part {
             Part::AgentsMcp => "run_code by an MCP client, beside the same by HTTP",
             Part::AgentsHandle => "a tool call by the Python SDK, beside the same without the tools",
             Part::Volumes => "volumes: what a sync moves, and what a start waits for",
+            Part::Jobs => "jobs: an array of 2,000 one-line Python scripts",
             Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
             Part::CodePreloaded => "the same with pandas imported by the template",
             Part::CodeWarm => "run_code('1+1') in a context that is there",
