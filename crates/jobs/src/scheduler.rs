@@ -74,7 +74,7 @@ pub fn begin(inner: &Arc<Inner>, job: &Arc<LiveJob>, index: u32, adopted: Option
 
 async fn work(inner: &Arc<Inner>, job: &Arc<LiveJob>, index: u32, adopted: Option<Adopted>) {
     let number = job.progress().tasks.get(index as usize).map_or(1, |mark| mark.attempts + 1);
-    let plan = script::plan(&job.spec, &job.actor, index);
+    let plan = script::plan(&inner.fleet, &job.spec, &job.actor, index);
     let refused = plan.as_ref().err().cloned();
     let attempt =
         Attempt { inner: inner.clone(), job: job.clone(), index, number, plan: plan.ok().flatten() };

@@ -6,20 +6,31 @@ use paddock_engine::fleet::{Actor, Fleet, FleetError, Kind, WriteOptions};
 use paddock_model::api::{
     AttemptEnd, CreateSandbox, Exec, JobArgs, JobArray, JobSpec, LimitsRequest, StartExec,
 };
-use paddock_scripts::{Arguments, Context, LARGEST_RESULT, Language, Plan, ScriptError};
+use paddock_scripts::{Arguments, Context, LARGEST_RESULT, Language, Plan, Resource, ScriptError};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 const INDEX: &str = "{index}";
 /// It is kept with its task's record.
 const LARGEST_KEPT: usize = 1 << 20;
 
 /// What a task of a script job does; `None` for other jobs.
-pub fn plan(spec: &JobSpec, actor: &Actor, index: u32) -> Result<Option<Plan>, FleetError> {
+pub fn plan(fleet: &Fleet, spec: &JobSpec, actor: &Actor, index: u32) -> Result<Option<Plan>, FleetError> {
+    plan_with(spec, actor, index, |names| fleet.script_resources(actor, names))
+}
+
+fn plan_with(
+    spec: &JobSpec,
+    actor: &Actor,
+    index: u32,
+    resources: impl FnOnce(&[String]) -> Result<BTreeMap<String, Resource>, FleetError>,
+) -> Result<Option<Plan>, FleetError> {
     let Some(source) = &spec.script else { return Ok(None) };
     let language: Language = spec.language.as_deref().unwrap_or("python").parse().map_err(refused)?;
     let arguments = arguments(spec, index);
-    let context =
-        Context { workspace: actor.tenant.clone(), template: spec.template.clone(), ..Context::default() };
+    let needed = paddock_scripts::needs(source, language, &arguments).map_err(refused)?;
+    let resources = if needed.is_empty() { BTreeMap::new() } else { resources(&needed)? };
+    let context = Context { workspace: actor.tenant.clone(), template: spec.template.clone(), resources };
     paddock_scripts::plan(source, language, &arguments, &context).map(Some).map_err(refused)
 }
 
@@ -170,6 +181,10 @@ fn refused(error: ScriptError) -> FleetError {
 mod tests {
     use super::*;
 
+    fn planned(spec: &JobSpec, index: u32) -> Result<Option<Plan>, FleetError> {
+        plan_with(spec, &Actor::owner(), index, |_| Ok(BTreeMap::new()))
+    }
+
     fn spec(text: &str) -> JobSpec {
         crate::file::parse(text.as_bytes()).unwrap()
     }
@@ -183,7 +198,7 @@ mod tests {
             (found["a"].clone(), found["b"].clone()),
             (Value::from("2"), serde_json::json!(["x2", 1]))
         );
-        let plan = plan(&spec, &Actor::owner(), 2).unwrap().unwrap();
+        let plan = planned(&spec, 2).unwrap().unwrap();
         assert_eq!(plan.language, Language::Python);
     }
 
@@ -192,7 +207,7 @@ mod tests {
         let text = "script = '''# sandbox\n# memory: 64MiB\n# volume: notes notes\ndef main(): pass\n'''\ntimeout_seconds = 5\n\
                     [limits]\npids = 7\n";
         let spec = spec(text);
-        let planned = plan(&spec, &Actor::owner(), 0).unwrap().unwrap().sandbox;
+        let planned = planned(&spec, 0).unwrap().unwrap().sandbox;
         let made = overlay(planned, crate::attempt::request_of(&spec, None), &spec);
         assert_eq!((made.limits.memory_bytes, made.limits.pids), (Some(64 << 20), Some(7)));
         assert_eq!(made.volumes[0].name, "notes");
@@ -206,7 +221,7 @@ mod tests {
             ("script = 'x = 1'", "no function main"),
             ("script = 'def main(): pass'\nlanguage = 'cobol'", "`cobol`"),
         ] {
-            let error = plan(&spec(text), &Actor::owner(), 0).unwrap_err();
+            let error = planned(&spec(text), 0).unwrap_err();
             assert!(error.message.contains(words) && error.hint.is_some(), "{error:?}");
         }
     }

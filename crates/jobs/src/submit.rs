@@ -59,7 +59,7 @@ impl Jobs {
         let mut request = request_of(spec, None);
         request.env = spec.env.clone();
         request.cwd = spec.cwd.clone();
-        if let Some(plan) = script::plan(spec, actor, 0)? {
+        if let Some(plan) = script::plan(fleet, spec, actor, 0)? {
             request = script::overlay(plan.sandbox, request, spec);
         }
         fleet.check_create(actor, &request)?;
