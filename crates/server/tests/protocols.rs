@@ -12,6 +12,7 @@ use hyper::Request;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use paddock_engine::fleet::{Fleet, FleetOptions};
+use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Listener, Options, Tls, TlsError, run};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use std::sync::Arc;
@@ -55,7 +56,8 @@ async fn tls_with_both() {
     let listener = listener.with_tls(Tls::load(&certificate, &key).expect("a pair"));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async move { drop(stopped.await) };
-    let server = tokio::spawn(run(vec![listener], fleet, Options::default(), shutdown));
+    let jobs = Jobs::open(fleet.clone(), JobsOptions::default()).await.expect("the jobs");
+    let server = tokio::spawn(run(vec![listener], fleet, jobs, Options::default(), shutdown));
 
     for protocol in ["h2", "http/1.1"] {
         let mut roots = rustls::RootCertStore::empty();
