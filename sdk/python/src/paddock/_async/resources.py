@@ -33,8 +33,8 @@ class AsyncResources:
             name: letters, digits, `_` and `-`, with `/` between parts.
             value: whatever JSON has.
             type: what it is, in your own word.
-            secrets: by the field (`apiKey`, `auth.token`; empty for the value itself) the hosts that its text is bound to. It
-                never enters a sandbox then: a placeholder stands for it.
+            secrets: by the field (`apiKey`, `auth.token`; empty for the value itself) the hosts its text is bound to.
+                It never enters a sandbox then: a placeholder stands for it.
         """
         body: Dict[str, Any] = {"value": value}
         if type is not None:
