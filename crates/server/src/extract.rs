@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::errors::{Failure, shorten};
+use crate::memory;
 use axum::RequestPartsExt;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -132,13 +133,20 @@ pub async fn whole_body(body: Body, app: &App) -> Result<Bytes, Failure> {
     let most = app.limits().json_bytes;
     let body = Limited::new(body, most);
     match tokio::time::timeout(app.limits().body_timeout, body.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Failure::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            format!("the body is larger than {most} bytes"),
-        )
-        .hint("Files go through PUT .../files/content or PUT .../files/archive, which take any size.")),
+        Ok(Ok(collected)) => {
+            let bytes = collected.to_bytes();
+            memory::was_read(bytes.len());
+            Ok(bytes)
+        }
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            memory::was_read(most);
+            Err(Failure::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                format!("the body is larger than {most} bytes"),
+            )
+            .hint("Files go through PUT .../files/content or PUT .../files/archive, which take any size."))
+        }
         Ok(Err(error)) => Err(Failure::invalid(format!("the body could not be read: {error}"))),
         Err(_) => Err(too_slow()),
     }

@@ -30,6 +30,7 @@ mod health;
 mod jobs;
 mod listen;
 mod log;
+mod memory;
 mod metrics;
 mod network;
 mod openapi;

@@ -128,8 +128,11 @@ fn e12_requests_of_too_much(caller: &Caller) -> Result<()> {
     server.send("POST", &of, json_type, huge.as_bytes())?.refused(413, "too_large")?;
     let metadata = json!({"metadata": {"k": "x".repeat(1 << 20)}});
     server.ask("POST", "/v1/sandboxes", Some(&metadata))?.refused(400, "invalid_request")?;
-    let after = memory_of(server.process()?)?;
-    ensure!(after < before + 96 * MEGABYTE, "the server grew from {before} to {after}");
+    // What they were read into goes back to the kernel, whichever threads read them.
+    until(PATIENCE, "the memory to be given back", || {
+        let after = memory_of(server.process().ok()?).ok()?;
+        (after < before + 24 * MEGABYTE).then_some(())
+    })?;
     assert_eq!(server.script(&id, "echo alive")?.success()?, "alive\n");
     unharmed(&server)
 }
