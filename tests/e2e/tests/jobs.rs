@@ -298,7 +298,9 @@ fn what_runs_while_the_server_is_killed_is_found_again(caller: &Caller) -> Resul
     server.start_again()?;
     let mut follower = server.paddock(["job", "logs", "-f", &id])?.start()?;
     follower.wait_for("begun")?;
-    server.script(&sandbox, "touch /tmp/go")?.success()?;
+    // Nobody waits for this one: the job ends its sandbox, and what else runs there with it.
+    let go = json!({"command": "sleep 0.2; touch /tmp/go", "background": true});
+    server.api("POST", &format!("/v1/sandboxes/{sandbox}/execs"), Some(&go))?.ok()?;
     let job = ended(&server, &id)?;
     ensure!(job["state"] == "succeeded" && job["cost"]["attempts"] == 1, "{job}");
     assert_eq!(follower.finish()?.success()?, "begun\nover\n");
