@@ -123,8 +123,7 @@ impl Attempt {
     async fn create(&self) -> Result<Option<Sandbox>, FleetError> {
         let request = self.request();
         let (fleet, actor) = (self.inner.fleet.clone(), self.job.actor.clone());
-        let create = tokio::spawn(async move { fleet.create(&actor, request, None).await });
-        let mut create = create;
+        let mut create = tokio::spawn(async move { fleet.create(&actor, request, None).await });
         tokio::select! {
             biased;
             () = self.job.stop.cancelled() => {
@@ -365,8 +364,7 @@ pub const TASK: &str = "paddock.task";
 pub const ATTEMPT: &str = "paddock.attempt";
 
 pub fn request_of(spec: &JobSpec, base: Option<String>) -> CreateSandbox {
-    let verifier =
-        spec.best_of.as_ref().map_or(0.0, |best_of| best_of.verifier.timeout_seconds.unwrap_or(600.0));
+    let verifier = spec.best_of.as_ref().map_or(0.0, |best_of| best_of::patience(&best_of.verifier));
     CreateSandbox {
         template: spec.template.clone(),
         image: spec.image.clone(),

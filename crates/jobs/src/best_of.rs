@@ -68,6 +68,11 @@ pub async fn changed(fleet: &Fleet, actor: &Actor, sandbox: &str) -> Result<Chan
     Ok(Changed { changes, patch })
 }
 
+/// Seconds that a verifier has.
+pub fn patience(verifier: &Verifier) -> f64 {
+    verifier.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT)
+}
+
 /// Starts the verifier; its exec is waited for by whoever asked.
 pub async fn start_verifier(
     fleet: &Fleet,
@@ -77,7 +82,7 @@ pub async fn start_verifier(
     verifier: &Verifier,
     env: BTreeMap<String, String>,
 ) -> Result<Exec, FleetError> {
-    let timeout = Some(verifier.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT));
+    let timeout = Some(patience(verifier));
     let request = start(argv(&verifier.command, Vec::new()), env, spec.cwd.clone(), timeout);
     fleet.start_exec(actor, sandbox, request, None).await
 }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 const PAGE: usize = 1000;
 
-/// Job, task and attempt.
-type Whose = (String, u32, u32);
+/// Tenant, job, task and attempt: a label is no proof, and says nothing of another tenant's job.
+type Whose = (String, String, u32, u32);
 
 pub async fn all(inner: &Arc<Inner>) -> Result<(), FleetError> {
     let rows = inner.fleet.records().living_jobs()?;
@@ -73,7 +73,7 @@ async fn sandboxes(fleet: &Fleet, since_ms: Option<u64>) -> Result<HashMap<Whose
 
 fn whose(sandbox: &Sandbox) -> Option<Whose> {
     let number = |key: &str| sandbox.metadata.get(key)?.parse().ok();
-    Some((sandbox.metadata.get(JOB)?.clone(), number(TASK)?, number(ATTEMPT)?))
+    Some((sandbox.tenant.clone(), sandbox.metadata.get(JOB)?.clone(), number(TASK)?, number(ATTEMPT)?))
 }
 
 async fn restore(
@@ -150,16 +150,15 @@ async fn go_on(
     };
     let (mut waiting, mut adopted) = (Vec::new(), Vec::new());
     for (index, attempt) in open {
-        let sandbox = found.get(&(job.id.clone(), index, attempt));
-        // Only its own tenant's: a label is no proof.
-        let sandbox = sandbox.filter(|sandbox| sandbox.tenant == job.actor.tenant);
+        let whose = (job.actor.tenant.clone(), job.id.clone(), index, attempt);
+        let sandbox = found.get(&whose);
         let exec = match sandbox {
             Some(sandbox) => first_exec(&inner.fleet, &job.actor, &sandbox.id).await,
             None => None,
         };
         match (sandbox.cloned(), exec) {
             (Some(sandbox), Some(exec)) => {
-                found.remove(&(job.id.clone(), index, attempt));
+                found.remove(&whose);
                 let started_at_ms = exec.started_at_ms;
                 adopted.push((index, Adopted { sandbox: sandbox.id, exec: Some(exec.exec), started_at_ms }));
             }
