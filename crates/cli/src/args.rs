@@ -50,6 +50,8 @@ use std::ffi::OsString;
 
 /// Paddock itself failed, as opposed to the command that it ran.
 pub const EXIT_PADDOCK_FAILED: i32 = 125;
+/// And the signal's number: ended by that, as a shell tells it.
+pub const EXIT_SIGNALED: i32 = 128;
 const EXIT_USAGE: i32 = 2;
 const EXIT_FAILURE: i32 = 1;
 

@@ -73,12 +73,8 @@ impl Once {
 
 /// Volumes whose content is not where it was to be, and how it stands with them.
 pub fn unstored(volumes: &[MountedVolume]) -> impl Iterator<Item = (&MountedVolume, &str)> {
-    let written = volumes.iter().filter(|volume| volume.mode == VolumeMode::Rw);
-    written.filter_map(|volume| {
-        let outcome = volume.outcome.as_deref().unwrap_or("it is not known what became of it");
-        let fine = ["committed", "nothing was changed", "kept aside as version", "discarded"];
-        (!fine.iter().any(|beginning| outcome.starts_with(beginning))).then_some((volume, outcome))
-    })
+    let written = volumes.iter().filter(|volume| volume.mode == VolumeMode::Rw && !volume.is_settled());
+    written.map(|volume| (volume, volume.outcome.as_deref().unwrap_or("it is not known what became of it")))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{CommandError, create};
 use crate::agent::screen::Screen;
 use crate::agent::session::{Conversation, Outcome, Session};
 use crate::agent::{AgentError, settings};
+use crate::args::EXIT_SIGNALED;
 use crate::args::agent::{AgentArgs, SandboxMode};
 use crate::args::sandboxes::CreateArgs;
 use crate::caller::Caller;
@@ -21,8 +22,6 @@ const LARGEST_TASK: u64 = 1 << 20;
 /// A sandbox outlives its task by so much, should we not be there to end it.
 const MARGIN: f64 = 120.0;
 const HOUR: f64 = 3600.0;
-const SIGNALED: i32 = 128;
-
 pub fn execute(mut args: AgentArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let endpoint = settings::endpoint(&args, &caller.environment)?;
     let client = Client::new(endpoint, settings::silence(&args)).map_err(AgentError::from)?;
@@ -76,7 +75,7 @@ fn stays(args: &AgentArgs) -> Result<bool, AgentError> {
 fn code(outcome: Outcome) -> i32 {
     match outcome {
         Outcome::Ended(code) => code,
-        Outcome::Signal(number) => SIGNALED + number,
+        Outcome::Signal(number) => EXIT_SIGNALED + number,
     }
 }
 
@@ -98,7 +97,7 @@ async fn asked(
         });
         let line = tokio::select! {
             line = line => line.map_err(|error| AgentError::Input(std::io::Error::other(error)))?.map_err(AgentError::Input)?,
-            number = signals.next_ending() => return Ok(SIGNALED + number),
+            number = signals.next_ending() => return Ok(EXIT_SIGNALED + number),
         };
         let Some(line) = line else { return Ok(last) };
         if line.trim().is_empty() {
@@ -109,8 +108,8 @@ async fn asked(
         }
         last = match session.task(line.trim().to_string(), signals, screen).await? {
             Outcome::Ended(code) => code,
-            Outcome::Signal(number) if number == libc::SIGINT => SIGNALED + number,
-            Outcome::Signal(number) => return Ok(SIGNALED + number),
+            Outcome::Signal(number) if number == libc::SIGINT => EXIT_SIGNALED + number,
+            Outcome::Signal(number) => return Ok(EXIT_SIGNALED + number),
         };
     }
 }

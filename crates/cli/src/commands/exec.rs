@@ -2,8 +2,8 @@
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};
-use crate::args::EXIT_PADDOCK_FAILED;
 use crate::args::work::ExecArgs;
+use crate::args::{EXIT_PADDOCK_FAILED, EXIT_SIGNALED};
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::live::{self, Conversation, Finish, Place, Start};
@@ -92,7 +92,7 @@ pub async fn conclude(
             );
             Ok(0)
         }
-        Finish::Killed { signal } => Ok(128 + signal),
+        Finish::Killed { signal } => Ok(EXIT_SIGNALED + signal),
     }
 }
 

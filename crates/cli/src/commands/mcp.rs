@@ -2,6 +2,7 @@
 
 use super::remote::with_client;
 use super::{CommandError, create, tools};
+use crate::args::EXIT_SIGNALED;
 use crate::args::sandboxes::CreateArgs;
 use crate::args::tools::{DialectName, McpArgs};
 use crate::caller::Caller;
@@ -18,8 +19,6 @@ use std::time::Duration;
 
 /// How long the end of the sandboxes is waited for; their time to live does the rest.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// Of a process that was ended by a signal, as a shell tells it.
-const SIGNALED: i32 = 128;
 
 pub fn execute(args: McpArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let loopstack = args.dialect == DialectName::Loopstack;
@@ -71,7 +70,7 @@ async fn serve(client: Arc<Client>, options: SessionOptions, loopstack: bool) ->
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
     let served = tokio::select! {
         served = serve_streams(handler, tokio::io::stdin(), tokio::io::stdout()) => served.map(|()| 0),
-        signal = signals.next_ending() => Ok(SIGNALED + signal),
+        signal = signals.next_ending() => Ok(EXIT_SIGNALED + signal),
     };
     let _ = tokio::time::timeout(FAREWELL, session.end()).await;
     Ok(served?)

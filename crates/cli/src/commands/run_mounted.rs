@@ -5,7 +5,7 @@ use super::remote::with_client;
 use super::{CommandError, create, print_json};
 use crate::args::sandboxes::CreateArgs;
 use crate::args::scan::ScanFlags;
-use crate::args::{EXIT_PADDOCK_FAILED, RunArgs};
+use crate::args::{EXIT_PADDOCK_FAILED, EXIT_SIGNALED, RunArgs};
 use crate::caller::Caller;
 use crate::env_vars;
 use crate::live::{self, Conversation, Finish, Place, Start};
@@ -18,8 +18,6 @@ use std::time::Duration;
 /// The sandbox outlives its command by so much, should we not be there to end it.
 const MARGIN: f64 = 120.0;
 const DEFAULT_TIMEOUT: f64 = 3600.0;
-const SIGNALED: i32 = 128;
-
 pub fn execute(args: RunArgs, tty: bool, caller: &mut Caller) -> Result<i32, CommandError> {
     let RunArgs { call, policy, volumes, command } = args;
     if call.explain {
@@ -63,7 +61,7 @@ pub fn execute(args: RunArgs, tty: bool, caller: &mut Caller) -> Result<i32, Com
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let once = match Once::begin(client, request, Duration::ZERO, &mut signals).await? {
             Begun::Ready(once) => once,
-            Begun::Interrupted(number) => return Ok(SIGNALED + number),
+            Begun::Interrupted(number) => return Ok(EXIT_SIGNALED + number),
         };
         let done = tokio::select! {
             done = inside(&once, &start, tty) => done,
@@ -73,7 +71,7 @@ pub fn execute(args: RunArgs, tty: bool, caller: &mut Caller) -> Result<i32, Com
         let failed = !matches!(&done, Ok(Done::Ended(exec)) if exec.exit_code == Some(0));
         let sandbox = once.end(failed).await;
         match done? {
-            Done::Signal(number) => Ok(SIGNALED + number),
+            Done::Signal(number) => Ok(EXIT_SIGNALED + number),
             Done::Ended(exec) => tell(&exec, &sandbox?, json, caller),
         }
     })

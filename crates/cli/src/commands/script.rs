@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use super::remote::with_client;
+use crate::args::EXIT_SIGNALED;
 use crate::args::script::{ScriptAction, ScriptRunArgs};
 use crate::caller::Caller;
 use crate::script::report;
@@ -10,8 +11,6 @@ use crate::script::source::{Source, arguments};
 use paddock_scripts::{Context, check};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-const SIGNALED: i32 = 128;
 
 pub fn execute(action: ScriptAction, caller: &mut Caller) -> Result<i32, CommandError> {
     match action {
@@ -41,7 +40,7 @@ fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
         plan.sandbox.metadata.insert("script".into(), name_of(&source.file));
         match carry_out(client, plan, manner).await? {
             Outcome::Ran(ran) => ran.tell(args.json, caller),
-            Outcome::Signal(number) => Ok(SIGNALED + number),
+            Outcome::Signal(number) => Ok(EXIT_SIGNALED + number),
         }
     })
 }

@@ -3,6 +3,7 @@
 use super::ScriptCommandError;
 use super::report::Ran;
 use super::source::Source;
+use crate::args::EXIT_SIGNALED;
 use crate::client::{Call, Client, ClientError, Target};
 use crate::commands::CommandError;
 use crate::live::{Conversation, Finish, LiveError, Place, Start};
@@ -15,8 +16,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-const SIGNALED: i32 = 128;
 
 /// How a call behaves, as opposed to what its sandbox is.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +128,7 @@ async fn inside(once: &Once, plan: &Plan, manner: Manner) -> Result<Inside, Comm
             Finish::Killed { signal } => return Ok(Inside::Signal(signal)),
         },
     };
-    let exit_code = exec.exit_code.unwrap_or(SIGNALED + libc::SIGKILL);
+    let exit_code = exec.exit_code.unwrap_or(EXIT_SIGNALED + libc::SIGKILL);
     let mut contents = Vec::new();
     for file in &plan.result.files {
         contents.push(bounded(client, id, &file.path).await?);

@@ -2,6 +2,7 @@
 
 use super::SessionError;
 use super::network::{self, Decisions};
+use crate::args::EXIT_SIGNALED;
 use crate::render;
 use paddock_engine::{Capture, ExitKind, Shortage};
 use paddock_model::api::NetworkDecision;
@@ -94,7 +95,7 @@ impl Finished {
             (Ending::StartFailed { errno, .. }, _) if *errno == libc::ENOENT => NOT_FOUND,
             (Ending::StartFailed { .. }, _) => NOT_EXECUTABLE,
             (Ending::TimeLimit, _) => TIME_LIMIT,
-            (Ending::Killed { signal }, _) => 128 + signal,
+            (Ending::Killed { signal }, _) => EXIT_SIGNALED + signal,
             (Ending::Lost { .. } | Ending::MemoryLimit, _) => crate::args::EXIT_PADDOCK_FAILED,
         }
     }

@@ -109,20 +109,13 @@ impl Store {
              AND (:tenant IS NULL OR tenant = :tenant) AND (:state IS NULL OR state = :state)
              ORDER BY created_ms DESC, id DESC LIMIT :limit"
         );
-        // One more than asked for is what says that there is a next page.
         let values = named_params! {
             ":created": after.created_ms, ":id": after.id, ":tenant": tenant, ":state": state,
             ":limit": limit.saturating_add(1),
         };
-        let mut rows: Vec<JobRow> =
+        let rows: Vec<JobRow> =
             self.read(|connection| connection.prepare_cached(&sql)?.query_map(values, job_row)?.collect())?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let next_cursor = rows
-            .last()
-            .filter(|_| more)
-            .map(|row| Cursor { created_ms: row.created_ms, id: row.id.clone() }.text());
-        Ok(Page { rows, next_cursor })
+        Ok(Page::cut(rows, limit, |row| Cursor { created_ms: row.created_ms, id: row.id.clone() }))
     }
 
     /// How many a tenant has, ended ones too.

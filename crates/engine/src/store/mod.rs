@@ -59,6 +59,16 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
+impl<T> Page<T> {
+    /// Of rows of which one more than `limit` was asked for: that one says that there is a next page.
+    fn cut(mut rows: Vec<T>, limit: usize, place: impl Fn(&T) -> Cursor) -> Page<T> {
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next_cursor = rows.last().filter(|_| more).map(|row| place(row).text());
+        Page { rows, next_cursor }
+    }
+}
+
 impl Store {
     /// Makes the state directory and the database where there are none, and brings an older database up to date.
     pub fn open(state: &Path) -> Result<Store, StoreError> {

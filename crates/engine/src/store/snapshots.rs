@@ -50,19 +50,12 @@ impl Store {
             "SELECT {COLUMNS} FROM snapshots WHERE (created_ms, id) < (:created, :id)
              AND (:tenant IS NULL OR tenant = :tenant) ORDER BY created_ms DESC, id DESC LIMIT :limit"
         );
-        // One more than asked for is what says that there is a next page.
         let values = named_params! {
             ":created": after.created_ms, ":id": after.id, ":tenant": tenant, ":limit": limit.saturating_add(1),
         };
-        let mut rows: Vec<SnapshotRow> =
+        let rows: Vec<SnapshotRow> =
             self.read(|connection| connection.prepare_cached(&sql)?.query_map(values, row)?.collect())?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let next_cursor = rows
-            .last()
-            .filter(|_| more)
-            .map(|row| Cursor { created_ms: row.created_ms, id: row.id.clone() }.text());
-        Ok(Page { rows, next_cursor })
+        Ok(Page::cut(rows, limit, |row| Cursor { created_ms: row.created_ms, id: row.id.clone() }))
     }
 
     pub fn delete_snapshot(&self, id: &str) -> Result<bool, StoreError> {

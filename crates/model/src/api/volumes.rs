@@ -64,6 +64,20 @@ pub struct MountedVolume {
     pub outcome: Option<String>,
 }
 
+impl MountedVolume {
+    /// How an outcome begins that is what was asked for.
+    pub const COMMITTED: &str = "committed as version";
+    pub const UNCHANGED: &str = "nothing was changed";
+    pub const KEPT_ASIDE: &str = "kept aside as version";
+    pub const DISCARDED: &str = "discarded";
+
+    /// Whether what a writer left is where it was to be.
+    pub fn is_settled(&self) -> bool {
+        let fine = [Self::COMMITTED, Self::UNCHANGED, Self::KEPT_ASIDE, Self::DISCARDED];
+        self.outcome.as_deref().is_some_and(|outcome| fine.iter().any(|words| outcome.starts_with(words)))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use super::super::live::Live;
 use super::super::record::Record;
 use super::super::{Fleet, FleetError};
 use crate::volumes::Unsynced;
-use paddock_model::api::{EndCause, OnFailure};
+use paddock_model::api::{EndCause, MountedVolume, OnFailure};
 use paddock_volumes::{Committed, Kind, VolumeError, Writer};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Fleet {
                         let _ = writer.release().await;
                     }
                     self.drop_place(&volume.place).await;
-                    (volume.version, "discarded".to_string())
+                    (volume.version, MountedVolume::DISCARDED.to_string())
                 }
             };
             let mut record = live.record();
@@ -58,15 +58,18 @@ impl Fleet {
             Ok(Settled::Done(committed)) => {
                 let version = committed.version.number;
                 let words = match (committed.changed, unsynced.kind) {
-                    (false, _) => "nothing was changed".into(),
-                    (true, Kind::Kept) => format!("kept aside as version {version}, for the sandbox failed"),
-                    (true, _) => format!("committed as version {version}"),
+                    (false, _) => MountedVolume::UNCHANGED.into(),
+                    (true, Kind::Kept) => {
+                        format!("{} {version}, for the sandbox failed", MountedVolume::KEPT_ASIDE)
+                    }
+                    (true, _) => format!("{} {version}", MountedVolume::COMMITTED),
                 };
                 (Some(version), words)
             }
             Ok(Settled::Aside(committed)) => {
                 let version = committed.version.number;
-                let words = format!("its lease was lost to another writer: kept aside as version {version}");
+                let words =
+                    format!("its lease was lost to another writer: {} {version}", MountedVolume::KEPT_ASIDE);
                 (Some(version), words)
             }
             Err(error) => {
