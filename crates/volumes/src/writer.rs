@@ -5,10 +5,12 @@ use crate::VolumeError;
 use crate::commit::{Build, Committed};
 use crate::head::{Head, Kind, Lease, Version, now_ms};
 use crate::index::Index;
+use crate::key::Cipher;
 use crate::manifest::Manifest;
 use crate::pack::{Pack, pack_name};
 use crate::scan::Limits;
 use crate::store::{Volumes, not_held, there};
+use bytes::Bytes;
 use futures_util::{TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -42,6 +44,28 @@ pub(crate) struct New {
     pub manifest: Manifest,
     pub new_bytes: u64,
     pub kind: Kind,
+}
+
+/// A manifest as the store has it.
+struct Sealed {
+    name: String,
+    bytes: Bytes,
+    hash: String,
+}
+
+impl Sealed {
+    fn new(
+        cipher: &Cipher,
+        generation: u64,
+        number: u64,
+        manifest: &Manifest,
+    ) -> Result<Sealed, VolumeError> {
+        let name = pack_name(generation, number);
+        let mut bytes = Vec::new();
+        cipher.seal(name.as_bytes(), &manifest.encode()?, &mut bytes)?;
+        let hash = blake3::hash(&bytes).to_hex().to_string();
+        Ok(Sealed { name, bytes: bytes.into(), hash })
+    }
 }
 
 impl Volumes {
@@ -174,35 +198,47 @@ impl Writer {
                 index,
                 limits,
             };
-            build.run(&directory, live.as_deref(), &mut |pack| {
+            let built = build.run(&directory, live.as_deref(), &mut |pack| {
                 let gone = |_| VolumeError::io("upload a pack", std::io::ErrorKind::BrokenPipe);
                 sender.blocking_send(pack).map_err(gone)
-            })
+            })?;
+            let same = kind != Kind::Kept && base.is_some_and(|base| base.same_tree(&built.manifest));
+            // While the last packs are on their way.
+            let sealed = match same {
+                true => None,
+                false => Some(Sealed::new(&cipher, generation, built.next_pack, &built.manifest)?),
+            };
+            Ok((built, sealed))
         });
-        let uploaded = self.upload(receiver).await;
-        let built = reading.await;
+        let built = async {
+            let failed = |error| VolumeError::io("read a directory", std::io::Error::other(error));
+            let (built, sealed): (_, Option<Sealed>) = reading.await.map_err(failed)??;
+            // Nothing is named before both are there, so that their order is nobody's concern.
+            if let Some(sealed) = &sealed {
+                self.put_manifest(sealed).await?;
+            }
+            Ok::<_, VolumeError>((built, sealed))
+        };
+        let (uploaded, built) = tokio::join!(self.upload(receiver), built);
         // Why the packs could not be taken, before that nobody took them.
         uploaded?;
-        let failed = |error| VolumeError::io("read a directory", std::io::Error::other(error));
-        let mut built = built.map_err(failed)??;
+        let (mut built, sealed) = built?;
         self.next = built.next_pack;
-        if let Some((number, manifest)) = &base
-            && kind != Kind::Kept
-            && manifest.same_tree(&built.manifest)
-            && let Ok(Some(version)) = self.head.version(Some(*number))
-        {
-            built.index.version = Some(*number);
-            let version = version.clone();
+        let Some(sealed) = sealed else {
+            let number = base.as_ref().map(|(number, _)| *number);
+            let version = self.head.version(number)?.ok_or_else(|| self.no_version(number.unwrap_or(0)))?;
+            built.index.version = number;
             return Ok(Committed {
-                version,
+                version: version.clone(),
                 changed: false,
                 index: built.index,
                 skipped: built.skipped,
                 exact: built.exact,
             });
-        }
+        };
+        self.next += 1;
         let new = New { manifest: built.manifest, new_bytes: built.new_bytes, kind };
-        let version = self.publish(new).await?;
+        let version = self.name(new, sealed).await?;
         built.index.version = Some(version.number);
         Ok(Committed {
             version,
@@ -236,7 +272,11 @@ impl Writer {
         })
         .await?;
         self.base = None;
-        made.ok_or_else(|| VolumeError::NoVersion { volume: self.token.name.clone(), version: number })
+        made.ok_or_else(|| self.no_version(number))
+    }
+
+    fn no_version(&self, version: u64) -> VolumeError {
+        VolumeError::NoVersion { volume: self.token.name.clone(), version }
     }
 
     /// What the next version is made from.
@@ -280,26 +320,35 @@ impl Writer {
         &mut self.next
     }
 
-    /// Writes the manifest, then names it in the head: that one swap is the commit.
+    /// Writes the manifest, then names it in the head.
     pub(crate) async fn publish(&mut self, new: New) -> Result<Version, VolumeError> {
-        let name = pack_name(self.token.generation, self.next);
+        let cipher = self.volumes.cipher(&self.head);
+        let sealed = Sealed::new(&cipher, self.token.generation, self.next, &new.manifest)?;
         self.next += 1;
-        let mut stored = Vec::new();
-        self.volumes.cipher(&self.head).seal(name.as_bytes(), &new.manifest.encode()?, &mut stored)?;
+        self.put_manifest(&sealed).await?;
+        self.name(new, sealed).await
+    }
+
+    async fn put_manifest(&self, sealed: &Sealed) -> Result<(), VolumeError> {
+        let name = ["data", &self.token.id, "manifests", &sealed.name];
+        self.volumes.0.objects.put(&name, sealed.bytes.clone()).await
+    }
+
+    /// Names it in the head: that one swap is the commit.
+    async fn name(&mut self, new: New, sealed: Sealed) -> Result<Version, VolumeError> {
         let mut version = Version {
             number: 0,
             kind: new.kind,
             at_ms: now_ms(),
             by: self.token.holder.clone(),
             from: self.base.as_ref().map(|(number, _)| *number),
-            manifest: name.clone(),
-            manifest_bytes: stored.len() as u64,
-            manifest_hash: blake3::hash(&stored).to_hex().to_string(),
+            manifest: sealed.name,
+            manifest_bytes: sealed.bytes.len() as u64,
+            manifest_hash: sealed.hash,
             files: new.manifest.files(),
             bytes: new.manifest.bytes(),
-            stored_bytes: new.new_bytes + stored.len() as u64,
+            stored_bytes: new.new_bytes + sealed.bytes.len() as u64,
         };
-        self.volumes.0.objects.put(&["data", &self.token.id, "manifests", &name], stored.into()).await?;
         let keep = self.volumes.0.keep_versions;
         self.change_checked(|head| {
             version.number = head.next_version;

@@ -11,6 +11,7 @@ for_both_callers!(
     a_server_that_is_killed_loses_nothing,
     what_ends_without_a_server_is_stored_by_the_next_one,
     checkpoints_are_made_while_it_runs,
+    what_is_written_through_a_mapping_is_seen,
     mistakes_are_named,
 );
 
@@ -168,6 +169,28 @@ fn checkpoints_are_made_while_it_runs(caller: &Caller) -> Result<()> {
         made.iter().any(|version| version["kind"] == "checkpoint" && version["files"] == 1).then_some(())
     })?;
     assert_eq!(server.run(["volume", "get", "memory", "file"])?.success()?, "running\n");
+    Ok(())
+}
+
+fn what_is_written_through_a_mapping_is_seen(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&["--volume", MEMORY])?;
+    let run = |code: &str| -> Result<()> {
+        let of = format!("/v1/sandboxes/{id}/code");
+        let ran = server.api("POST", &of, Some(&json!({"code": code})))?.expect(200)?;
+        ensure!(ran["error"].is_null(), "{ran}");
+        server.run(["volume", "checkpoint", &id, "memory"])?.success().map(drop)
+    };
+    run(
+        "import mmap\nf = open('/data/memory/m', 'w+b')\nf.truncate(4096)\nm = mmap.mmap(f.fileno(), 4096)\nm[:3] = b'one'",
+    )?;
+    // The page is the same, and its file is never written to by name again.
+    run("m[:3] = b'two'")?;
+    run("m[:3] = b'six'")?;
+    for (version, word) in [("1", "one"), ("2", "two"), ("3", "six")] {
+        let kept = server.run(["volume", "get", "memory", "m", "--version", version])?.success()?;
+        assert_eq!(&kept[..3], word);
+    }
     Ok(())
 }
 

@@ -142,11 +142,14 @@ impl Fleet {
         let held = self.hold_still(live).await?;
         let (fleet, of) = (self.clone(), place.clone());
         let instant = tokio::task::spawn_blocking(move || {
-            let instant = fleet.places().instant(&of);
-            // What was written through a mapping gets its time only when it is written back.
-            let root = std::fs::File::open(&of.path).and_then(|root| Ok(rustix::fs::syncfs(root)?));
-            root.map_err(|error| FleetError::storage(&error))?;
-            instant.map_err(|error| FleetError::storage(&error))
+            let instant = fleet.places().instant(&of).map_err(|error| FleetError::storage(&error))?;
+            if instant.is_none() {
+                // What was written through a mapping gets its time only when it is written back; a snapshot writes
+                // back by itself.
+                let root = std::fs::File::open(&of.path).and_then(|root| Ok(rustix::fs::syncfs(root)?));
+                root.map_err(|error| FleetError::storage(&error))?;
+            }
+            Ok(instant)
         });
         let instant = instant.await.map_err(|error| FleetError::internal(&error)).and_then(|instant| instant);
         // One that could not be read knows nothing.
