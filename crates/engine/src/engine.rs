@@ -4,7 +4,7 @@ use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
 use paddock_backends::{AdoptError, Backend, Cradle, Fence, Handover, Nursery, Raised};
-use paddock_model::{Availability, Guarantees, Root, SandboxId, Spec};
+use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -30,6 +30,15 @@ impl Engine {
         let undemanding = Spec { require: Vec::new(), ..spec.clone() };
         Ok(paddock_backends::select(paddock_backends::all(&self.state), backend, &undemanding)?
             .guarantees(spec))
+    }
+
+    /// Whether a backend gives what is required, before anything is made. Who holds the limit of a disk is known only when
+    /// there is one.
+    pub fn check_required(&self, backend: Option<&str>, spec: &Spec) -> Result<(), EngineError> {
+        let mut known = spec.clone();
+        known.require.retain(|requirement| *requirement != Requirement::DiskLimit);
+        paddock_backends::select(paddock_backends::all(&self.state), backend, &known)?;
+        Ok(())
     }
 
     /// The root file system that `reference` names, fetched and unpacked where it has to be.

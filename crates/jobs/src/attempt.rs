@@ -15,6 +15,7 @@ use paddock_model::api::{
     VolumeMode,
 };
 use paddock_scripts::Plan;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a sandbox lives on after its work's time, for files to come out.
@@ -121,9 +122,10 @@ impl Attempt {
 
     /// `None` where it was cancelled meanwhile.
     async fn create(&self) -> Result<Option<Sandbox>, FleetError> {
-        let request = self.request();
+        let (request, labels) = (self.request(), self.labels());
         let (fleet, actor) = (self.inner.fleet.clone(), self.job.actor.clone());
-        let mut create = tokio::spawn(async move { fleet.create(&actor, request, None).await });
+        let mut create =
+            tokio::spawn(async move { fleet.create_labelled(&actor, request, labels, None).await });
         tokio::select! {
             biased;
             () = self.job.stop.cancelled() => {
@@ -309,17 +311,21 @@ impl Attempt {
         finished.attempt.peak_memory_bytes = used.peak_memory_bytes.or(used.memory_bytes);
     }
 
-    /// The sandbox of this attempt. It says whose it is, so that whichever server finds it knows.
+    /// The sandbox of this attempt.
     fn request(&self) -> CreateSandbox {
         let job = &self.job;
         let mut request = request_of(&job.spec, job.progress().record.base.clone());
         if let Some(plan) = &self.plan {
             request = script::overlay(plan.sandbox.clone(), request, &job.spec);
         }
-        let metadata =
-            [(JOB, job.id.clone()), (TASK, self.index.to_string()), (ATTEMPT, self.number.to_string())];
-        request.metadata = metadata.into_iter().map(|(key, value)| (key.to_string(), value)).collect();
         request
+    }
+
+    /// It says whose it is, so that whichever server finds it knows.
+    fn labels(&self) -> BTreeMap<String, String> {
+        let labels =
+            [(JOB, self.job.id.clone()), (TASK, self.index.to_string()), (ATTEMPT, self.number.to_string())];
+        labels.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
     }
 
     /// Whether it writes to volumes, by what the job says or its script.

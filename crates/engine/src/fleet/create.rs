@@ -43,6 +43,17 @@ impl Fleet {
         request: CreateSandbox,
         key: Option<&str>,
     ) -> Result<Sandbox, FleetError> {
+        self.create_labelled(actor, request, BTreeMap::new(), key).await
+    }
+
+    /// With metadata of the server's own, which its caller cannot give or change.
+    pub async fn create_labelled(
+        &self,
+        actor: &Actor,
+        request: CreateSandbox,
+        labels: BTreeMap<String, String>,
+        key: Option<&str>,
+    ) -> Result<Sandbox, FleetError> {
         let (actor, key) = (actor.clone(), key.map(str::to_string));
         // Dropped with this call: who is not there any more does not wait for room.
         let (_caller, caller_gone) = tokio::sync::oneshot::channel();
@@ -50,7 +61,7 @@ impl Fleet {
             let told = fleet.without_values(&request);
             fleet
                 .once(&actor, "create", key.as_deref(), &told, async |fleet: &Fleet, note: Note<'_>| {
-                    fleet.create_now(&actor, &request, note, caller_gone).await
+                    fleet.create_now(&actor, &request, labels, note, caller_gone).await
                 })
                 .await
         })
@@ -75,6 +86,7 @@ impl Fleet {
         &self,
         actor: &Actor,
         request: &CreateSandbox,
+        labels: BTreeMap<String, String>,
         note: Note<'_>,
         caller_gone: tokio::sync::oneshot::Receiver<()>,
     ) -> Result<Sandbox, FleetError> {
@@ -92,6 +104,7 @@ impl Fleet {
         record.name = request.name.clone();
         record.template = request.template.clone();
         record.metadata = request.metadata.clone();
+        record.metadata.extend(labels);
         record.persistent = request.persistent;
         (record.expires_at_ms, record.idle) = (expires_at_ms, idle);
         record.backend = backend;

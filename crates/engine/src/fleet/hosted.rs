@@ -51,8 +51,7 @@ impl Fleet {
         if let Some(name) = request.snapshot.as_deref() {
             self.snapshot_record(actor, name)?;
         }
-        self.0.engine.guarantees(settings.backend.as_deref(), &settings.spec)?;
-        Ok(())
+        Ok(self.0.engine.check_required(settings.backend.as_deref(), &settings.spec)?)
     }
 
     /// Ends a sandbox whose work failed: its volumes do as they are told for that.

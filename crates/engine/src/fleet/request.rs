@@ -13,6 +13,8 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 const METADATA_ENTRIES: usize = 64;
 const METADATA_BYTES: usize = 4096;
+/// Keys of metadata by which the server finds again what is its own.
+pub const OWN_KEYS: &str = "paddock.";
 
 pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<Settings, FleetError> {
     check_rights(actor, request)?;
@@ -84,6 +86,10 @@ pub fn check_metadata(metadata: &std::collections::BTreeMap<String, String>) -> 
             "metadata of {} entries and {bytes} bytes is more than {METADATA_ENTRIES} entries or {METADATA_BYTES} bytes",
             metadata.len()
         )));
+    }
+    if let Some(key) = metadata.keys().find(|key| key.starts_with(OWN_KEYS)) {
+        return Err(invalid(format!("metadata key `{}` is the server's own", shorten(key)))
+            .hint(format!("choose another beginning than `{OWN_KEYS}`")));
     }
     match metadata.keys().find(|key| key.is_empty() || key.contains('=') || key.chars().any(char::is_control))
     {

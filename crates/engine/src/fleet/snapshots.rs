@@ -5,7 +5,7 @@ use super::live::Live;
 use super::memory::KeptFrom;
 use super::once::Note;
 use super::record::{Record, now_ms};
-use super::request::{check_metadata, check_name, invalid, seconds};
+use super::request::{OWN_KEYS, check_metadata, check_name, invalid, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit, copies};
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
@@ -246,6 +246,8 @@ impl Fleet {
     fn child_of(&self, live: &Live, request: &Fork, expires: Option<u64>) -> Result<Record, FleetError> {
         let source = live.record().clone();
         let mut metadata = source.metadata.clone();
+        // What the server does with the source it does not do with its forks.
+        metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
         metadata.extend(request.metadata.clone());
         let lifetime = source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms));
         Ok(Record {

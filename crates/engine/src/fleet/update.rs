@@ -2,7 +2,7 @@
 
 use super::live::Live;
 use super::record::Record;
-use super::request::{check_directory, check_metadata, check_network, invalid, refused, seconds};
+use super::request::{OWN_KEYS, check_directory, check_metadata, check_network, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::access::Need;
 use crate::secrets::is_certificate_variable;
@@ -56,7 +56,8 @@ impl Fleet {
             after.spec.network = self.changed_network(actor, &live, network)?;
         }
         if let Some(metadata) = &request.metadata {
-            after.metadata = metadata.clone();
+            after.metadata.retain(|key, _| key.starts_with(OWN_KEYS));
+            after.metadata.extend(metadata.clone());
         }
         if let Some(persistent) = request.persistent {
             after.persistent = persistent;
