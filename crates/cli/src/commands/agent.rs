@@ -22,6 +22,7 @@ const LARGEST_TASK: u64 = 1 << 20;
 /// A sandbox outlives its task by so much, should we not be there to end it.
 const MARGIN: f64 = 120.0;
 const HOUR: f64 = 3600.0;
+
 pub fn execute(mut args: AgentArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let endpoint = settings::endpoint(&args, &caller.environment)?;
     let client = Client::new(endpoint, settings::silence(&args)).map_err(AgentError::from)?;

@@ -18,6 +18,7 @@ use std::time::Duration;
 /// The sandbox outlives its command by so much, should we not be there to end it.
 const MARGIN: f64 = 120.0;
 const DEFAULT_TIMEOUT: f64 = 3600.0;
+
 pub fn execute(args: RunArgs, tty: bool, caller: &mut Caller) -> Result<i32, CommandError> {
     let RunArgs { call, policy, volumes, command } = args;
     if call.explain {
