@@ -16,6 +16,10 @@ import packages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CARGO = os.environ.get("CARGO", "cargo")
+# What a failing test says of itself, said again at the end: thousands of lines come in between.
+COMPLAINT = re.compile(r"^thread '.*panicked at |^Error: |^error(\[|:)|^CHECK \S+ FAIL|^(FAIL|ERROR): |\.\.\. FAILED$")
+LINES_OF_A_COMPLAINT = 12
+COMPLAINTS = 200
 
 
 class Stage:
@@ -25,6 +29,7 @@ class Stage:
         self.name, self.environment = name, environment or {}
         self.commands = [command if isinstance(command, tuple) else (command, ROOT) for command in commands]
         self.state, self.seconds, self.passed, self.failed, self.ignored, self.skips = "not run", 0.0, 0, 0, 0, []
+        self.complaints = []
 
     def run(self):
         begun = time.monotonic()
@@ -39,8 +44,14 @@ class Stage:
             command, cwd=place, env={**os.environ, **self.environment}, text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
+        wanted = 0
         for line in process.stdout:
             print(line, end="", flush=True)
+            if COMPLAINT.search(line):
+                wanted = LINES_OF_A_COMPLAINT
+            if wanted:
+                self.complaints.append(line)
+                wanted = 0 if line.startswith("stack backtrace:") else wanted - 1
             if result := re.match(r"test result: \w+\. (\d+) passed; (\d+) failed(?:; (\d+) ignored)?", line):
                 self.passed += int(result[1])
                 self.failed += int(result[2])
@@ -190,6 +201,9 @@ def main():
     failures += [f"left behind: {item}" for item in sorted(new)]
     for skip in sorted({skip for stage in ran for skip in stage.skips}):
         print(f"  skip: {skip}")
+    for stage in ran:
+        if stage.state == "FAILED":
+            print(f"\n=== what {stage.name} said\n\n{''.join(stage.complaints[:COMPLAINTS])}")
     for failure in failures:
         print(f"  FAILED: {failure}")
     passed, failed = sum(s.passed for s in ran), sum(s.failed for s in ran)

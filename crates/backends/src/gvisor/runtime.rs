@@ -132,12 +132,14 @@ fn keep(note: &Path, runtime: &Runtime) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
+    /// Written by a process of its own: what this one has open for writing is also held, until it has begun, by each
+    /// process that another test starts at that moment, and cannot be executed so long.
     fn fake(directory: &Path, script: &str) -> PathBuf {
         let path = directory.join("runsc");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let write = "printf '#!/bin/sh\n%s\n' \"$1\" > \"$0\" && chmod 755 \"$0\"";
+        let written = Command::new("sh").arg("-c").arg(write).arg(&path).arg(script).status().unwrap();
+        assert!(written.success(), "{}: {written}", path.display());
         path
     }
 
