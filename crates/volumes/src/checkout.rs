@@ -10,6 +10,7 @@ use rustix::fs::{
     mkdirat, openat2, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -87,13 +88,14 @@ impl Out<'_> {
     ) -> Result<HashSet<Vec<u8>>, VolumeError> {
         let mut kept = HashSet::new();
         let mut wrong: Vec<(Vec<u8>, bool)> = Vec::new();
+        let near = Cell::new(0);
         let all = Limits { files: u64::MAX, bytes: u64::MAX };
         scan::walk(self.volume, directory, all, None, &mut |met: Met<'_>| {
             let right = version.find(met.path).is_some_and(|entry| match (&entry.node, &met.what) {
                 (Node::Directory, What::Directory) => true,
                 (Node::Link { target }, What::Link(found)) => target.as_slice() == found.as_slice(),
                 (Node::File { .. }, What::File(_)) => before.is_some_and(|before| {
-                    before.index.is_unchanged(met.path, &Fingerprint::of(&met.found))
+                    before.index.is_unchanged(met.path, &Fingerprint::of(&met.found), &near)
                         && same_content(version, entry, before.manifest)
                 }),
                 _ => false,

@@ -36,6 +36,13 @@ pub struct Committed {
     pub exact: bool,
 }
 
+/// Where the last file was: the next one is not far.
+#[derive(Default)]
+struct Near {
+    index: Cell<usize>,
+    base: Cell<usize>,
+}
+
 /// What has been read of a directory.
 pub struct Built {
     pub manifest: Manifest,
@@ -76,7 +83,7 @@ impl Build<'_> {
         let mut entries = Vec::new();
         let mut index = Index::new(self.id, None);
         let (mut skipped, mut exact) = (Vec::new(), true);
-        let near = Cell::new(0);
+        let near = Near::default();
         let is_unchanged =
             |path: &[u8], found: &Stat| self.known(path, &Fingerprint::of(found), &near).is_some();
         let beside = live.map(|directory| Beside { directory, is_unchanged: &is_unchanged });
@@ -115,7 +122,7 @@ impl Build<'_> {
         &self,
         path: &[u8],
         unopened: &Unopened<'_>,
-        near: &Cell<usize>,
+        near: &Near,
         packer: &mut Packer<'_>,
         send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
     ) -> Result<Option<(Node, Fingerprint)>, VolumeError> {
@@ -149,12 +156,12 @@ impl Build<'_> {
     }
 
     /// Its size and content in the version before, where nothing touched it since.
-    fn known(&self, path: &[u8], looked: &Fingerprint, near: &Cell<usize>) -> Option<(u64, &[(u32, u64)])> {
+    fn known(&self, path: &[u8], looked: &Fingerprint, near: &Near) -> Option<(u64, &[(u32, u64)])> {
         let base = self.base?;
-        if !self.index?.is_unchanged(path, looked) {
+        if !self.index?.is_unchanged(path, looked, &near.index) {
             return None;
         }
-        match &base.find_near(path, near)?.node {
+        match &base.find_near(path, &near.base)?.node {
             Node::File { size, pieces } => Some((*size, pieces)),
             _ => None,
         }

@@ -1,10 +1,11 @@
 //! What a directory looked like at the last sync, so that only what changed since is read again.
 
 use crate::VolumeError;
+use crate::manifest::find_near;
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,7 +27,8 @@ pub struct Fingerprint {
 pub struct Index {
     pub volume: String,
     pub version: Option<u64>,
-    files: HashMap<ByteBuf, Fingerprint>,
+    /// As a walk meets them.
+    files: Vec<(ByteBuf, Fingerprint)>,
 }
 
 impl Fingerprint {
@@ -49,18 +51,21 @@ impl Fingerprint {
 
 impl Index {
     pub fn new(volume: &str, version: Option<u64>) -> Index {
-        Index { volume: volume.into(), version, files: HashMap::new() }
+        Index { volume: volume.into(), version, files: Vec::new() }
     }
 
     /// `looked_ns`: when the look at the directory began. What is younger is looked at again the next time.
+    ///
+    /// Precondition: files are noted in the order of a walk.
     pub fn note(&mut self, path: &[u8], found: Fingerprint, looked_ns: i128) {
         if found.is_older_than(looked_ns) {
-            self.files.insert(ByteBuf::from(path), found);
+            self.files.push((ByteBuf::from(path), found));
         }
     }
 
-    pub fn is_unchanged(&self, path: &[u8], found: &Fingerprint) -> bool {
-        self.files.get(serde_bytes::Bytes::new(path)) == Some(found)
+    /// Quick for who asks in the order of a walk; `near` is where the last one was.
+    pub fn is_unchanged(&self, path: &[u8], found: &Fingerprint, near: &Cell<usize>) -> bool {
+        find_near(&self.files, |(path, _)| path, path, near).is_some_and(|(_, known)| known == found)
     }
 
     /// One that cannot be read is one that knows nothing.
@@ -81,4 +86,27 @@ impl Index {
 
 pub fn now_ns() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_any_order_by_all_that_a_fingerprint_says() {
+        let of = |inode| Fingerprint { inode, size: 1, modified: (1, 0), changed: (1, 0) };
+        let paths = [(0, "a"), (1, "a/b"), (2, "a/b/c"), (3, "a.b"), (4, "b")];
+        let mut index = Index::new("volume", Some(1));
+        for (inode, path) in paths {
+            index.note(path.as_bytes(), of(inode), now_ns());
+        }
+        index.note(b"c", Fingerprint { changed: (i64::from(u32::MAX), 0), ..of(9) }, now_ns());
+        let near = Cell::new(0);
+        for (inode, path) in paths.into_iter().rev().chain(paths) {
+            assert!(index.is_unchanged(path.as_bytes(), &of(inode), &near), "{path}");
+            assert!(!index.is_unchanged(path.as_bytes(), &of(inode + 1), &near), "{path}");
+        }
+        assert!(!index.is_unchanged(b"c", &of(9), &near), "it was younger than the look");
+        assert!(!index.is_unchanged(b"0", &of(0), &near));
+    }
 }

@@ -95,15 +95,7 @@ impl Manifest {
 
     /// The same for who asks in the order of the entries; `near` is where the last one was.
     pub fn find_near(&self, path: &[u8], near: &Cell<usize>) -> Option<&Entry> {
-        for at in [near.get(), near.get() + 1] {
-            if let Some(entry) = self.entries.get(at).filter(|entry| entry.path.as_slice() == path) {
-                near.set(at);
-                return Some(entry);
-            }
-        }
-        let at = self.entries.binary_search_by(|entry| order(&entry.path, path)).ok()?;
-        near.set(at);
-        Some(&self.entries[at])
+        find_near(&self.entries, |entry| &entry.path, path, near)
     }
 
     /// Whether both are the same tree with the same content, wherever that lies.
@@ -213,6 +205,24 @@ impl Manifest {
 pub fn order(one: &[u8], other: &[u8]) -> Ordering {
     let key = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
     one.iter().map(key).cmp(other.iter().map(key))
+}
+
+/// Among what is in [`order`], quick where one after the other is looked for; `near` is where the last one was.
+pub fn find_near<'a, T>(
+    all: &'a [T],
+    path_of: impl Fn(&T) -> &[u8],
+    path: &[u8],
+    near: &Cell<usize>,
+) -> Option<&'a T> {
+    let next = [near.get(), near.get() + 1]
+        .into_iter()
+        .find(|at| all.get(*at).is_some_and(|one| path_of(one) == path));
+    let at = match next {
+        Some(at) => at,
+        None => all.binary_search_by(|one| order(path_of(one), path)).ok()?,
+    };
+    near.set(at);
+    all.get(at)
 }
 
 pub fn parent(path: &[u8]) -> &[u8] {

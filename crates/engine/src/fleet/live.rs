@@ -21,7 +21,7 @@ pub struct Live {
     /// Journals and what else belongs to this sandbox alone.
     pub directory: PathBuf,
     /// Held while its state changes: one change at a time.
-    pub transition: tokio::sync::Mutex<()>,
+    pub transition: Arc<tokio::sync::Mutex<()>>,
     record: Mutex<Record>,
     /// The processes inside; `None` while hibernated, before the guest is up and after the end.
     running: Mutex<Option<Arc<Sandbox>>>,
@@ -57,7 +57,7 @@ impl Live {
             id: record.id.to_string(),
             tenant: record.tenant.clone(),
             directory,
-            transition: tokio::sync::Mutex::new(()),
+            transition: Arc::default(),
             end_ms: u64::MAX.into(),
             active_ms: boot_ms().into(),
             cpu_us: 0.into(),

@@ -130,7 +130,7 @@ impl Fleet {
 
     async fn checkpoint(&self, live: &Arc<Live>, volume: &VolumeRecord) -> Result<(), FleetError> {
         let Some(token) = volume.token.clone() else { return Ok(()) };
-        let _guard = live.transition.lock().await;
+        let guard = live.transition.clone().lock_owned().await;
         if live.record().state == SandboxState::Ended {
             return Ok(());
         }
@@ -175,18 +175,25 @@ impl Fleet {
                 Err(error)
             }
         };
-        let committed = committed?;
-        self.places()
-            .save_index(&volume.place, &committed.index)
-            .map_err(|error| FleetError::storage(&error))?;
+        let Committed { version, index, .. } = committed?;
         let record = {
             let mut record = live.record();
             for known in record.volumes.iter_mut().filter(|known| known.place == volume.place) {
-                known.version = Some(committed.version.number);
+                known.version = Some(version.number);
             }
             record.clone()
         };
-        self.0.save(&record)
+        self.0.save(&record)?;
+        let (fleet, place) = (self.clone(), volume.place.clone());
+        // Whoever comes next waits for it, and who asked does not: a version without it is whole, and only costs the next
+        // sync a look at everything.
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = fleet.places().save_index(&place, &index) {
+                tracing::warn!(place, %error, "the next sync reads everything");
+            }
+            drop(guard);
+        });
+        Ok(())
     }
 
     /// Whether it has to be let go on.
