@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const FORMAT: u32 = 1;
 /// Others may be faster so often before it is given up.
 const TRIES: u32 = 60;
+/// Each of them was tried again for half a minute by the client already.
+const MOST_UNANSWERED: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
@@ -182,28 +184,37 @@ pub async fn update<T>(
 ) -> Result<(Head, T), VolumeError> {
     check_name(name)?;
     let mut wrote: Option<(Head, T)> = None;
+    let mut failure = VolumeError::NotFound(name.into());
+    let mut unanswered = 0;
     for attempt in 0..TRIES {
         let (found, seen) = look(objects, key, tenant, name).await?;
-        if let (Some(found), Some((head, _))) = (&found, &wrote)
-            && found.mark == head.mark
-        {
+        let mark = found.as_ref().map(|head| head.mark.as_str());
+        if let Some(wrote) = wrote.take_if(|(head, _)| mark == Some(head.mark.as_str())) {
+            return Ok(wrote);
+        }
+        if unanswered == MOST_UNANSWERED {
             break;
         }
         let (mut head, value) = change(found)?;
         head.mark = hex(&random::<16>()?);
         let bytes = encode(key, &head)?;
-        if objects.swap_head(&place(tenant, name), seen, bytes).await? == Swapped::Done {
-            return Ok((head, value));
-        }
+        failure = match objects.swap_head(&place(tenant, name), seen, bytes).await? {
+            Swapped::Done => return Ok((head, value)),
+            Swapped::Overtaken => {
+                let source = std::io::Error::other("others changed it each time");
+                VolumeError::io(format!("write the head of volume `{name}`"), source)
+            }
+            Swapped::Unanswered(error) => {
+                tracing::warn!(%error, volume = name, "a conditional write was not answered");
+                unanswered += 1;
+                error
+            }
+        };
         wrote = Some((head, value));
-        if attempt + 1 == TRIES {
-            let source = std::io::Error::other("others changed it each time");
-            return Err(VolumeError::io(format!("write the head of volume `{name}`"), source));
-        }
         let pause = u64::from(random::<1>()?[0]) + 10 * u64::from(attempt);
         tokio::time::sleep(Duration::from_millis(pause / 4)).await;
     }
-    wrote.ok_or_else(|| VolumeError::NotFound(name.into()))
+    Err(failure)
 }
 
 fn encode(key: Option<&Key>, head: &Head) -> Result<Bytes, VolumeError> {

@@ -23,11 +23,13 @@ pub enum Seen {
 }
 
 /// What became of a swap.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Swapped {
     Done,
-    /// Somebody was faster, or the answer was lost: only reading it tells.
-    Unknown,
+    /// Somebody was faster.
+    Overtaken,
+    /// It was refused, or its answer was lost: only reading it tells.
+    Unanswered(VolumeError),
 }
 
 /// No head is longer, whatever the store says.
@@ -145,13 +147,13 @@ impl Objects {
             }
             Seen::Nothing => PutMode::Create,
             Seen::Tag(tag) => PutMode::Update(tag),
-            Seen::Content(_) => return Ok(Swapped::Unknown),
+            Seen::Content(_) => return Ok(Swapped::Overtaken),
         };
         let options = PutOptions { mode, ..PutOptions::default() };
         match self.location.store.put_opts(&path, bytes.into(), options).await {
             Ok(_) => Ok(Swapped::Done),
             Err(object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. }) => {
-                Ok(Swapped::Unknown)
+                Ok(Swapped::Overtaken)
             }
             Err(
                 error @ (object_store::Error::NotImplemented { .. }
@@ -159,10 +161,7 @@ impl Objects {
             ) => Err(VolumeError::store(format!("write {path} on a condition, which fences writers"), error)),
             Err(error) => match VolumeError::store(step(), error) {
                 // The answer may be what was lost, not the request.
-                VolumeError::Store { source, .. } => {
-                    tracing::warn!(%source, %path, "a conditional write was not answered");
-                    Ok(Swapped::Unknown)
-                }
+                error @ VolumeError::Store { .. } => Ok(Swapped::Unanswered(error)),
                 other => Err(other),
             },
         }
@@ -201,7 +200,7 @@ fn swap_file(local: &Local, seen: &Seen, bytes: &[u8]) -> std::io::Result<Swappe
         Err(error) => return Err(error),
     };
     if found != *seen {
-        return Ok(Swapped::Unknown);
+        return Ok(Swapped::Overtaken);
     }
     let parent = local.file.parent().ok_or(ErrorKind::InvalidInput)?;
     std::fs::create_dir_all(parent)?;

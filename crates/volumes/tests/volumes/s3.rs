@@ -157,6 +157,12 @@ async fn a_store_that_fails_is_asked_again_then_said_to_fail() {
         assert!(error.hint().is_some(), "{fault}");
         server.fault(fault, 0);
     }
+    // One that takes no conditional write fences nobody, and is not said to have been overtaken.
+    server.fault("conditions", 1000);
+    let error = hasty.acquire(TENANT, "faulty", "a test", false).await.err().unwrap();
+    assert_eq!(error.code(), "volume_store_unavailable", "{error:?}");
+    assert!(format!("{error:?}").contains("on demand"), "{error:?}");
+    server.fault("conditions", 0);
     let mut writer = hasty.acquire(TENANT, "faulty", "a test", false).await.unwrap();
     std::fs::write(directory.join("file"), noise(50_000, 99)).unwrap();
     server.fault("full", 1000);

@@ -42,7 +42,11 @@ class Application:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sock.close()
             raise ConnectionError("reset on demand")
+        conditional = environment.get("HTTP_IF_MATCH") or environment.get("HTTP_IF_NONE_MATCH")
+        if kind == "conditions" and not conditional:
+            return self.moto(environment, start)
         status, code = {
+            "conditions": ("400 Bad Request", "InvalidRequest"),
             "503": ("503 Service Unavailable", "SlowDown"),
             "full": ("507 Insufficient Storage", "XMinioStorageFull"),
             "denied": ("403 Forbidden", "AccessDenied"),
