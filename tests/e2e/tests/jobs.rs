@@ -1,7 +1,7 @@
 //! Jobs as people and scripts have them: a file, a queue, and what becomes of both when the server goes.
 
 use anyhow::{Context, Result, ensure};
-use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
+use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, images, skip, until};
 use serde_json::{Value, json};
 
 for_both_callers!(
@@ -15,6 +15,7 @@ for_both_callers!(
     what_runs_while_the_server_is_killed_is_found_again,
     the_best_of_several_wins,
     a_script_returns_its_result,
+    an_image_of_ones_own_is_run_in,
     a_volume_knows_that_its_job_failed,
     a_secret_is_kept_and_never_shown,
     tenants_see_only_their_own,
@@ -201,6 +202,8 @@ fn what_fails_is_tried_again_as_the_job_says(caller: &Caller) -> Result<()> {
     assert_eq!(server.run(["job", "logs", id, "--attempt", "1"])?.success()?, "attempt 1\n");
     server.run(["job", "logs", id, "--attempt", "9"])?.exited(1)?;
     let on = |on: &str| json!({"attempts": 1, "backoff_seconds": 0.01, "on": [on]});
+    let (hungry, limits) = ("x = b'x' * (400 << 20)", json!({"memory_bytes": 134_217_728}));
+    let deny = json!({"scan": "deny", "allowed_imports": ["json"]});
     for (spec, end, attempts) in [
         (json!({"command": "exit 4", "retries": on("timeout")}), "exit", 1),
         (json!({"command": "exit 4", "retries": on("exit")}), "exit", 2),
@@ -209,6 +212,10 @@ fn what_fails_is_tried_again_as_the_job_says(caller: &Caller) -> Result<()> {
         (json!({"code": "raise ValueError('no')", "retries": on("exit")}), "exit", 2),
         (json!({"command": "echo x", "outputs": ["not-there"], "retries": on("exit")}), "outputs", 1),
         (json!({"command": ["/no/such/program"], "retries": on("exit")}), "exit", 2),
+        (json!({"code": hungry, "limits": limits, "retries": on("out_of_memory")}), "out_of_memory", 2),
+        (json!({"code": hungry, "limits": limits, "retries": on("exit")}), "out_of_memory", 1),
+        // What is denied stays denied.
+        (json!({"code": "import socket", "policy": deny, "retries": on("exit")}), "refused", 1),
     ] {
         let mut spec = spec;
         spec.as_object_mut().context("a job")?.entry("timeout_seconds").or_insert(json!(60));
@@ -391,6 +398,31 @@ fn a_script_returns_its_result(caller: &Caller) -> Result<()> {
         job["state"] == "failed" && job["reason"].as_str().is_some_and(|why| why.contains("not today")),
         "{job}"
     );
+    nothing_lives(&server)
+}
+
+fn an_image_of_ones_own_is_run_in(caller: &Caller) -> Result<()> {
+    let busybox = match images::busybox() {
+        Ok(busybox) => busybox,
+        Err(why) => {
+            skip("images", &why);
+            return Ok(());
+        }
+    };
+    let root = caller.directory("image")?.join("root");
+    images::directory(&root, &busybox)?;
+    std::fs::write(root.join("only-here"), "from the image\n")?;
+    caller.own_all(&root)?;
+    let server = Server::start(caller)?;
+    let spec = json!({
+        "command": "cat /only-here; [ ! -e /usr/bin/python3 ]", "image": root.display().to_string(),
+        "array": 2, "timeout_seconds": 60,
+    });
+    let (job, task) = only(&server, &spec)?;
+    ensure!(job["state"] == "succeeded" && task["stdout"] == "from the image\n", "{job} {task}");
+    let absent = json!({"command": "true", "image": "/no/such/image", "timeout_seconds": 60});
+    let refused = server.api("POST", "/v1/jobs", Some(&absent))?;
+    ensure!(refused.refused_somehow()?.text().contains("/no/such/image"), "{}", refused.text());
     nothing_lives(&server)
 }
 

@@ -79,17 +79,14 @@ fn every_language_of_the_machine_calls_main(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let arguments = ["--args", r#"{"a": "é", "b": {"c": [1, 2]}}"#];
     let both = json!(["é", { "c": [1, 2] }]);
-    let cases: [(&str, &str, &str, &Value); 5] = [
+    let typed = "export async function main(b: { c: number[] }, a: string) { return [a, b] }\n";
+    let cases: [(&str, &str, &str, &Value); 6] = [
         ("python3", "both.py", "async def main(b, a):\n    return [a, b]\n", &both),
         ("node", "both.mjs", "export const main = async (b, a) => [a, b]\n", &both),
         ("bash", "both.sh", "a=\"$1\"\nb=\"$2\"\necho \"[\\\"$a\\\", $b]\"\n", &both),
         ("ruby", "both.rb", "def main(b, a:)\n  [a, b]\nend\n", &both),
-        (
-            "bun",
-            "both.bun.ts",
-            "export async function main(b: { c: number[] }, a: string) { return [a, b] }\n",
-            &both,
-        ),
+        ("bun", "both.bun.ts", typed, &both),
+        ("deno", "both.deno.ts", typed, &both),
     ];
     for (program, name, text, expected) in cases {
         let look = format!("command -v {program}");
