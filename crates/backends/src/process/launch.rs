@@ -53,6 +53,7 @@ struct Program {
     /// What the child needs of all that the engine has open, in order. Whatever else it held would outlive the
     /// engine with it: its own gate, for which it waits, those of other children, and slots.
     needed: [RawFd; 4],
+    closes_others: bool,
     control: RawFd,
     control_text: [u8; 12],
     namespaces: i32,
@@ -87,6 +88,7 @@ impl Preparation {
             null: null.as_raw_fd(),
             wait: wait.as_raw_fd(),
             needed,
+            closes_others: !super::weaken::without("descriptors"),
             control: inside.as_raw_fd(),
             control_text: decimal(inside.as_raw_fd()),
             namespaces: IN_CHILD | if own_network { libc::CLONE_NEWNET } else { 0 },
@@ -192,7 +194,7 @@ pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
     // call fails, the engine's errno, after which the engine hears of the failure by other means).
     unsafe {
         let program = &*program.cast::<Program>();
-        if !super::weaken::without("descriptors") {
+        if program.closes_others {
             close_others(&program.needed);
         }
         // First, so that a Ctrl-C at the terminal is for the engine alone.
