@@ -1,6 +1,6 @@
 //! H: floods beyond the catalogue. What is held by one sandbox must not be missing to its caller, or to others.
 
-use super::limits::{SMALL, bounded, out_of_memory};
+use super::limits::{ROOMY, bounded, out_of_memory};
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
 use anyhow::{Result, ensure};
@@ -40,7 +40,7 @@ pub const SCENARIOS: &[Scenario] = &[
         id: "H48-mappings",
         title: "60,000 mappings of one page; the run still ends clean",
         control: Shown::Part(&["mappings", "60000"]),
-        run: |stage| stage.said(SMALL, &["mappings", "60000"]),
+        run: |stage| stage.said(ROOMY, &["mappings", "60000"]),
     },
     Scenario {
         id: "H49-symlinks",
