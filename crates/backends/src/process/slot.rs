@@ -58,11 +58,15 @@ impl Slot {
         let start = u32::from_ne_bytes(start);
         for offset in 0..SLOTS {
             let number = start.wrapping_add(offset) % SLOTS;
-            if lock(&locks, number)? {
-                let slot = Slot { number, locks: Some(locks), record: record_of(directory, number) };
-                slot.inherit(directory)?;
-                return Ok(slot);
+            if !lock(&locks, number)? {
+                continue;
             }
+            let record = record_of(directory, number);
+            if is_worked_off(directory, &record) {
+                return Ok(Slot { number, locks: Some(locks), record });
+            }
+            // Whoever was here is still ending: there is room elsewhere.
+            set_lock(&locks, number, libc::F_UNLCK)?;
         }
         Err(Error::new(ErrorKind::ResourceBusy, format!("all {SLOTS} places for sandboxes are taken")))
     }
@@ -70,16 +74,6 @@ impl Slot {
     /// That of a sandbox that holds it by itself.
     pub fn held_by_guest(state: &Path, number: u32) -> Slot {
         Slot { number, locks: None, record: record_of(&run_directory(state), number) }
-    }
-
-    /// Somebody may have died here since the sweep. Their record has to be worked off before it is overwritten.
-    fn inherit(&self, directory: &Path) -> Result<()> {
-        match read_record(&self.record) {
-            Some(record) if !remove(directory, &self.record, &record) => {
-                Err(Error::new(ErrorKind::ResourceBusy, "a sandbox in the same place is still ending"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// A descriptor that holds the slot too, for as long as it is open anywhere.
@@ -174,6 +168,11 @@ impl Drop for Slot {
     }
 }
 
+/// Somebody may have died here since the sweep. Their record has to be worked off before it is overwritten.
+fn is_worked_off(directory: &Path, record: &Path) -> bool {
+    read_record(record).is_none_or(|found| remove(directory, record, &found))
+}
+
 /// Removes what killed engines left, and counts it. Never fails: it is nobody's errand, and it is tried again
 /// next time.
 pub fn sweep_all(state: &Path) -> usize {
@@ -215,7 +214,7 @@ fn sweep(directory: &Path) -> usize {
             let _ = set_lock(&probe, number, libc::F_UNLCK);
             continue;
         }
-        swept += usize::from(read_record(&path).is_none_or(|record| remove(directory, &path, &record)));
+        swept += usize::from(is_worked_off(directory, &path));
         let _ = set_lock(&probe, number, libc::F_UNLCK);
     }
     swept
