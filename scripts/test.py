@@ -118,7 +118,9 @@ def components(ran):
     skips = [skip for stage in ran for skip in stage.skips]
 
     def stage(name):
-        return None if state[name].state == "passed" else (state[name].skips or ["the stage failed"])[0]
+        if state[name].state == "FAILED":
+            return "the stage failed"
+        return None if state[name].state == "passed" else (state[name].skips or ["it did not run"])[0]
 
     def part(name):
         """Of the end to end tests, by what begins its lines of SKIP."""
