@@ -14,7 +14,7 @@ mod output;
 
 use crate::enter::{Inside, enter, stand};
 use crate::failure::{During, Failure, Outcome};
-use crate::{files, sentry, system, usage, work};
+use crate::{files, machine, sentry, system, usage, work};
 use clock::Lifetime;
 use exec::Exec;
 use host::CHUNK;
@@ -44,6 +44,11 @@ pub fn run(control: OwnedFd) -> Outcome<()> {
     let (mut plan, passed) = host.wait_for_plan()?;
     if let Some(sentry) = plan.sentry.take() {
         return sentry::serve(&mut host, plan, sentry, passed).map_err(|failure| tell(host, failure));
+    }
+    if let Some(machine) = plan.machine.take() {
+        let inside = enter(plan, passed, number);
+        let served = inside.and_then(|inside| machine::serve(&mut host, inside, machine));
+        return served.map_err(|failure| tell(host, failure));
     }
     let watch = plan.watch_memory;
     begin(host, enter(plan, passed, number), watch)
@@ -80,6 +85,8 @@ struct Agent {
     over: bool,
     /// The most that any look has seen.
     most_memory: u64,
+    /// What the kernel of its own machine has killed for want of memory so far.
+    memory_kills: u64,
     lifetime: Lifetime,
     /// Since when the work stands still.
     frozen: Option<Instant>,
@@ -121,6 +128,7 @@ impl Agent {
             next_look: Instant::now(),
             over: false,
             most_memory: 0,
+            memory_kills: 0,
             lifetime: Lifetime::default(),
             frozen: None,
             deferred: Vec::new(),
@@ -167,6 +175,7 @@ impl Agent {
                 }
             }
             self.reap();
+            self.look_for_memory_kills();
             self.move_bytes();
             if !self.hold_limits() {
                 return Ok(());
@@ -521,6 +530,15 @@ impl Agent {
             self.host.outbound.message(&FromGuest::MemoryExceeded { bytes });
         }
         true
+    }
+
+    /// Told before the ends that it explains.
+    fn look_for_memory_kills(&mut self) {
+        let Some(events) = &self.inside.memory_events else { return };
+        let kills = usage::memory_kills(events);
+        if kills > std::mem::replace(&mut self.memory_kills, kills) {
+            self.host.outbound.message(&FromGuest::MemoryExceeded { bytes: 0 });
+        }
     }
 
     fn report_ends(&mut self) {

@@ -5,6 +5,7 @@
 //! - [`agent`]: the loop between the host's byte stream and the processes
 //! - [`sentry`]: instead of all that, runs a kernel in user space with another guest behind it; [`door`]: how a later host
 //!   comes to that one
+//! - [`machine`]: runs a machine with a kernel of its own, and is its first process
 //! - [`outbound`]: what waits to be sent, bounded
 //! - [`files`]: a new file for the host, before any work
 //! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
@@ -19,6 +20,7 @@ mod door;
 mod enter;
 mod failure;
 mod files;
+mod machine;
 mod outbound;
 mod sentry;
 mod system;
@@ -40,6 +42,9 @@ const ENDED: c_int = 0;
 const BRING: &str = "bring";
 const STAND: &str = "stand";
 
+/// What the kernel of a machine of its own calls the first process that it starts.
+const FIRST: &str = "/init";
+
 /// The first argument is the number of the inherited descriptor that leads to the host; or one of the two above, the
 /// second of them with the directory of what the guest is told.
 ///
@@ -52,6 +57,9 @@ pub unsafe fn main(count: c_int, arguments: *const *const c_char) -> c_int {
         text.and_then(|text| text.to_str().ok())
     };
     system::ignore_broken_pipes();
+    if argument(0) == Some(FIRST) && rustix::process::getpid().is_init() {
+        machine::run_porter();
+    }
     let ended = match (argument(1), argument(2)) {
         (Some(BRING), None) => door::bring(std::io::stdin().as_fd()),
         (Some(STAND), Some(plan)) => sentry::stand(plan),

@@ -125,3 +125,10 @@ fn segments() -> u64 {
     let resident = |line: &str| line.split_whitespace().nth(RESIDENT).and_then(|f| f.parse::<u64>().ok());
     text.lines().skip(1).filter_map(resident).sum()
 }
+/// What a kernel says that it has killed for want of memory, in the file of its cgroup's events.
+pub fn memory_kills(events: &impl std::os::fd::AsFd) -> u64 {
+    let mut text = [0; 512];
+    let Ok(count) = rustix::io::pread(events, &mut text, 0) else { return 0 };
+    let text = String::from_utf8_lossy(&text[..count]);
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+}

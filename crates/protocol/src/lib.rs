@@ -4,6 +4,7 @@
 //! - [`message`]: the messages, as MessagePack maps, so that a field can be added without breaking an old peer
 //! - [`tool`]: what the guest does with files and ports for the host, and the records in which it answers
 //! - [`extents`]: files with holes in the archives of a disk
+//! - [`machine`]: the same for a machine with a kernel of its own
 //! - [`plan`]: how the guest builds the inside of a fence when its backend leaves that to it
 //!
 //! Both sides treat the other as able to send anything: a length is checked before it is used, and a frame
@@ -11,6 +12,7 @@
 
 mod extents;
 mod frame;
+mod machine;
 mod message;
 mod plan;
 mod record;
@@ -18,6 +20,10 @@ mod tool;
 
 pub use extents::{EXTENTS, MOST_EXTENTS, parse_extents};
 pub use frame::{Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode_data, encode_message};
+pub use machine::{
+    BE_SILENT, GO_ON, MACHINE_PORT, MACHINE_SHARE, MACHINE_SHARE_TAG, MACHINE_SYSTEM, MACHINE_SYSTEM_TAG,
+    MachineBeginning, MachineOrders, MachinePlan, Renewal,
+};
 pub use message::{
     CONTROL_VARIABLE, Channel, ExecPhase, ExecState, ExitKind, FromGuest, Kills, Start, StreamKind, ToGuest,
     Who, WindowSize, WorkUsage, ZYGOTE_VARIABLE, decode_from_guest, decode_to_guest,

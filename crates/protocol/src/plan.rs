@@ -1,6 +1,7 @@
 //! How the guest builds the inside of a fence: an ordered list of small steps that the backend composed.
 //! The guest knows how to do each step, the backend knows which and in what order.
 
+use crate::machine::MachinePlan;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -53,6 +54,14 @@ pub struct Plan {
     /// and another guest, behind that kernel, does the work.
     #[serde(default)]
     pub sentry: Option<SentryPlan>,
+    /// With it the guest that builds the inside runs a machine of its own kernel there, and another guest, in that
+    /// machine, does the work.
+    #[serde(default)]
+    pub machine: Option<MachinePlan>,
+    /// Of a guest in a machine of its own: the file by which its kernel tells what it killed for want of memory, by its
+    /// place.
+    #[serde(default)]
+    pub memory_events: Option<usize>,
 }
 
 /// How a kernel in user space is run, and what the guest behind it is told.

@@ -310,6 +310,8 @@ fn plan(
         awaited: None,
         nursery: None,
         sentry: None,
+        machine: None,
+        memory_events: None,
     }
 }
 

@@ -53,7 +53,10 @@ pub struct Inside {
     pub ready_at: u64,
     /// What leads to the gate, for the next host.
     pub network: Option<network::Ends>,
-    _kept: Vec<OwnedFd>,
+    /// What stays open for as long as the guest lives.
+    pub kept: Vec<OwnedFd>,
+    /// By which the kernel of its own machine tells what it killed for want of memory.
+    pub memory_events: Option<OwnedFd>,
 }
 
 /// The streams of a process that is to come.
@@ -84,13 +87,14 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         None => None,
     };
     let nursery = plan.nursery.map(&mut take).transpose()?;
+    let memory_events = plan.memory_events.map(&mut take).transpose()?;
     let handover = plan.link.as_ref().map(|link| take(link.handover)).transpose()?;
     let (new_root, trees) = build(&plan, &mut sources, None)?;
     move_in(&new_root)?;
     drop((new_root, sources));
     let streams = awaited.iter().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
-    let lasting =
-        cgroups.iter().chain(&kept).chain(&listener).chain(&nursery).chain(&handover).chain(streams);
+    let lasting = cgroups.iter().chain(&kept).chain(&listener).chain(&nursery).chain(&handover);
+    let lasting = lasting.chain(&memory_events).chain(streams);
     close_all_but(control, lasting.chain(trees.descriptors()))?;
 
     if !without("uts-namespace") {
@@ -123,7 +127,8 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         nursery,
         ready_at,
         network,
-        _kept: kept,
+        kept,
+        memory_events,
     })
 }
 

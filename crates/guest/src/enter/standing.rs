@@ -50,7 +50,8 @@ pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
         ready_at,
         // Whoever runs the kernel keeps what leads out.
         network: None,
-        _kept: Vec::new(),
+        kept: Vec::new(),
+        memory_events: None,
     })
 }
 

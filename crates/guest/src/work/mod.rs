@@ -14,6 +14,6 @@ mod tool;
 
 pub use confine::Confinement;
 pub use kill::kill_session;
-pub use spawn::{Spawned, last_errno, resize, spawn};
+pub use spawn::{Spawned, last_errno, resize, spawn, spawn_with};
 pub use taken::take_in;
 pub use tool::spawn_tool;

@@ -29,8 +29,9 @@ pub struct Streams {
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// Stays open in the program, under the number that it has here: a control stream, or a zygote's socket.
-    kept: Option<OwnedFd>,
+    /// Stay open in the program, under the numbers that they have here: a control stream, a zygote's socket, a machine's
+    /// files.
+    kept: Vec<OwnedFd>,
     terminal: bool,
 }
 
@@ -44,6 +45,18 @@ struct Program {
     zygote: bool,
 }
 
+/// A program that inherits these descriptors, under the numbers that they have here.
+pub fn spawn_with(start: &Start, confinement: &Confinement, inherited: Vec<OwnedFd>) -> Outcome<Spawned> {
+    let program = Program::resolve(start, confinement)?;
+    let (report, report_child) = pipe("the start report")?;
+    let (mut streams, stdin, stdout, stderr) = pipes(false, program.uid, program.gid)?;
+    streams.kept = inherited;
+    let child = Child { program: &program, streams: &streams, confinement, report: &report_child };
+    let spawned = Spawned { pid: child.start()?, stdin, stdout, stderr, control: None, report: Some(report) };
+    unblock(&spawned)?;
+    Ok(spawned)
+}
+
 /// `nursery`: the socket of the interpreter of a nursery.
 pub fn spawn(start: &Start, confinement: &Confinement, nursery: Option<&OwnedFd>) -> Outcome<Spawned> {
     let mut program = Program::resolve(start, confinement)?;
@@ -55,8 +68,9 @@ pub fn spawn(start: &Start, confinement: &Confinement, nursery: Option<&OwnedFd>
     if start.zygote {
         let socket = nursery
             .ok_or_else(|| Failure { step: "start a zygote in no nursery".into(), errno: Errno::INVAL })?;
-        streams.kept = Some(socket.try_clone().during(|| "copy a descriptor".into())?);
-        program.env.extend(streams.kept.as_ref().map(|end| variable(ZYGOTE_VARIABLE, end)).transpose()?);
+        let socket = socket.try_clone().during(|| "copy a descriptor".into())?;
+        program.env.push(variable(ZYGOTE_VARIABLE, &socket)?);
+        streams.kept.push(socket);
         program.zygote = true;
     }
     let mut control = None;
@@ -64,7 +78,8 @@ pub fn spawn(start: &Start, confinement: &Confinement, nursery: Option<&OwnedFd>
         let (host, child) = control_pair()?;
         program.env.push(variable(CONTROL_VARIABLE, &child)?);
         stdin = Some(host.try_clone().during(|| "copy a descriptor".into())?);
-        (control, streams.kept) = (Some(host), Some(child));
+        control = Some(host);
+        streams.kept.push(child);
     }
     let child = Child { program: &program, streams: &streams, confinement, report: &report_child };
     let spawned = Spawned { pid: child.start()?, stdin, stdout, stderr, control, report: Some(report) };
@@ -162,7 +177,7 @@ pub fn pipes(wants_stdin: bool, uid: u32, gid: u32) -> Outcome<Ends> {
         let owner = (Some(rustix::fs::Uid::from_raw(uid)), Some(rustix::fs::Gid::from_raw(gid)));
         let _ = rustix::fs::fchown(end, owner.0, owner.1);
     }
-    let streams = Streams { stdin, stdout, stderr, kept: None, terminal: false };
+    let streams = Streams { stdin, stdout, stderr, kept: Vec::new(), terminal: false };
     Ok((streams, stdin_host, Some(stdout_host), Some(stderr_host)))
 }
 
@@ -174,8 +189,13 @@ fn terminal(size: WindowSize, uid: u32) -> Outcome<Ends> {
     let _ = rustix::fs::fchown(&child, Some(rustix::fs::Uid::from_raw(uid)), None);
     resize(&host, size).during(|| "size the terminal".into())?;
     let copy = |end: &OwnedFd| end.try_clone().during(|| "copy a descriptor".into());
-    let streams =
-        Streams { stdin: copy(&child)?, stdout: copy(&child)?, stderr: child, kept: None, terminal: true };
+    let streams = Streams {
+        stdin: copy(&child)?,
+        stdout: copy(&child)?,
+        stderr: child,
+        kept: Vec::new(),
+        terminal: true,
+    };
     Ok((streams, Some(copy(&host)?), Some(host), None))
 }
 
@@ -266,7 +286,7 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> O
     if !crate::weaken::without("descriptors") {
         crate::system::close_on_exec_from(3).during(|| "mark descriptors to be closed".into())?;
     }
-    if let Some(kept) = &streams.kept {
+    for kept in &streams.kept {
         rustix::io::fcntl_setfd(kept, rustix::io::FdFlags::empty()).during(|| "keep a stream".into())?;
     }
     crate::system::reset_signals();

@@ -1,0 +1,392 @@
+//! PID 1 of a fence in which a machine with a kernel of its own runs. The machine's process is fenced in as all work is; what it
+//! inherits is its files and one end of its port. The host's connections are passed through that port, one at a time.
+
+use super::silence::{Commands, Wish};
+use super::wire::{Frame, Kind, PIECE, Wire};
+use crate::agent::{Entrance, Host};
+use crate::enter::Inside;
+use crate::failure::{During, Failure, Outcome};
+use crate::system;
+use crate::work::{Spawned, spawn_with};
+use paddock_protocol::{FromGuest, MachineBeginning, MachinePlan, Start, VERSION, Who};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{WaitOptions, wait};
+use serde_bytes::ByteBuf;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// What the machine's process complains about is not kept beyond this.
+const SAID: usize = 1024;
+/// Above this the machine is not heard until the host has taken what it was sent.
+const MOST_WAITING: usize = 256 * 1024;
+/// The host takes the last words at once, or does not want them.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Until the machine ends, or a host that nobody follows goes.
+pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<()> {
+    let gone = || Failure { step: "the host went away".into(), errno: Errno::PIPE };
+    let commands = plan.commands.map(|place| copy(&inside, place)).transpose()?.map(Commands::new);
+    let (port, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .during(|| "make the machine's port".into())?;
+    rustix::io::ioctl_fionbio(&port, true).during(|| "unblock the machine's port".into())?;
+    let children = system::signal_descriptor(libc::SIGCHLD).during(|| "watch for ended processes".into())?;
+    let machine = start(&inside, &plan, theirs)?;
+    let listener = match inside.listener.take() {
+        Some(Entrance::Listener(listener)) => Some(listener),
+        _ => None,
+    };
+    let control = host.control.take().ok_or_else(gone)?;
+    rustix::io::ioctl_fionbio(&control, true).during(|| "unblock the host's stream".into())?;
+    let mut keeper = Keeper {
+        port,
+        children,
+        machine,
+        wire: Wire::default(),
+        host: Some(control),
+        connection: plan.connection,
+        waiting: Vec::new(),
+        listener,
+        commands,
+        beginning: Some(plan.beginning),
+        said: Vec::new(),
+        is_open: false,
+        heard: false,
+        ended: false,
+        _inside: inside,
+    };
+    let served = keeper.serve();
+    if served.is_err() {
+        host.control = keeper.host.take();
+    }
+    served
+}
+
+fn copy(inside: &Inside, place: usize) -> Outcome<OwnedFd> {
+    let file = inside.kept.get(place).ok_or(Errno::INVAL).during(|| "find a file of the machine".into())?;
+    file.try_clone().during(|| "copy a descriptor".into())
+}
+
+fn start(inside: &Inside, plan: &MachinePlan, port: OwnedFd) -> Outcome<Spawned> {
+    let mut files = plan.files.iter().map(|place| copy(inside, *place)).collect::<Outcome<Vec<_>>>()?;
+    let mut names: Vec<(String, String)> = files
+        .iter()
+        .enumerate()
+        .map(|(place, file)| (format!("{{{place}}}"), file.as_raw_fd().to_string()))
+        .collect();
+    names.push(("{port}".into(), port.as_raw_fd().to_string()));
+    let word = |word: &String| {
+        let named = names.iter().fold(word.clone(), |word, (mark, number)| word.replace(mark, number));
+        ByteBuf::from(named.into_bytes())
+    };
+    let ids = inside.confinement.ids;
+    let start = Start {
+        exec: 1,
+        argv: plan.command.iter().map(word).collect(),
+        env: plan.env.iter().map(|line| ByteBuf::from(line.clone().into_bytes())).collect(),
+        cwd: None,
+        user: Who::Ids { uid: ids.work, gid: ids.work_group },
+        tty: None,
+        stdin: false,
+        deadline_ms: None,
+        deadline_kills: Default::default(),
+        tool: None,
+        last: false,
+        control: false,
+        zygote: false,
+    };
+    files.push(port);
+    spawn_with(&start, &inside.confinement, files)
+}
+
+struct Keeper {
+    port: OwnedFd,
+    children: OwnedFd,
+    machine: Spawned,
+    wire: Wire,
+    host: Option<OwnedFd>,
+    /// The number of the host's connection.
+    connection: u32,
+    /// For the host.
+    waiting: Vec<u8>,
+    /// Where the next host comes from. Without one, the end of the first is the end of the machine.
+    listener: Option<OwnedFd>,
+    commands: Option<Commands>,
+    /// What the machine is told first.
+    beginning: Option<MachineBeginning>,
+    said: Vec<u8>,
+    /// Whether the machine passes on what the host says.
+    is_open: bool,
+    /// Whether the machine has said anything.
+    heard: bool,
+    ended: bool,
+    _inside: Inside,
+}
+
+impl Keeper {
+    fn serve(&mut self) -> Outcome<()> {
+        let mut buffer = vec![0; PIECE];
+        // A copy of a machine that waited, or that had its orders, says nothing by itself.
+        match self.beginning.take() {
+            Some(MachineBeginning::Orders(orders)) => {
+                self.wire.put_piece(Kind::Orders, self.connection, &orders);
+                self.is_open = true;
+            }
+            Some(MachineBeginning::Renewal(renewal)) => {
+                self.wire.put(Kind::Renew, &renewal);
+                self.is_open = true;
+            }
+            waits => self.beginning = waits,
+        }
+        loop {
+            if self.wire.flush(&self.port).is_err() {
+                self.ended = true;
+            }
+            self.feed();
+            if self.ended {
+                return self.end();
+            }
+            if self.host.is_none() && self.listener.is_none() && self.waiting.is_empty() {
+                return Ok(());
+            }
+            self.wait_for_something(&mut buffer)?;
+            self.reap()?;
+        }
+    }
+
+    fn wait_for_something(&mut self, buffer: &mut [u8]) -> Outcome<()> {
+        let hears_host = self.is_open && !self.wire.is_full();
+        let hears_machine = self.waiting.len() < MOST_WAITING;
+        let none = PollFlags::empty();
+        let wanted = |wanted: bool, flag: PollFlags| if wanted { flag } else { none };
+        let port = wanted(hears_machine, PollFlags::IN) | wanted(self.wire.has_to_send(), PollFlags::OUT);
+        let host = wanted(hears_host, PollFlags::IN) | wanted(!self.waiting.is_empty(), PollFlags::OUT);
+        let mut polled = vec![PollFd::new(&self.children, PollFlags::IN), PollFd::new(&self.port, port)];
+        let mut places = [None; 5];
+        let optional = [
+            self.host.as_ref().map(|socket| (socket, host)),
+            self.listener.as_ref().map(|socket| (socket, PollFlags::IN)),
+            self.commands.as_ref().map(|commands| (commands.descriptor(), PollFlags::IN)),
+            self.machine.stderr.as_ref().map(|pipe| (pipe, PollFlags::IN)),
+            self.machine.stdout.as_ref().map(|pipe| (pipe, PollFlags::IN)),
+        ];
+        for (place, (socket, events)) in
+            optional.iter().enumerate().filter_map(|(place, one)| one.map(|one| (place, one)))
+        {
+            places[place] = Some(polled.len());
+            polled.push(PollFd::new(socket, events));
+        }
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Failure { step: "poll".into(), errno }),
+        }
+        let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        let is = |place: usize| polled.get(place).is_some_and(|p| p.revents().intersects(readable));
+        let optional = places.map(|place| place.is_some_and(is));
+        let from_port = is(1);
+        if from_port && hears_machine {
+            self.hear_machine(buffer)?;
+        }
+        if optional[0] && (hears_host || !self.is_open) {
+            self.hear_host(buffer);
+        }
+        if optional[1] {
+            self.admit();
+        }
+        if optional[2] {
+            self.hear_wish();
+        }
+        if optional[3] || optional[4] {
+            self.hear_complaints(buffer);
+        }
+        Ok(())
+    }
+
+    fn hear_machine(&mut self, buffer: &mut [u8]) -> Outcome<()> {
+        match rustix::io::read(&self.port, &mut *buffer) {
+            Ok(0) => self.ended = true,
+            Ok(count) => self.wire.push(&buffer[..count]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.ended = true,
+        }
+        while let Some(frame) = self.wire.next()? {
+            self.heard = true;
+            self.handle(&frame)?;
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, frame: &Frame) -> Outcome<()> {
+        match frame.kind {
+            Kind::Waiting => {
+                if self.beginning.take().is_some() {
+                    self.wire.put(Kind::BeSilent, b"");
+                }
+            }
+            Kind::Data => {
+                if let Some((number, bytes)) = frame.piece()
+                    && number == self.connection
+                    && self.host.is_some()
+                {
+                    self.waiting.extend_from_slice(bytes);
+                }
+            }
+            Kind::Close => {
+                if frame.piece().is_some_and(|(number, _)| number == self.connection) {
+                    self.feed();
+                    self.host = None;
+                }
+            }
+            Kind::Silent => match &self.commands {
+                Some(commands) => commands.answer(),
+                None => self.tell_that_it_waits(),
+            },
+            Kind::Failed => {
+                let (errno, step) = frame.piece().unwrap_or((0, b"an unknown step"));
+                let step = String::from_utf8_lossy(step).escape_debug().to_string();
+                let errno = i32::try_from(errno).map_or(Errno::IO, Errno::from_raw_os_error);
+                return Err(Failure { step: format!("in the machine: {step}"), errno });
+            }
+            Kind::Ended => self.ended = true,
+            Kind::Orders | Kind::Open | Kind::BeSilent | Kind::Renew | Kind::GoOn => {}
+        }
+        Ok(())
+    }
+
+    /// To who wants its memory as it is now.
+    fn tell_that_it_waits(&mut self) {
+        let ready = FromGuest::Ready { version: VERSION, landlock_abi: 0, time_namespace: true, ready_at: 0 };
+        let _ = paddock_protocol::encode_message(&ready, &mut self.waiting);
+    }
+
+    fn hear_host(&mut self, buffer: &mut [u8]) {
+        let Some(host) = &self.host else { return };
+        if !self.is_open {
+            // Nothing is read before the machine can take it; but its end is seen.
+            if is_gone(host) {
+                self.host = None;
+            }
+            return;
+        }
+        match rustix::io::read(host, &mut *buffer) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(count) if count > 0 => self.wire.put_piece(Kind::Data, self.connection, &buffer[..count]),
+            _ => {
+                self.host = None;
+                self.waiting.clear();
+                self.wire.put_piece(Kind::Close, self.connection, b"");
+            }
+        }
+    }
+
+    fn admit(&mut self) {
+        let Some(Ok(next)) = self.listener.as_ref().map(system::accept) else { return };
+        self.host = Some(next);
+        self.waiting.clear();
+        self.connection = self.connection.wrapping_add(1);
+        self.wire.put_piece(Kind::Open, self.connection, b"");
+    }
+
+    fn hear_wish(&mut self) {
+        match self.commands.as_mut().and_then(Commands::hear) {
+            Some(Wish::Silence) => self.wire.put(Kind::BeSilent, b""),
+            Some(Wish::GoOn) => self.wire.put(Kind::GoOn, b""),
+            None => {}
+        }
+    }
+
+    fn hear_complaints(&mut self, buffer: &mut [u8]) {
+        for pipe in [&mut self.machine.stderr, &mut self.machine.stdout] {
+            let Some(open) = pipe.as_ref() else { continue };
+            match rustix::io::read(open, &mut *buffer) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(count) if count > 0 => {
+                    self.said.extend_from_slice(&buffer[..count]);
+                    let excess = self.said.len().saturating_sub(SAID);
+                    self.said.drain(..excess);
+                }
+                _ => *pipe = None,
+            }
+        }
+    }
+
+    /// Gives the host what waits for it.
+    fn feed(&mut self) {
+        while let Some(host) = self.host.as_ref().filter(|_| !self.waiting.is_empty()) {
+            match rustix::io::write(host, &self.waiting) {
+                Ok(count) => drop(self.waiting.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    self.host = None;
+                    self.waiting.clear();
+                    self.wire.put_piece(Kind::Close, self.connection, b"");
+                }
+            }
+        }
+        if self.host.is_none() {
+            self.waiting.clear();
+        }
+    }
+
+    /// Collects whoever has ended. The machine's end before it was of any use is a failure, with what it said.
+    fn reap(&mut self) -> Outcome<()> {
+        let mut drain = [0; 512];
+        while rustix::io::read(&self.children, &mut drain).is_ok_and(|count| count > 0) {}
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let over = status.exit_status().is_some() || status.terminating_signal().is_some();
+            if over && pid == self.machine.pid {
+                self.ended = true;
+                let mut buffer = vec![0; SAID];
+                self.hear_complaints(&mut buffer);
+                if !self.heard {
+                    return Err(self.why_it_ended());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn why_it_ended(&mut self) -> Failure {
+        let mut report = [0; 512];
+        let count = self.machine.report.take().and_then(|pipe| rustix::io::read(&pipe, &mut report).ok());
+        if let Some((errno, step)) = report[..count.unwrap_or(0)].split_first_chunk::<4>() {
+            let step = format!("start the machine: {}", String::from_utf8_lossy(step));
+            return Failure { step, errno: Errno::from_raw_os_error(i32::from_ne_bytes(*errno)) };
+        }
+        let said = String::from_utf8_lossy(&self.said).trim().to_string();
+        Failure { step: format!("the machine ended before it was ready: {said}"), errno: Errno::IO }
+    }
+
+    /// Whoever is there gets the last words.
+    fn end(&mut self) -> Outcome<()> {
+        let deadline = Instant::now() + LAST_WORDS;
+        // Its port closes a moment before it ends, and before all of what it said was heard.
+        let mut buffer = vec![0; SAID];
+        while !self.heard && Instant::now() < deadline {
+            self.hear_complaints(&mut buffer);
+            self.reap()?;
+            std::thread::sleep(PAUSE);
+        }
+        if !self.heard {
+            return Err(self.why_it_ended());
+        }
+        while !self.waiting.is_empty() && Instant::now() < deadline {
+            self.feed();
+            let Some(host) = &self.host else { break };
+            let moment = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            let _ = poll(&mut [PollFd::new(host, PollFlags::OUT)], Some(&moment));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the other end has closed, without taking anything.
+fn is_gone(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let _ = poll(&mut polled, Some(&now));
+    polled[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+}

@@ -1,0 +1,21 @@
+//! A machine with a kernel of its own, from both of its sides. Outside, PID 1 of a fence runs it and passes bytes; inside, its
+//! first process prepares it, starts the guest that does the work, and passes bytes.
+//!
+//! - [`wire`]: what the two say to each other through the machine's port
+//! - [`keeper`]: outside: the machine's process, its port, the host's connections; [`silence`]: while its memory is kept
+//! - [`porter`]: inside, the first process; [`boot`]: mounts and modules; [`prepare`]: disks, limits, what is shared;
+//!   [`launch`]: the guest in namespaces of its own; [`renew`]: what no two machines may have in common
+//!
+//! To the keeper everything that comes through the port is hostile: the work may have taken the machine's kernel.
+
+mod boot;
+mod keeper;
+mod launch;
+mod porter;
+mod prepare;
+mod renew;
+mod silence;
+mod wire;
+
+pub use keeper::serve;
+pub use porter::run as run_porter;

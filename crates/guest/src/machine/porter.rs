@@ -1,0 +1,240 @@
+//! The first process of a machine. It prepares what it is told to, starts the guest that does the work, and passes bytes between
+//! the machine's port and that guest. It never reads what it passes.
+
+use super::wire::{Frame, Kind, PIECE, Wire};
+use super::{boot, launch, prepare, renew};
+use crate::failure::{During, Failure, Outcome};
+use crate::system;
+use paddock_protocol::{MachineOrders, Renewal, decode_record};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, wait};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Above this the guest is not given more than it has taken.
+const MOST_WAITING: usize = 256 * 1024;
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Until the machine is ended: its first process never returns.
+pub fn run() -> ! {
+    let ended = serve();
+    if let Err(failure) = ended {
+        eprintln!("paddock: {failure}");
+    }
+    // SAFETY: takes a plain integer; the machine ends.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    loop {
+        std::thread::sleep(LAST_WORDS);
+    }
+}
+
+fn serve() -> Outcome<()> {
+    let executable = openat(CWD, "/init", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .during(|| "open the guest".into())?;
+    boot::boot()?;
+    let port = boot::open_port()?;
+    let children = system::signal_descriptor(libc::SIGCHLD).during(|| "watch for ended processes".into())?;
+    let mut porter = Porter {
+        executable,
+        port,
+        children,
+        wire: Wire::of_the_machine(),
+        guest: None,
+        stream: None,
+        connection: 0,
+        waiting: Vec::new(),
+        silent: false,
+        ended: false,
+        announced: false,
+    };
+    porter.wire.put(Kind::Waiting, b"");
+    porter.serve()
+}
+
+struct Porter {
+    executable: OwnedFd,
+    port: OwnedFd,
+    children: OwnedFd,
+    wire: Wire,
+    guest: Option<Pid>,
+    /// To the guest, of the connection with this number.
+    stream: Option<OwnedFd>,
+    connection: u32,
+    /// For the guest.
+    waiting: Vec<u8>,
+    /// Nothing is said: the memory is being kept.
+    silent: bool,
+    /// The guest has ended, and whether that was said.
+    ended: bool,
+    announced: bool,
+}
+
+impl Porter {
+    fn serve(&mut self) -> Outcome<()> {
+        let mut buffer = vec![0; PIECE];
+        loop {
+            if self.ended && self.stream.is_none() && !self.silent && !self.announced {
+                self.wire.put(Kind::Ended, b"");
+                self.announced = true;
+            }
+            self.wire.flush(&self.port).during(|| "write to the port".into())?;
+            self.feed();
+            if self.announced && !self.wire.has_to_send() {
+                return Ok(());
+            }
+            let (from_port, from_guest) = self.wait_for_something()?;
+            if from_port {
+                self.receive(&mut buffer)?;
+            }
+            if from_guest {
+                self.collect(&mut buffer);
+            }
+            self.reap();
+        }
+    }
+
+    fn wait_for_something(&self) -> Outcome<(bool, bool)> {
+        let mut polled = vec![PollFd::new(&self.children, PollFlags::IN)];
+        let mut events = PollFlags::empty();
+        events.set(PollFlags::IN, self.waiting.len() < MOST_WAITING);
+        events.set(PollFlags::OUT, self.wire.has_to_send());
+        polled.push(PollFd::new(&self.port, events));
+        if let Some(stream) = &self.stream {
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::IN, !self.silent && !self.wire.is_full());
+            events.set(PollFlags::OUT, !self.waiting.is_empty());
+            polled.push(PollFd::new(stream, events));
+        }
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Failure { step: "poll".into(), errno }),
+        }
+        let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        let is = |place: usize| polled.get(place).is_some_and(|p| p.revents().intersects(readable));
+        // Its end counts only when it may be read: until then it is seen again and again.
+        let may_read = !self.silent && !self.wire.is_full();
+        Ok((is(1), is(2) && may_read))
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Outcome<()> {
+        match rustix::io::read(&self.port, &mut *buffer) {
+            // Nobody is at the other end for a moment.
+            Ok(0) => std::thread::sleep(Duration::from_millis(1)),
+            Ok(count) => self.wire.push(&buffer[..count]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(errno).during(|| "read from the port".into()),
+        }
+        while let Some(frame) = self.wire.next()? {
+            self.obey(&frame)?;
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, frame: &Frame) -> Outcome<()> {
+        match frame.kind {
+            Kind::Orders => {
+                self.silent = false;
+                let (connection, body) = frame.piece().ok_or(Errno::PROTO).during(|| "orders".into())?;
+                self.connection = connection;
+                if let Err(failure) = self.begin(body) {
+                    let mut said = failure.errno.raw_os_error().to_le_bytes().to_vec();
+                    said.extend(failure.step.bytes().take(PIECE));
+                    self.wire.put(Kind::Failed, &said);
+                    self.ended = true;
+                }
+            }
+            Kind::Open => {
+                let number = frame.piece().map_or(0, |(number, _)| number);
+                self.waiting.clear();
+                self.stream = prepare::connect().and_then(unblocked).ok();
+                self.connection = number;
+                if self.stream.is_none() {
+                    self.wire.put_piece(Kind::Close, number, b"");
+                }
+            }
+            Kind::Data => {
+                if let Some((number, bytes)) = frame.piece()
+                    && number == self.connection
+                    && self.stream.is_some()
+                {
+                    self.waiting.extend_from_slice(bytes);
+                }
+            }
+            Kind::Close => {
+                if frame.piece().is_some_and(|(number, _)| number == self.connection) {
+                    self.stream = None;
+                    self.waiting.clear();
+                }
+            }
+            Kind::BeSilent => {
+                prepare::settle();
+                self.wire.put(Kind::Silent, b"");
+                self.silent = true;
+            }
+            Kind::GoOn => self.silent = false,
+            Kind::Renew => {
+                self.silent = false;
+                let renewal: Renewal = decode(&frame.payload)?;
+                renew::renew(&renewal)?;
+            }
+            Kind::Waiting | Kind::Silent | Kind::Failed | Kind::Ended => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, body: &[u8]) -> Outcome<()> {
+        let orders: MachineOrders = decode(body)?;
+        renew::renew(&orders.renewal)?;
+        let prepared = prepare::prepare(&orders)?;
+        let (guest, stream) = launch::launch(&self.executable, &orders.plan, &prepared.descriptors)?;
+        self.guest = Some(guest);
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    /// Gives the guest what waits for it. What a connection that has ended was to get is not kept.
+    fn feed(&mut self) {
+        while let Some(stream) = self.stream.as_ref().filter(|_| !self.waiting.is_empty()) {
+            match rustix::io::write(stream, &self.waiting) {
+                Ok(count) => drop(self.waiting.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.waiting.clear(),
+            }
+        }
+    }
+
+    fn collect(&mut self, buffer: &mut [u8]) {
+        let Some(stream) = &self.stream else { return };
+        match rustix::io::read(stream, &mut *buffer) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(count) if count > 0 => {
+                self.wire.put_piece(Kind::Data, self.connection, &buffer[..count]);
+            }
+            _ => {
+                self.wire.put_piece(Kind::Close, self.connection, b"");
+                self.stream = None;
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        let mut drain = [0; 512];
+        while rustix::io::read(&self.children, &mut drain).is_ok_and(|count| count > 0) {}
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let over = status.exit_status().is_some() || status.terminating_signal().is_some();
+            self.ended |= over && self.guest == Some(pid);
+        }
+    }
+}
+
+fn unblocked(stream: OwnedFd) -> Outcome<OwnedFd> {
+    rustix::io::ioctl_fionbio(&stream, true).during(|| "unblock a stream".into())?;
+    Ok(stream)
+}
+
+fn decode<T: serde::de::DeserializeOwned>(body: &[u8]) -> Outcome<T> {
+    decode_record(body).map_err(|error| Failure { step: error.to_string(), errno: Errno::PROTO })
+}
