@@ -4,6 +4,7 @@
 //! - [`handover`]: what leads out of a sandbox, from its guest to the engine
 //! - [`select`]: which backend a spec gets
 //! - [`gvisor`]: a kernel in user space, inside the process backend's fence
+//! - [`microvm`]: a machine with a kernel of its own, inside the process backend's fence
 //! - [`process`]: Linux namespaces, cgroups, seccomp and Landlock; no daemon, no KVM
 //!
 //! A backend only knows how to put up a fence and hand back a byte stream to the guest inside it.
@@ -11,6 +12,7 @@
 mod backend;
 mod gvisor;
 mod handover;
+mod microvm;
 mod process;
 mod select;
 

@@ -2,6 +2,7 @@
 
 use crate::backend::Backend;
 use crate::gvisor::GvisorBackend;
+use crate::microvm::MicrovmBackend;
 use crate::process::ProcessBackend;
 use paddock_model::{Requirement, Spec};
 use std::path::Path;
@@ -15,11 +16,15 @@ pub enum SelectError {
 }
 
 /// The names of all that `all` gives.
-pub const NAMES: [&str; 2] = [ProcessBackend::NAME, GvisorBackend::NAME];
+pub const NAMES: [&str; 3] = [ProcessBackend::NAME, GvisorBackend::NAME, MicrovmBackend::NAME];
 
 /// Every backend of this build, the preferred first.
 pub fn all(state: &Path) -> Vec<Box<dyn Backend>> {
-    vec![Box::new(ProcessBackend::new(state)), Box::new(GvisorBackend::new(state))]
+    vec![
+        Box::new(ProcessBackend::new(state)),
+        Box::new(GvisorBackend::new(state)),
+        Box::new(MicrovmBackend::new(state)),
+    ]
 }
 
 pub fn select(

@@ -25,6 +25,16 @@ pub fn open(state: &Path) -> Result<File> {
     }
 }
 
+/// As it is, for a machine that boots from it.
+pub fn bytes() -> &'static [u8] {
+    GUEST
+}
+
+/// By which a build's is told from another's.
+pub fn digest() -> &'static str {
+    env!("PADDOCK_GUEST_DIGEST")
+}
+
 /// One file per build: an engine of another version keeps its own.
 pub fn place(state: &Path) -> PathBuf {
     state.join("guest").join(env!("PADDOCK_GUEST_DIGEST"))

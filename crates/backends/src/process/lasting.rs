@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 const SOCKET: &str = "guest.sock";
 const COMMANDS: &str = "kernel.sock";
+const MONITOR: &str = "monitor.sock";
 const RECORD: &str = "record.json";
 
 /// Whose it is, and where its parts are.
@@ -62,6 +63,15 @@ pub fn listen_for_commands(directory: &Path) -> Result<UnixListener> {
 
 pub fn connect_for_commands(directory: &Path) -> Result<UnixStream> {
     UnixStream::connect(below(&open(directory)?, COMMANDS))
+}
+
+/// As `listen_for_commands`, for the monitor of a machine itself.
+pub fn listen_for_monitor(directory: &Path) -> Result<UnixListener> {
+    UnixListener::bind(below(&open(directory)?, MONITOR))
+}
+
+pub fn connect_for_monitor(directory: &Path) -> Result<UnixStream> {
+    UnixStream::connect(below(&open(directory)?, MONITOR))
 }
 
 pub fn connect(directory: &Path) -> Result<UnixStream> {

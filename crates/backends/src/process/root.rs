@@ -5,7 +5,7 @@ use super::mounts::{Passed, image_root};
 use crate::backend::CreateError;
 use paddock_model::net::place::GATE_4;
 use paddock_model::{Network, Root, Spec, User};
-use paddock_protocol::{KernelPlan, NodeKind, RootPlan, Source, Step};
+use paddock_protocol::{Ids, KernelPlan, NodeKind, RootPlan, Source, Step};
 use serde_bytes::ByteBuf;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,12 +60,12 @@ pub fn plan(
         Root::HostUsr => (RootPlan::Empty, host_system()),
         Root::Directory { path, .. } => (image_root(path, spec, identity, passed)?, Vec::new()),
     };
-    steps.extend(own_files(spec, identity));
+    steps.extend(own_files(spec, identity.ids));
     Ok((root, steps))
 }
 
 /// /usr and what points into it, read-only.
-fn host_system() -> Vec<Step> {
+pub fn host_system() -> Vec<Step> {
     let bind = |path: &str, kind| Step::Bind {
         source: Source::System(path.into()),
         target: path.into(),
@@ -98,9 +98,9 @@ fn host_system() -> Vec<Step> {
 }
 
 /// Who and where the sandbox is: its own answers, never the host's.
-fn own_files(spec: &Spec, identity: &Identity) -> Vec<Step> {
-    let root = (identity.ids.root, identity.ids.root_group);
-    let work = (identity.ids.work, identity.ids.work_group);
+pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
+    let root = (ids.root, ids.root_group);
+    let work = (ids.work, ids.work_group);
     let directory = |path: &str, mode, owner: (u32, u32)| Step::Directory {
         path: path.into(),
         mode,

@@ -1,0 +1,160 @@
+//! A machine that has booted and waits for orders, kept with its memory. Every other machine of the same shape is a copy of it: its
+//! memory is mapped for itself alone, so that what nobody writes is there once. A bake is made when the first machine of its shape
+//! is wanted, and again when the kernel, QEMU or Paddock has changed.
+
+use super::create::{Kind, Parts, raise};
+use super::machine::{Origin, Shape};
+use super::{disk, initramfs, sparse};
+use crate::backend::{CreateError, HostStep};
+use crate::process::guest_executable;
+use paddock_model::SandboxId;
+use rustix::fs::{FlockOperation, flock};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const MEMORY: &str = "memory";
+const STATE: &str = "state";
+/// An emulated boot takes seconds; on a machine that is busy with others, many.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub struct Baked {
+    /// In memory, sealed: whoever opens it how, nobody changes it.
+    pub memory: File,
+    pub state: File,
+}
+
+/// The bake for a shape, made where there is none.
+pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, CreateError> {
+    static KNOWN: Mutex<Option<HashMap<PathBuf, Arc<Baked>>>> = Mutex::new(None);
+    let base = base(parts);
+    let directory = disk::place(state)?.join(format!("bake-{base:016x}-{:016x}", digest(&shape)));
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(baked) = known.get(&directory) {
+        return Ok(baked.clone());
+    }
+    let baked = match load(&directory, shape)? {
+        Some(baked) => baked,
+        None => {
+            let lock = directory.with_file_name("bake.lock");
+            let lock = File::create(&lock).host(|| format!("make {}", lock.display()))?;
+            flock(&lock, FlockOperation::LockExclusive).host(|| "wait for another bake".into())?;
+            forget_stale(&directory, base);
+            match load(&directory, shape)? {
+                Some(baked) => baked,
+                None => make(state, &directory, parts, shape)?,
+            }
+        }
+    };
+    let baked = Arc::new(baked);
+    known.insert(directory, baked.clone());
+    Ok(baked)
+}
+
+/// What a bake is stale without.
+fn base(parts: &Parts) -> u64 {
+    let runtime = &parts.vmm.runtime;
+    let guest = guest_executable::digest();
+    digest(&(&runtime.path, runtime.stamp, &parts.kernel.path, parts.kernel.stamp, guest, super::qemu::FORM))
+}
+
+fn digest<T: Hash>(what: &T) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Others of Paddock's own that nobody would take any more.
+fn forget_stale(directory: &Path, base: u64) {
+    let current = format!("bake-{base:016x}-");
+    for entry in directory.parent().map(std::fs::read_dir).into_iter().flatten().flatten().flatten() {
+        let name = entry.file_name();
+        let stale =
+            name.to_str().is_some_and(|name| name.starts_with("bake-") && !name.starts_with(&current));
+        if stale {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn load(directory: &Path, shape: Shape) -> Result<Option<Baked>, CreateError> {
+    let open = |name: &str| File::open(directory.join(name));
+    let (kept, state) = match (open(MEMORY), open(STATE)) {
+        (Ok(kept), Ok(state)) => (kept, state),
+        (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        (Err(error), _) | (_, Err(error)) => {
+            return Err(error).host(|| format!("open {}", directory.display()));
+        }
+    };
+    if kept.metadata().host(|| "look at a bake".into())?.len() != shape.memory {
+        // Cut off: it is made again.
+        let _ = std::fs::remove_dir_all(directory);
+        return Ok(None);
+    }
+    let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a machine".into())?;
+    sparse::copy(&kept, &memory).host(|| format!("read {}", directory.display()))?;
+    finished(memory, &state).map(Some)
+}
+
+fn finished(memory: File, state: &File) -> Result<Baked, CreateError> {
+    sparse::seal(&memory).host(|| "seal the memory of a machine".into())?;
+    let copy = sparse::in_memory("state", 0).host(|| "keep the state of a machine".into())?;
+    sparse::copy(state, &copy).host(|| "keep the state of a machine".into())?;
+    Ok(Baked { memory, state: copy })
+}
+
+fn make(state: &Path, directory: &Path, parts: &Parts, shape: Shape) -> Result<Baked, CreateError> {
+    let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a machine".into())?;
+    let kept = sparse::in_memory("state", 0).host(|| "make the state of a machine".into())?;
+    boot(state, parts, shape, &memory, &kept)?;
+    let new = directory.with_extension(format!("{}.new", std::process::id()));
+    let written = write(&new, &memory, &kept).and_then(|()| std::fs::rename(&new, directory));
+    // One that cannot be kept serves this engine all the same.
+    if written.is_err() {
+        let _ = std::fs::remove_dir_all(&new);
+    }
+    finished(memory, &kept)
+}
+
+fn write(directory: &Path, memory: &File, state: &File) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::fs::create_dir(directory)?;
+    sparse::copy(memory, &File::create_new(directory.join(MEMORY))?)?;
+    sparse::copy(state, &File::create_new(directory.join(STATE))?)
+}
+
+/// Boots a machine in a fence of its own, and keeps it where it waits.
+fn boot(state: &Path, parts: &Parts, shape: Shape, memory: &File, kept: &File) -> Result<(), CreateError> {
+    let kernel =
+        std::fs::read(&parts.kernel.path).host(|| format!("read {}", parts.kernel.path.display()))?;
+    let initramfs = initramfs::archive(&parts.kernel, guest_executable::bytes());
+    let initramfs = initramfs.map_err(|error| super::kernel::unavailable(&error))?;
+    let origin = Origin::Boot {
+        kernel: filled("kernel", &kernel)?.into(),
+        initramfs: filled("initramfs", &initramfs)?.into(),
+        memory: memory.try_clone().host(|| "copy a descriptor".into())?.into(),
+    };
+    let mut random = [0; 8];
+    getrandom(&mut random, GetRandomFlags::empty()).host(|| "take random bytes".into())?;
+    let id = SandboxId::from_random(u64::from_le_bytes(random));
+    let (mut raised, mut monitor) = raise(state, &id, Kind::Bake, parts, shape, origin)?;
+    super::memory::wait_until_ready(&raised.stream, PATIENCE)?;
+    monitor.keep(kept, true).host(|| "keep the memory of a machine".into())?;
+    drop(monitor);
+    raised.fence.destroy().host(|| "end the machine that was kept".into())?;
+    Ok(())
+}
+
+fn filled(name: &str, content: &[u8]) -> Result<File, CreateError> {
+    let made = sparse::in_memory(name, 0).and_then(|mut file| file.write_all(content).map(|()| file));
+    made.host(|| format!("make the machine's {name}"))
+}

@@ -1,0 +1,343 @@
+//! From the plan of a process sandbox to that of one with a machine: QEMU is what the fence holds, and the work is in its machine.
+
+use super::fence::MicrovmFence;
+use super::kernel::Kernel;
+use super::machine::{Acceleration, Files, Monitor, Origin, Shape, Vmm};
+use super::qemu::{Qemu, TRANSLATED};
+use super::{MicrovmBackend, bake, disk, image, kernel, orders, probe, runtime, sparse};
+use crate::backend::{CreateError, HostStep, Raised};
+use crate::process::create::{Between, Role, create as create_fence};
+use crate::process::mounts::Passed;
+use crate::process::{lasting, root};
+use paddock_model::{Disk, Limits, Mount, Network, Root, SandboxId, Spec};
+use paddock_protocol::{
+    LandlockPlan, MACHINE_SHARE, MACHINE_SYSTEM, MachineBeginning, MachinePlan, Plan, Source, Step,
+    encode_record,
+};
+use serde_bytes::ByteBuf;
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// What the machine's kernel has besides the work.
+const OWN_KERNEL: u64 = 128 << 20;
+/// What QEMU has besides the machine's memory.
+const OWN_MEMORY: u64 = 160 << 20;
+/// Its threads, those that serve shared files among them.
+const OWN_THREADS: u32 = 256;
+const OWN_FILES: u32 = 16_384;
+/// The fence's own files.
+const OWN_DISK: u64 = 16 << 20;
+const MOST_PROCESSORS: u32 = 16;
+const NOTHING: &str = "/nothing";
+
+pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+    let parts = Parts::find(state, spec)?;
+    let shape = shape(&spec.limits);
+    let baked = bake::get(state, &parts, shape)?;
+    let memory = baked.memory.try_clone().host(|| "copy a descriptor".into())?;
+    let origin = Origin::Copy { memory: memory.into() };
+    let (raised, mut monitor) =
+        raise(state, id, Kind::Sandbox { spec, lasting, recalled: None }, &parts, shape, origin)?;
+    monitor.recall(&baked.state, true).map_err(|error| failed(&raised, error))?;
+    Ok(raised)
+}
+
+/// What this machine has for it.
+pub struct Parts {
+    pub vmm: Qemu,
+    pub kernel: Kernel,
+}
+
+impl Parts {
+    pub fn find(state: &Path, spec: &Spec) -> Result<Parts, CreateError> {
+        orders::refuse(spec)?;
+        if let Some((missing, remedy)) = probe::not_for_this_user() {
+            return Err(CreateError::Unavailable { missing: missing.into(), remedy: Some(remedy.into()) });
+        }
+        let runtime = runtime::find().map_err(|error| runtime::unavailable(&error))?;
+        let kernel = kernel::find(state).map_err(|error| kernel::unavailable(&error))?;
+        if !kernel.shares && (spec.root == Root::HostUsr || orders::shares(spec)) {
+            return Err(CreateError::Unavailable {
+                missing: format!(
+                    "directories of the host in a machine: the kernel {} has no modules `9p` and `9pnet_virtio` (Debian's cloud \
+                     kernel has none)",
+                    kernel.version
+                ),
+                remedy: Some(format!(
+                    "{}; or give an image (`--image`), and no workspace or mounts",
+                    kernel::REMEDY
+                )),
+            });
+        }
+        Ok(Parts { vmm: Qemu { runtime }, kernel })
+    }
+}
+
+/// Of a sandbox's machine, however it began.
+pub fn shape(limits: &Limits) -> Shape {
+    let memory = limits.memory.saturating_add(limits.memory / 32 + OWN_KERNEL).next_multiple_of(64 << 20);
+    let here = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
+    let processors = (limits.cpus.ceil() as u32).clamp(1, here.min(MOST_PROCESSORS));
+    Shape { memory, processors, acceleration: Acceleration::Emulated }
+}
+
+/// What is run in the fence.
+pub enum Kind<'a> {
+    /// A machine whose memory is to be kept before it has any orders.
+    Bake,
+    /// `recalled`: it goes on from kept memory, and has its orders.
+    Sandbox { spec: &'a Spec, lasting: bool, recalled: Option<u32> },
+}
+
+/// The fence and the machine in it, whose monitor waits to be told where it goes on from.
+pub fn raise(
+    state: &Path,
+    id: &SandboxId,
+    kind: Kind<'_>,
+    parts: &Parts,
+    shape: Shape,
+    origin: Origin,
+) -> Result<(Raised, Box<dyn Monitor>), CreateError> {
+    let (jail, lasting, files) = match &kind {
+        Kind::Bake => {
+            (around(None, shape), false, (placeholder(image::LARGEST)?.0, placeholder(image::LARGEST)?.1))
+        }
+        Kind::Sandbox { spec, lasting, .. } => {
+            let image = image::open(state, &spec.root)?;
+            let image = match image {
+                Some(image) => image,
+                None => placeholder(1 << 20)?.0,
+            };
+            (around(Some(spec), shape), *lasting, (image, disk::open(state, spec)?))
+        }
+    };
+    let (monitor, theirs) = match lasting {
+        true => (None, None),
+        false => {
+            let (ours, theirs) = UnixStream::pair().host(|| "make a socket pair".into())?;
+            (Some(ours), Some(OwnedFd::from(theirs)))
+        }
+    };
+    let machine = Machine {
+        state: state.to_path_buf(),
+        id: id.clone(),
+        kind,
+        parts,
+        shape,
+        held: RefCell::new(Some(Held { origin, image: files.0, disk: files.1, monitor: theirs })),
+    };
+    let role = if lasting { Role::Lasting } else { Role::Passing };
+    let raised = create_fence(state, id, &jail, role, Some(&machine))?.raised;
+    let monitor = match monitor {
+        Some(monitor) => Ok(monitor),
+        None => lasting::connect_for_monitor(&lasting::directory(state, id)),
+    };
+    let raised = Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape)), ..raised };
+    let monitor = monitor.and_then(|monitor| parts.vmm.monitor(monitor));
+    match monitor {
+        Ok(monitor) => Ok((raised, monitor)),
+        Err(error) => Err(failed(&raised, error)),
+    }
+}
+
+/// In place of a disk, to be read and to be written.
+fn placeholder(bytes: u64) -> Result<(File, File), CreateError> {
+    let made = sparse::in_memory("placeholder", bytes).and_then(|file| Ok((sparse::read_only(&file)?, file)));
+    made.host(|| "make a placeholder".into())
+}
+
+/// Whoever runs the machine says why it ended, if it did.
+pub fn failed(raised: &Raised, error: std::io::Error) -> CreateError {
+    match super::memory::said(&raised.stream) {
+        Some(said) => said,
+        None => CreateError::Host { step: "start the machine".into(), source: error },
+    }
+}
+
+/// The fence around a machine: what is shared with it, and the memory that it has.
+fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
+    let limits = spec.map(|spec| spec.limits.clone()).unwrap_or_default();
+    let mounts = spec.map(|spec| {
+        let shared = orders::shared_mounts(spec);
+        shared.map(|(mount, place)| Mount { target: PathBuf::from(place), ..mount.clone() }).collect()
+    });
+    Spec {
+        root: Root::HostUsr,
+        workspace: spec.and_then(|spec| spec.workspace.clone()),
+        mounts: mounts.unwrap_or_default(),
+        limits: with_own(&limits, shape),
+        disk: Disk::Memory,
+        network: Network::None,
+        user: spec.map(|spec| spec.user.clone()).unwrap_or_default(),
+        hostname: "machine".into(),
+        require: Vec::new(),
+        scan: Default::default(),
+    }
+}
+
+/// What the cgroups hold for so much work.
+pub fn with_own(work: &Limits, shape: Shape) -> Limits {
+    Limits {
+        memory: shape.memory.saturating_add(OWN_MEMORY + (TRANSLATED << 20) + OWN_DISK),
+        pids: OWN_THREADS,
+        files: OWN_FILES,
+        disk: OWN_DISK,
+        ..work.clone()
+    }
+}
+
+struct Machine<'a> {
+    state: PathBuf,
+    id: SandboxId,
+    kind: Kind<'a>,
+    parts: &'a Parts,
+    shape: Shape,
+    held: RefCell<Option<Held>>,
+}
+
+struct Held {
+    origin: Origin,
+    image: File,
+    disk: File,
+    monitor: Option<OwnedFd>,
+}
+
+impl Between for Machine<'_> {
+    fn name(&self) -> &'static str {
+        MicrovmBackend::NAME
+    }
+
+    fn makes_files_as_root(&self) -> bool {
+        false
+    }
+
+    fn limits(&self, jail: &Limits) -> Limits {
+        jail.clone()
+    }
+
+    fn take_over(&self, plan: &mut Plan, jail: &Spec, passed: &mut Passed) -> Result<(), CreateError> {
+        let (shares_system, shares, lasting) = match &self.kind {
+            Kind::Bake => (false, false, false),
+            Kind::Sandbox { spec, lasting, .. } => {
+                (spec.root == Root::HostUsr, orders::shares(spec), *lasting)
+            }
+        };
+        let git = arrange(plan, shares_system);
+        plan.steps.push(root::kernel(jail, 0));
+        plan.landlock = Some(LandlockPlan {
+            writable: [MACHINE_SHARE, "/dev", "/proc"].map(String::from).into(),
+            scope_abstract_sockets: false,
+        });
+        let directory = lasting::directory(&self.state, &self.id);
+        let held = self
+            .held
+            .take()
+            .ok_or_else(|| CreateError::Guest { reason: "a machine was begun twice".into() })?;
+        let monitor = match held.monitor {
+            Some(monitor) => monitor,
+            None => lasting::listen_for_monitor(&directory)
+                .host(|| "listen for the machine's monitor".into())?
+                .into(),
+        };
+        let files = Files {
+            origin: held.origin,
+            image: held.image.into(),
+            disk: held.disk.into(),
+            monitor,
+            listens: lasting,
+            shares_system,
+            shares,
+        };
+        let command = self.parts.vmm.command(self.shape, files);
+        let mut keep = |file: OwnedFd, plan: &mut Plan| {
+            plan.keep.push(passed.place(file)?);
+            Ok::<usize, CreateError>(plan.keep.len() - 1)
+        };
+        let files = command.files.into_iter().map(|file| keep(file, plan)).collect::<Result<_, _>>()?;
+        let commands = match lasting {
+            true => {
+                let listener = lasting::listen_for_commands(&directory);
+                Some(keep(listener.host(|| "listen for what is said to the keeper".into())?.into(), plan)?)
+            }
+            false => None,
+        };
+        let connection = match self.kind {
+            Kind::Sandbox { recalled: Some(number), .. } => number,
+            _ => 1,
+        };
+        let env = vec!["PATH=/usr/bin".to_string()];
+        plan.machine = Some(MachinePlan {
+            command: command.words,
+            env,
+            files,
+            commands,
+            beginning: self.beginning(git)?,
+            connection,
+        });
+        Ok(())
+    }
+}
+
+impl Machine<'_> {
+    fn beginning(&self, git: Vec<Step>) -> Result<MachineBeginning, CreateError> {
+        match &self.kind {
+            Kind::Bake => Ok(MachineBeginning::Wait),
+            Kind::Sandbox { recalled: Some(_), .. } => {
+                Ok(MachineBeginning::Renewal(encoded(&orders::renewal()?)?))
+            }
+            Kind::Sandbox { spec, lasting, .. } => {
+                Ok(MachineBeginning::Orders(encoded(&orders::compose(spec, *lasting, git)?)?))
+            }
+        }
+    }
+}
+
+/// Without its length: the frame that it travels in has one.
+fn encoded<T: serde::Serialize>(what: &T) -> Result<ByteBuf, CreateError> {
+    let mut bytes = Vec::new();
+    encode_record(what, &mut bytes).map_err(|error| CreateError::Guest { reason: error.to_string() })?;
+    Ok(ByteBuf::from(bytes.split_off(paddock_protocol::RECORD_HEADER)))
+}
+
+/// Puts what is shared where the machine's process shares it from. What is for the guest in the machine is taken out.
+fn arrange(plan: &mut Plan, shares_system: bool) -> Vec<Step> {
+    let owner = (plan.ids.root, plan.ids.root_group);
+    let directory =
+        |path: &str| Step::Directory { path: path.into(), mode: 0o755, uid: owner.0, gid: owner.1 };
+    let steps = std::mem::take(&mut plan.steps);
+    plan.steps = [MACHINE_SHARE, MACHINE_SYSTEM, NOTHING].map(directory).into();
+    let mut git = Vec::new();
+    for step in steps {
+        match step {
+            Step::Bind { source: Source::System(path), target, kind, read_only, allow_exec }
+                if shares_system =>
+            {
+                let place = format!("{MACHINE_SYSTEM}{target}");
+                if target.matches('/').count() == 1 {
+                    plan.steps.push(Step::Link { path: target, target: place.clone() });
+                }
+                let source = Source::System(path);
+                plan.steps.push(Step::Bind { source, target: place, kind, read_only, allow_exec });
+            }
+            Step::Bind { source, target, kind, read_only, allow_exec } if is_of_the_workspace(&target) => {
+                let target = format!("{MACHINE_SHARE}{target}");
+                plan.steps.push(Step::Bind { source, target, kind, read_only, allow_exec });
+            }
+            Step::Protect { base, paths } if is_of_the_workspace(&base) => {
+                plan.steps.push(Step::Protect { base: format!("{MACHINE_SHARE}{base}"), paths });
+            }
+            Step::File { ref path, .. } if path == "/etc/gitignore" || path == "/etc/gitconfig" => {
+                git.push(step)
+            }
+            other => plan.steps.push(other),
+        }
+    }
+    git
+}
+
+fn is_of_the_workspace(path: &str) -> bool {
+    path.strip_prefix(root::WORKSPACE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

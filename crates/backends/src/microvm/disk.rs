@@ -1,0 +1,81 @@
+//! The private disk of a machine: a file whose size is the limit, with a file system of that size. It lies in the sandbox's
+//! directory of the engine's storage, which keeps and copies it as it does everything there; or it has no name, and goes with
+//! the machine.
+
+use super::{ext4, sparse};
+use crate::backend::{CreateError, HostStep};
+use crate::process::create::inodes;
+use paddock_model::{Disk, Spec};
+use rustix::fs::{Mode, OFlags, openat};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "disk.ext4";
+
+/// Opened to be written.
+pub fn open(state: &Path, spec: &Spec) -> Result<File, CreateError> {
+    match &spec.disk {
+        Disk::Memory => {
+            let place = place(state)?;
+            let file = sparse::unnamed(&place).host(|| format!("make a disk in {}", place.display()))?;
+            fill(state, spec, &file)?;
+            Ok(file)
+        }
+        Disk::Directory { path, .. } => in_storage(state, spec, path),
+    }
+}
+
+fn in_storage(state: &Path, spec: &Spec, directory: &Path) -> Result<File, CreateError> {
+    let refuse =
+        |reason: &str| CreateError::Mount { path: directory.display().to_string(), reason: reason.into() };
+    let place = File::open(directory).host(|| format!("open {}", directory.display()))?;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(&place, NAME, flags, Mode::empty()) {
+        Ok(file) => return Ok(File::from(file)),
+        Err(rustix::io::Errno::NOENT) => {}
+        Err(errno) => return Err(errno).host(|| format!("open the disk in {}", directory.display())),
+    }
+    let mut others = std::fs::read_dir(directory).host(|| format!("list {}", directory.display()))?;
+    if others.next().is_some() {
+        return Err(refuse(
+            "it holds the files of a sandbox of another backend, which a machine cannot have as its disk; \
+             use the backend that it was made with",
+        ));
+    }
+    let file = openat(&place, NAME, flags | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o600));
+    let file = File::from(file.host(|| format!("make a disk in {}", directory.display()))?);
+    fill(state, spec, &file)?;
+    Ok(file)
+}
+
+/// An empty file system is made once for each size, and copied.
+fn fill(state: &Path, spec: &Spec, file: &File) -> Result<(), CreateError> {
+    // Whole blocks, and room for the file system itself.
+    let bytes = (spec.limits.disk.max(8 << 20)).next_multiple_of(4096);
+    let empty = place(state)?.join(format!("empty-{bytes}"));
+    let opened = match File::open(&empty) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let new = empty.with_extension(format!("{}.new", std::process::id()));
+            let made =
+                ext4::make_empty(&new, bytes, inodes(spec)).and_then(|()| std::fs::rename(&new, &empty));
+            made.inspect_err(|_| drop(std::fs::remove_file(&new))).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => ext4::unavailable(&error),
+                _ => CreateError::Host { step: "make an empty disk".into(), source: error },
+            })?;
+            File::open(&empty)
+        }
+        opened => opened,
+    };
+    let opened = opened.host(|| format!("open {}", empty.display()))?;
+    sparse::copy(&opened, file).host(|| "fill the disk".into())
+}
+
+/// Where what machines are made of is kept.
+pub fn place(state: &Path) -> Result<PathBuf, CreateError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let place = state.join("machines");
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&place);
+    made.host(|| format!("make {}", place.display()))?;
+    Ok(place)
+}

@@ -1,0 +1,82 @@
+//! The process backend's fence with a machine in it. Its end is the end of everything inside: the machine is one of its processes.
+
+use super::create::{shape, with_own};
+use super::machine::Shape;
+use super::memory;
+use crate::backend::{CreateError, Fence, FenceUsage, Kept};
+use paddock_model::{Limits, SandboxId};
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+pub struct MicrovmFence {
+    state: PathBuf,
+    id: SandboxId,
+    outer: Box<dyn Fence>,
+    shape: Shape,
+}
+
+impl MicrovmFence {
+    pub fn new(state: &Path, id: &SandboxId, outer: Box<dyn Fence>, shape: Shape) -> Self {
+        MicrovmFence { state: state.to_path_buf(), id: id.clone(), outer, shape }
+    }
+}
+
+impl Fence for MicrovmFence {
+    fn why_not_started(&mut self) -> Option<CreateError> {
+        self.outer.why_not_started()
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        self.outer.kill()
+    }
+
+    fn destroy(&mut self) -> Result<FenceUsage> {
+        self.outer.destroy().map(of_all)
+    }
+
+    fn usage(&self) -> Result<FenceUsage> {
+        self.outer.usage().map(of_all)
+    }
+
+    fn memory_kills(&self) -> u64 {
+        self.outer.memory_kills()
+    }
+
+    /// The guest stops the work by signals: frozen from outside, the machine would stand still with the guest in it.
+    fn freeze(&self) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn thaw(&self) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// A machine has the memory that it began with.
+    fn change_limits(&self, old: &Limits, new: &Limits) -> Result<()> {
+        if (old.memory, old.pids) != (new.memory, new.pids) {
+            let why =
+                "memory and processes of a machine are limited by its own kernel, as they were when it began";
+            return Err(Error::new(ErrorKind::Unsupported, why));
+        }
+        let shape = shape(old);
+        self.outer.change_limits(&with_own(old, shape), &with_own(new, shape))
+    }
+
+    fn keep_memory(&self, directory: &Path) -> Result<Box<dyn Kept>> {
+        memory::keep(&self.state, &self.id, self.shape, directory)
+    }
+
+    fn leave(self: Box<Self>) {
+        self.outer.leave();
+    }
+
+    fn ended(&self) -> Option<BorrowedFd<'_>> {
+        self.outer.ended()
+    }
+}
+
+/// The threads of the machine are not the work's processes, and the guest is one of what is counted.
+fn of_all(usage: FenceUsage) -> FenceUsage {
+    FenceUsage { processes: None, guest_counted: true, ..usage }
+}

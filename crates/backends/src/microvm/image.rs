@@ -1,0 +1,96 @@
+//! The image below a machine's root, as one read-only file that all of them share: a template's directory is copied into a file
+//! system once, and again when anything in it has changed.
+
+use super::{disk, ext4};
+use crate::backend::{CreateError, HostStep};
+use paddock_model::Root;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{ErrorKind, Result};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Larger than any image: the kernel of a copied machine believes the size that the first one had.
+pub const LARGEST: u64 = 4 << 40;
+
+/// Opened to be read; `None` where the root has no image.
+pub fn open(state: &Path, root: &Root) -> std::result::Result<Option<File>, CreateError> {
+    let Root::Directory { path } = root else { return Ok(None) };
+    let digest = digest(path).host(|| format!("look at {}", path.display()))?;
+    let place = disk::place(state)?;
+    let whose = name_of(path);
+    let image = place.join(format!("image-{whose:016x}-{digest:016x}"));
+    let opened = match File::open(&image) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make(&image, path)?;
+            forget_older(&place, whose, &image);
+            File::open(&image)
+        }
+        opened => opened,
+    };
+    opened.map(Some).host(|| format!("open {}", image.display()))
+}
+
+fn make(image: &Path, directory: &Path) -> std::result::Result<(), CreateError> {
+    let new = image.with_extension(format!("{}.new", std::process::id()));
+    let made = ext4::make_from(&new, directory).and_then(|()| std::fs::rename(&new, image));
+    made.inspect_err(|_| drop(std::fs::remove_file(&new))).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => ext4::unavailable(&error),
+        _ => CreateError::Host { step: format!("make an image of {}", directory.display()), source: error },
+    })
+}
+
+fn name_of(directory: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    directory.as_os_str().as_bytes().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Machines that run from an older one keep it open.
+fn forget_older(place: &Path, whose: u64, newest: &Path) {
+    let prefix = format!("image-{whose:016x}-");
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let path: PathBuf = entry.path();
+        let older = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+        if older && path != newest {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Of everything that tells a tree that has changed.
+fn digest(directory: &Path) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    let mut waiting = vec![directory.to_path_buf()];
+    while let Some(place) = waiting.pop() {
+        let mut entries: Vec<_> = std::fs::read_dir(&place)?.collect::<Result<_>>()?;
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let found = entry.metadata()?;
+            entry.path().as_os_str().as_bytes().hash(&mut hasher);
+            let what = (found.ino(), found.mode(), found.len(), found.ctime(), found.ctime_nsec());
+            what.hash(&mut hasher);
+            if found.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_tree_has_another_digest() {
+        let top = tempfile::tempdir().unwrap();
+        std::fs::create_dir(top.path().join("etc")).unwrap();
+        std::fs::write(top.path().join("etc/a"), b"one").unwrap();
+        let before = digest(top.path()).unwrap();
+        assert_eq!(digest(top.path()).unwrap(), before);
+        std::fs::write(top.path().join("etc/a"), b"three").unwrap();
+        assert_ne!(digest(top.path()).unwrap(), before);
+    }
+}

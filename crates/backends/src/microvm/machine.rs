@@ -1,0 +1,71 @@
+//! What is asked of whatever runs machines. Small, so that another monitor can take QEMU's place; there is code for none that was
+//! not run.
+
+use std::fs::File;
+use std::io::Result;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+/// What of a machine is the same before and after its memory was kept, and has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Shape {
+    /// Bytes.
+    pub memory: u64,
+    pub processors: u32,
+    /// By the processor itself, or in software.
+    pub acceleration: Acceleration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Acceleration {
+    Emulated,
+}
+
+/// How a machine begins.
+pub enum Origin {
+    /// From its kernel. Its memory is a file that others see.
+    Boot { kernel: OwnedFd, initramfs: OwnedFd, memory: OwnedFd },
+    /// From kept memory, which it maps for itself; the rest of its state is read when it is told to.
+    Copy { memory: OwnedFd },
+    /// From a stream that has its memory too.
+    Stream,
+}
+
+/// The files of a machine, each opened by the host.
+pub struct Files {
+    pub origin: Origin,
+    /// The image below its root, read-only.
+    pub image: OwnedFd,
+    pub disk: OwnedFd,
+    /// The socket over which the monitor is spoken to, and whether it is to listen there.
+    pub monitor: OwnedFd,
+    pub listens: bool,
+    /// Whether parts of the host's system, and directories of the caller's, are shared with it.
+    pub shares_system: bool,
+    pub shares: bool,
+}
+
+/// A command whose words name the files by `{N}`, and the files in that order.
+pub struct Command {
+    pub words: Vec<String>,
+    pub files: Vec<OwnedFd>,
+}
+
+pub trait Monitor: Send {
+    /// Goes on from what was kept; `copied`: the memory is its own copy already, and only the rest is read.
+    fn recall(&mut self, state: &File, copied: bool) -> Result<()>;
+
+    /// Writes what a machine is to `state`; `shared`: but for its memory, which lies in a file that others see. The
+    /// machine stands still afterwards.
+    fn keep(&mut self, state: &File, shared: bool) -> Result<()>;
+
+    /// Lets a machine that stands still go on.
+    fn go_on(&mut self) -> Result<()>;
+}
+
+pub trait Vmm: Send + Sync {
+    fn command(&self, shape: Shape, files: Files) -> Command;
+
+    /// Precondition: the other end is the machine's monitor socket, or will be.
+    fn monitor(&self, stream: UnixStream) -> Result<Box<dyn Monitor>>;
+}

@@ -1,0 +1,157 @@
+//! What a running machine is, kept in a directory and brought back: QEMU writes it, memory included, to one file. What is said to
+//! who keeps the machine is said over the socket that lies beside the guest's.
+
+use super::create::{Kind, Parts, failed, raise, shape};
+use super::machine::{Monitor, Origin, Shape, Vmm};
+use super::qemu::Qemu;
+use super::runtime;
+use crate::backend::{CreateError, HostStep, Kept, Raised};
+use crate::process::lasting;
+use paddock_model::{SandboxId, Spec};
+use paddock_protocol::{BE_SILENT, Decoder, Frame, FromGuest, GO_ON, decode_from_guest};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const STATE: &str = "state";
+const SHAPE: &str = "shape.json";
+/// A machine settles its disk first.
+const SILENCE: Duration = Duration::from_secs(60);
+/// What is to be said about a failure is said at once.
+const MOMENT: Duration = Duration::from_secs(3);
+
+/// Precondition: `directory` is empty, and nobody but root comes to it.
+pub fn keep(state: &Path, id: &SandboxId, kept: Shape, directory: &Path) -> Result<Box<dyn Kept>> {
+    let place = lasting::directory(state, id);
+    let keeper = lasting::connect_for_commands(&place)?;
+    keeper.set_read_timeout(Some(SILENCE))?;
+    (&keeper).write_all(&[BE_SILENT])?;
+    let mut answer = [0];
+    (&keeper).read_exact(&mut answer)?;
+    let mut monitor = monitor(&place)?;
+    let written = File::create_new(directory.join(STATE))
+        .and_then(|file| monitor.keep(&file, false))
+        .and_then(|()| Ok(std::fs::write(directory.join(SHAPE), serde_json::to_vec(&kept)?)?));
+    if let Err(error) = written {
+        // It goes on as if nothing had been asked.
+        let _ = monitor.go_on();
+        return Err(error);
+    }
+    Ok(Box::new(Standing { keeper, monitor, over: false }))
+}
+
+/// The monitor of a lasting sandbox.
+pub fn monitor(place: &Path) -> Result<Box<dyn Monitor>> {
+    let runtime = runtime::find()?;
+    Qemu { runtime }.monitor(lasting::connect_for_monitor(place)?)
+}
+
+/// A machine that stands still since it was kept.
+struct Standing {
+    keeper: UnixStream,
+    monitor: Box<dyn Monitor>,
+    over: bool,
+}
+
+impl Standing {
+    fn release(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.over, true) {
+            return Ok(());
+        }
+        self.monitor.go_on()?;
+        (&self.keeper).write_all(&[GO_ON])
+    }
+}
+
+impl Kept for Standing {
+    fn go_on(mut self: Box<Self>) -> Result<()> {
+        self.release()
+    }
+
+    fn stay_down(mut self: Box<Self>) -> Result<()> {
+        self.over = true;
+        Ok(())
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        let _ = self.release();
+    }
+}
+
+/// A sandbox that goes on from `memory`, with a stream to its guest.
+pub fn recall(
+    state: &Path,
+    id: &SandboxId,
+    spec: &Spec,
+    memory: &Path,
+) -> std::result::Result<Raised, CreateError> {
+    let parts = Parts::find(state, spec)?;
+    let kept = File::open(memory.join(STATE)).host(|| format!("open {}", memory.display()))?;
+    // Its limits may have changed since; the machine has not.
+    let shape = std::fs::read(memory.join(SHAPE))
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_else(|| shape(&spec.limits));
+    let kind = Kind::Sandbox { spec, lasting: true, recalled: Some(random()?) };
+    let (raised, mut monitor) = raise(state, id, kind, &parts, shape, Origin::Stream)?;
+    let recalled = monitor.recall(&kept, false).and_then(|()| monitor.go_on());
+    recalled
+        .map_err(|error| failed(&raised, Error::new(error.kind(), format!("the kept memory: {error}"))))?;
+    let stream = lasting::connect(&lasting::directory(state, id)).host(|| "reach the guest".into())?;
+    Ok(Raised { stream, ..raised })
+}
+
+fn random() -> std::result::Result<u32, CreateError> {
+    let mut bytes = [0; 4];
+    getrandom(&mut bytes, GetRandomFlags::empty()).host(|| "take random bytes".into())?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+/// Why the machine ended, if whoever runs it has said so.
+pub fn said(stream: &UnixStream) -> Option<CreateError> {
+    match hear(stream, MOMENT) {
+        Err(error @ CreateError::Inside { .. }) => Some(error),
+        _ => None,
+    }
+}
+
+/// Until the machine waits for orders.
+pub fn wait_until_ready(stream: &UnixStream, patience: Duration) -> std::result::Result<(), CreateError> {
+    hear(stream, patience)
+}
+
+fn hear(mut stream: &UnixStream, patience: Duration) -> std::result::Result<(), CreateError> {
+    let (mut decoder, mut buffer) = (Decoder::new(), [0; 4096]);
+    let deadline = Instant::now() + patience;
+    let guest = |reason: &str| CreateError::Guest { reason: reason.into() };
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(guest("the machine did not answer in time"));
+        }
+        stream.set_read_timeout(Some(left)).host(|| "wait for the machine".into())?;
+        let count = match stream.read(&mut buffer) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+            count => count.host(|| "wait for the machine".into())?,
+        };
+        if count == 0 {
+            return Err(guest("the machine ended"));
+        }
+        decoder.push(&buffer[..count]);
+        let frame = decoder.next_frame().map_err(|error| guest(&error.to_string()))?;
+        let Some(Frame::Message(body)) = frame else { continue };
+        return match decode_from_guest(&body) {
+            Ok(FromGuest::Ready { .. }) => Ok(()),
+            Ok(FromGuest::EnterFailed { step, errno }) => Err(CreateError::Inside {
+                step: step.escape_debug().to_string(),
+                source: Error::from_raw_os_error(errno),
+            }),
+            _ => Err(guest("it said something else than how it began")),
+        };
+    }
+}

@@ -1,0 +1,97 @@
+//! The microVM backend: a machine with a kernel of its own between the work and the host's, run by QEMU.
+//!
+//! It runs inside the process backend's fence, not instead of it: the same namespaces, host ids, cgroups and records, with
+//! QEMU where the work would be and the guest in its machine (docs/decisions/0038-a-machine-inside-the-process-fence.md).
+//! What is here is only what differs:
+//!
+//! - [`probe`]: what this machine has of it, and how to get the rest
+//! - [`runtime`]: the QEMU of this machine; [`machine`]: what is asked of whatever runs machines; [`qemu`], [`qmp`]: how QEMU
+//!   does it
+//! - [`kernel`], [`initramfs`]: what is booted
+//! - [`image`], [`disk`], [`ext4`]: the disks of a machine
+//! - [`bake`]: a machine that waits for orders, kept with its memory; every other is a copy of it
+//! - [`create`], [`orders`]: from the plan of a process sandbox to that of one with a machine, and the plan of the guest in it
+//! - [`adopt`]: what an earlier engine left
+//! - [`fence`]: the standing fence
+//! - [`memory`]: what is kept of a running machine, and brought back
+
+mod adopt;
+mod bake;
+mod create;
+mod disk;
+mod ext4;
+mod fence;
+mod image;
+mod initramfs;
+mod kernel;
+mod machine;
+mod memory;
+mod orders;
+mod probe;
+mod qemu;
+mod qmp;
+mod runtime;
+mod sparse;
+
+use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};
+use paddock_model::{Availability, Guarantees, SandboxId, Spec};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub struct MicrovmBackend {
+    state: PathBuf,
+}
+
+impl MicrovmBackend {
+    pub const NAME: &str = "microvm";
+
+    pub fn new(state: &Path) -> Self {
+        MicrovmBackend { state: state.to_path_buf() }
+    }
+}
+
+impl Backend for MicrovmBackend {
+    fn name(&self) -> &'static str {
+        MicrovmBackend::NAME
+    }
+
+    fn missing(&self) -> Option<String> {
+        probe::missing(&self.state)
+    }
+
+    fn probe(&self) -> Availability {
+        probe::availability(&self.state)
+    }
+
+    fn guarantees(&self, spec: &Spec) -> Guarantees {
+        probe::guarantees(spec)
+    }
+
+    fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+        create::create(&self.state, id, spec, lasting)
+    }
+
+    fn create_from_memory(&self, id: &SandboxId, spec: &Spec, memory: &Path) -> Result<Raised, CreateError> {
+        memory::recall(&self.state, id, spec, memory)
+    }
+
+    fn create_nursery(
+        &self,
+        _id: &SandboxId,
+        _spec: &Spec,
+    ) -> Result<(Raised, Arc<dyn Nursery>), CreateError> {
+        Err(CreateError::Unavailable {
+            missing: "an interpreter cannot be forked from one machine into another".into(),
+            remedy: None,
+        })
+    }
+
+    fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError> {
+        adopt::adopt(&self.state, id)
+    }
+
+    fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
+        adopt::sweep(&self.state, keep)
+    }
+}

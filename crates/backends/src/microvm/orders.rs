@@ -1,0 +1,143 @@
+//! What the guest in a machine is told: its plan is that of a process sandbox, with what the machine has in the places of what the
+//! host has.
+
+use super::MicrovmBackend;
+use crate::backend::{CreateError, HostStep};
+use crate::process::create::landlock;
+use crate::process::identity::Identity;
+use crate::process::{root, seccomp};
+use paddock_model::{Access, Mount, Root, Spec, User};
+use paddock_protocol::{
+    DiskPlan, Ids, MACHINE_SHARE, MachineOrders, NodeKind, Plan, Renewal, RootPlan, Source, Step, ToGuest,
+    encode_message,
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde_bytes::ByteBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// As many bytes as the kernel's pool holds twice.
+const ENTROPY: usize = 64;
+
+/// `git`: what hides stand-ins from git, of a sandbox with a workspace.
+pub fn compose(spec: &Spec, lasting: bool, git: Vec<Step>) -> Result<MachineOrders, CreateError> {
+    let ids = Identity::choose(0, spec)?.ids;
+    let (steps, system) = steps(spec, ids, git)?;
+    Ok(MachineOrders {
+        renewal: renewal()?,
+        image: spec.root != Root::HostUsr,
+        system,
+        share: shares(spec),
+        memory: spec.limits.memory,
+        pids: spec.limits.pids.into(),
+        plan: encoded(plan(spec, ids, steps, lasting))?,
+    })
+}
+
+pub fn renewal() -> Result<Renewal, CreateError> {
+    let mut entropy = vec![0; ENTROPY];
+    getrandom(&mut entropy, GetRandomFlags::empty()).host(|| "take random bytes".into())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Renewal {
+        entropy: ByteBuf::from(entropy),
+        realtime_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+    })
+}
+
+/// Whether directories of the caller's are shared with it.
+pub fn shares(spec: &Spec) -> bool {
+    spec.workspace.is_some() || shared_mounts(spec).next().is_some()
+}
+
+/// Those that are directories or files of the host, with the name that each has in what is shared.
+pub fn shared_mounts(spec: &Spec) -> impl Iterator<Item = (&Mount, String)> {
+    let shared = spec.mounts.iter().filter(|mount| mount.access != Access::Tmpfs && mount.source.is_some());
+    shared.enumerate().map(|(number, mount)| (mount, format!("{MACHINE_SHARE}/{number}")))
+}
+
+fn steps(spec: &Spec, ids: Ids, git: Vec<Step>) -> Result<(Vec<Step>, Vec<String>), CreateError> {
+    let mut steps = if spec.root == Root::HostUsr { root::host_system() } else { Vec::new() };
+    let system = steps.iter().filter_map(|step| match step {
+        Step::Bind { source: Source::System(path), .. } => Some(path.clone()),
+        _ => None,
+    });
+    let system = system.collect();
+    steps.extend(root::own_files(spec, ids));
+    if spec.workspace.is_some() {
+        let place = format!("{MACHINE_SHARE}{}", root::WORKSPACE);
+        steps.push(bind(place, root::WORKSPACE.into(), NodeKind::Directory, false));
+    }
+    steps.extend(git);
+    let mut shared = shared_mounts(spec);
+    for mount in &spec.mounts {
+        let target = mount.target.display().to_string();
+        let Some(source) = mount.source.as_ref().filter(|_| mount.access != Access::Tmpfs) else {
+            let (uid, gid, bytes) = (ids.work, ids.work_group, spec.limits.memory);
+            steps.push(Step::Tmpfs { target, bytes, mode: 0o755, uid, gid, allow_exec: true });
+            continue;
+        };
+        let found = std::fs::metadata(source).host(|| format!("look at {}", source.display()))?;
+        let kind = if found.is_dir() { NodeKind::Directory } else { NodeKind::File };
+        let place = shared.next().map(|(_, place)| place).unwrap_or_default();
+        steps.push(bind(place, target, kind, mount.access == Access::Read));
+    }
+    steps.push(root::kernel(spec, 0));
+    Ok((steps, system))
+}
+
+fn bind(from: String, target: String, kind: NodeKind, read_only: bool) -> Step {
+    Step::Bind { source: Source::System(from), target, kind, read_only, allow_exec: true }
+}
+
+fn plan(spec: &Spec, ids: Ids, steps: Vec<Step>, lasting: bool) -> Plan {
+    Plan {
+        hostname: spec.hostname.clone(),
+        root: match spec.root {
+            Root::HostUsr => RootPlan::Empty,
+            Root::Directory { .. } => RootPlan::Overlay { lower: Source::Descriptor(MachineOrders::IMAGE) },
+        },
+        disk: DiskPlan::Mounted(Source::Descriptor(MachineOrders::DISK)),
+        start: None,
+        steps,
+        ids,
+        install: spec.user == User::Installer,
+        own_network: true,
+        link: None,
+        cgroup_descriptors: 1,
+        seccomp: ByteBuf::from(seccomp::filter().to_vec()),
+        landlock: Some(landlock(spec)),
+        limit_pids: spec.limits.pids.into(),
+        limit_files: spec.limits.files.into(),
+        // Its own kernel holds it.
+        watch_memory: None,
+        // Those of the machine begin with the one that it is a copy of.
+        time_namespace: true,
+        listener: lasting.then_some(MachineOrders::LISTENER),
+        keep: Vec::new(),
+        awaited: None,
+        nursery: None,
+        sentry: None,
+        machine: None,
+        memory_events: Some(MachineOrders::EVENTS),
+    }
+}
+
+fn encoded(plan: Plan) -> Result<ByteBuf, CreateError> {
+    let mut bytes = Vec::new();
+    encode_message(&ToGuest::Enter(Box::new(plan)), &mut bytes)
+        .map_err(|error| CreateError::Guest { reason: error.to_string() })?;
+    Ok(ByteBuf::from(bytes))
+}
+
+/// What a caller asked for that a machine does not give yet.
+pub fn refuse(spec: &Spec) -> Result<(), CreateError> {
+    use paddock_model::Network;
+    let missing = match spec.network {
+        Network::None => return Ok(()),
+        Network::Host => "the host's network",
+        Network::Gate(_) => "network rules",
+    };
+    Err(CreateError::Unavailable {
+        missing: format!("{missing}: a sandbox of the {} backend has no network yet", MicrovmBackend::NAME),
+        remedy: Some("leave the network out, or use `--backend gvisor` or `--backend process`".into()),
+    })
+}

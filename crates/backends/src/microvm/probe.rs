@@ -1,0 +1,122 @@
+//! What this machine has of it, and how to get the rest.
+
+use super::kernel::{self, Kernel};
+use super::runtime::{self, REMEDY};
+use super::{MicrovmBackend, ext4, orders};
+use crate::process::{identity, probe as fence};
+use paddock_model::{
+    Availability, Boundary, Check, CheckState, Disk, DiskLimit, Guarantees, Isolation, LandlockLevel,
+    LimitKind, PauseKind, Root, SnapshotKind, Spec, Survivor,
+};
+use std::path::Path;
+
+/// What the fence around it gives, and what differs in a machine.
+pub fn guarantees(spec: &Spec) -> Guarantees {
+    let around = fence::guarantees(spec);
+    let keeps_memory = keeps_memory(spec);
+    let mut guarantees = Guarantees {
+        backend: MicrovmBackend::NAME.into(),
+        boundary: Boundary::OwnKernel,
+        // Both by the machine's kernel, and the memory of the whole machine by the host's too.
+        memory_limit: LimitKind::Kernel,
+        pids_limit: LimitKind::Kernel,
+        // The size of its file system, on a file of that size.
+        disk_limit: DiskLimit::Kernel,
+        pause: PauseKind::StopSignals,
+        seccomp: Isolation::On,
+        // That of the machine's kernel, which is known once it runs.
+        landlock_abi: LandlockLevel(0),
+        time_namespace: Isolation::On,
+        snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
+        survives_hibernate: match keeps_memory {
+            true => vec![Survivor::Files, Survivor::Memory, Survivor::Processes],
+            false => around.survives_hibernate.clone(),
+        },
+        ..around
+    };
+    guarantees.weaknesses = fence::weaknesses(&guarantees);
+    guarantees.weaknesses.push(
+        "the machine's processor is emulated: what computes takes ten times as long, or longer".to_string(),
+    );
+    guarantees
+}
+
+/// Memory is kept together with a disk as it was at the same instant: one in storage. A directory of the host that is shared with
+/// a machine cannot be kept with it.
+fn keeps_memory(spec: &Spec) -> bool {
+    matches!(spec.disk, Disk::Directory { .. }) && spec.root != Root::HostUsr && !orders::shares(spec)
+}
+
+pub fn not_for_this_user() -> Option<(&'static str, &'static str)> {
+    let ordinary = identity::method() != identity::Method::Range;
+    ordinary.then_some((
+        "an ordinary user cannot make the disks and host ids of a machine yet",
+        "run paddock as root; or use `--backend process`",
+    ))
+}
+
+/// What a short look tells.
+pub fn missing(state: &Path) -> Option<String> {
+    let absent = runtime::find().err().or_else(|| kernel::find(state).err()).or_else(|| ext4::find().err());
+    absent.map(|error| error.to_string()).or_else(|| not_for_this_user().map(|(missing, _)| missing.into()))
+}
+
+pub fn availability(state: &Path) -> Availability {
+    let mut checks = Vec::new();
+    match runtime::find() {
+        Ok(found) => {
+            let detail = format!("{} {}", found.path.display(), found.version);
+            checks.push(check("QEMU", CheckState::Good, detail, None));
+        }
+        Err(error) => checks.push(check("QEMU", CheckState::Missing, error.to_string(), Some(REMEDY))),
+    }
+    match kernel::find(state) {
+        Ok(found) => checks.extend([booted(&found), sharing(&found)]),
+        Err(error) => {
+            checks.push(check("kernel", CheckState::Missing, error.to_string(), Some(kernel::REMEDY)))
+        }
+    }
+    checks.push(match ext4::find() {
+        Ok(found) => check("disks", CheckState::Good, found.display().to_string(), None),
+        Err(error) => check("disks", CheckState::Missing, error.to_string(), Some(ext4::REMEDY)),
+    });
+    if let Some((missing, remedy)) = not_for_this_user() {
+        checks.push(check("identities", CheckState::Missing, missing, Some(remedy)));
+    }
+    checks.push(around(state));
+    let usable = checks.iter().all(|check| check.state != CheckState::Missing);
+    Availability { backend: MicrovmBackend::NAME.into(), usable, checks }
+}
+
+fn booted(kernel: &Kernel) -> Check {
+    check("kernel", CheckState::Good, kernel.path.display().to_string(), None)
+}
+
+fn sharing(kernel: &Kernel) -> Check {
+    match kernel.shares {
+        true => check("shared directories", CheckState::Good, "by 9p", None),
+        false => check(
+            "shared directories",
+            CheckState::Degraded,
+            "this kernel has no 9p: machines need an image, and have no workspace and no mounts",
+            Some(kernel::REMEDY),
+        ),
+    }
+}
+
+fn check(name: &str, state: CheckState, detail: impl Into<String>, remedy: Option<&str>) -> Check {
+    Check { name: name.into(), state, detail: detail.into(), remedy: remedy.map(str::to_string) }
+}
+
+/// It stands inside the process backend's fence.
+fn around(state: &Path) -> Check {
+    let fence = fence::availability(state);
+    let missing = fence.checks.into_iter().find(|check| check.state == CheckState::Missing);
+    match missing {
+        None => check("fence around it", CheckState::Good, "that of the process backend", None),
+        Some(lack) => {
+            let detail = format!("{}: {}", lack.name, lack.detail);
+            check("fence around it", CheckState::Missing, detail, lack.remedy.as_deref())
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Machines by QEMU: its machine type `microvm`, with nothing but what is named here.
+
+use super::machine::{Acceleration, Command, Files, Monitor, Origin, Shape, Vmm};
+use super::qmp::Qmp;
+use super::runtime::Runtime;
+use super::sparse;
+use paddock_protocol::{MACHINE_PORT, MACHINE_SHARE, MACHINE_SHARE_TAG, MACHINE_SYSTEM, MACHINE_SYSTEM_TAG};
+use serde_json::json;
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// The kernel is told the rate of its clock: an emulated one cannot measure it, and hangs in the attempt.
+const PARAMETERS: &str =
+    "console=ttyS0 quiet loglevel=1 tsc_early_khz=1000000 panic=-1 reboot=t random.trust_cpu=on";
+/// Grows with every change of what follows: machines that were kept before it do not go on after it.
+pub const FORM: u32 = 1;
+/// Where a machine has nothing to see.
+const NOTHING: &str = "/nothing";
+/// How much translated code is kept, in MiB.
+pub const TRANSLATED: u64 = 64;
+/// Writing out what a large machine holds takes its time.
+const PATIENCE: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(1);
+
+pub struct Qemu {
+    pub runtime: Runtime,
+}
+
+impl Vmm for Qemu {
+    fn command(&self, shape: Shape, files: Files) -> Command {
+        let mut command = Command { words: Vec::new(), files: Vec::new() };
+        command.word(self.runtime.path.display().to_string());
+        command.pair("-name", "paddock,process=paddock-machine");
+        command.words.extend(["-no-user-config", "-nodefaults", "-no-reboot"].map(String::from));
+        command.pair("-display", "none");
+        command.pair(
+            "-machine",
+            "microvm,acpi=on,pit=on,pic=on,rtc=on,isa-serial=on,x-option-roms=off,memory-backend=ram",
+        );
+        match shape.acceleration {
+            Acceleration::Emulated => {
+                command.pair("-accel", format!("tcg,thread=multi,tb-size={TRANSLATED}"));
+                command.pair("-cpu", "max");
+            }
+        }
+        command.pair("-m", format!("{}B", shape.memory));
+        command.pair("-smp", shape.processors.to_string());
+        command.pair("-global", "virtio-mmio.force-legacy=false");
+        // It starts no other program, takes no rights back, and keeps to the calls of its list.
+        command.pair("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+        command.begin(files.origin, shape.memory);
+        command.pair("-serial", "null");
+        command.port();
+        command.disk("image", files.image, true);
+        command.disk("disk", files.disk, false);
+        command.share(MACHINE_SYSTEM_TAG, if files.shares_system { MACHINE_SYSTEM } else { NOTHING }, true);
+        command.share(MACHINE_SHARE_TAG, if files.shares { MACHINE_SHARE } else { NOTHING }, !files.shares);
+        let monitor = command.file(files.monitor);
+        let listens = if files.listens { ",server=on,wait=off" } else { "" };
+        command.pair("-chardev", format!("socket,id=monitor,fd={monitor}{listens}"));
+        command.pair("-mon", "chardev=monitor,mode=control");
+        command
+    }
+
+    fn monitor(&self, stream: UnixStream) -> Result<Box<dyn Monitor>> {
+        Ok(Box::new(QemuMonitor { qmp: Qmp::greet(stream)? }))
+    }
+}
+
+impl Command {
+    fn word(&mut self, word: impl Into<String>) {
+        self.words.push(word.into());
+    }
+
+    fn pair(&mut self, option: &str, value: impl Into<String>) {
+        self.word(option);
+        self.word(value);
+    }
+
+    /// How the words name it.
+    fn file(&mut self, file: OwnedFd) -> String {
+        self.files.push(file);
+        format!("{{{}}}", self.files.len() - 1)
+    }
+
+    fn begin(&mut self, origin: Origin, bytes: u64) {
+        let memory = |command: &mut Command, file: OwnedFd, share: &str| {
+            let file = command.file(file);
+            let place = format!("mem-path=/proc/self/fd/{file}");
+            command.pair("-object", format!("memory-backend-file,id=ram,size={bytes},share={share},{place}"));
+        };
+        match origin {
+            Origin::Boot { kernel, initramfs, memory: file } => {
+                memory(self, file, "on");
+                let (kernel, initramfs) = (self.file(kernel), self.file(initramfs));
+                self.pair("-kernel", format!("/proc/self/fd/{kernel}"));
+                self.pair("-initrd", format!("/proc/self/fd/{initramfs}"));
+                self.pair("-append", PARAMETERS);
+            }
+            Origin::Copy { memory: file } => {
+                memory(self, file, "off");
+                self.pair("-incoming", "defer");
+            }
+            Origin::Stream => {
+                self.pair("-object", format!("memory-backend-ram,id=ram,size={bytes},share=off"));
+                self.pair("-incoming", "defer");
+            }
+        }
+    }
+
+    fn port(&mut self) {
+        self.pair("-chardev", "socket,id=port,fd={port}");
+        self.pair("-device", "virtio-serial-device");
+        self.pair("-device", format!("virtserialport,chardev=port,name={MACHINE_PORT}"));
+    }
+
+    fn disk(&mut self, name: &str, file: OwnedFd, read_only: bool) {
+        let number = self.file(file);
+        let set = self.files.len();
+        self.pair("-add-fd", format!("fd={number},set={set}"));
+        let switch = if read_only { "on" } else { "off" };
+        self.pair(
+            "-blockdev",
+            format!(
+                "driver=raw,node-name={name},read-only={switch},discard=unmap,file.driver=file,file.locking=off,\
+                 file.filename=/dev/fdset/{set},file.discard=unmap,cache.no-flush=on,file.cache.no-flush=on"
+            ),
+        );
+        self.pair("-device", format!("virtio-blk-device,drive={name}"));
+    }
+
+    fn share(&mut self, tag: &str, path: &str, read_only: bool) {
+        let switch = if read_only { ",readonly=on" } else { "" };
+        self.pair(
+            "-fsdev",
+            format!("local,id={tag},path={path},security_model=none,multidevs=remap{switch}"),
+        );
+        self.pair("-device", format!("virtio-9p-device,fsdev={tag},mount_tag={tag}"));
+    }
+}
+
+struct QemuMonitor {
+    qmp: Qmp,
+}
+
+impl QemuMonitor {
+    /// Precondition: nothing is being kept or recalled.
+    fn set_up(&mut self, state: &File, shared: bool) -> Result<()> {
+        let capabilities = json!({ "capabilities": [{ "capability": "x-ignore-shared", "state": shared }] });
+        self.qmp.execute("migrate-set-capabilities", Some(capabilities))?;
+        self.qmp.execute_with("getfd", Some(json!({ "fdname": "state" })), state)?;
+        Ok(())
+    }
+
+    /// Until it is done, which it says when asked.
+    fn wait(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.qmp.execute("query-migrate", None)?;
+            let status = answer.get("status").and_then(|status| status.as_str()).unwrap_or("none");
+            match status {
+                "completed" => return Ok(()),
+                "failed" | "cancelled" => {
+                    let why = answer
+                        .get("error-desc")
+                        .and_then(|why| why.as_str())
+                        .unwrap_or("it does not say why");
+                    return Err(Error::other(format!("QEMU failed: {}", why.escape_debug())));
+                }
+                _ if Instant::now() > deadline => {
+                    return Err(Error::new(std::io::ErrorKind::TimedOut, "QEMU did not finish in time"));
+                }
+                _ => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+}
+
+impl Monitor for QemuMonitor {
+    fn recall(&mut self, state: &File, copied: bool) -> Result<()> {
+        // Read from its beginning, whoever else reads it at the same time.
+        let state = sparse::read_only(state)?;
+        self.set_up(&state, copied)?;
+        self.qmp.execute("migrate-incoming", Some(json!({ "uri": "fd:state" })))?;
+        self.wait()
+    }
+
+    fn keep(&mut self, state: &File, shared: bool) -> Result<()> {
+        if !shared {
+            self.qmp.execute("stop", None)?;
+        }
+        let unbounded = json!({ "max-bandwidth": u64::MAX >> 2, "downtime-limit": 100_000 });
+        self.qmp.execute("migrate-set-parameters", Some(unbounded))?;
+        self.set_up(state, shared)?;
+        self.qmp.execute("migrate", Some(json!({ "uri": "fd:state" })))?;
+        self.wait()
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        self.qmp.execute("cont", None).map(drop)
+    }
+}
