@@ -1,5 +1,5 @@
 //! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself,
-//! `PADDOCK_RUNSC` by the gVisor backend.
+//! `PADDOCK_RUNSC` by the gVisor backend, `PADDOCK_QEMU` and `PADDOCK_KERNEL` by that of machines.
 
 /// Where templates, images and the records of sandboxes are kept.
 pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
@@ -46,6 +46,9 @@ Environment:
   PADDOCK_TOKEN      the token for that server; your own socket needs none
   PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
   PADDOCK_RUNSC      the `runsc` of the gVisor backend [default: the first of the path]
+  PADDOCK_QEMU       the `qemu-system-x86_64` of the microvm backend [default: the first of the path]
+  PADDOCK_KERNEL     the kernel of its machines, as /boot/vmlinuz-VERSION with its modules in
+                     ../lib/modules/VERSION [default: the newest in /boot]
   ANTHROPIC_API_KEY, OPENAI_API_KEY, and ..._BASE_URL and ..._MODEL of each
                      the model of `agent`; the keys are also what `shield` binds for its agents
   NO_COLOR           set to anything: no colour, even on a terminal

@@ -422,6 +422,10 @@ impl Agent {
                 tool.signal(libc::SIGCONT);
             }
         }
+        if on && self.inside.memory_events.is_some() {
+            // The disk is one of the machine's: what is to be seen of it from outside has to be on it.
+            rustix::fs::sync();
+        }
         match (on, self.frozen) {
             (true, None) => self.frozen = Some(Instant::now()),
             (false, Some(since)) => {

@@ -52,6 +52,8 @@ pub struct MachineOrders {
     /// What the work may have: held by the machine's own kernel.
     pub memory: u64,
     pub pids: u64,
+    /// Whether the guest makes a link.
+    pub network: bool,
     /// The guest's plan, as a host would send it. Its descriptors are [`MachineOrders::DISK`] and so on.
     pub plan: ByteBuf,
 }
@@ -61,7 +63,9 @@ impl MachineOrders {
     pub const DISK: usize = 0;
     pub const EVENTS: usize = 1;
     pub const LISTENER: usize = 2;
-    pub const IMAGE: usize = 3;
+    /// Where it hands over what leads out.
+    pub const HANDOVER: usize = 3;
+    pub const IMAGE: usize = 4;
 }
 
 /// Where what is shared with a machine lies, in the fence around it and in the machine, and its name on the way in between:

@@ -123,6 +123,9 @@ pub struct LinkPlan {
     pub messages: Vec<ByteBuf>,
     /// The same, for version 6, where the kernel has it.
     pub messages_6: Vec<ByteBuf>,
+    /// Of the near end, where it is nobody's way out but passes on the frames of a machine.
+    #[serde(default)]
+    pub near_index: Option<u32>,
     /// The number of the far end.
     pub far_index: u32,
     /// Where the proxy listens.

@@ -10,12 +10,12 @@ use crate::process::guest_executable;
 use paddock_model::SandboxId;
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const MEMORY: &str = "memory";
@@ -29,32 +29,42 @@ pub struct Baked {
     pub state: File,
 }
 
+/// Those that this engine has in its memory.
+static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Baked>>> = Mutex::new(BTreeMap::new());
+
 /// The bake for a shape, made where there is none.
 pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, CreateError> {
-    static KNOWN: Mutex<Option<HashMap<PathBuf, Arc<Baked>>>> = Mutex::new(None);
     let base = base(parts);
     let directory = disk::place(state)?.join(format!("bake-{base:016x}-{:016x}", digest(&shape)));
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if let Some(baked) = known.get(&directory) {
+    if let Some(baked) = known().get(&directory) {
+        return Ok(baked.clone());
+    }
+    let lock = directory.with_file_name("bake.lock");
+    let lock = File::create(&lock).host(|| format!("make {}", lock.display()))?;
+    flock(&lock, FlockOperation::LockExclusive).host(|| "wait for another bake".into())?;
+    // Somebody may have made it meanwhile.
+    if let Some(baked) = known().get(&directory) {
         return Ok(baked.clone());
     }
     let baked = match load(&directory, shape)? {
         Some(baked) => baked,
         None => {
-            let lock = directory.with_file_name("bake.lock");
-            let lock = File::create(&lock).host(|| format!("make {}", lock.display()))?;
-            flock(&lock, FlockOperation::LockExclusive).host(|| "wait for another bake".into())?;
             forget_stale(&directory, base);
-            match load(&directory, shape)? {
-                Some(baked) => baked,
-                None => make(state, &directory, parts, shape)?,
-            }
+            // It takes seconds, and whoever waits should know for what.
+            eprintln!(
+                "paddock: booting a machine of {} MiB, once for this size; others will be copies of it",
+                shape.memory >> 20
+            );
+            make(state, &directory, parts, shape)?
         }
     };
     let baked = Arc::new(baked);
-    known.insert(directory, baked.clone());
+    known().insert(directory, baked.clone());
     Ok(baked)
+}
+
+fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<Baked>>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a bake is stale without.

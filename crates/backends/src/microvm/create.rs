@@ -8,7 +8,7 @@ use super::{MicrovmBackend, bake, disk, image, kernel, orders, probe, runtime, s
 use crate::backend::{CreateError, HostStep, Raised};
 use crate::process::create::{Between, Role, create as create_fence};
 use crate::process::mounts::Passed;
-use crate::process::{lasting, root};
+use crate::process::{lasting, link, root};
 use paddock_model::{Disk, Limits, Mount, Network, Root, SandboxId, Spec};
 use paddock_protocol::{
     LandlockPlan, MACHINE_SHARE, MACHINE_SYSTEM, MachineBeginning, MachinePlan, Plan, Source, Step,
@@ -53,7 +53,7 @@ pub struct Parts {
 
 impl Parts {
     pub fn find(state: &Path, spec: &Spec) -> Result<Parts, CreateError> {
-        orders::refuse(spec)?;
+        orders::refuse_the_hosts_network(&spec.network)?;
         if let Some((missing, remedy)) = probe::not_for_this_user() {
             return Err(CreateError::Unavailable { missing: missing.into(), remedy: Some(remedy.into()) });
         }
@@ -70,6 +70,12 @@ impl Parts {
                     "{}; or give an image (`--image`), and no workspace or mounts",
                     kernel::REMEDY
                 )),
+            });
+        }
+        if !kernel.networks && spec.network != Network::None {
+            return Err(CreateError::Unavailable {
+                missing: format!("network rules: the kernel {} has no module `veth`", kernel.version),
+                remedy: Some(kernel::REMEDY.into()),
             });
         }
         Ok(Parts { vmm: Qemu { runtime }, kernel })
@@ -170,7 +176,7 @@ fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
         mounts: mounts.unwrap_or_default(),
         limits: with_own(&limits, shape),
         disk: Disk::Memory,
-        network: Network::None,
+        network: spec.map(|spec| spec.network.clone()).unwrap_or_default(),
         user: spec.map(|spec| spec.user.clone()).unwrap_or_default(),
         hostname: "machine".into(),
         require: Vec::new(),
@@ -225,6 +231,9 @@ impl Between for Machine<'_> {
                 (spec.root == Root::HostUsr, orders::shares(spec), *lasting)
             }
         };
+        if let Some(link) = &mut plan.link {
+            link::for_a_machine(link);
+        }
         let git = arrange(plan, shares_system);
         plan.steps.push(root::kernel(jail, 0));
         plan.landlock = Some(LandlockPlan {

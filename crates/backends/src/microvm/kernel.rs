@@ -15,8 +15,9 @@ pub const REMEDY: &str = "run as root: apt-get install --no-install-recommends l
 const PREFIX: &str = "vmlinuz-";
 /// Without these there is no machine; built in is as good as a module.
 const NEEDED: [&str; 5] = ["virtio_mmio", "virtio_blk", "virtio_console", "overlay", "ext4"];
-/// What the file system of the disk asks the kernel for by name, and what directories of the host are shared by.
-const WANTED: [&str; 3] = ["crc32c_generic", "9p", "9pnet_virtio"];
+/// What the file system of the disk asks the kernel for by name, what directories of the host are shared by, and the link to the
+/// gate.
+const WANTED: [&str; 4] = ["crc32c_generic", "9p", "9pnet_virtio", "veth"];
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Kernel {
@@ -27,6 +28,8 @@ pub struct Kernel {
     pub modules: Vec<PathBuf>,
     /// Whether directories of the host can be shared with its machines.
     pub shares: bool,
+    /// Whether its machines can have a link to the gate.
+    pub networks: bool,
 }
 
 /// Looking through the modules takes time, so that what was found is kept beside the state for as long as the candidates are
@@ -112,15 +115,25 @@ fn look(path: &Path) -> Result<Kernel> {
     for module in NEEDED {
         order.add(module).map_err(|error| refuse(error.to_string()))?;
     }
-    let mut shares = true;
+    let (mut shares, mut networks) = (true, true);
     for module in WANTED {
         match order.add(module) {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => shares &= !module.starts_with("9p"),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                shares &= !module.starts_with("9p");
+                networks &= module != "veth";
+            }
             Err(error) => return Err(refuse(error.to_string())),
         }
     }
-    Ok(Kernel { path: path.to_path_buf(), version: version.into(), stamp, modules: order.found, shares })
+    Ok(Kernel {
+        path: path.to_path_buf(),
+        version: version.into(),
+        stamp,
+        modules: order.found,
+        shares,
+        networks,
+    })
 }
 
 struct Order {

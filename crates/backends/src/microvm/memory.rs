@@ -6,6 +6,7 @@ use super::machine::{Monitor, Origin, Shape, Vmm};
 use super::qemu::Qemu;
 use super::runtime;
 use crate::backend::{CreateError, HostStep, Kept, Raised};
+use crate::handover::{self, Handover};
 use crate::process::lasting;
 use paddock_model::{SandboxId, Spec};
 use paddock_protocol::{BE_SILENT, Decoder, Frame, FromGuest, GO_ON, decode_from_guest};
@@ -20,6 +21,7 @@ const STATE: &str = "state";
 const SHAPE: &str = "shape.json";
 /// A machine settles its disk first.
 const SILENCE: Duration = Duration::from_secs(60);
+const HANDOVER: Duration = Duration::from_secs(10);
 /// What is to be said about a failure is said at once.
 const MOMENT: Duration = Duration::from_secs(3);
 
@@ -103,7 +105,12 @@ pub fn recall(
     recalled
         .map_err(|error| failed(&raised, Error::new(error.kind(), format!("the kept memory: {error}"))))?;
     let stream = lasting::connect(&lasting::directory(state, id)).host(|| "reach the guest".into())?;
-    Ok(Raised { stream, ..raised })
+    // Every connection is handed what leads out, before anything else.
+    let network = match raised.network {
+        Some(_) => Some(handover::receive(&stream, HANDOVER).host(|| "take over the network".into())?),
+        None => None,
+    };
+    Ok(Raised { stream, network: network.map(Handover::Here), ..raised })
 }
 
 fn random() -> std::result::Result<u32, CreateError> {

@@ -5,8 +5,8 @@ use super::MicrovmBackend;
 use crate::backend::{CreateError, HostStep};
 use crate::process::create::landlock;
 use crate::process::identity::Identity;
-use crate::process::{root, seccomp};
-use paddock_model::{Access, Mount, Root, Spec, User};
+use crate::process::{link, root, seccomp};
+use paddock_model::{Access, Mount, Network, Root, Spec, User};
 use paddock_protocol::{
     DiskPlan, Ids, MACHINE_SHARE, MachineOrders, NodeKind, Plan, Renewal, RootPlan, Source, Step, ToGuest,
     encode_message,
@@ -27,6 +27,7 @@ pub fn compose(spec: &Spec, lasting: bool, git: Vec<Step>) -> Result<MachineOrde
         image: spec.root != Root::HostUsr,
         system,
         share: shares(spec),
+        network: matches!(spec.network, Network::Gate(_)),
         memory: spec.limits.memory,
         pids: spec.limits.pids.into(),
         plan: encoded(plan(spec, ids, steps, lasting))?,
@@ -101,7 +102,7 @@ fn plan(spec: &Spec, ids: Ids, steps: Vec<Step>, lasting: bool) -> Plan {
         ids,
         install: spec.user == User::Installer,
         own_network: true,
-        link: None,
+        link: matches!(spec.network, Network::Gate(_)).then(|| link::link(MachineOrders::HANDOVER)),
         cgroup_descriptors: 1,
         seccomp: ByteBuf::from(seccomp::filter().to_vec()),
         landlock: Some(landlock(spec)),
@@ -128,16 +129,16 @@ fn encoded(plan: Plan) -> Result<ByteBuf, CreateError> {
     Ok(ByteBuf::from(bytes))
 }
 
-/// What a caller asked for that a machine does not give yet.
-pub fn refuse(spec: &Spec) -> Result<(), CreateError> {
-    use paddock_model::Network;
-    let missing = match spec.network {
-        Network::None => return Ok(()),
-        Network::Host => "the host's network",
-        Network::Gate(_) => "network rules",
-    };
-    Err(CreateError::Unavailable {
-        missing: format!("{missing}: a sandbox of the {} backend has no network yet", MicrovmBackend::NAME),
-        remedy: Some("leave the network out, or use `--backend gvisor` or `--backend process`".into()),
-    })
+/// The fence around it would be all that stands between the work and whatever listens on this machine.
+pub fn refuse_the_hosts_network(network: &Network) -> Result<(), CreateError> {
+    match network {
+        Network::None | Network::Gate(_) => Ok(()),
+        Network::Host => Err(CreateError::Unavailable {
+            missing: format!(
+                "the host's network: a sandbox of the {} backend reaches what network rules allow",
+                MicrovmBackend::NAME
+            ),
+            remedy: Some("allow what it needs (`--allow-net`), or use `--backend process`".into()),
+        }),
+    }
 }

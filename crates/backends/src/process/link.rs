@@ -27,7 +27,19 @@ const FLAGS: u32 = libc::IFF_UP as u32 | NO_ARP;
 /// What the guest is to do, and what it answers.
 pub fn plan(passed: &mut Passed) -> Result<(LinkPlan, Handover), CreateError> {
     let (ours, theirs) = UnixStream::pair().host(|| "make a socket pair".into())?;
-    let plan = LinkPlan {
+    Ok((link(passed.place(theirs.into())?), Handover::Coming(ours.into())))
+}
+
+/// The same without addresses, for a fence whose link passes on the frames of a machine.
+pub fn for_a_machine(link: &mut LinkPlan) {
+    link.messages = vec![veth(), far_end_up()];
+    link.messages_6.clear();
+    link.near_index = Some(INDEX);
+}
+
+/// `handover`: the place of the socket over which it is handed over.
+pub fn link(handover: usize) -> LinkPlan {
+    LinkPlan {
         messages: vec![
             veth(),
             far_end_up(),
@@ -38,11 +50,11 @@ pub fn plan(passed: &mut Passed) -> Result<(LinkPlan, Handover), CreateError> {
             address(&place::SANDBOX_6.octets(), place::PREFIX_6),
             default_route(&place::GATE_6.octets()),
         ],
+        near_index: None,
         far_index: FAR_INDEX,
         proxy_port: place::PROXY_PORT,
-        handover: passed.place(theirs.into())?,
-    };
-    Ok((plan, Handover::Coming(ours.into())))
+        handover,
+    }
 }
 
 fn veth() -> ByteBuf {

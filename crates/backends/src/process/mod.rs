@@ -32,7 +32,7 @@ pub(crate) mod identity;
 mod janitor;
 pub(crate) mod lasting;
 mod launch;
-mod link;
+pub(crate) mod link;
 pub(crate) mod mounts;
 mod nested;
 mod nursery;

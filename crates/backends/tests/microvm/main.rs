@@ -13,12 +13,14 @@
 mod support;
 
 use paddock_backends::{Backend, Raised, all};
-use paddock_model::{Limits, Spec};
+use paddock_model::net::NetRules;
+use paddock_model::{Disk, Limits, Network, Root, Spec};
 use paddock_protocol::{Channel, Decoder, ExitKind, Frame, FromGuest, Start, StreamKind, ToGuest, Who};
 use paddock_protocol::{decode_from_guest, encode_message};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{new_id, traces_in_the_end};
 
@@ -142,4 +144,149 @@ fn a_machine_runs_commands_behind_a_kernel_of_its_own() {
         assert_eq!(traces_in_the_end(state.path(), std::slice::from_ref(&id)), [""; 0]);
     }
     eprintln!("all after {:?}", begun.elapsed());
+}
+
+/// The shell and a few programs of this machine, with what they load.
+fn tiny_image(place: &Path) -> Root {
+    for program in ["/bin/sh", "/bin/cat", "/bin/sleep", "/usr/bin/head", "/usr/bin/od", "/usr/bin/uname"] {
+        put(place, Path::new(program));
+        let loaded = Command::new("ldd").arg(program).output().unwrap();
+        for word in
+            String::from_utf8_lossy(&loaded.stdout).split_whitespace().filter(|word| word.starts_with('/'))
+        {
+            put(place, Path::new(word));
+        }
+    }
+    Root::Directory { path: place.to_path_buf() }
+}
+
+fn put(place: &Path, file: &Path) {
+    let target = place.join(file.strip_prefix("/").unwrap());
+    std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+    std::fs::copy(file.canonicalize().unwrap(), target).unwrap();
+}
+
+fn in_storage(state: &Path, image: &Path, name: &str) -> Spec {
+    let path: PathBuf = state.join(name);
+    std::fs::create_dir(&path).unwrap();
+    Spec { root: tiny_image(image), disk: Disk::Directory { path, start: None }, ..small() }
+}
+
+#[test]
+fn a_machine_goes_on_from_kept_memory_and_so_does_the_one_it_was_kept_from() {
+    let (state, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(backend) = machines(state.path()) else { return };
+    let (parent, child) = (new_id(), new_id());
+    let spec = in_storage(state.path(), image.path(), "parent");
+    assert_eq!(backend.guarantees(&spec).snapshot, paddock_model::SnapshotKind::Memory);
+    let Raised { fence, stream, .. } = backend.create(&parent, &spec, true).unwrap();
+    let mut talk = Talk::new(stream);
+    talk.ready();
+    let count =
+        "(i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0.1; done) >/dev/null 2>&1 & echo begun";
+    assert_eq!(talk.run(1, count), (ExitKind::Exited(0), "begun\n".into()));
+    drop(talk);
+
+    let memory = state.path().join("memory");
+    std::fs::create_dir(&memory).unwrap();
+    let started = Instant::now();
+    let kept = fence.keep_memory(&memory).unwrap();
+    eprintln!("kept after {:?}", started.elapsed());
+    let copy = state.path().join("child");
+    std::fs::create_dir(&copy).unwrap();
+    assert!(
+        Command::new("cp")
+            .args(["-r", "--sparse=always"])
+            .arg(state.path().join("parent/."))
+            .arg(&copy)
+            .status()
+            .unwrap()
+            .success()
+    );
+    kept.go_on().unwrap();
+    eprintln!("went on after {:?}", started.elapsed());
+
+    let spec = Spec { disk: Disk::Directory { path: copy, start: None }, ..spec };
+    let started = Instant::now();
+    let raised = backend.create_from_memory(&child, &spec, &memory).unwrap();
+    let mut second = Talk::new(raised.stream);
+    second.say(&ToGuest::Resume);
+    second.ready();
+    eprintln!("brought back after {:?}", started.elapsed());
+    fence.leave();
+    let adopted = backend.adopt(&parent).unwrap();
+    let mut first = Talk::new(adopted.stream);
+    first.say(&ToGuest::Resume);
+    first.ready();
+    let look = "a=$(cat /tmp/count); sleep 1; b=$(cat /tmp/count); [ $b -gt $a ] && echo counts; \
+        head -c 16 /dev/urandom | od -An -tx1; cat /etc/machine-id";
+    let (mut random, mut exec) = (Vec::new(), 10);
+    for talk in [&mut first, &mut second] {
+        exec += 1;
+        let (status, said) = talk.run(exec, look);
+        assert_eq!(status, ExitKind::Exited(0));
+        assert!(said.starts_with("counts\n"), "{said}");
+        random.push(said.lines().nth(1).unwrap().to_string());
+    }
+    assert_ne!(random[0], random[1], "both draw the same random bytes");
+    drop((adopted.fence, raised.fence));
+    assert_eq!(traces_in_the_end(state.path(), &[parent, child]), [""; 0]);
+}
+
+#[test]
+fn what_leads_out_comes_out_of_the_machine() {
+    let state = tempfile::tempdir().unwrap();
+    let Some(backend) = machines(state.path()) else { return };
+    let id = new_id();
+    let spec = Spec { network: Network::Gate(NetRules::default()), ..small() };
+    let Raised { mut fence, stream, network, .. } = backend.create(&id, &spec, false).unwrap();
+    let ends = network.unwrap().wait(Duration::from_secs(30)).unwrap();
+    let mut talk = Talk::new(stream);
+    talk.ready();
+
+    // To the proxy: what is said there comes to who has its socket, and back.
+    let proxy = std::net::TcpListener::from(ends.proxy);
+    let served = std::thread::spawn(move || {
+        let (mut connection, _) = proxy.accept().unwrap();
+        let mut said = String::new();
+        connection.read_to_string(&mut said).unwrap();
+        let long = "x".repeat(1 << 20);
+        connection.write_all(format!("heard {} {long}", said.len()).as_bytes()).unwrap();
+    });
+    let script = "python3 -c 'import socket\ns=socket.create_connection((\"127.0.0.1\",3128))\ns.sendall(b\"y\"*1000000)\n\
+        s.shutdown(socket.SHUT_WR)\na=b\"\"\nwhile True:\n d=s.recv(65536)\n if not d: break\n a+=d\nprint(a[:13], len(a))'";
+    let (status, said) = talk.run(1, script);
+    assert_eq!((status, said.as_str()), (ExitKind::Exited(0), "b'heard 1000000' 1048590\n"));
+    served.join().unwrap();
+
+    // To any other address: frames come to who has the far end of the link.
+    let script = "python3 -c 'import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
+        for i in range(20): s.sendto(b\"sent-outside\",(\"198.18.0.1\",9))'";
+    assert_eq!(talk.run(2, script).0, ExitKind::Exited(0));
+    let mut frame = [0; 70_000];
+    let patience = Instant::now() + Duration::from_secs(30);
+    rustix::io::ioctl_fionbio(&ends.link, true).unwrap();
+    loop {
+        match rustix::io::read(&ends.link, &mut frame) {
+            Ok(count) if frame[..count].windows(12).any(|window| window == b"sent-outside") => break,
+            _ => assert!(Instant::now() < patience, "no frame came out"),
+        }
+    }
+    fence.destroy().unwrap();
+    assert_eq!(traces_in_the_end(state.path(), &[id]), [""; 0]);
+}
+
+#[test]
+fn memory_that_was_cut_off_is_refused_and_nothing_is_left() {
+    let (state, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(backend) = machines(state.path()) else { return };
+    let id = new_id();
+    let spec = in_storage(state.path(), image.path(), "disk");
+    let memory = state.path().join("memory");
+    std::fs::create_dir(&memory).unwrap();
+    std::fs::write(memory.join("state"), b"QEVM and nothing else").unwrap();
+    let error = backend.create_from_memory(&id, &spec, &memory).err().expect("it went on from nothing");
+    let whole = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
+    assert!(whole.contains("machine") || whole.contains("memory"), "{whole}");
+    assert_eq!(traces_in_the_end(state.path(), &[id]), [""; 0]);
 }

@@ -107,7 +107,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         (Some(link), Some(handover)) => {
             let ends = network::raise(link)?;
             ends.hand_over(handover).during(|| "hand the link over".into())?;
-            listener.is_some().then_some(ends)
+            (listener.is_some() || ends.near.is_some()).then_some(ends)
         }
         _ => None,
     };

@@ -14,8 +14,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// What leads out, once somebody serves it.
 pub struct Ends {
-    link: OwnedFd,
-    proxy: OwnedFd,
+    pub link: OwnedFd,
+    pub proxy: OwnedFd,
+    /// The near end too, of a link that a machine's frames are passed to.
+    pub near: Option<OwnedFd>,
 }
 
 /// Precondition: loopback is up, and this process may still configure its network namespace.
@@ -35,7 +37,9 @@ pub fn raise(plan: &LinkPlan) -> Outcome<Ends> {
     }
     let link = packet_socket(plan.far_index).during(|| "open the far end of the link".into())?;
     let proxy = listening_socket(plan.proxy_port).during(|| "listen for the proxy".into())?;
-    Ok(Ends { link, proxy })
+    let near =
+        plan.near_index.map(packet_socket).transpose().during(|| "open the near end of the link".into())?;
+    Ok(Ends { link, proxy, near })
 }
 
 impl Ends {

@@ -1,6 +1,7 @@
 //! PID 1 of a fence in which a machine with a kernel of its own runs. The machine's process is fenced in as all work is; what it
 //! inherits is its files and one end of its port. The host's connections are passed through that port, one at a time.
 
+use super::net::{Network, Proxy};
 use super::silence::{Commands, Wish};
 use super::wire::{Frame, Kind, PIECE, Wire};
 use crate::agent::{Entrance, Host};
@@ -38,6 +39,10 @@ pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<
         Some(Entrance::Listener(listener)) => Some(listener),
         _ => None,
     };
+    let network = match inside.network.as_mut().and_then(|ends| ends.near.take()) {
+        Some(near) => Some(Network::new(near, Proxy::Gate(proxy_of(&inside)?))?),
+        None => None,
+    };
     let control = host.control.take().ok_or_else(gone)?;
     rustix::io::ioctl_fionbio(&control, true).during(|| "unblock the host's stream".into())?;
     let mut keeper = Keeper {
@@ -52,16 +57,22 @@ pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<
         commands,
         beginning: Some(plan.beginning),
         said: Vec::new(),
+        network,
         is_open: false,
         heard: false,
         ended: false,
-        _inside: inside,
+        inside,
     };
     let served = keeper.serve();
     if served.is_err() {
         host.control = keeper.host.take();
     }
     served
+}
+
+fn proxy_of(inside: &Inside) -> Outcome<OwnedFd> {
+    let ends = inside.network.as_ref().ok_or(Errno::NOTCONN).during(|| "find the link".into())?;
+    ends.proxy.try_clone().during(|| "copy a descriptor".into())
 }
 
 fn copy(inside: &Inside, place: usize) -> Outcome<OwnedFd> {
@@ -117,12 +128,14 @@ struct Keeper {
     /// What the machine is told first.
     beginning: Option<MachineBeginning>,
     said: Vec<u8>,
+    /// What leads out of the machine.
+    network: Option<Network>,
     /// Whether the machine passes on what the host says.
     is_open: bool,
     /// Whether the machine has said anything.
     heard: bool,
     ended: bool,
-    _inside: Inside,
+    inside: Inside,
 }
 
 impl Keeper {
@@ -178,14 +191,23 @@ impl Keeper {
             places[place] = Some(polled.len());
             polled.push(PollFd::new(socket, events));
         }
+        let own = polled.len();
+        let full = self.wire.is_full();
+        let leading_out = self.network.iter().flat_map(|network| network.descriptors(full));
+        polled.extend(leading_out.map(|(descriptor, events)| PollFd::new(descriptor, events)));
         match poll(&mut polled, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Failure { step: "poll".into(), errno }),
         }
+        let woken: Vec<PollFlags> = polled[own..].iter().map(PollFd::revents).collect();
         let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
         let is = |place: usize| polled.get(place).is_some_and(|p| p.revents().intersects(readable));
         let optional = places.map(|place| place.is_some_and(is));
         let from_port = is(1);
+        drop(polled);
+        if let Some(network) = self.network.as_mut().filter(|_| !full && self.is_open) {
+            network.serve(&woken, &mut self.wire);
+        }
         if from_port && hears_machine {
             self.hear_machine(buffer)?;
         }
@@ -250,6 +272,11 @@ impl Keeper {
                 return Err(Failure { step: format!("in the machine: {step}"), errno });
             }
             Kind::Ended => self.ended = true,
+            Kind::Link | Kind::ProxyOpen | Kind::ProxyData | Kind::ProxyEnd | Kind::ProxyCredit => {
+                if let Some(network) = &mut self.network {
+                    network.handle(frame, &mut self.wire);
+                }
+            }
             Kind::Orders | Kind::Open | Kind::BeSilent | Kind::Renew | Kind::GoOn => {}
         }
         Ok(())
@@ -283,6 +310,9 @@ impl Keeper {
 
     fn admit(&mut self) {
         let Some(Ok(next)) = self.listener.as_ref().map(system::accept) else { return };
+        if self.inside.network.as_ref().is_some_and(|network| network.hand_over(&next).is_err()) {
+            return;
+        }
         self.host = Some(next);
         self.waiting.clear();
         self.connection = self.connection.wrapping_add(1);

@@ -4,6 +4,7 @@
 //! - [`wire`]: what the two say to each other through the machine's port
 //! - [`keeper`]: outside: the machine's process, its port, the host's connections; [`silence`]: while its memory is kept
 //! - [`porter`]: inside, the first process; [`boot`]: mounts and modules; [`prepare`]: disks, limits, what is shared;
+//!   [`net`]: what leads out, of a sandbox with network rules;
 //!   [`launch`]: the guest in namespaces of its own; [`renew`]: what no two machines may have in common
 //!
 //! To the keeper everything that comes through the port is hostile: the work may have taken the machine's kernel.
@@ -11,6 +12,7 @@
 mod boot;
 mod keeper;
 mod launch;
+mod net;
 mod porter;
 mod prepare;
 mod renew;

@@ -1,6 +1,8 @@
 //! The first process of a machine. It prepares what it is told to, starts the guest that does the work, and passes bytes between
 //! the machine's port and that guest. It never reads what it passes.
 
+use super::net::{Network, Proxy};
+use super::prepare::Prepared;
 use super::wire::{Frame, Kind, PIECE, Wire};
 use super::{boot, launch, prepare, renew};
 use crate::failure::{During, Failure, Outcome};
@@ -45,6 +47,7 @@ fn serve() -> Outcome<()> {
         stream: None,
         connection: 0,
         waiting: Vec::new(),
+        network: None,
         silent: false,
         ended: false,
         announced: false,
@@ -64,6 +67,7 @@ struct Porter {
     connection: u32,
     /// For the guest.
     waiting: Vec<u8>,
+    network: Option<Network>,
     /// Nothing is said: the memory is being kept.
     silent: bool,
     /// The guest has ended, and whether that was said.
@@ -95,7 +99,7 @@ impl Porter {
         }
     }
 
-    fn wait_for_something(&self) -> Outcome<(bool, bool)> {
+    fn wait_for_something(&mut self) -> Outcome<(bool, bool)> {
         let mut polled = vec![PollFd::new(&self.children, PollFlags::IN)];
         let mut events = PollFlags::empty();
         events.set(PollFlags::IN, self.waiting.len() < MOST_WAITING);
@@ -107,15 +111,25 @@ impl Porter {
             events.set(PollFlags::OUT, !self.waiting.is_empty());
             polled.push(PollFd::new(stream, events));
         }
+        let own = polled.len();
+        let full = self.silent || self.wire.is_full();
+        let leading_out = self.network.iter().flat_map(|network| network.descriptors(full));
+        polled.extend(leading_out.map(|(descriptor, events)| PollFd::new(descriptor, events)));
         match poll(&mut polled, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Failure { step: "poll".into(), errno }),
         }
         let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
-        let is = |place: usize| polled.get(place).is_some_and(|p| p.revents().intersects(readable));
+        let is = |place: usize| place < own && polled[place].revents().intersects(readable);
+        let (from_port, from_guest) = (is(1), is(2));
+        let woken: Vec<PollFlags> = polled[own..].iter().map(PollFd::revents).collect();
+        drop(polled);
+        if let Some(network) = self.network.as_mut().filter(|_| !full) {
+            network.serve(&woken, &mut self.wire);
+        }
         // Its end counts only when it may be read: until then it is seen again and again.
         let may_read = !self.silent && !self.wire.is_full();
-        Ok((is(1), is(2) && may_read))
+        Ok((from_port, from_guest && may_read))
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Outcome<()> {
@@ -148,7 +162,7 @@ impl Porter {
             Kind::Open => {
                 let number = frame.piece().map_or(0, |(number, _)| number);
                 self.waiting.clear();
-                self.stream = prepare::connect().and_then(unblocked).ok();
+                self.stream = self.connect().and_then(unblocked).ok();
                 self.connection = number;
                 if self.stream.is_none() {
                     self.wire.put_piece(Kind::Close, number, b"");
@@ -176,8 +190,16 @@ impl Porter {
             Kind::GoOn => self.silent = false,
             Kind::Renew => {
                 self.silent = false;
+                if let Some(network) = &mut self.network {
+                    network.forget_connections();
+                }
                 let renewal: Renewal = decode(&frame.payload)?;
                 renew::renew(&renewal)?;
+            }
+            Kind::Link | Kind::ProxyOpen | Kind::ProxyData | Kind::ProxyEnd | Kind::ProxyCredit => {
+                if let Some(network) = &mut self.network {
+                    network.handle(frame, &mut self.wire);
+                }
             }
             Kind::Waiting | Kind::Silent | Kind::Failed | Kind::Ended => {}
         }
@@ -188,10 +210,27 @@ impl Porter {
         let orders: MachineOrders = decode(body)?;
         renew::renew(&orders.renewal)?;
         let prepared = prepare::prepare(&orders)?;
-        let (guest, stream) = launch::launch(&self.executable, &orders.plan, &prepared.descriptors)?;
+        let Prepared { descriptors, handover } = prepared;
+        let (guest, stream) = launch::launch(&self.executable, &orders.plan, &descriptors)?;
         self.guest = Some(guest);
         self.stream = Some(stream);
+        drop(descriptors);
+        // One that made none says why itself.
+        if orders.network
+            && let Ok((link, proxy)) = prepare::handed_over(&handover)
+        {
+            self.network = Some(Network::new(link, Proxy::Listener(proxy))?);
+        }
         Ok(())
+    }
+
+    /// Another host's connection to the guest, which hands its link over to each, before anything else: that is ours.
+    fn connect(&self) -> Outcome<OwnedFd> {
+        let stream = prepare::connect()?;
+        if self.network.is_some() {
+            prepare::handed_over(&stream)?;
+        }
+        Ok(stream)
     }
 
     /// Gives the guest what waits for it. What a connection that has ended was to get is not kept.

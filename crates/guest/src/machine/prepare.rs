@@ -3,11 +3,15 @@
 
 use super::boot::{make, put};
 use crate::failure::{During, Failure, Outcome};
-use paddock_protocol::{MACHINE_SHARE, MACHINE_SHARE_TAG, MACHINE_SYSTEM, MACHINE_SYSTEM_TAG, MachineOrders};
+use paddock_protocol::{
+    HANDED_OVER, MACHINE_SHARE, MACHINE_SHARE_TAG, MACHINE_SYSTEM, MACHINE_SYSTEM_TAG, MachineOrders,
+};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount_bind, open_tree};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with, socketpair,
+};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
@@ -26,6 +30,8 @@ const DOOR: &[u8] = b"paddock-porter";
 /// What goes with the plan, in the places that [`MachineOrders`] names; the entrance of the cgroup comes first.
 pub struct Prepared {
     pub descriptors: Vec<OwnedFd>,
+    /// Where the guest hands over what leads out.
+    pub handover: OwnedFd,
 }
 
 pub fn prepare(orders: &MachineOrders) -> Outcome<Prepared> {
@@ -40,13 +46,15 @@ pub fn prepare(orders: &MachineOrders) -> Outcome<Prepared> {
     put(DISK_DEVICE, "ext4", "/disk", MountFlags::NOSUID | MountFlags::NODEV, "discard")?;
     make(TREE.trim_start_matches('/'))?;
     let entrance = limit(orders)?;
-    let mut descriptors = vec![entrance, tree(TREE)?, events()?, door()?];
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .during(|| "make a socket pair".into())?;
+    let mut descriptors = vec![entrance, tree(TREE)?, events()?, door()?, theirs];
     if orders.image {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
         put(IMAGE_DEVICE, "ext4", "/image", flags, "")?;
         descriptors.push(tree("/image")?);
     }
-    Ok(Prepared { descriptors })
+    Ok(Prepared { descriptors, handover: ours })
 }
 
 /// Another host's connection to the guest.
@@ -57,6 +65,19 @@ pub fn connect() -> Outcome<OwnedFd> {
         Ok(stream)
     };
     connect().during(|| "reach the guest".into())
+}
+
+/// What the guest hands over, of a sandbox with network rules: the link and the proxy's socket.
+///
+/// Precondition: it does, or has gone.
+pub fn handed_over(socket: &OwnedFd) -> Outcome<(OwnedFd, OwnedFd)> {
+    let (mut byte, mut handed) = ([0], Vec::new());
+    crate::system::receive_with_descriptors(socket, &mut byte, &mut handed)
+        .during(|| "wait for the link".into())?;
+    match (handed.pop(), handed.pop()) {
+        (Some(proxy), Some(link)) if byte == [HANDED_OVER] => Ok((link, proxy)),
+        _ => Err(Failure { step: "the guest made no link".into(), errno: Errno::PROTO }),
+    }
 }
 
 /// What is written so far is on the disk, whole: it can be looked at from outside.

@@ -12,6 +12,8 @@ const NUMBER: usize = 4;
 pub const PIECE: usize = 32 * 1024;
 /// Orders have a plan in them, and come from outside only.
 const LONGEST_ORDERS: usize = 1 << 20;
+/// The largest frame of a link, with what the kernel says about it.
+const LONGEST_LINK: usize = 66 * 1024;
 /// Above this nothing more is taken from the other side.
 const FULL: usize = 256 * 1024;
 
@@ -35,13 +37,21 @@ pub enum Kind {
     Ended = 10,
     /// From outside: go on as before.
     GoOn = 11,
+    /// A frame of the link to the gate.
+    Link = 12,
+    /// A connection to the gate's proxy: it begins, its bytes, their end, and how many of them were taken.
+    ProxyOpen = 13,
+    ProxyData = 14,
+    ProxyEnd = 15,
+    ProxyCredit = 16,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
         let all = [Waiting, Orders, Open, Data, Close, BeSilent, Silent, Renew, Failed, Ended, GoOn];
-        all.into_iter().find(|kind| *kind as u8 == byte)
+        let network = [Link, ProxyOpen, ProxyData, ProxyEnd, ProxyCredit];
+        all.into_iter().chain(network).find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -132,7 +142,11 @@ impl Wire {
             return refuse("a frame of no known kind came through the machine's port");
         };
         let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize;
-        let longest = if self.inside && kind == Kind::Orders { LONGEST_ORDERS } else { NUMBER + PIECE };
+        let longest = match kind {
+            Kind::Orders if self.inside => LONGEST_ORDERS,
+            Kind::Link => LONGEST_LINK,
+            _ => NUMBER + PIECE,
+        };
         if length > longest {
             return refuse("a frame that is too long came through the machine's port");
         }
