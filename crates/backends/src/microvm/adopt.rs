@@ -1,7 +1,6 @@
 //! Sandboxes that an earlier engine left: taken over, or ended. Their records are the fence's.
 
 use super::MicrovmBackend;
-use super::create::shape;
 use super::fence::MicrovmFence;
 use super::memory;
 use crate::backend::{AdoptError, Raised};
@@ -11,12 +10,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
+    let place = lasting::directory(state, id);
     // An engine that was killed while it kept a machine left it standing still.
-    if let Ok(mut monitor) = memory::monitor(&lasting::directory(state, id)) {
+    if let Ok(mut monitor) = memory::monitor(&place) {
         let _ = monitor.go_on();
     }
     let raised = fence::adopt(state, id, Some(MicrovmBackend::NAME))?;
-    let shape = shape(&Default::default());
+    let Some(shape) = memory::read_shape(&place) else {
+        raised.fence.leave();
+        let detail = "what its machine was begun with cannot be read".into();
+        return Err(AdoptError::Damaged { id: id.clone(), detail });
+    };
     Ok(Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape)), ..raised })
 }
 

@@ -137,6 +137,10 @@ pub fn raise(
     };
     let role = if lasting { Role::Lasting } else { Role::Passing };
     let raised = create_fence(state, id, &jail, role, Some(&machine))?.raised;
+    if lasting {
+        let written = super::memory::write_shape(&lasting::directory(state, id), shape);
+        written.host(|| "write what the next engine has to know".into())?;
+    }
     let monitor = match monitor {
         Some(monitor) => Ok(monitor),
         None => lasting::connect_for_monitor(&lasting::directory(state, id)),

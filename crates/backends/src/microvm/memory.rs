@@ -36,13 +36,22 @@ pub fn keep(state: &Path, id: &SandboxId, kept: Shape, directory: &Path) -> Resu
     let mut monitor = monitor(&place)?;
     let written = File::create_new(directory.join(STATE))
         .and_then(|file| monitor.keep(&file, false))
-        .and_then(|()| Ok(std::fs::write(directory.join(SHAPE), serde_json::to_vec(&kept)?)?));
+        .and_then(|()| write_shape(directory, kept));
     if let Err(error) = written {
         // It goes on as if nothing had been asked.
         let _ = monitor.go_on();
         return Err(error);
     }
     Ok(Box::new(Standing { keeper, monitor, over: false }))
+}
+
+/// For whoever finds the machine later: what it was begun with cannot be asked of it.
+pub fn write_shape(directory: &Path, shape: Shape) -> Result<()> {
+    std::fs::write(directory.join(SHAPE), serde_json::to_vec(&shape)?)
+}
+
+pub fn read_shape(directory: &Path) -> Option<Shape> {
+    std::fs::read(directory.join(SHAPE)).ok().and_then(|text| serde_json::from_slice(&text).ok())
 }
 
 /// The monitor of a lasting sandbox.
@@ -95,10 +104,7 @@ pub fn recall(
     let parts = Parts::find(state, spec)?;
     let kept = File::open(memory.join(STATE)).host(|| format!("open {}", memory.display()))?;
     // Its limits may have changed since; the machine has not.
-    let shape = std::fs::read(memory.join(SHAPE))
-        .ok()
-        .and_then(|text| serde_json::from_slice(&text).ok())
-        .unwrap_or_else(|| shape(&spec.limits));
+    let shape = read_shape(memory).unwrap_or_else(|| shape(&spec.limits));
     let kind = Kind::Sandbox { spec, lasting: true, recalled: Some(random()?) };
     let (raised, mut monitor) = raise(state, id, kind, &parts, shape, Origin::Stream)?;
     let recalled = monitor.recall(&kept, false).and_then(|()| monitor.go_on());

@@ -2,24 +2,21 @@
 //! inherits is its files and one end of its port. The host's connections are passed through that port, one at a time.
 
 use super::net::{Network, Proxy};
+use super::process::{self, Machine, SAID};
 use super::silence::{Commands, Wish};
 use super::wire::{Frame, Kind, PIECE, Wire};
 use crate::agent::{Entrance, Host};
 use crate::enter::Inside;
 use crate::failure::{During, Failure, Outcome};
 use crate::system;
-use crate::work::{Spawned, spawn_with};
-use paddock_protocol::{FromGuest, MachineBeginning, MachinePlan, Start, VERSION, Who};
+use paddock_protocol::{FromGuest, MachineBeginning, MachinePlan, VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{WaitOptions, wait};
-use serde_bytes::ByteBuf;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// What the machine's process complains about is not kept beyond this.
-const SAID: usize = 1024;
 /// Above this the machine is not heard until the host has taken what it was sent.
 const MOST_WAITING: usize = 256 * 1024;
 /// The host takes the last words at once, or does not want them.
@@ -29,12 +26,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Until the machine ends, or a host that nobody follows goes.
 pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<()> {
     let gone = || Failure { step: "the host went away".into(), errno: Errno::PIPE };
-    let commands = plan.commands.map(|place| copy(&inside, place)).transpose()?.map(Commands::new);
+    let commands = plan.commands.map(|place| process::copy(&inside, place)).transpose()?.map(Commands::new);
     let (port, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .during(|| "make the machine's port".into())?;
     rustix::io::ioctl_fionbio(&port, true).during(|| "unblock the machine's port".into())?;
     let children = system::signal_descriptor(libc::SIGCHLD).during(|| "watch for ended processes".into())?;
-    let machine = start(&inside, &plan, theirs)?;
+    let machine = Machine::start(&inside, &plan, theirs)?;
     let listener = match inside.listener.take() {
         Some(Entrance::Listener(listener)) => Some(listener),
         _ => None,
@@ -56,7 +53,6 @@ pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<
         listener,
         commands,
         beginning: Some(plan.beginning),
-        said: Vec::new(),
         network,
         is_open: false,
         heard: false,
@@ -75,47 +71,10 @@ fn proxy_of(inside: &Inside) -> Outcome<OwnedFd> {
     ends.proxy.try_clone().during(|| "copy a descriptor".into())
 }
 
-fn copy(inside: &Inside, place: usize) -> Outcome<OwnedFd> {
-    let file = inside.kept.get(place).ok_or(Errno::INVAL).during(|| "find a file of the machine".into())?;
-    file.try_clone().during(|| "copy a descriptor".into())
-}
-
-fn start(inside: &Inside, plan: &MachinePlan, port: OwnedFd) -> Outcome<Spawned> {
-    let mut files = plan.files.iter().map(|place| copy(inside, *place)).collect::<Outcome<Vec<_>>>()?;
-    let mut names: Vec<(String, String)> = files
-        .iter()
-        .enumerate()
-        .map(|(place, file)| (format!("{{{place}}}"), file.as_raw_fd().to_string()))
-        .collect();
-    names.push(("{port}".into(), port.as_raw_fd().to_string()));
-    let word = |word: &String| {
-        let named = names.iter().fold(word.clone(), |word, (mark, number)| word.replace(mark, number));
-        ByteBuf::from(named.into_bytes())
-    };
-    let ids = inside.confinement.ids;
-    let start = Start {
-        exec: 1,
-        argv: plan.command.iter().map(word).collect(),
-        env: plan.env.iter().map(|line| ByteBuf::from(line.clone().into_bytes())).collect(),
-        cwd: None,
-        user: Who::Ids { uid: ids.work, gid: ids.work_group },
-        tty: None,
-        stdin: false,
-        deadline_ms: None,
-        deadline_kills: Default::default(),
-        tool: None,
-        last: false,
-        control: false,
-        zygote: false,
-    };
-    files.push(port);
-    spawn_with(&start, &inside.confinement, files)
-}
-
 struct Keeper {
     port: OwnedFd,
     children: OwnedFd,
-    machine: Spawned,
+    machine: Machine,
     wire: Wire,
     host: Option<OwnedFd>,
     /// The number of the host's connection.
@@ -127,7 +86,6 @@ struct Keeper {
     commands: Option<Commands>,
     /// What the machine is told first.
     beginning: Option<MachineBeginning>,
-    said: Vec<u8>,
     /// What leads out of the machine.
     network: Option<Network>,
     /// Whether the machine passes on what the host says.
@@ -182,8 +140,8 @@ impl Keeper {
             self.host.as_ref().map(|socket| (socket, host)),
             self.listener.as_ref().map(|socket| (socket, PollFlags::IN)),
             self.commands.as_ref().map(|commands| (commands.descriptor(), PollFlags::IN)),
-            self.machine.stderr.as_ref().map(|pipe| (pipe, PollFlags::IN)),
-            self.machine.stdout.as_ref().map(|pipe| (pipe, PollFlags::IN)),
+            self.machine.complaints()[0].map(|pipe| (pipe, PollFlags::IN)),
+            self.machine.complaints()[1].map(|pipe| (pipe, PollFlags::IN)),
         ];
         for (place, (socket, events)) in
             optional.iter().enumerate().filter_map(|(place, one)| one.map(|one| (place, one)))
@@ -221,7 +179,7 @@ impl Keeper {
             self.hear_wish();
         }
         if optional[3] || optional[4] {
-            self.hear_complaints(buffer);
+            self.machine.hear_complaints(buffer);
         }
         Ok(())
     }
@@ -327,21 +285,6 @@ impl Keeper {
         }
     }
 
-    fn hear_complaints(&mut self, buffer: &mut [u8]) {
-        for pipe in [&mut self.machine.stderr, &mut self.machine.stdout] {
-            let Some(open) = pipe.as_ref() else { continue };
-            match rustix::io::read(open, &mut *buffer) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Ok(count) if count > 0 => {
-                    self.said.extend_from_slice(&buffer[..count]);
-                    let excess = self.said.len().saturating_sub(SAID);
-                    self.said.drain(..excess);
-                }
-                _ => *pipe = None,
-            }
-        }
-    }
-
     /// Gives the host what waits for it.
     fn feed(&mut self) {
         while let Some(host) = self.host.as_ref().filter(|_| !self.waiting.is_empty()) {
@@ -367,27 +310,16 @@ impl Keeper {
         while rustix::io::read(&self.children, &mut drain).is_ok_and(|count| count > 0) {}
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let over = status.exit_status().is_some() || status.terminating_signal().is_some();
-            if over && pid == self.machine.pid {
+            if over && pid == self.machine.pid() {
                 self.ended = true;
                 let mut buffer = vec![0; SAID];
-                self.hear_complaints(&mut buffer);
+                self.machine.hear_complaints(&mut buffer);
                 if !self.heard {
-                    return Err(self.why_it_ended());
+                    return Err(self.machine.why_it_ended());
                 }
             }
         }
         Ok(())
-    }
-
-    fn why_it_ended(&mut self) -> Failure {
-        let mut report = [0; 512];
-        let count = self.machine.report.take().and_then(|pipe| rustix::io::read(&pipe, &mut report).ok());
-        if let Some((errno, step)) = report[..count.unwrap_or(0)].split_first_chunk::<4>() {
-            let step = format!("start the machine: {}", String::from_utf8_lossy(step));
-            return Failure { step, errno: Errno::from_raw_os_error(i32::from_ne_bytes(*errno)) };
-        }
-        let said = String::from_utf8_lossy(&self.said).trim().to_string();
-        Failure { step: format!("the machine ended before it was ready: {said}"), errno: Errno::IO }
     }
 
     /// Whoever is there gets the last words.
@@ -396,12 +328,12 @@ impl Keeper {
         // Its port closes a moment before it ends, and before all of what it said was heard.
         let mut buffer = vec![0; SAID];
         while !self.heard && Instant::now() < deadline {
-            self.hear_complaints(&mut buffer);
+            self.machine.hear_complaints(&mut buffer);
             self.reap()?;
             std::thread::sleep(PAUSE);
         }
         if !self.heard {
-            return Err(self.why_it_ended());
+            return Err(self.machine.why_it_ended());
         }
         while !self.waiting.is_empty() && Instant::now() < deadline {
             self.feed();

@@ -2,7 +2,8 @@
 //! first process prepares it, starts the guest that does the work, and passes bytes.
 //!
 //! - [`wire`]: what the two say to each other through the machine's port
-//! - [`keeper`]: outside: the machine's process, its port, the host's connections; [`silence`]: while its memory is kept
+//! - [`keeper`]: outside: the machine's port and the host's connections; [`process`]: what it runs as; [`silence`]: while its
+//!   memory is kept
 //! - [`porter`]: inside, the first process; [`boot`]: mounts and modules; [`prepare`]: disks, limits, what is shared;
 //!   [`net`]: what leads out, of a sandbox with network rules;
 //!   [`launch`]: the guest in namespaces of its own; [`renew`]: what no two machines may have in common
@@ -15,6 +16,7 @@ mod launch;
 mod net;
 mod porter;
 mod prepare;
+mod process;
 mod renew;
 mod silence;
 mod wire;

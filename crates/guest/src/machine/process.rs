@@ -1,0 +1,96 @@
+//! The process that a machine is: started as all work of the fence is, with its files and one end of its port; and what it
+//! complains about.
+
+use crate::enter::Inside;
+use crate::failure::{During, Failure, Outcome};
+use crate::work::{Spawned, spawn_with};
+use paddock_protocol::{MachinePlan, Start, Who};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use serde_bytes::ByteBuf;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// What it complains about is not kept beyond this.
+pub const SAID: usize = 1024;
+
+pub struct Machine {
+    spawned: Spawned,
+    said: Vec<u8>,
+}
+
+/// A file that was kept for the machine.
+pub fn copy(inside: &Inside, place: usize) -> Outcome<OwnedFd> {
+    let file = inside.kept.get(place).ok_or(Errno::INVAL).during(|| "find a file of the machine".into())?;
+    file.try_clone().during(|| "copy a descriptor".into())
+}
+
+impl Machine {
+    pub fn start(inside: &Inside, plan: &MachinePlan, port: OwnedFd) -> Outcome<Machine> {
+        let mut files = plan.files.iter().map(|place| copy(inside, *place)).collect::<Outcome<Vec<_>>>()?;
+        let mut names: Vec<(String, String)> = files
+            .iter()
+            .enumerate()
+            .map(|(place, file)| (format!("{{{place}}}"), file.as_raw_fd().to_string()))
+            .collect();
+        names.push(("{port}".into(), port.as_raw_fd().to_string()));
+        let word = |word: &String| {
+            let named = names.iter().fold(word.clone(), |word, (mark, number)| word.replace(mark, number));
+            ByteBuf::from(named.into_bytes())
+        };
+        let ids = inside.confinement.ids;
+        let start = Start {
+            exec: 1,
+            argv: plan.command.iter().map(word).collect(),
+            env: plan.env.iter().map(|line| ByteBuf::from(line.clone().into_bytes())).collect(),
+            cwd: None,
+            user: Who::Ids { uid: ids.work, gid: ids.work_group },
+            tty: None,
+            stdin: false,
+            deadline_ms: None,
+            deadline_kills: Default::default(),
+            tool: None,
+            last: false,
+            control: false,
+            zygote: false,
+        };
+        files.push(port);
+        let spawned = spawn_with(&start, &inside.confinement, files)?;
+        Ok(Machine { spawned, said: Vec::new() })
+    }
+
+    pub fn pid(&self) -> Pid {
+        self.spawned.pid
+    }
+
+    /// Where it complains, while it does.
+    pub fn complaints(&self) -> [Option<&OwnedFd>; 2] {
+        [self.spawned.stderr.as_ref(), self.spawned.stdout.as_ref()]
+    }
+
+    pub fn hear_complaints(&mut self, buffer: &mut [u8]) {
+        for pipe in [&mut self.spawned.stderr, &mut self.spawned.stdout] {
+            let Some(open) = pipe.as_ref() else { continue };
+            match rustix::io::read(open, &mut *buffer) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(count) if count > 0 => {
+                    self.said.extend_from_slice(&buffer[..count]);
+                    let excess = self.said.len().saturating_sub(SAID);
+                    self.said.drain(..excess);
+                }
+                _ => *pipe = None,
+            }
+        }
+    }
+
+    /// Precondition: it has ended.
+    pub fn why_it_ended(&mut self) -> Failure {
+        let mut report = [0; 512];
+        let count = self.spawned.report.take().and_then(|pipe| rustix::io::read(&pipe, &mut report).ok());
+        if let Some((errno, step)) = report[..count.unwrap_or(0)].split_first_chunk::<4>() {
+            let step = format!("start the machine: {}", String::from_utf8_lossy(step));
+            return Failure { step, errno: Errno::from_raw_os_error(i32::from_ne_bytes(*errno)) };
+        }
+        let said = String::from_utf8_lossy(&self.said).trim().to_string();
+        Failure { step: format!("the machine ended before it was ready: {said}"), errno: Errno::IO }
+    }
+}
