@@ -1,12 +1,17 @@
 """Packages of others that code contexts are tested with, fetched once into target/. Without them a test says so."""
 
+import glob
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import venv
 
 # An S3 server whose conditional puts are real.
 MOTO = "moto[s3,server]>=5.1,<6"
+# One with 9p, which the cloud kernel lacks.
+KERNEL = "linux-image-amd64"
 
 def fetch(root):
     """The variables that tell the end to end tests where they are."""
@@ -19,7 +24,12 @@ def fetch(root):
         attempt("IPython", lambda: ipython(os.path.join(kept, "venv"), python))
     if not os.path.exists(os.path.join(moto, "moto", "__init__.py")):
         attempt("moto", lambda: run(sys.executable, "-m", "pip", "install", "--quiet", "--target", moto, MOTO))
-    return {"PADDOCK_TEST_NODE_MODULES": node, "PADDOCK_TEST_IPYTHON": python, "PADDOCK_TEST_MOTO": moto}
+    found = {"PADDOCK_TEST_NODE_MODULES": node, "PADDOCK_TEST_IPYTHON": python, "PADDOCK_TEST_MOTO": moto}
+    if not kernels(os.path.join(kept, "kernel")):
+        attempt("a kernel for machines", lambda: kernel(os.path.join(kept, "kernel")))
+    for image in kernels(os.path.join(kept, "kernel")):
+        found["PADDOCK_TEST_KERNEL"] = image
+    return found
 
 
 def attempt(name, action):
@@ -43,6 +53,27 @@ def ipython(environment, directory):
     other = ["--only-binary", ":all:", "--python-version", version.stdout.strip()]
     run(*pip, *other, "--target", directory, "ipython>=8,<9")
     run("/usr/bin/python3", "-m", "compileall", "-q", directory)
+
+
+def kernels(directory):
+    return sorted(glob.glob(os.path.join(directory, "boot", "vmlinuz-*")))
+
+
+def kernel(directory):
+    """Debian's, unpacked and not installed: machines boot it, and nothing else does."""
+    asked = ["apt-cache", "depends", "--important", KERNEL]
+    asked = subprocess.run(asked, capture_output=True, text=True, check=True)
+    package = re.search(r"Depends: (linux-image-\d\S*)", asked.stdout)
+    if not package:
+        raise OSError(f"apt knows no {KERNEL}")
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(directory)) as place:
+        # The sandbox user of apt cannot write to a directory of root's.
+        download = ["apt-get", "-o", "APT::Sandbox::User=root", "download", package[1]]
+        subprocess.run(download, cwd=place, stdout=subprocess.DEVNULL, check=True, timeout=600)
+        files = os.path.join(place, "files")
+        run("dpkg", "-x", *glob.glob(os.path.join(place, "*.deb")), files)
+        os.rename(files, directory)
 
 
 def run(*command):

@@ -140,6 +140,7 @@ def components(ran):
         ("crash", stage("crash")),
         ("s3", next((skip for skip in skips if skip.startswith("s3:")), None) or stage("volumes")),
         # An ordinary user's is not to be had anywhere.
+        ("microvm", part("microvm:") if os.geteuid() == 0 else "the tests do not run as root"),
         ("gvisor", part("gvisor:") if os.geteuid() == 0 else "the tests do not run as root"),
     ]
 

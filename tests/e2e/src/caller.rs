@@ -154,6 +154,9 @@ impl Caller {
             // An ordinary user's default is in the home directory already.
             command.env("PADDOCK_STATE_DIR", self.state());
         }
+        // Only tests of machines have any: whether a kernel is installed here changes nothing for the others.
+        let kernel = std::env::var_os("PADDOCK_TEST_KERNEL").filter(|_| self.backend == Some("microvm"));
+        command.env("PADDOCK_KERNEL", kernel.unwrap_or_else(|| "/nowhere/vmlinuz".into()));
         if let Some(uid) = self.becomes {
             command.uid(uid).gid(uid);
         }

@@ -32,6 +32,7 @@ mod lasting_files;
 mod lasting_terminal;
 mod limits;
 mod machine;
+mod microvm;
 mod mounts;
 mod network;
 mod policy;

@@ -1,0 +1,193 @@
+//! Sandboxes with a kernel of their own: what a person sees of them, and what of their memory outlives what. Booting an emulated
+//! machine takes seconds, so that few tests do, and each asks much.
+
+use anyhow::{Result, ensure};
+use paddock_e2e::{Caller, Server, Terminal, as_root_behind, images, skip};
+use serde_json::{Value, json};
+
+/// One machine for all sandboxes of a test: small, so that it boots soon.
+const SIZE: [&str; 6] = ["--memory", "192MiB", "--cpus", "1", "--disk", "64MiB"];
+
+/// Says so, too.
+fn is_missing() -> bool {
+    let qemu = ["/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64"];
+    let kernel = std::env::var("PADDOCK_TEST_KERNEL").is_ok_and(|path| std::path::Path::new(&path).exists());
+    let missing = match (qemu.iter().any(|path| std::path::Path::new(path).exists()), kernel) {
+        (false, _) => "there is no qemu-system-x86_64",
+        (true, false) => "PADDOCK_TEST_KERNEL names no kernel",
+        (true, true) => return false,
+    };
+    skip("microvm", missing);
+    true
+}
+
+macro_rules! where_there_are_machines {
+    ($($name:ident),+ $(,)?) => {
+        $(#[test]
+        fn $name() -> Result<()> {
+            if is_missing() {
+                return Ok(());
+            }
+            as_root_behind("microvm", concat!(module_path!(), "::", stringify!($name)), tests::$name)
+        })+
+    };
+}
+
+where_there_are_machines!(
+    commands_workspaces_limits_and_refusals,
+    a_sandbox_that_lives,
+    memory_is_in_every_fork_snapshot_and_sleep,
+);
+
+mod tests {
+    use super::*;
+
+    fn with<'a>(options: &[&'a str]) -> Vec<&'a str> {
+        SIZE.iter().chain(options).copied().collect()
+    }
+
+    /// The first machine of a size is booted, which takes as long as it takes: the engine itself gives up in the end.
+    fn boot(caller: &Caller) -> Result<()> {
+        let mut command = caller.program(caller.executable()?);
+        let booted =
+            command.args(["run", "--backend", "microvm"]).args(SIZE).args(["--", "true"]).output()?;
+        let said = String::from_utf8_lossy(&booted.stderr);
+        ensure!(booted.status.success() && said.contains("booting a machine"), "{said}");
+        Ok(())
+    }
+
+    pub fn commands_workspaces_limits_and_refusals(caller: &Caller) -> Result<()> {
+        boot(caller)?;
+        let host = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+        let ran = caller
+            .start_run(with(&["-i", "--", "sh", "-c", "uname -r; id -u; cat; exit 7"]))?
+            .input("typed")
+            .finish()?;
+        ran.exited(7)?;
+        let lines: Vec<_> = ran.out().lines().map(String::from).collect();
+        ensure!(lines[0] != host.trim(), "the host's kernel answers: {lines:?}");
+        assert_eq!(lines[1..], ["1000", "typed"]);
+        ensure!(!ran.err().contains("booting a machine"), "{}", ran.err());
+
+        let report = caller.run(with(&["--json", "--require", "own-kernel", "--", "true"]))?.json()?;
+        let guarantees = &report["guarantees"];
+        assert_eq!(
+            (&guarantees["backend"], &guarantees["boundary"]),
+            (&json!("microvm"), &json!("own-kernel"))
+        );
+        ensure!(guarantees["weaknesses"].to_string().contains("emulated"), "{guarantees}");
+
+        a_workspace_stays_the_callers(caller)?;
+        let hungry =
+            caller.run(with(&["--", "python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 24))"]))?;
+        hungry.exited(137)?;
+        ensure!(hungry.err().contains("out of memory"), "{}", hungry.err());
+        let filled =
+            caller.script(&SIZE, "head -c 100M /dev/zero > /tmp/full; echo $?; wc -c < /tmp/full")?;
+        ensure!(filled.success()?.starts_with("1\n"), "{}", filled.out());
+
+        let refused = caller.run(with(&["--net", "host", "--", "true"]))?;
+        refused.exited(125)?;
+        ensure!(
+            refused.err().contains("the host's network") && refused.err().contains("hint:"),
+            "{}",
+            refused.err()
+        );
+        for (variable, value) in [("PADDOCK_QEMU", "/nowhere/qemu"), ("PADDOCK_KERNEL", "/nowhere/vmlinuz-1")]
+        {
+            let absent = caller.start_run(with(&["--", "true"]))?.environment(variable, value).finish()?;
+            absent.exited(125)?;
+            ensure!(absent.err().contains(value) && absent.err().contains("hint:"), "{}", absent.err());
+        }
+        Ok(())
+    }
+
+    fn a_workspace_stays_the_callers(caller: &Caller) -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let workspace = caller.directory("repository")?;
+        std::fs::create_dir_all(workspace.join(".git/hooks"))?;
+        let script = "echo made > made; mkdir below; mv made below/; echo evil > .git/hooks/pre-commit; mv .git other; cat below/made";
+        let place = workspace.display().to_string();
+        let ran = caller.run(with(&["--workspace", &place, "--", "sh", "-c", script]))?;
+        assert_eq!(ran.success()?, "made\n");
+        let owner = |path: &str| workspace.join(path).metadata().map(|found| (found.uid(), found.gid()));
+        let expected = workspace.metadata().map(|found| (found.uid(), found.gid()))?;
+        assert_eq!((owner("below")?, owner("below/made")?), (expected, expected));
+        ensure!(workspace.join(".git/hooks").is_dir() && !workspace.join(".git/hooks/pre-commit").exists());
+        Ok(())
+    }
+
+    pub fn a_sandbox_that_lives(caller: &Caller) -> Result<()> {
+        boot(caller)?;
+        let mut server = Server::start(caller)?;
+        let id = server.create(&SIZE)?;
+        let mut terminal = Terminal::open(41, 123)?;
+        terminal.start(server.paddock(["exec", "-it", &id, "sh"])?.environment("TERM", "xterm").command())?;
+        terminal.type_keys(b"stty size; echo done-$((1+1))\r")?;
+        terminal.wait_for("done-2")?;
+        ensure!(terminal.screen().contains("41 123"), "{:?}", terminal.screen());
+        terminal.type_keys(b"exit 9\r")?;
+        assert_eq!(terminal.exit_code()?, 9);
+        let target = format!("/v1/sandboxes/{id}/files/content?path=/workspace/a/b.txt&parents=true");
+        server.send("PUT", &target, "", b"content")?.ok()?;
+        assert_eq!(server.script(&id, "cat /workspace/a/b.txt")?.success()?, "content");
+        let changed = server.run(["diff", &id])?.success()?;
+        ensure!(changed.contains("b.txt"), "{changed}");
+
+        let script = "for i in 1 2 3 4 5 6; do echo step $i; sleep 0.5; done";
+        server.run(["exec", "-d", &id, "--", "sh", "-c", script])?.success()?;
+        server.kill()?;
+        server.start_again()?;
+        let followed = server.run(["logs", "-f", &id])?.success()?;
+        let expected: String = (1..=6).map(|step| format!("step {step}\n")).collect();
+        assert_eq!(followed, expected);
+        server.run(["pause", &id])?.success()?;
+        server.run(["resume", &id])?.success()?;
+        assert_eq!(server.script(&id, "echo again")?.success()?, "again\n");
+        // Files alone: a part of the host is shared with this one.
+        server.run(["hibernate", &id])?.success()?;
+        assert_eq!(server.script(&id, "cat /workspace/a/b.txt")?.success()?, "content");
+        server.run(["kill", &id])?.success().map(drop)
+    }
+
+    pub fn memory_is_in_every_fork_snapshot_and_sleep(caller: &Caller) -> Result<()> {
+        let busybox = match images::busybox() {
+            Ok(busybox) => busybox,
+            Err(reason) => {
+                skip("microvm::memory", &reason);
+                return Ok(());
+            }
+        };
+        let image = caller.directory("image")?;
+        images::directory(&image, &busybox)?;
+        let image = image.display().to_string();
+        boot(caller)?;
+        let server = Server::start(caller)?;
+        let id = server.create(&with(&["--image", &image]))?;
+        let inspected: Value = serde_json::from_str(&server.run(["inspect", &id])?.success()?)?;
+        if inspected["guarantees"]["snapshot"] != "memory" {
+            skip("microvm::memory", "disks of this machine are in memory");
+            return Ok(());
+        }
+        let count = "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; sleep 1; done";
+        server.run(["exec", "-d", &id, "--", "sh", "-c", count])?.success()?;
+        server
+            .script(&id, "echo mine > /tmp/file; cat /proc/sys/kernel/random/uuid > /dev/null")?
+            .success()?;
+        let goes_on =
+            "a=$(cat /tmp/count); while test \"$(cat /tmp/count)\" = \"$a\"; do sleep 1; done; cat /tmp/file";
+        let children = server.run(["fork", "-n", "2", &id])?.success()?;
+        let mut drawn = Vec::new();
+        for one in children.lines().chain([id.as_str()]) {
+            assert_eq!(server.script(one, goes_on)?.success()?, "mine\n", "in {one}");
+            drawn.push(server.script(one, "cat /proc/sys/kernel/random/uuid")?.success()?);
+            server.script(one, "echo changed > /tmp/file")?.success()?;
+        }
+        drawn.sort();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 3, "random numbers repeat: {drawn:?}");
+        server.run(["hibernate", &id])?.success()?;
+        assert_eq!(server.script(&id, goes_on)?.success()?, "changed\n");
+        Ok(())
+    }
+}
