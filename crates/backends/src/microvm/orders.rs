@@ -81,7 +81,7 @@ fn steps(spec: &Spec, ids: Ids, git: Vec<Step>) -> Result<(Vec<Step>, Vec<String
         let place = shared.next().map(|(_, place)| place).unwrap_or_default();
         steps.push(bind(place, target, kind, mount.access == Access::Read));
     }
-    steps.push(root::kernel(spec, 0));
+    steps.push(root::own_kernel(spec));
     Ok((steps, system))
 }
 

@@ -51,6 +51,22 @@ const HIDDEN_FILES: [&str; 15] = [
 const HIDDEN_DIRECTORIES: [&str; 4] = ["/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/driver"];
 const READ_ONLY: [&str; 1] = ["/proc/sys"];
 
+/// What only root can read or write. With a kernel of the sandbox's own, root inside is that root.
+const HIDDEN_FROM_ROOT: [&str; 9] = [
+    "/proc/kcore",
+    "/proc/kmsg",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
+    "/proc/kpagecgroup",
+    "/proc/pagetypeinfo",
+    "/proc/slabinfo",
+    "/proc/timer_list",
+    "/proc/vmallocinfo",
+];
+/// Not covered by a device, which can be opened to write whatever the mount says.
+const READ_ONLY_FOR_ROOT: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sysrq-trigger"];
+
 pub fn plan(
     spec: &Spec,
     identity: &Identity,
@@ -171,6 +187,16 @@ pub fn kernel(spec: &Spec, namespaces: u32) -> Step {
         read_only: strings(&READ_ONLY),
         namespaces,
     })
+}
+
+/// The same behind a kernel of the sandbox's own, whose root is that of the sandbox.
+pub fn own_kernel(spec: &Spec) -> Step {
+    let mut step = kernel(spec, 0);
+    if let Step::Kernel(plan) = &mut step {
+        plan.hide_files.extend(HIDDEN_FROM_ROOT.map(String::from));
+        plan.read_only.extend(READ_ONLY_FOR_ROOT.map(String::from));
+    }
+    step
 }
 
 fn random_hex() -> String {
