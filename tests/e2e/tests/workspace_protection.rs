@@ -184,6 +184,19 @@ fn protection_outlasts_another_run(caller: &Caller) -> Result<()> {
     longer.write(b"now\n")?;
     assert_eq!(longer.finish()?.success()?, "ready\nheld\n");
     assert_eq!(listing(&directory)?.len(), 0, "{:?}", listing(&directory)?);
+
+    // The second makes its own in that of the first, which goes when the second does.
+    let nested =
+        ["--workspace", &path, "--protect", "later/missing", "--", "sh", "-c", "echo ready; read line"];
+    let mut both = [caller.start_run(nested)?.start()?, caller.start_run(nested)?.start()?];
+    for run in &mut both {
+        run.wait_for("ready")?;
+    }
+    for mut run in both {
+        run.write(b"now\n")?;
+        run.finish()?.success()?;
+    }
+    assert_eq!(listing(&directory)?.len(), 0, "{:?}", listing(&directory)?);
     Ok(())
 }
 

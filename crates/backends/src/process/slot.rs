@@ -121,7 +121,7 @@ impl Slot {
         let _guard = if placeholders.is_empty() { None } else { Some(lock_placeholders(state)?) };
         if !placeholders.is_empty() {
             let held = self.held_by_others();
-            placeholders.iter().filter(|p| !held.contains(&p.path)).for_each(Placeholder::remove);
+            remove_unheld(placeholders, &held);
         }
         self.forget()?;
         drop(probe);
@@ -231,6 +231,13 @@ fn lock_placeholders_in(directory: &Path) -> Result<File> {
     Ok(file)
 }
 
+fn remove_unheld(placeholders: &[Placeholder], held: &BTreeSet<PathBuf>) {
+    let mut ours: Vec<_> = placeholders.iter().filter(|p| !held.contains(&p.path)).collect();
+    // What lies in another goes before it.
+    ours.sort_by(|one, other| other.path.cmp(&one.path));
+    ours.into_iter().for_each(Placeholder::remove);
+}
+
 /// The placeholders that any other record names, of a live sandbox or of one that crashed.
 fn named_by_others(directory: &Path, own: &Path) -> BTreeSet<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -261,7 +268,7 @@ fn remove(directory: &Path, own: &Path, record: &Record) -> bool {
     let Ok(_guard) = lock_placeholders_in(directory) else { return false };
     if !record.placeholders.is_empty() {
         let held = named_by_others(directory, own);
-        record.placeholders.iter().filter(|p| !held.contains(&p.path)).for_each(Placeholder::remove);
+        remove_unheld(&record.placeholders, &held);
     }
     std::fs::remove_file(own).is_ok()
 }

@@ -68,8 +68,18 @@ struct Absent {
 }
 
 enum Found {
-    Present { path: PathBuf, device: u64, inode: u64 },
+    Present { path: PathBuf },
     Absent(Absent),
+}
+
+impl Found {
+    /// Relative.
+    fn path(&self) -> &Path {
+        match self {
+            Found::Present { path } => path,
+            Found::Absent(absent) => &absent.path,
+        }
+    }
 }
 
 /// Precondition: the caller holds the lock over all stand-ins ([`super::slot::lock_placeholders`]), until
@@ -112,13 +122,15 @@ pub fn survey(workspace: &Workspace, slot: &Slot) -> Result<Survey, CreateError>
 
 impl Survey {
     fn add(&mut self, root: &OwnedFd, name: &Path, held: &BTreeSet<PathBuf>) -> Result<(), CreateError> {
-        match look(root, &self.directory, name)? {
-            Found::Present { path, device, inode } => {
+        let found = look(root, &self.directory, name)?;
+        // One that is made in another's stand-in keeps that from being removed by whoever made it.
+        for parent in found.path().ancestors().skip(1) {
+            self.share(parent, held);
+        }
+        match found {
+            Found::Present { path } => {
                 self.covered.insert(text(&path)?);
-                let path = self.directory.join(path);
-                if held.contains(&path) {
-                    self.shared.push(Placeholder::made(path, device, inode));
-                }
+                self.share(&path, held);
             }
             // Two names may share their first missing part, which covers both.
             Found::Absent(absent) => {
@@ -128,6 +140,18 @@ impl Survey {
             }
         }
         Ok(())
+    }
+
+    /// Ours too, if it is the stand-in of another sandbox.
+    fn share(&mut self, path: &Path, held: &BTreeSet<PathBuf>) {
+        use std::os::unix::fs::MetadataExt;
+        let path = self.directory.join(path);
+        if !held.contains(&path) || self.shared.iter().any(|shared| shared.path == path) {
+            return;
+        }
+        if let Ok(found) = path.symlink_metadata() {
+            self.shared.push(Placeholder::made(path, found.dev(), found.ino()));
+        }
     }
 
     /// What there will be to remove, for the record.
@@ -213,7 +237,7 @@ fn look(root: &OwnedFd, directory: &Path, name: &Path) -> Result<Found, CreateEr
         };
         match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory | FileType::RegularFile if last => {
-                return Ok(Found::Present { path, device: found.st_dev, inode: found.st_ino });
+                return Ok(Found::Present { path });
             }
             FileType::Directory => {
                 let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
