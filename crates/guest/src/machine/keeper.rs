@@ -129,7 +129,7 @@ impl Keeper {
 
     fn wait_for_something(&mut self, buffer: &mut [u8]) -> Outcome<()> {
         let hears_host = self.is_open && !self.wire.is_full();
-        let hears_machine = self.waiting.len() < MOST_WAITING;
+        let hears_machine = self.waiting.len() < MOST_WAITING && !self.wire.is_overfull();
         let none = PollFlags::empty();
         let wanted = |wanted: bool, flag: PollFlags| if wanted { flag } else { none };
         let port = wanted(hears_machine, PollFlags::IN) | wanted(self.wire.has_to_send(), PollFlags::OUT);

@@ -11,6 +11,8 @@
 //! To the keeper everything that comes through the port is hostile: the work may have taken the machine's kernel.
 
 mod boot;
+#[cfg(test)]
+mod fuzz;
 mod keeper;
 mod launch;
 mod net;

@@ -14,8 +14,13 @@ pub const PIECE: usize = 32 * 1024;
 const LONGEST_ORDERS: usize = 1 << 20;
 /// The largest frame of a link, with what the kernel says about it.
 const LONGEST_LINK: usize = 66 * 1024;
-/// Above this nothing more is taken from the other side.
+/// Above this nothing more is taken from who is behind this side.
 const FULL: usize = 256 * 1024;
+/// Above this the other side is not heard either: it asks, and does not take the answers.
+const OVERFULL: usize = 4 * FULL;
+/// The most that is kept of what is not a whole frame yet.
+#[cfg(test)]
+pub const HELD: usize = HEADER + LONGEST_ORDERS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -104,7 +109,21 @@ impl Wire {
     }
 
     pub fn is_full(&self) -> bool {
-        self.outbound.len() - self.sent >= FULL
+        self.waits() >= FULL
+    }
+
+    /// Bytes that wait for the port.
+    pub fn waits(&self) -> usize {
+        self.outbound.len() - self.sent
+    }
+
+    pub fn is_overfull(&self) -> bool {
+        self.waits() >= OVERFULL
+    }
+
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.inbound.len() - self.taken
     }
 
     pub fn has_to_send(&self) -> bool {
@@ -117,7 +136,14 @@ impl Wire {
             match rustix::io::write(port, &self.outbound[self.sent..]) {
                 Ok(count) => self.sent += count,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => {
+                    // One that never takes all of it would let it grow.
+                    if self.sent >= FULL {
+                        self.outbound.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
                 Err(errno) => return Err(errno),
             }
         }
