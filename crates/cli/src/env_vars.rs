@@ -1,5 +1,5 @@
 //! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself,
-//! `PADDOCK_RUNSC` by the gVisor backend, `PADDOCK_QEMU` and `PADDOCK_KERNEL` by that of machines.
+//! `PADDOCK_RUNSC` by the gVisor backend, `PADDOCK_QEMU`, `PADDOCK_KERNEL` and `PADDOCK_KVM` by that of machines.
 
 /// Where templates, images and the records of sandboxes are kept.
 pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
@@ -49,6 +49,7 @@ Environment:
   PADDOCK_QEMU       the `qemu-system-x86_64` of the microvm backend [default: the first of the path]
   PADDOCK_KERNEL     the kernel of its machines, as /boot/vmlinuz-VERSION with its modules in
                      ../lib/modules/VERSION [default: the newest in /boot]
+  PADDOCK_KVM        `off`: its machines are emulated, and KVM is not tried [default: auto]
   ANTHROPIC_API_KEY, OPENAI_API_KEY, and ..._BASE_URL and ..._MODEL of each
                      the model of `agent`; the keys are also what `shield` binds for its agents
   NO_COLOR           set to anything: no colour, even on a terminal

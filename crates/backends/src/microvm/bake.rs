@@ -3,8 +3,8 @@
 //! is wanted, and again when the kernel, QEMU or Paddock has changed.
 
 use super::create::{Kind, Parts, raise};
-use super::machine::{Origin, Shape};
-use super::{disk, initramfs, sparse};
+use super::machine::{Acceleration, Origin, Shape};
+use super::{disk, initramfs, kvm, sparse};
 use crate::backend::{CreateError, HostStep};
 use crate::process::guest_executable;
 use paddock_model::SandboxId;
@@ -35,7 +35,13 @@ static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Baked>>> = Mutex::new(BTreeMap::new())
 /// The bake for a shape, made where there is none.
 pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, CreateError> {
     let base = base(parts);
-    let directory = disk::place(state)?.join(format!("bake-{base:016x}-{:016x}", digest(&shape)));
+    // What a kernel found its processor to be able to do, it goes on doing.
+    let processor = match shape.acceleration {
+        Acceleration::Kvm => kvm::processor(),
+        Acceleration::Emulated => String::new(),
+    };
+    let directory =
+        disk::place(state)?.join(format!("bake-{base:016x}-{:016x}", digest(&(shape, processor))));
     if let Some(baked) = known().get(&directory) {
         return Ok(baked.clone());
     }
@@ -68,7 +74,7 @@ fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<Baked>>> {
 }
 
 /// What a bake is stale without.
-fn base(parts: &Parts) -> u64 {
+pub fn base(parts: &Parts) -> u64 {
     let runtime = &parts.vmm.runtime;
     let guest = guest_executable::digest();
     digest(&(&runtime.path, runtime.stamp, &parts.kernel.path, parts.kernel.stamp, guest, super::qemu::FORM))
@@ -122,7 +128,7 @@ fn finished(memory: File, state: &File) -> Result<Baked, CreateError> {
 fn make(state: &Path, directory: &Path, parts: &Parts, shape: Shape) -> Result<Baked, CreateError> {
     let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a machine".into())?;
     let kept = sparse::in_memory("state", 0).host(|| "make the state of a machine".into())?;
-    boot(state, parts, shape, &memory, &kept)?;
+    boot(state, parts, shape, &memory, &kept, PATIENCE)?;
     let new = directory.with_extension(format!("{}.new", std::process::id()));
     let written = write(&new, &memory, &kept).and_then(|()| std::fs::rename(&new, directory));
     // One that cannot be kept serves this engine all the same.
@@ -143,7 +149,14 @@ fn write(directory: &Path, memory: &File, state: &File) -> std::io::Result<()> {
 }
 
 /// Boots a machine in a fence of its own, and keeps it where it waits.
-fn boot(state: &Path, parts: &Parts, shape: Shape, memory: &File, kept: &File) -> Result<(), CreateError> {
+pub fn boot(
+    state: &Path,
+    parts: &Parts,
+    shape: Shape,
+    memory: &File,
+    kept: &File,
+    patience: Duration,
+) -> Result<(), CreateError> {
     let kernel =
         std::fs::read(&parts.kernel.path).host(|| format!("read {}", parts.kernel.path.display()))?;
     let initramfs = initramfs::archive(&parts.kernel, guest_executable::bytes());
@@ -157,7 +170,7 @@ fn boot(state: &Path, parts: &Parts, shape: Shape, memory: &File, kept: &File) -
     getrandom(&mut random, GetRandomFlags::empty()).host(|| "take random bytes".into())?;
     let id = SandboxId::from_random(u64::from_le_bytes(random));
     let (mut raised, mut monitor) = raise(state, &id, Kind::Bake, parts, shape, origin)?;
-    super::memory::wait_until_ready(&raised.stream, PATIENCE)?;
+    super::memory::wait_until_ready(&raised.stream, patience)?;
     monitor.keep(kept, true).host(|| "keep the memory of a machine".into())?;
     drop(monitor);
     raised.fence.destroy().host(|| "end the machine that was kept".into())?;

@@ -4,7 +4,7 @@ use super::fence::MicrovmFence;
 use super::kernel::Kernel;
 use super::machine::{Acceleration, Files, Monitor, Origin, Shape, Vmm};
 use super::qemu::{Qemu, TRANSLATED};
-use super::{MicrovmBackend, bake, disk, image, kernel, orders, probe, runtime, sparse};
+use super::{MicrovmBackend, bake, disk, image, kernel, kvm, orders, probe, runtime, sparse};
 use crate::backend::{CreateError, HostStep, Raised};
 use crate::process::create::{Between, Role, create as create_fence};
 use crate::process::mounts::Passed;
@@ -35,7 +35,7 @@ const NOTHING: &str = "/nothing";
 
 pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
     let parts = Parts::find(state, spec)?;
-    let shape = shape(&spec.limits);
+    let shape = shape(&spec.limits, kvm::decide(state, &parts).acceleration);
     let baked = bake::get(state, &parts, shape)?;
     let memory = baked.memory.try_clone().host(|| "copy a descriptor".into())?;
     let origin = Origin::Copy { memory: memory.into() };
@@ -57,8 +57,8 @@ impl Parts {
         if let Some((missing, remedy)) = probe::not_for_this_user() {
             return Err(CreateError::Unavailable { missing: missing.into(), remedy: Some(remedy.into()) });
         }
-        let runtime = runtime::find().map_err(|error| runtime::unavailable(&error))?;
-        let kernel = kernel::find(state).map_err(|error| kernel::unavailable(&error))?;
+        let parts = Parts::look(state)?;
+        let kernel = &parts.kernel;
         if !kernel.shares && (spec.root == Root::HostUsr || orders::shares(spec)) {
             return Err(CreateError::Unavailable {
                 missing: format!(
@@ -78,16 +78,23 @@ impl Parts {
                 remedy: Some(kernel::REMEDY.into()),
             });
         }
+        Ok(parts)
+    }
+
+    /// Whatever is to be run.
+    pub fn look(state: &Path) -> Result<Parts, CreateError> {
+        let runtime = runtime::find().map_err(|error| runtime::unavailable(&error))?;
+        let kernel = kernel::find(state).map_err(|error| kernel::unavailable(&error))?;
         Ok(Parts { vmm: Qemu { runtime }, kernel })
     }
 }
 
 /// Of a sandbox's machine, however it began.
-pub fn shape(limits: &Limits) -> Shape {
+pub fn shape(limits: &Limits, acceleration: Acceleration) -> Shape {
     let memory = limits.memory.saturating_add(limits.memory / 32 + OWN_KERNEL).next_multiple_of(64 << 20);
     let here = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
     let processors = (limits.cpus.ceil() as u32).clamp(1, here.min(MOST_PROCESSORS));
-    Shape { memory, processors, acceleration: Acceleration::Emulated }
+    Shape { memory, processors, acceleration }
 }
 
 /// What is run in the fence.
@@ -239,7 +246,11 @@ impl Between for Machine<'_> {
             link::for_a_machine(link);
         }
         let git = arrange(plan, shares_system);
-        plan.steps.push(root::kernel(jail, 0));
+        let mut kernel = root::kernel(jail, 0);
+        if let (Step::Kernel(kernel), Acceleration::Kvm) = (&mut kernel, self.shape.acceleration) {
+            kernel.devices.push((kvm::NAME.into(), passed.add(kvm::node()?)?));
+        }
+        plan.steps.push(kernel);
         plan.landlock = Some(LandlockPlan {
             writable: [MACHINE_SHARE, "/dev", "/proc"].map(String::from).into(),
             scope_abstract_sockets: false,

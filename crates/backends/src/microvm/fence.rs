@@ -1,6 +1,6 @@
 //! The process backend's fence with a machine in it. Its end is the end of everything inside: the machine is one of its processes.
 
-use super::create::{shape, with_own};
+use super::create::with_own;
 use super::machine::Shape;
 use super::memory;
 use crate::backend::{CreateError, Fence, FenceUsage, Kept};
@@ -59,8 +59,7 @@ impl Fence for MicrovmFence {
                 "memory and processes of a machine are limited by its own kernel, as they were when it began";
             return Err(Error::new(ErrorKind::Unsupported, why));
         }
-        let shape = shape(old);
-        self.outer.change_limits(&with_own(old, shape), &with_own(new, shape))
+        self.outer.change_limits(&with_own(old, self.shape), &with_own(new, self.shape))
     }
 
     fn keep_memory(&self, directory: &Path) -> Result<Box<dyn Kept>> {

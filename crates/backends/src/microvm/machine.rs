@@ -18,6 +18,7 @@ pub struct Shape {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Acceleration {
+    Kvm,
     Emulated,
 }
 

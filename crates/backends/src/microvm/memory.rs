@@ -4,7 +4,7 @@
 use super::create::{Kind, Parts, failed, raise, shape};
 use super::machine::{Monitor, Origin, Shape, Vmm};
 use super::qemu::Qemu;
-use super::runtime;
+use super::{kvm, runtime};
 use crate::backend::{CreateError, HostStep, Kept, Raised};
 use crate::handover::{self, Handover};
 use crate::process::lasting;
@@ -104,7 +104,8 @@ pub fn recall(
     let parts = Parts::find(state, spec)?;
     let kept = File::open(memory.join(STATE)).host(|| format!("open {}", memory.display()))?;
     // Its limits may have changed since; the machine has not.
-    let shape = read_shape(memory).unwrap_or_else(|| shape(&spec.limits));
+    let shape =
+        read_shape(memory).unwrap_or_else(|| shape(&spec.limits, kvm::decide(state, &parts).acceleration));
     let kind = Kind::Sandbox { spec, lasting: true, recalled: Some(random()?) };
     let (raised, mut monitor) = raise(state, id, kind, &parts, shape, Origin::Stream)?;
     let recalled = monitor.recall(&kept, false).and_then(|()| monitor.go_on());

@@ -7,7 +7,7 @@
 //! - [`probe`]: what this machine has of it, and how to get the rest
 //! - [`runtime`]: the QEMU of this machine; [`machine`]: what is asked of whatever runs machines; [`qemu`], [`qmp`]: how QEMU
 //!   does it
-//! - [`kernel`], [`initramfs`]: what is booted
+//! - [`kernel`], [`initramfs`]: what is booted; [`kvm`]: whether on the processor itself
 //! - [`image`], [`disk`], [`ext4`]: the disks of a machine
 //! - [`bake`]: a machine that waits for orders, kept with its memory; every other is a copy of it
 //! - [`create`], [`orders`]: from the plan of a process sandbox to that of one with a machine, and the plan of the guest in it
@@ -24,6 +24,7 @@ mod fence;
 mod image;
 mod initramfs;
 mod kernel;
+mod kvm;
 mod machine;
 mod memory;
 mod orders;
@@ -65,7 +66,7 @@ impl Backend for MicrovmBackend {
     }
 
     fn guarantees(&self, spec: &Spec) -> Guarantees {
-        probe::guarantees(spec)
+        probe::guarantees(&self.state, spec)
     }
 
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {

@@ -1,6 +1,8 @@
 //! What this machine has of it, and how to get the rest.
 
+use super::create::Parts;
 use super::kernel::{self, Kernel};
+use super::kvm::{self, Decision};
 use super::runtime::{self, REMEDY};
 use super::{MicrovmBackend, ext4, orders};
 use crate::process::{identity, probe as fence};
@@ -10,8 +12,11 @@ use paddock_model::{
 };
 use std::path::Path;
 
+const KVM_REMEDY: &str = "on a machine whose processor can (flags vmx or svm in /proc/cpuinfo), load the module kvm_intel or kvm_amd; in a virtual \
+     machine, let it nest. It is tried again after a restart, or without kvm.json in the state directory";
+
 /// What the fence around it gives, and what differs in a machine.
-pub fn guarantees(spec: &Spec) -> Guarantees {
+pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
     let around = fence::guarantees(spec);
     let keeps_memory = keeps_memory(spec);
     let mut guarantees = Guarantees {
@@ -35,9 +40,12 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         ..around
     };
     guarantees.weaknesses = fence::weaknesses(&guarantees);
-    guarantees.weaknesses.push(
-        "the machine's processor is emulated: what computes takes ten times as long, or longer".to_string(),
-    );
+    let decision = Parts::look(state).map(|parts| kvm::decide(state, &parts));
+    if let Ok(Decision { why_not: Some(why), .. }) = decision {
+        guarantees.weaknesses.push(format!(
+            "the machine's processor is emulated ({why}): what computes takes ten times as long, or longer"
+        ));
+    }
     guarantees
 }
 
@@ -76,6 +84,9 @@ pub fn availability(state: &Path) -> Availability {
             checks.push(check("kernel", CheckState::Missing, error.to_string(), Some(kernel::REMEDY)))
         }
     }
+    if let Ok(parts) = Parts::look(state) {
+        checks.push(processor(kvm::decide(state, &parts)));
+    }
     checks.push(match ext4::find() {
         Ok(found) => check("disks", CheckState::Good, found.display().to_string(), None),
         Err(error) => check("disks", CheckState::Missing, error.to_string(), Some(ext4::REMEDY)),
@@ -86,6 +97,14 @@ pub fn availability(state: &Path) -> Availability {
     checks.push(around(state));
     let usable = checks.iter().all(|check| check.state != CheckState::Missing);
     Availability { backend: MicrovmBackend::NAME.into(), usable, checks }
+}
+
+/// Emulated is no lack of safety; it is slow.
+fn processor(decision: Decision) -> Check {
+    match decision.why_not {
+        None => check("processor", CheckState::Good, "KVM: a machine was booted on it", None),
+        Some(why) => check("processor", CheckState::Degraded, format!("emulated: {why}"), Some(KVM_REMEDY)),
+    }
 }
 
 fn booted(kernel: &Kernel) -> Check {

@@ -12,11 +12,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+const PARAMETERS: &str = "console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on";
 /// The kernel is told the rate of its clock: an emulated one cannot measure it, and hangs in the attempt.
-const PARAMETERS: &str =
-    "console=ttyS0 quiet loglevel=1 tsc_early_khz=1000000 panic=-1 reboot=t random.trust_cpu=on";
+const EMULATED_CLOCK: &str = "tsc_early_khz=1000000";
 /// Grows with every change of what follows: machines that were kept before it do not go on after it.
-pub const FORM: u32 = 1;
+pub const FORM: u32 = 2;
 /// Where a machine has nothing to see.
 const NOTHING: &str = "/nothing";
 /// How much translated code is kept, in MiB.
@@ -40,8 +40,14 @@ impl Vmm for Qemu {
             "-machine",
             "microvm,acpi=on,pit=on,pic=on,rtc=on,isa-serial=on,x-option-roms=off,memory-backend=ram",
         );
+        let mut parameters = PARAMETERS.to_string();
         match shape.acceleration {
+            Acceleration::Kvm => {
+                command.pair("-accel", "kvm");
+                command.pair("-cpu", "host");
+            }
             Acceleration::Emulated => {
+                parameters = format!("{parameters} {EMULATED_CLOCK}");
                 command.pair("-accel", format!("tcg,thread=multi,tb-size={TRANSLATED}"));
                 command.pair("-cpu", "max");
             }
@@ -51,7 +57,7 @@ impl Vmm for Qemu {
         command.pair("-global", "virtio-mmio.force-legacy=false");
         // It starts no other program, takes no rights back, and keeps to the calls of its list.
         command.pair("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
-        command.begin(files.origin, shape.memory);
+        command.begin(files.origin, shape.memory, parameters);
         command.pair("-serial", "null");
         command.port();
         command.disk("image", files.image, true);
@@ -86,7 +92,7 @@ impl Command {
         format!("{{{}}}", self.files.len() - 1)
     }
 
-    fn begin(&mut self, origin: Origin, bytes: u64) {
+    fn begin(&mut self, origin: Origin, bytes: u64, parameters: String) {
         let memory = |command: &mut Command, file: OwnedFd, share: &str| {
             let file = command.file(file);
             let place = format!("mem-path=/proc/self/fd/{file}");
@@ -98,7 +104,7 @@ impl Command {
                 let (kernel, initramfs) = (self.file(kernel), self.file(initramfs));
                 self.pair("-kernel", format!("/proc/self/fd/{kernel}"));
                 self.pair("-initrd", format!("/proc/self/fd/{initramfs}"));
-                self.pair("-append", PARAMETERS);
+                self.pair("-append", parameters);
             }
             Origin::Copy { memory: file } => {
                 memory(self, file, "off");

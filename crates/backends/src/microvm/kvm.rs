@@ -1,0 +1,174 @@
+//! Whether machines run on the processor itself. It is found out by booting one: a `/dev/kvm` that opens may still run no kernel.
+//! What came of it is kept beside the state for as long as QEMU, the kernel, Paddock and the device are the same.
+
+use super::bake;
+use super::create::Parts;
+use super::machine::{Acceleration, Shape};
+use super::runtime::{Stamp, stamp};
+use super::{probe, sparse};
+use crate::backend::{CreateError, HostStep};
+use rustix::fs::{FileType, Mode, OFlags, makedev, mknodat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsmount, fsopen, open_tree,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// `off` leaves the device alone. Declared with all others in the command's `env_vars`.
+pub const VARIABLE: &str = "PADDOCK_KVM";
+/// The device's name in /dev, and its number.
+pub const NAME: &str = "kvm";
+const NUMBER: (u32, u32) = (10, 232);
+const DEVICE: &str = "/dev/kvm";
+/// A processor of its own boots a kernel within a second; one that does not, never does.
+const PATIENCE: Duration = Duration::from_secs(8);
+const MEMORY: u64 = 256 << 20;
+
+/// What machines run on, and why it is no more than that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    pub acceleration: Acceleration,
+    pub why_not: Option<String>,
+}
+
+impl Decision {
+    fn emulated(why: impl Into<String>) -> Decision {
+        Decision { acceleration: Acceleration::Emulated, why_not: Some(why.into()) }
+    }
+}
+
+/// Those of this process, by their state directory.
+static KNOWN: Mutex<BTreeMap<PathBuf, Note>> = Mutex::new(BTreeMap::new());
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Note {
+    /// What it holds for: what a bake is made of, and the device as it was at the last start of this machine.
+    base: u64,
+    device: Stamp,
+    decision: Decision,
+}
+
+/// Boots a machine where nobody knows yet.
+pub fn decide(state: &Path, parts: &Parts) -> Decision {
+    let device = match usable() {
+        Ok(device) => device,
+        Err(why) => return Decision::emulated(why),
+    };
+    let base = bake::base(parts);
+    let holds = |note: &Note| (note.base, note.device) == (base, device);
+    // Held while a machine boots: whoever asks meanwhile wants the same answer.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(note) = known.get(state).filter(|note| holds(note)) {
+        return note.decision.clone();
+    }
+    let place = state.join("kvm.json");
+    let written = std::fs::read(&place).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+    let note = written.filter(holds).unwrap_or_else(|| {
+        let note = Note { base, device, decision: attempt(state, parts) };
+        write(&place, &note);
+        note
+    });
+    known.insert(state.to_path_buf(), note.clone());
+    note.decision
+}
+
+/// What is seen without a boot: the device's stamp, or why nobody need try.
+fn usable() -> Result<Stamp, String> {
+    match std::env::var(VARIABLE).as_deref() {
+        Ok("off") => return Err(format!("{VARIABLE} is `off`")),
+        Ok("" | "auto") | Err(_) => {}
+        Ok(other) => {
+            return Err(format!("{VARIABLE} is `{}`; known are `auto` and `off`", other.escape_debug()));
+        }
+    }
+    if let Some((missing, _)) = probe::not_for_this_user() {
+        return Err(missing.into());
+    }
+    let opened = rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    match opened {
+        Ok(_) => stamp(Path::new(DEVICE)).map_err(|error| format!("{DEVICE}: {error}")),
+        Err(rustix::io::Errno::NOENT) => Err(format!("there is no {DEVICE}")),
+        Err(errno) => Err(format!("{DEVICE} cannot be opened: {}", std::io::Error::from(errno))),
+    }
+}
+
+fn attempt(state: &Path, parts: &Parts) -> Decision {
+    let shape = Shape { memory: MEMORY, processors: 1, acceleration: Acceleration::Kvm };
+    let booted = sparse::in_memory("machine", shape.memory)
+        .and_then(|memory| Ok((memory, sparse::in_memory("state", 0)?)))
+        .host(|| "make the memory of a machine".into())
+        .and_then(|(memory, kept)| bake::boot(state, parts, shape, &memory, &kept, PATIENCE));
+    match booted {
+        Ok(()) => Decision { acceleration: Acceleration::Kvm, why_not: None },
+        Err(error) => Decision::emulated(format!("no machine boots on {DEVICE}: {}", whole(&error))),
+    }
+}
+
+/// With what it was caused by, in one line.
+fn whole(error: &CreateError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// One that cannot be noted is found out again.
+fn write(place: &Path, note: &Note) {
+    let new = place.with_extension(format!("{}.new", std::process::id()));
+    let text = serde_json::to_vec(note).unwrap_or_default();
+    if std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, place)).is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+}
+
+/// The device for one fence: a node of its own that the fence's ids may open, as a detached mount. The host's stays as it is.
+pub fn node() -> Result<OwnedFd, CreateError> {
+    let make = || -> rustix::io::Result<OwnedFd> {
+        let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        let top = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+        let mode = Mode::from_raw_mode(0o666);
+        mknodat(&top, NAME, FileType::CharacterDevice, mode, makedev(NUMBER.0, NUMBER.1))?;
+        // Whatever the mask of this process is.
+        rustix::fs::chmodat(&top, NAME, mode, rustix::fs::AtFlags::empty())?;
+        open_tree(&top, NAME, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+    };
+    make().host(|| format!("make a {DEVICE} for the fence"))
+}
+
+/// Which processor a kept machine goes on with.
+pub fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let telling = |line: &&str| line.starts_with("model name") || line.starts_with("flags");
+    text.lines().filter(telling).take(2).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line_with_its_causes() {
+        let source = std::io::Error::other("two\nlines");
+        let text = whole(&CreateError::Host { step: "boot".into(), source });
+        assert!(!text.contains('\n') && text.ends_with("two lines"), "{text}");
+    }
+
+    #[test]
+    fn a_node_is_the_device_and_open_to_the_fence() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let Ok(node) = node() else { return };
+        let found = rustix::fs::fstat(&node).unwrap();
+        assert_eq!(FileType::from_raw_mode(found.st_mode), FileType::CharacterDevice);
+        assert_eq!((found.st_rdev, found.st_mode & 0o777), (makedev(10, 232), 0o666));
+    }
+}
