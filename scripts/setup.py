@@ -7,7 +7,17 @@ import sys
 
 # What is looked for, and Debian's package that brings it.
 BUILD = {"cc": "gcc libc6-dev", "git": "git"}
-TEST = {"newuidmap": "uidmap", "setpriv": "util-linux", "busybox": "busybox-static", "node": "nodejs", "npm": "npm", "strace": None, "runsc": "runsc"}
+TEST = {
+    "newuidmap": "uidmap",
+    "setpriv": "util-linux",
+    "busybox": "busybox-static",
+    "node": "nodejs",
+    "npm": "npm",
+    "strace": None,
+    "runsc": "runsc",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "mke2fs": "e2fsprogs",
+}
 # What sandboxes see of the host's own Python, where code makes tables and figures of it.
 PYTHON = {"pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}
 # What root's engine makes its storage with; without it disks are kept in memory.

@@ -37,7 +37,64 @@ where_there_are_machines!(
     commands_workspaces_limits_and_refusals,
     a_sandbox_that_lives,
     memory_is_in_every_fork_snapshot_and_sleep,
+    what_goes_wrong_is_told_and_leaves_nothing,
+    the_processor_is_tried_by_booting,
 );
+
+/// A machine of the server's, from the side of root.
+mod machine {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
+
+    /// Its directory and its processes.
+    pub fn parts(id: &str) -> Vec<String> {
+        let places = ["/run/paddock", "/dev/shm/paddock"].map(|place| PathBuf::from(place).join(id));
+        let places =
+            places.into_iter().filter(|place| place.exists()).map(|place| place.display().to_string());
+        places.chain(processes(id).into_iter().map(|pid| format!("process {pid}"))).collect()
+    }
+
+    /// Found by their cgroup, which has the name of the sandbox.
+    fn processes(id: &str) -> Vec<u32> {
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let of = |pid: &u32| {
+            let read =
+                |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            read("comm").trim() == "paddock-machine" && read("cgroup").contains(id)
+        };
+        numbers.filter(of).collect()
+    }
+
+    pub fn kill(id: &str) -> Result<()> {
+        let found = processes(id);
+        ensure!(found.len() == 1, "its machine is one of {found:?}");
+        let killed = std::process::Command::new("kill").args(["-KILL", &found[0].to_string()]).status()?;
+        ensure!(killed.success(), "it could not be killed");
+        Ok(())
+    }
+
+    /// A fault of its processor that no kernel lives through.
+    pub fn panic(id: &str) -> Result<()> {
+        let places = ["/run/paddock", "/dev/shm/paddock"]
+            .map(|place| PathBuf::from(place).join(id).join("monitor.sock"));
+        let place = places.iter().find(|place| place.exists());
+        let mut stream = UnixStream::connect(place.ok_or_else(|| anyhow::anyhow!("it has no monitor"))?)?;
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(30)))?;
+        let mut lines = BufReader::new(stream.try_clone()?).lines();
+        let fault = json!({ "execute": "human-monitor-command", "arguments": { "command-line": "mce 0 0 0xbd00000000000000 0x5 0 0" } });
+        for said in [json!({ "execute": "qmp_capabilities" }), fault] {
+            // What it says first is who it is.
+            lines.next().transpose()?;
+            stream.write_all(format!("{said}\n").as_bytes())?;
+        }
+        let answer = lines.next().transpose()?.unwrap_or_default();
+        ensure!(!answer.contains("error"), "{answer}");
+        Ok(())
+    }
+}
 
 mod tests {
     use super::*;
@@ -148,6 +205,63 @@ mod tests {
         server.run(["hibernate", &id])?.success()?;
         assert_eq!(server.script(&id, "cat /workspace/a/b.txt")?.success()?, "content");
         server.run(["kill", &id])?.success().map(drop)
+    }
+
+    /// Each of them is the end of one sandbox, with its cause; the others go on.
+    pub fn what_goes_wrong_is_told_and_leaves_nothing(caller: &Caller) -> Result<()> {
+        boot(caller)?;
+        let server = Server::start(caller)?;
+        let witness = server.create(&SIZE)?;
+        let flooded = server.script(&witness, "head -c 8388608 /dev/zero | tr '\\0' x")?.success()?;
+        assert_eq!(flooded.len(), 8 << 20, "output was lost");
+        let script = "head -c 100M /dev/zero > full; rm full && echo room > small && cat small";
+        let filled = server.script(&witness, script)?;
+        assert_eq!(filled.success()?, "room\n");
+        ensure!(filled.err().contains("No space left"), "{}", filled.err());
+
+        for end in [machine::panic, machine::kill] {
+            let id = server.create(&SIZE)?;
+            end(&id)?;
+            let cause = ended(&server, &id)?;
+            assert_eq!(cause["kind"], "guest_lost", "{cause}");
+            ensure!(machine::parts(&id).is_empty(), "left behind: {:?}", machine::parts(&id));
+        }
+        assert_eq!(server.script(&witness, "echo lives")?.success()?, "lives\n");
+        Ok(())
+    }
+
+    /// The end of a sandbox is noticed, not asked for.
+    fn ended(server: &Server, id: &str) -> Result<Value> {
+        paddock_e2e::until(paddock_e2e::PATIENCE, "the end of the sandbox", || {
+            let shown = server.run(["inspect", id]).and_then(|ran| ran.json()).ok()?;
+            (shown["state"] == "ended").then(|| shown["end"]["cause"].clone())
+        })
+    }
+
+    /// On most machines that tests run on no kernel boots on /dev/kvm, or there is none: what matters is that it is said.
+    pub fn the_processor_is_tried_by_booting(caller: &Caller) -> Result<()> {
+        let mut asked = caller.program(caller.executable()?);
+        let asked = asked.args(["doctor", "--json"]).env("PADDOCK_KVM", "auto").output()?;
+        let found: Value = serde_json::from_slice(&asked.stdout)?;
+        let backends = found.as_array().cloned().unwrap_or_default();
+        let microvm = backends.iter().find(|one| one["backend"] == "microvm").cloned().unwrap_or_default();
+        let checks = microvm["checks"].as_array().cloned().unwrap_or_default();
+        let processor = checks.iter().find(|check| check["name"] == "processor").cloned().unwrap_or_default();
+        let detail = processor["detail"].as_str().unwrap_or_default().to_string();
+        let run =
+            caller.start_run(with(&["--json", "--", "true"]))?.environment("PADDOCK_KVM", "auto").finish()?;
+        let weaknesses = run.json()?["guarantees"]["weaknesses"].to_string();
+        match detail.strip_prefix("emulated: ") {
+            None => ensure!(
+                detail.starts_with("KVM") && !weaknesses.contains("emulated"),
+                "{detail}: {weaknesses}"
+            ),
+            Some(why) => {
+                ensure!(why.contains("/dev/kvm"), "no reason is given: {why}");
+                ensure!(weaknesses.contains(why) && processor["remedy"].is_string(), "{why}: {weaknesses}");
+            }
+        }
+        Ok(())
     }
 
     pub fn memory_is_in_every_fork_snapshot_and_sleep(caller: &Caller) -> Result<()> {

@@ -229,8 +229,29 @@ fn a_machine_goes_on_from_kept_memory_and_so_does_the_one_it_was_kept_from() {
         random.push(said.lines().nth(1).unwrap().to_string());
     }
     assert_ne!(random[0], random[1], "both draw the same random bytes");
+    half_of_it_is_refused(backend.as_ref(), &spec, &memory);
+    assert_eq!(first.run(20, "echo lives"), (ExitKind::Exited(0), "lives\n".into()));
     drop((adopted.fence, raised.fence));
     assert_eq!(traces_in_the_end(state.path(), &[parent, child]), [""; 0]);
+}
+
+/// As a full disk or a crash leaves it.
+fn half_of_it_is_refused(backend: &dyn Backend, spec: &Spec, memory: &Path) {
+    let state = memory.parent().unwrap();
+    let (half, disk, id) = (state.join("half"), state.join("half-disk"), new_id());
+    std::fs::create_dir(&half).unwrap();
+    std::fs::create_dir(&disk).unwrap();
+    for entry in std::fs::read_dir(memory).unwrap().flatten() {
+        std::fs::copy(entry.path(), half.join(entry.file_name())).unwrap();
+    }
+    let file = std::fs::OpenOptions::new().write(true).open(half.join("state")).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let spec = Spec { disk: Disk::Directory { path: disk, start: None }, ..spec.clone() };
+    let error = backend.create_from_memory(&id, &spec, &half).err().expect("it went on from half of it");
+    let whole = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
+    assert!(whole.contains("machine") || whole.contains("memory"), "{whole}");
+    eprintln!("refused: {whole}");
+    assert_eq!(traces_in_the_end(state, &[id]), [""; 0]);
 }
 
 #[test]
