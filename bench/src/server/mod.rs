@@ -6,7 +6,7 @@
 //! - [`parallel`]: many calls on several connections
 //! - [`memory`]: what /proc says of processes and of the machine
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
-//! - [`gate`]: what leaves a sandbox; [`volumes`], [`scripts`]: what outlives it; [`jobs`]: a queue of work
+//! - [`gate`]: what leaves a sandbox; [`volumes`], [`scripts`]: what outlives it; [`jobs`]: a queue of work; [`machines`]: kernels of their own
 //! - [`agents`]: what tools and MCP add to a call
 //! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
@@ -22,6 +22,7 @@ mod first;
 mod fork;
 mod gate;
 mod jobs;
+mod machines;
 mod memory;
 mod parallel;
 mod part;
@@ -117,6 +118,7 @@ async fn run(
         Part::AgentsMcp | Part::AgentsHandle => agents::measure(server, part).await,
         Part::Volumes => volumes::measure(server).await,
         Part::Jobs => jobs::measure(server).await,
+        Part::Machines => machines::measure(server).await,
         Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,
     }

@@ -17,6 +17,7 @@ pub enum Part {
     AgentsHandle,
     Volumes,
     Jobs,
+    Machines,
     CodeFirst,
     CodePreloaded,
     CodeWarm,
@@ -34,6 +35,7 @@ impl Part {
     pub const AGENTS: [Part; 2] = [Part::AgentsMcp, Part::AgentsHandle];
     pub const VOLUMES: [Part; 1] = [Part::Volumes];
     pub const JOBS: [Part; 1] = [Part::Jobs];
+    pub const MACHINES: [Part; 1] = [Part::Machines];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
         Part::CodePreloaded,
@@ -51,6 +53,7 @@ impl Part {
             .chain(Part::AGENTS)
             .chain(Part::VOLUMES)
             .chain(Part::JOBS)
+            .chain(Part::MACHINES)
             .chain(Part::CODE)
     }
 
@@ -66,6 +69,7 @@ impl Part {
             _ if Part::AGENTS.contains(&self) => "agents",
             Part::Volumes => "volumes",
             Part::Jobs => "jobs",
+            Part::Machines => "microvm",
             _ => "server",
         }
     }
@@ -90,6 +94,7 @@ impl Part {
             Part::AgentsHandle => "agents-handle",
             Part::Volumes => "volumes",
             Part::Jobs => "jobs",
+            Part::Machines => "microvm",
             Part::CodeFirst => "code-first",
             Part::CodePreloaded => "code-preloaded",
             Part::CodeWarm => "code-warm",
@@ -114,6 +119,7 @@ impl Part {
             Part::AgentsMcp => "run_code by an MCP client, beside the same by HTTP",
             Part::AgentsHandle => "a tool call by the Python SDK, beside the same without the tools",
             Part::Volumes => "volumes: what a sync moves, and what a start waits for",
+            Part::Machines => "microvm: a boot, copies of it, and forks with memory",
             Part::Jobs => "jobs: an array of 2,000 one-line Python scripts",
             Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
             Part::CodePreloaded => "the same with pandas imported by the template",

@@ -1,7 +1,7 @@
 //! What is promised of the server's speed and size, against what was found.
 
 use super::part::{Findings, Measured, Part};
-use super::{agents, code, gate, jobs, volumes};
+use super::{agents, code, gate, jobs, machines, volumes};
 use crate::targets::{Target, milliseconds};
 
 pub struct Promise {
@@ -106,8 +106,12 @@ pub const fn promise(
 }
 
 fn all() -> impl Iterator<Item = &'static Promise> {
-    let more =
-        gate::PROMISES.iter().chain(&agents::PROMISES).chain(&volumes::PROMISES).chain(&jobs::PROMISES);
+    let more = gate::PROMISES
+        .iter()
+        .chain(&agents::PROMISES)
+        .chain(&volumes::PROMISES)
+        .chain(&jobs::PROMISES)
+        .chain(&machines::PROMISES);
     PROMISES.iter().chain(more).chain(&code::PROMISES)
 }
 

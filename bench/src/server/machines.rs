@@ -1,0 +1,200 @@
+//! Sandboxes with a kernel of their own: the first boots a machine, the others are copies of it; forks and sleep with their memory.
+
+use super::calls::{Caller, text, timed};
+use super::memory;
+use super::part::{Findings, Part};
+use super::process::Server;
+use super::promises::{Limit, Promise, Source, promise};
+use crate::measure::Timing;
+use crate::peers::rootfs;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+const MEBIBYTE: f64 = 1_048_576.0;
+/// Of the work; the machine's kernel has 128 MiB more.
+const MEMORY: u64 = 192 << 20;
+const DISK: u64 = 256 << 20;
+const ROUNDS: usize = 20;
+const FORKS: usize = 5;
+const CHILDREN: usize = 20;
+const FEW: usize = 8;
+const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
+
+const fn most(name: &'static str, target: &'static str, timing: &'static str, bound: f64) -> Promise {
+    promise(Part::Machines, name, target, Source::Percentile(timing, 50), Limit::AtMost(bound))
+}
+
+pub const PROMISES: [Promise; 8] = [
+    most("create and first exec, p50", "<= 200 ms", "create and first exec", 200.0),
+    most("create and run_code, p50", "<= 300 ms", "create and run_code", 300.0),
+    most("fork with memory, one child, p50", "<= 250 ms", "fork with memory, one child", 250.0),
+    most("fork with memory, 20 children", "<= 4 s", "fork with memory, 20 children", 4_000.0),
+    most("snapshot with memory, p50", "<= 150 ms", "snapshot with memory", 150.0),
+    most("pause, p50", "<= 10 ms", "pause", 10.0),
+    most("wake with memory, p50", "<= 500 ms", "wake with memory", 500.0),
+    promise(
+        Part::Machines,
+        "memory of a fresh copy beyond what is shared",
+        "<= 48 MiB",
+        Source::Fact("each copy: proportional"),
+        Limit::AtMost(48.0),
+    ),
+];
+
+pub async fn measure(server: &Server) -> Result<Findings> {
+    let mut caller = server.caller().await?;
+    let mut findings = Findings::default();
+    let cold = boot(&mut caller).await?;
+    findings.add("first sandbox of a size, with the boot", cold.as_secs_f64() * 1e3, "ms");
+    let (first, coded) = copies(&mut caller).await?;
+    findings.timings.extend([first, coded]);
+    sizes(server, &mut caller, &mut findings).await?;
+    let image = server.paddock.temporary.join("image");
+    match small_image(&image) {
+        Ok(()) => with_memory(&mut caller, &image, &mut findings).await?,
+        Err(error) => findings.notes.push(format!("Forks and sleep were not measured: {error:#}.")),
+    }
+    findings.notes.push(
+        "Machines of 192 MiB for the work and one processor. Create, run_code and exec with the host's /usr, which is shared by 9p; \
+         forks, snapshots and sleep of a sandbox with busybox for its image and a process that counts. Memory: of eight idle copies, \
+         each page divided by who has it (Pss of QEMU and of what keeps it), the bake's own pages among them."
+            .into(),
+    );
+    Ok(findings)
+}
+
+fn body(more: Value) -> Value {
+    let mut body = json!({
+        "backend": "microvm", "ttl_seconds": 900,
+        "limits": { "memory_bytes": MEMORY, "cpus": 1.0, "disk_bytes": DISK },
+    });
+    if let (Some(body), Value::Object(more)) = (body.as_object_mut(), more) {
+        body.extend(more);
+    }
+    body
+}
+
+async fn create(caller: &mut Caller, more: Value) -> Result<String> {
+    text(&caller.post("/v1/sandboxes", &body(more)).await?, "id")
+}
+
+/// The processor is tried and the machine is booted and kept.
+async fn boot(caller: &mut Caller) -> Result<Duration> {
+    let (elapsed, sandbox) =
+        timed(create(caller, json!({}))).await.context("is the microvm backend usable?")?;
+    caller.exec(&sandbox, &["true"]).await?;
+    caller.kill(&sandbox).await?;
+    Ok(elapsed)
+}
+
+async fn copies(caller: &mut Caller) -> Result<(Timing, Timing)> {
+    let (mut first, mut coded) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (elapsed, sandbox) = timed(async {
+            let sandbox = create(caller, json!({})).await?;
+            caller.exec(&sandbox, &["true"]).await?;
+            Ok(sandbox)
+        })
+        .await?;
+        first.push(elapsed);
+        caller.kill(&sandbox).await?;
+        let (elapsed, sandbox) = timed(async {
+            let sandbox = create(caller, json!({})).await?;
+            caller.run_code(&sandbox, "print(1)", "1\n").await?;
+            Ok(sandbox)
+        })
+        .await?;
+        coded.push(elapsed);
+        caller.kill(&sandbox).await?;
+    }
+    Ok((named("create and first exec", first), named("create and run_code", coded)))
+}
+
+async fn sizes(server: &Server, caller: &mut Caller, findings: &mut Findings) -> Result<()> {
+    let mut live = Vec::new();
+    for _ in 0..FEW {
+        let sandbox = create(caller, json!({})).await?;
+        caller.exec(&sandbox, &["true"]).await?;
+        live.push(sandbox);
+    }
+    let (count, inside, _) = memory::proportional_of_sandboxes(&server.paddock.state, server.id(), &live)?;
+    ensure!(count >= FEW, "{count} processes are those of {FEW} machines");
+    findings.add("each copy: proportional", inside as f64 / FEW as f64 / MEBIBYTE, "MiB");
+    for sandbox in live {
+        caller.kill(&sandbox).await?;
+    }
+    Ok(())
+}
+
+async fn with_memory(caller: &mut Caller, image: &Path, findings: &mut Findings) -> Result<()> {
+    let sandbox = create(caller, json!({ "image": image })).await?;
+    let path = format!("/v1/sandboxes/{sandbox}");
+    let kind = text(&caller.get(&path).await?["guarantees"], "snapshot")?;
+    if kind != "memory" {
+        findings.notes.push(format!("Forks and sleep were not measured: snapshots are `{kind}` here."));
+        return Ok(());
+    }
+    let count = "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; sleep 1; done";
+    let background = json!({ "argv": ["sh", "-c", count], "background": true });
+    caller.post(&format!("{path}/execs"), &background).await?;
+    let (mut one, mut many, mut kept, mut paused, mut woken) = (vec![], vec![], vec![], vec![], vec![]);
+    for _ in 0..FORKS {
+        one.push(fork(caller, &sandbox, 1).await?);
+        let (elapsed, snapshot) = timed(caller.post(&format!("{path}/snapshots"), &json!({}))).await?;
+        kept.push(elapsed);
+        let snapshot = text(&snapshot, "id")?;
+        caller.client.call(hyper::Method::DELETE, &format!("/v1/snapshots/{snapshot}"), "").await?;
+        paused.push(timed(caller.post(&format!("{path}/pause"), &json!({}))).await?.0);
+        caller.post(&format!("{path}/resume"), &json!({})).await?;
+        caller.post(&format!("{path}/hibernate"), &json!({})).await?;
+        woken.push(timed(caller.exec(&sandbox, &["test", "-s", "/tmp/count"])).await?.0);
+    }
+    many.push(fork(caller, &sandbox, CHILDREN).await?);
+    caller.kill(&sandbox).await?;
+    findings.timings.extend([
+        named("fork with memory, one child", one),
+        named("fork with memory, 20 children", many),
+        named("snapshot with memory", kept),
+        named("pause", paused),
+        named("wake with memory", woken),
+    ]);
+    Ok(())
+}
+
+/// Until the last child has answered.
+async fn fork(caller: &mut Caller, parent: &str, count: usize) -> Result<Duration> {
+    let (elapsed, children) = timed(async {
+        let forked = caller.post(&format!("/v1/sandboxes/{parent}/fork"), &json!({ "count": count })).await?;
+        let children = forked["sandboxes"].as_array().context("the answer has no sandboxes")?;
+        let children = children.iter().map(|child| text(child, "id")).collect::<Result<Vec<_>>>()?;
+        let last = children.last().context("no child")?;
+        caller.exec(last, &["test", "-s", "/tmp/count"]).await?;
+        Ok(children)
+    })
+    .await?;
+    ensure!(children.len() == count, "{} children came of {count}", children.len());
+    for child in children {
+        caller.kill(&child).await?;
+    }
+    Ok(elapsed)
+}
+
+fn small_image(place: &Path) -> Result<()> {
+    let Some(busybox) = BUSYBOX.iter().map(Path::new).find(|path| path.exists() && rootfs::is_static(path))
+    else {
+        bail!("there is no static busybox")
+    };
+    std::fs::create_dir_all(place)?;
+    rootfs::build(place)?;
+    rootfs::add_busybox(place, busybox)?;
+    for name in ["sh", "sleep", "test", "cat"] {
+        std::os::unix::fs::symlink("busybox", place.join("usr/bin").join(name))?;
+    }
+    Ok(())
+}
+
+fn named(name: &'static str, samples: Vec<Duration>) -> Timing {
+    Timing::new(name, String::new(), samples)
+}
