@@ -3,7 +3,7 @@
 mod bwrap;
 mod docker;
 pub mod install;
-mod rootfs;
+pub mod rootfs;
 mod runc;
 mod runsc;
 mod sandbox_runtime;

@@ -48,7 +48,7 @@ use std::time::{Duration, Instant};
 
 /// Of one part; several times what a slow machine needs.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A thousand interpreters are started; a minute is measured whole.
+/// A thousand interpreters are started; a minute is measured whole; emulated machines take their time.
 const PATIENCE_WITH_CODE: Duration = Duration::from_secs(400);
 
 /// Each part has a fresh server. A part that fails is reported with its reason, and the others are still measured.
@@ -78,9 +78,10 @@ pub fn measure(
 
 async fn one(setting: Setting<'_>, paddock: &Path, beside: Option<&Field>, part: Part) -> Result<Findings> {
     let mut server = Server::start(setting.scratch, paddock, part.name()).await?;
+    let patience = if part.is_code() || part == Part::Machines { PATIENCE_WITH_CODE } else { PATIENCE };
     let outcome = tokio::select! {
         outcome = run(setting, &mut server, beside, part) => outcome,
-        error = out_of_patience(if part.is_code() { PATIENCE_WITH_CODE } else { PATIENCE }) => Err(error),
+        error = out_of_patience(patience) => Err(error),
     };
     if part.is_code() {
         code::remove_pools(&server).await;
