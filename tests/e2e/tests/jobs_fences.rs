@@ -1,9 +1,9 @@
 //! The same job file behind every fence that the machine has.
 
-use crate::gvisor::is_missing;
 use crate::jobs::{ended, submit, tasks};
+use crate::{gvisor, microvm};
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, Server, as_root, for_both_callers};
+use paddock_e2e::{Caller, Server, as_root, as_root_behind, for_both_callers};
 use serde_json::json;
 
 for_both_callers!(the_same_file_behind_the_process_fence,);
@@ -50,8 +50,17 @@ fn the_same_file_behind_the_process_fence(caller: &Caller) -> Result<()> {
 
 #[test]
 fn the_same_file_behind_gvisor() -> Result<()> {
-    if is_missing() {
+    if gvisor::is_missing() {
         return Ok(());
     }
     as_root(concat!(module_path!(), "::the_same_file_behind_gvisor"), |caller| runs_behind(caller, "gvisor"))
+}
+
+#[test]
+fn the_same_file_behind_a_kernel_of_its_own() -> Result<()> {
+    if microvm::is_missing() {
+        return Ok(());
+    }
+    let name = concat!(module_path!(), "::the_same_file_behind_a_kernel_of_its_own");
+    as_root_behind("microvm", name, |caller| runs_behind(caller, "microvm"))
 }

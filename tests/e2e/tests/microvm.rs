@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const SIZE: [&str; 6] = ["--memory", "192MiB", "--cpus", "1", "--disk", "64MiB"];
 
 /// Says so, too.
-fn is_missing() -> bool {
+pub fn is_missing() -> bool {
     let qemu = ["/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64"];
     let kernel = std::env::var("PADDOCK_TEST_KERNEL").is_ok_and(|path| std::path::Path::new(&path).exists());
     let missing = match (qemu.iter().any(|path| std::path::Path::new(path).exists()), kernel) {
