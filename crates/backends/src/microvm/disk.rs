@@ -6,15 +6,15 @@ use super::{ext4, sparse};
 use crate::backend::{CreateError, HostStep};
 use crate::process::create::inodes;
 use paddock_model::{Disk, Spec};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "disk.ext4";
 
 /// Opened to be written.
-pub fn open(state: &Path, spec: &Spec) -> Result<File, CreateError> {
+pub fn open(state: &Path, spec: &Spec) -> std::result::Result<File, CreateError> {
     match &spec.disk {
         Disk::Memory => {
             let place = place(state)?;
@@ -26,7 +26,7 @@ pub fn open(state: &Path, spec: &Spec) -> Result<File, CreateError> {
     }
 }
 
-fn in_storage(state: &Path, spec: &Spec, directory: &Path) -> Result<File, CreateError> {
+fn in_storage(state: &Path, spec: &Spec, directory: &Path) -> std::result::Result<File, CreateError> {
     let refuse =
         |reason: &str| CreateError::Mount { path: directory.display().to_string(), reason: reason.into() };
     let place = File::open(directory).host(|| format!("open {}", directory.display()))?;
@@ -50,29 +50,41 @@ fn in_storage(state: &Path, spec: &Spec, directory: &Path) -> Result<File, Creat
 }
 
 /// An empty file system is made once for each size, and copied.
-fn fill(state: &Path, spec: &Spec, file: &File) -> Result<(), CreateError> {
+fn fill(state: &Path, spec: &Spec, file: &File) -> std::result::Result<(), CreateError> {
     // Whole blocks, and room for the file system itself.
     let bytes = (spec.limits.disk.max(8 << 20)).next_multiple_of(4096);
     let empty = place(state)?.join(format!("empty-{bytes}"));
-    let opened = match File::open(&empty) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let new = empty.with_extension(format!("{}.new", std::process::id()));
-            let made =
-                ext4::make_empty(&new, bytes, inodes(spec)).and_then(|()| std::fs::rename(&new, &empty));
-            made.inspect_err(|_| drop(std::fs::remove_file(&new))).map_err(|error| match error.kind() {
-                ErrorKind::NotFound => ext4::unavailable(&error),
-                _ => CreateError::Host { step: "make an empty disk".into(), source: error },
-            })?;
-            File::open(&empty)
-        }
-        opened => opened,
-    };
-    let opened = opened.host(|| format!("open {}", empty.display()))?;
+    let opened = open_or_make(&empty, |new| ext4::make_empty(new, bytes, inodes(spec)));
+    let opened = opened.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => ext4::unavailable(&error),
+        _ => CreateError::Host { step: "make an empty disk".into(), source: error },
+    })?;
     sparse::copy(&opened, file).host(|| "fill the disk".into())
 }
 
+/// What all machines share is made by one of those that want it at the same time; `make` gets a name of its own.
+pub fn open_or_make(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<File> {
+    let is_there =
+        |opened: &Result<File>| !matches!(opened, Err(error) if error.kind() == ErrorKind::NotFound);
+    let opened = File::open(path);
+    if is_there(&opened) {
+        return opened;
+    }
+    let lock = File::create(path.with_file_name("make.lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    let opened = File::open(path);
+    if is_there(&opened) {
+        return opened;
+    }
+    let new = path.with_extension("new");
+    make(&new)
+        .and_then(|()| std::fs::rename(&new, path))
+        .inspect_err(|_| drop(std::fs::remove_file(&new)))?;
+    File::open(path)
+}
+
 /// Where what machines are made of is kept.
-pub fn place(state: &Path) -> Result<PathBuf, CreateError> {
+pub fn place(state: &Path) -> std::result::Result<PathBuf, CreateError> {
     use std::os::unix::fs::DirBuilderExt;
     let place = state.join("machines");
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&place);

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Larger than any image: the kernel of a copied machine believes the size that the first one had.
 pub const LARGEST: u64 = 4 << 40;
@@ -21,23 +21,13 @@ pub fn open(state: &Path, root: &Root) -> std::result::Result<Option<File>, Crea
     let place = disk::place(state)?;
     let whose = name_of(path);
     let image = place.join(format!("image-{whose:016x}-{digest:016x}"));
-    let opened = match File::open(&image) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            make(&image, path)?;
-            forget_older(&place, whose, &image);
-            File::open(&image)
-        }
-        opened => opened,
-    };
-    opened.map(Some).host(|| format!("open {}", image.display()))
-}
-
-fn make(image: &Path, directory: &Path) -> std::result::Result<(), CreateError> {
-    let new = image.with_extension(format!("{}.new", std::process::id()));
-    let made = ext4::make_from(&new, directory).and_then(|()| std::fs::rename(&new, image));
-    made.inspect_err(|_| drop(std::fs::remove_file(&new))).map_err(|error| match error.kind() {
+    let opened = disk::open_or_make(&image, |new| {
+        forget_older(&place, whose);
+        ext4::make_from(new, path)
+    });
+    opened.map(Some).map_err(|error| match error.kind() {
         ErrorKind::NotFound => ext4::unavailable(&error),
-        _ => CreateError::Host { step: format!("make an image of {}", directory.display()), source: error },
+        _ => CreateError::Host { step: format!("make an image of {}", path.display()), source: error },
     })
 }
 
@@ -48,13 +38,11 @@ fn name_of(directory: &Path) -> u64 {
 }
 
 /// Machines that run from an older one keep it open.
-fn forget_older(place: &Path, whose: u64, newest: &Path) {
+fn forget_older(place: &Path, whose: u64) {
     let prefix = format!("image-{whose:016x}-");
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
-        let path: PathBuf = entry.path();
-        let older = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
-        if older && path != newest {
-            let _ = std::fs::remove_file(path);
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }
