@@ -90,8 +90,9 @@ async fn look(caller: &mut Caller, id: &str) -> Result<f64> {
     Ok(f64::from(wrong + TASKS.abs_diff(seen)))
 }
 
+/// By the Python that sandboxes see: another one of the caller's path may be a script around it.
 fn without_a_fence() -> Result<Duration> {
-    let script = format!("seq 0 {} | xargs -P2 -n1 python3 -c \"{LINE}\"", TASKS - 1);
+    let script = format!("seq 0 {} | xargs -P2 -n1 /usr/bin/python3 -c \"{LINE}\"", TASKS - 1);
     let began = Instant::now();
     let done = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output()?;
     let lines = done.stdout.iter().filter(|byte| **byte == b'\n').count();
