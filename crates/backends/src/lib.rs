@@ -2,6 +2,7 @@
 //!
 //! - [`backend`]: the trait that every fence implements, and its errors
 //! - [`handover`]: what leads out of a sandbox, from its guest to the engine
+//! - [`installed`]: programs and kernels of others that this machine has
 //! - [`select`]: which backend a spec gets
 //! - [`gvisor`]: a kernel in user space, inside the process backend's fence
 //! - [`microvm`]: a machine with a kernel of its own, inside the process backend's fence
@@ -12,6 +13,7 @@
 mod backend;
 mod gvisor;
 mod handover;
+mod installed;
 mod microvm;
 mod process;
 mod select;

@@ -218,6 +218,27 @@ pub struct Start {
     pub zygote: bool,
 }
 
+impl Start {
+    /// A program without a terminal, input or a time limit.
+    pub fn program(exec: u32, argv: Vec<ByteBuf>, env: Vec<ByteBuf>, user: Who) -> Start {
+        Start {
+            exec,
+            argv,
+            env,
+            cwd: None,
+            user,
+            tty: None,
+            stdin: false,
+            deadline_ms: None,
+            deadline_kills: Kills::default(),
+            tool: None,
+            last: false,
+            control: false,
+            zygote: false,
+        }
+    }
+}
+
 /// Where the interpreter of a nursery finds the number of its socket.
 pub const ZYGOTE_VARIABLE: &str = "PADDOCK_ZYGOTE";
 /// Where a program that has a control stream finds the number of its descriptor.

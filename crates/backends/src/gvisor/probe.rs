@@ -2,6 +2,7 @@
 
 use super::GvisorBackend;
 use super::runtime::{self, REMEDY, Runtime};
+use crate::process::probe::check;
 use crate::process::{identity, probe as fence};
 use paddock_model::{
     Access, Availability, Boundary, Check, CheckState, Disk, Guarantees, Isolation, LandlockLevel, LimitKind,
@@ -75,13 +76,9 @@ pub fn availability(state: &Path) -> Availability {
     if let Some(missing) = too_few_ids() {
         checks.push(check("identities", CheckState::Missing, missing, Some(fence::LEND_IDS)));
     }
-    checks.push(around(state));
+    checks.push(fence::around(state));
     let usable = checks.iter().all(|check| check.state != CheckState::Missing);
     Availability { backend: GvisorBackend::NAME.into(), usable, checks }
-}
-
-fn check(name: &str, state: CheckState, detail: impl Into<String>, remedy: Option<&str>) -> Check {
-    Check { name: name.into(), state, detail: detail.into(), remedy: remedy.map(str::to_string) }
 }
 
 /// Tried, each on a sandbox of runsc's own that does nothing.
@@ -140,17 +137,4 @@ fn try_in(place: &Path, runtime: &Runtime, platform: &str) -> std::io::Result<Re
     let said = String::from_utf8_lossy(&said);
     let last: String = said.trim().lines().last().unwrap_or("it says nothing").chars().take(160).collect();
     Ok(Err(last.escape_debug().to_string()))
-}
-
-/// It stands inside the process backend's fence.
-fn around(state: &Path) -> Check {
-    let fence = fence::availability(state);
-    let missing = fence.checks.into_iter().find(|check| check.state == CheckState::Missing);
-    match missing {
-        None => check("fence around it", CheckState::Good, "that of the process backend", None),
-        Some(lack) => {
-            let detail = format!("{}: {}", lack.name, lack.detail);
-            check("fence around it", CheckState::Missing, detail, lack.remedy.as_deref())
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! The kernel that machines boot: one that is named, the host's own, or any that is installed, if it has the modules that a machine
 //! needs.
 
-use super::runtime::{Stamp, stamp};
 use crate::backend::CreateError;
+use crate::installed::{self, Stamp, stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
@@ -42,12 +42,7 @@ pub fn find(state: &Path) -> Result<Kernel> {
         return Ok(noted.kernel);
     }
     let kernel = choose(&candidates)?;
-    let text = serde_json::to_vec(&Note { candidates, kernel: kernel.clone() })?;
-    let new = note.with_extension(format!("{}.new", std::process::id()));
-    // One that cannot be noted is looked for again next time.
-    if std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &note)).is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
+    installed::note(&note, &Note { candidates, kernel: kernel.clone() });
     Ok(kernel)
 }
 

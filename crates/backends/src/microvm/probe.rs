@@ -5,6 +5,7 @@ use super::kernel::{self, Kernel};
 use super::kvm::{self, Decision};
 use super::runtime::{self, REMEDY};
 use super::{MicrovmBackend, ext4, orders};
+use crate::process::probe::check;
 use crate::process::{identity, probe as fence};
 use paddock_model::{
     Availability, Boundary, Check, CheckState, Disk, DiskLimit, Guarantees, Isolation, LandlockLevel,
@@ -94,7 +95,7 @@ pub fn availability(state: &Path) -> Availability {
     if let Some((missing, remedy)) = not_for_this_user() {
         checks.push(check("identities", CheckState::Missing, missing, Some(remedy)));
     }
-    checks.push(around(state));
+    checks.push(fence::around(state));
     let usable = checks.iter().all(|check| check.state != CheckState::Missing);
     Availability { backend: MicrovmBackend::NAME.into(), usable, checks }
 }
@@ -120,22 +121,5 @@ fn sharing(kernel: &Kernel) -> Check {
             "this kernel has no 9p: machines need an image, and have no workspace and no mounts",
             Some(kernel::REMEDY),
         ),
-    }
-}
-
-fn check(name: &str, state: CheckState, detail: impl Into<String>, remedy: Option<&str>) -> Check {
-    Check { name: name.into(), state, detail: detail.into(), remedy: remedy.map(str::to_string) }
-}
-
-/// It stands inside the process backend's fence.
-fn around(state: &Path) -> Check {
-    let fence = fence::availability(state);
-    let missing = fence.checks.into_iter().find(|check| check.state == CheckState::Missing);
-    match missing {
-        None => check("fence around it", CheckState::Good, "that of the process backend", None),
-        Some(lack) => {
-            let detail = format!("{}: {}", lack.name, lack.detail);
-            check("fence around it", CheckState::Missing, detail, lack.remedy.as_deref())
-        }
     }
 }

@@ -1,9 +1,8 @@
 //! The QEMU of this machine: where it is, and which release.
 
 use crate::backend::CreateError;
-use std::ffi::OsString;
+use crate::installed::{self, Stamp, stamp};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -18,9 +17,6 @@ const OLDEST: (u32, u32) = (7, 2);
 /// All that the fence around a machine shows of the host: its libraries are there too.
 const PLACE: &str = "/usr";
 
-/// By which a file that was replaced is told: device, inode, length, change in nanoseconds.
-pub type Stamp = (u64, u64, u64, i64);
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     pub path: PathBuf,
@@ -31,7 +27,9 @@ pub struct Runtime {
 pub fn find() -> Result<Runtime> {
     // Asking it starts a process, so that it is asked once.
     static FOUND: Mutex<Option<Runtime>> = Mutex::new(None);
-    let path = locate()?.canonicalize()?;
+    let path = installed::locate(VARIABLE, PROGRAM, &["/usr/bin", "/usr/local/bin"])?;
+    let absent = || Error::new(ErrorKind::NotFound, format!("QEMU (`{PROGRAM}`) is not installed"));
+    let path = path.ok_or_else(absent)?.canonicalize()?;
     let stamp = stamp(&path)?;
     let mut found = FOUND.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(known) = found.as_ref().filter(|known| known.path == path && known.stamp == stamp) {
@@ -47,30 +45,6 @@ pub fn find() -> Result<Runtime> {
 
 pub fn unavailable(error: &Error) -> CreateError {
     CreateError::Unavailable { missing: error.to_string(), remedy: Some(REMEDY.into()) }
-}
-
-pub fn stamp(path: &Path) -> Result<Stamp> {
-    let found = std::fs::metadata(path)?;
-    Ok((found.dev(), found.ino(), found.len(), found.ctime() * 1_000_000_000 + found.ctime_nsec()))
-}
-
-fn locate() -> Result<PathBuf> {
-    if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
-        let path = PathBuf::from(named);
-        return match path.is_absolute() && path.is_file() {
-            true => Ok(path),
-            false => Err(Error::new(
-                ErrorKind::NotFound,
-                format!("{VARIABLE} is `{}`, which is not the absolute path of a file", path.display()),
-            )),
-        };
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(""));
-    let places = std::env::split_paths(&path).chain(["/usr/bin", "/usr/local/bin"].map(PathBuf::from));
-    let mut found = places.filter(|place| place.is_absolute()).map(|place| place.join(PROGRAM));
-    found
-        .find(|path| path.is_file())
-        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("QEMU (`{PROGRAM}`) is not installed")))
 }
 
 fn ask(path: &Path) -> Result<String> {
@@ -96,14 +70,10 @@ fn ask(path: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn says(text: &str) -> Result<String> {
         let place = tempfile::tempdir()?;
-        let path = place.path().join(PROGRAM);
-        std::fs::write(&path, format!("#!/bin/sh\necho '{text}'\n"))?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
-        ask(&path)
+        ask(&installed::script(place.path(), PROGRAM, &format!("echo '{text}'")))
     }
 
     #[test]

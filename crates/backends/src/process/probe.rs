@@ -126,8 +126,20 @@ pub fn availability(state: &Path) -> Availability {
     Availability { backend: "process".into(), usable, checks }
 }
 
-fn check(name: &str, state: CheckState, detail: impl Into<String>, remedy: Option<&str>) -> Check {
+pub fn check(name: &str, state: CheckState, detail: impl Into<String>, remedy: Option<&str>) -> Check {
     Check { name: name.into(), state, detail: detail.into(), remedy: remedy.map(str::to_string) }
+}
+
+/// For a backend that stands inside this one's fence.
+pub fn around(state: &Path) -> Check {
+    let missing = availability(state).checks.into_iter().find(|check| check.state == CheckState::Missing);
+    match missing {
+        None => check("fence around it", CheckState::Good, "that of the process backend", None),
+        Some(lack) => {
+            let detail = format!("{}: {}", lack.name, lack.detail);
+            check("fence around it", CheckState::Missing, detail, lack.remedy.as_deref())
+        }
+    }
 }
 
 fn user_namespaces() -> Check {

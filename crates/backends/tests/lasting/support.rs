@@ -85,22 +85,7 @@ impl Host {
     }
 
     pub fn start(&mut self, exec: u32, script: &str) {
-        let bytes = |text: &str| serde_bytes::ByteBuf::from(text.as_bytes());
-        self.say(&ToGuest::Start(Box::new(Start {
-            exec,
-            argv: ["/bin/sh", "-c", script].map(bytes).to_vec(),
-            env: vec![bytes("PATH=/usr/bin:/bin")],
-            cwd: None,
-            user: Who::Ids { uid: 1000, gid: 1000 },
-            tty: None,
-            stdin: false,
-            deadline_ms: None,
-            deadline_kills: Default::default(),
-            tool: None,
-            last: false,
-            control: false,
-            zygote: false,
-        })));
+        self.say(&shell(exec, script));
         self.hear(|message| match message {
             FromGuest::Started { exec: started, .. } if started == exec => Some(()),
             FromGuest::StartFailed { step, errno, .. } => panic!("{step}: {errno}"),
@@ -163,4 +148,12 @@ pub fn traces_in_the_end(state: &Path, ids: &[SandboxId]) -> Vec<String> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A script of the work's.
+pub fn shell(exec: u32, script: &str) -> ToGuest {
+    let bytes = |text: &str| serde_bytes::ByteBuf::from(text.as_bytes());
+    let argv = ["/bin/sh", "-c", script].map(bytes).to_vec();
+    let user = Who::Ids { uid: 1000, gid: 1000 };
+    ToGuest::Start(Box::new(Start::program(exec, argv, vec![bytes("PATH=/usr/bin:/bin")], user)))
 }

@@ -38,21 +38,10 @@ impl Machine {
             ByteBuf::from(named.into_bytes())
         };
         let ids = inside.confinement.ids;
-        let start = Start {
-            exec: 1,
-            argv: plan.command.iter().map(word).collect(),
-            env: plan.env.iter().map(|line| ByteBuf::from(line.clone().into_bytes())).collect(),
-            cwd: None,
-            user: Who::Ids { uid: ids.work, gid: ids.work_group },
-            tty: None,
-            stdin: false,
-            deadline_ms: None,
-            deadline_kills: Default::default(),
-            tool: None,
-            last: false,
-            control: false,
-            zygote: false,
-        };
+        let argv = plan.command.iter().map(word).collect();
+        let env = plan.env.iter().map(|line| ByteBuf::from(line.clone().into_bytes())).collect();
+        let user = Who::Ids { uid: ids.work, gid: ids.work_group };
+        let start = Start::program(1, argv, env, user);
         files.push(port);
         let spawned = spawn_with(&start, &inside.confinement, files)?;
         Ok(Machine { spawned, said: Vec::new() })
