@@ -15,24 +15,23 @@ mod support;
 use paddock_backends::{Backend, Raised, all};
 use paddock_model::net::NetRules;
 use paddock_model::{Disk, Limits, Network, Root, Spec};
-use paddock_protocol::{Channel, Decoder, ExitKind, Frame, FromGuest, Start, StreamKind, ToGuest, Who};
+use paddock_protocol::{Channel, Decoder, ExitKind, Frame, FromGuest, StreamKind, ToGuest};
 use paddock_protocol::{decode_from_guest, encode_message};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{new_id, traces_in_the_end};
+use support::{new_id, shell, traces, traces_in_the_end};
 
 fn machines(state: &Path) -> Option<Box<dyn Backend>> {
     let backend = all(state).into_iter().find(|backend| backend.name() == "microvm").unwrap();
-    let Some(missing) = backend.missing() else { return Some(backend) };
-    assert!(
-        !std::env::var("PADDOCK_REQUIRE").unwrap_or_default().split(',').any(|name| name == "microvm"),
-        "PADDOCK_REQUIRE names microvm: {missing}"
-    );
-    eprintln!("skipped: {missing}");
-    None
+    let missing = backend.missing();
+    if let Some(missing) = &missing {
+        // Past the harness, which would keep it to itself.
+        let _ = writeln!(std::io::stderr().lock(), "\nSKIP microvm: {missing}");
+    }
+    missing.is_none().then_some(backend)
 }
 
 fn small() -> Spec {
@@ -83,22 +82,7 @@ impl Talk {
     }
 
     fn run(&mut self, exec: u32, script: &str) -> (ExitKind, String) {
-        let bytes = |text: &str| serde_bytes::ByteBuf::from(text.as_bytes());
-        self.say(&ToGuest::Start(Box::new(Start {
-            exec,
-            argv: ["/bin/sh", "-c", script].map(bytes).to_vec(),
-            env: vec![bytes("PATH=/usr/bin:/bin")],
-            cwd: None,
-            user: Who::Ids { uid: 1000, gid: 1000 },
-            tty: None,
-            stdin: false,
-            deadline_ms: None,
-            deadline_kills: Default::default(),
-            tool: None,
-            last: false,
-            control: false,
-            zygote: false,
-        })));
+        self.say(&shell(exec, script));
         let (mut out, mut ended) = (Vec::new(), None);
         loop {
             match self.next() {
@@ -239,6 +223,8 @@ fn a_machine_goes_on_from_kept_memory_and_so_does_the_one_it_was_kept_from() {
 fn half_of_it_is_refused(backend: &dyn Backend, spec: &Spec, memory: &Path) {
     let state = memory.parent().unwrap();
     let (half, disk, id) = (state.join("half"), state.join("half-disk"), new_id());
+    // Parent and child live on.
+    let living = traces(state, &[]);
     std::fs::create_dir(&half).unwrap();
     std::fs::create_dir(&disk).unwrap();
     for entry in std::fs::read_dir(memory).unwrap().flatten() {
@@ -251,7 +237,7 @@ fn half_of_it_is_refused(backend: &dyn Backend, spec: &Spec, memory: &Path) {
     let whole = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
     assert!(whole.contains("machine") || whole.contains("memory"), "{whole}");
     eprintln!("refused: {whole}");
-    assert_eq!(traces_in_the_end(state, &[id]), [""; 0]);
+    assert_eq!(traces_in_the_end(state, &[id]), living);
 }
 
 #[test]
