@@ -68,9 +68,14 @@ fn of_sandboxes(state: &Path, ids: &BTreeSet<String>) -> Vec<String> {
     // Versions of volumes that are written out are no sandbox's: the next one begins with them, and their number is bounded.
     let is_version =
         |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vv-"));
+    // A spare one is nobody's either, if it is empty.
+    let is_spare = |path: &Path| {
+        let spare = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".spare-"));
+        spare && entries(&path.join("fs")).is_empty()
+    };
     let disks = entries(&state.join("storage/disks"));
-    let disks = disks.iter().filter(|path| !is_version(path));
-    found.extend(disks.map(|path| format!("disk {}", path.display())));
+    let disks: BTreeSet<_> = disks.iter().filter(|path| !is_version(path) && !is_spare(path)).collect();
+    found.extend(disks.into_iter().map(|path| format!("disk {}", path.display())));
     found
 }
 
@@ -78,24 +83,28 @@ fn of_sandboxes(state: &Path, ids: &BTreeSet<String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A check that cannot fail proves nothing.
+    /// A check that cannot fail proves nothing. No sandbox of another test has such an id.
     #[test]
     fn a_disk_a_record_and_a_process_are_noticed() {
         let scratch = crate::scratch::Scratch::new().unwrap();
         let state = scratch.directory("state").unwrap();
-        let disk = scratch.directory("state/storage/disks/sb-1").unwrap();
+        let disk = scratch.directory("state/storage/disks/sb-x1").unwrap();
         scratch.directory("state/storage/disks/vv-1-2").unwrap();
+        scratch.directory("state/storage/disks/.spare-1/fs").unwrap();
+        let not_empty = scratch.directory("state/storage/disks/.spare-2").unwrap();
+        scratch.directory("state/storage/disks/.spare-2/fs/left").unwrap();
         let record = scratch.directory("state/run").unwrap().join("7.json");
-        std::fs::write(&record, r#"{"sandbox":"sb-1"}"#).unwrap();
-        std::fs::write(record.with_file_name("8.json"), r#"{"sandbox":"sb-2"}"#).unwrap();
+        std::fs::write(&record, r#"{"sandbox":"sb-x1"}"#).unwrap();
+        std::fs::write(record.with_file_name("8.json"), r#"{"sandbox":"sb-x2"}"#).unwrap();
         std::fs::copy("/bin/sleep", state.join("guest")).unwrap();
         let mut child = std::process::Command::new(state.join("guest")).arg("60").spawn().unwrap();
-        let found = of_sandboxes(&state, &["sb-1".to_owned()].into());
+        let found = of_sandboxes(&state, &["sb-x1".to_owned()].into());
         child.kill().unwrap();
         child.wait().unwrap();
         let expected = [
             format!("process /proc/{}", child.id()),
             format!("file {}", record.display()),
+            format!("disk {}", not_empty.display()),
             format!("disk {}", disk.display()),
         ];
         assert_eq!(found, expected);

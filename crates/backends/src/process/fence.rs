@@ -135,7 +135,7 @@ impl ProcessFence {
         let Some(group) = self.group.take() else { return Ok(()) };
         for pause in [0, 1, 2, 5, 10, 20, 50, 100] {
             std::thread::sleep(Duration::from_millis(pause));
-            if group.remove().is_ok() {
+            if group.give_back(&self.name).is_ok() {
                 return Ok(());
             }
         }
@@ -163,10 +163,6 @@ impl Fence for ProcessFence {
         let usage = self.usage()?;
         if let Some(group) = self.group.as_ref().filter(|_| self.lasting) {
             group.let_die(&self.name);
-        }
-        // The guest is not in it, so it may be empty before the guest is gone; else it is tried again below.
-        if self.group.as_ref().is_some_and(|group| group.remove().is_ok()) {
-            self.group = None;
         }
         if let Some(mut guest) = self.guest.take() {
             self.wait_for(&mut guest)?;

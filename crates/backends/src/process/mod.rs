@@ -61,13 +61,14 @@ use std::sync::Arc;
 
 pub struct ProcessBackend {
     state: PathBuf,
+    _keeping: cgroups::Keeping,
 }
 
 impl ProcessBackend {
     pub const NAME: &str = "process";
 
     pub fn new(state: &Path) -> Self {
-        ProcessBackend { state: state.to_path_buf() }
+        ProcessBackend { state: state.to_path_buf(), _keeping: cgroups::Keeping::begin() }
     }
 }
 
@@ -98,6 +99,7 @@ impl Backend for ProcessBackend {
     }
 
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
+        cgroups::sweep_spares(cgroups::detect());
         adopt::sweep(&self.state, keep, None)
     }
 }

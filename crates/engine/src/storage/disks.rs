@@ -8,9 +8,13 @@
 //! is kept of it. `disks/NAME/origin` says of what disk and instant a copy is.
 
 use super::btrfs::{self, Quota};
+use super::spares::{self, Spares};
 use super::{StorageError, Stored, failed};
 use paddock_backends::NEUTRAL_ID;
-use rustix::fs::{Mode, OFlags, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, open};
+use rustix::fs::{
+    CWD, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, open,
+    renameat_with,
+};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Result as IoResult};
@@ -31,6 +35,7 @@ pub struct Disks {
     quota: Quota,
     /// Held while a limit is worked out and set, so that the last count wins.
     counting: Mutex<()>,
+    spares: Spares,
 }
 
 impl Disks {
@@ -56,21 +61,73 @@ impl Disks {
         let directory = file_system.join("disks");
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let groups = btrfs::quota_directory(&root)?;
-        Ok(Some(Disks { directory, root, groups, quota, counting: Mutex::new(()) }))
+        let (counting, spares) = (Mutex::new(()), Spares::default());
+        let disks = Disks { directory, root, groups, quota, counting, spares };
+        disks.remove_old_spares()?;
+        Ok(Some(disks))
     }
 
     pub fn create(&self, name: &str, limit: u64) -> Result<PathBuf, StorageError> {
+        if !self.take_spare(name, limit)? {
+            self.make(name, limit)?;
+        }
+        self.spares.note(name, limit);
+        Ok(self.path(name))
+    }
+
+    fn make(&self, name: &str, limit: u64) -> Result<(), StorageError> {
         let around = self.make_place(name)?;
         let step = || format!("make disk `{name}`");
         let fail = |error| failed(step(), error);
         btrfs::create(&around, SUBVOLUME).map_err(fail)?;
-        let path = self.path(name);
-        let disk = open_directory(&path).map_err(fail)?;
-        let owner = (rustix::fs::Uid::from_raw(NEUTRAL_ID), rustix::fs::Gid::from_raw(NEUTRAL_ID));
-        fchown(&disk, Some(owner.0), Some(owner.1)).map_err(|errno| failed(step(), errno))?;
+        let disk = open_directory(&self.path(name)).map_err(fail)?;
+        let (uid, gid) = owner();
+        fchown(&disk, Some(uid), Some(gid)).map_err(|errno| failed(step(), errno))?;
         fchmod(&disk, Mode::from_raw_mode(0o755)).map_err(|errno| failed(step(), errno))?;
-        self.set_limit(&disk, limit).map_err(fail)?;
-        Ok(path)
+        self.set_limit(&disk, limit).map_err(fail)
+    }
+
+    /// Says whether there was one.
+    fn take_spare(&self, name: &str, limit: u64) -> Result<bool, StorageError> {
+        let Some(spare) = self.spares.take() else { return Ok(false) };
+        let (from, to) = (self.around(&spare.name), self.around(name));
+        match renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            Err(errno) => {
+                self.spares.keep(spare);
+                let exists = errno == rustix::io::Errno::EXIST;
+                return if exists { Err(StorageError::Exists { name: name.into() }) } else { Ok(false) };
+            }
+        }
+        if spare.limit != limit {
+            let set = open_directory(&self.path(name)).and_then(|disk| self.set_limit(&disk, limit));
+            set.map_err(|error| failed(format!("limit disk `{name}`"), error))?;
+        }
+        Ok(true)
+    }
+
+    /// Says whether it was: else it is still what it was, or half of it, and to be removed.
+    fn keep_as_spare(&self, name: &str) -> bool {
+        let Some(spare) = self.spares.offer(name) else { return false };
+        if self.usage(name).map_or(true, |charged| charged > spares::MOST_CHARGED) {
+            return false;
+        }
+        let emptied =
+            open_directory(&self.path(name)).is_ok_and(|disk| spares::empty(&disk, LIMIT, owner()).is_ok());
+        let (from, to) = (self.around(name), self.around(&spare.name));
+        let kept = emptied && renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE).is_ok();
+        if kept {
+            self.spares.keep(spare);
+        }
+        kept
+    }
+
+    /// Those of an engine that is gone: nobody knows whether they are empty.
+    fn remove_old_spares(&self) -> IoResult<()> {
+        for name in self.entries()?.iter().filter(|name| name.starts_with(spares::PREFIX)) {
+            self.remove(name)?;
+        }
+        Ok(())
     }
 
     pub fn clone_disk(&self, from: &str, to: &str, limit: u64) -> Result<PathBuf, StorageError> {
@@ -90,14 +147,20 @@ impl Disks {
     }
 
     pub fn delete(&self, name: &str) -> Result<(), StorageError> {
-        let fail = |error| failed(format!("delete `{name}`"), error);
+        if self.keep_as_spare(name) {
+            return Ok(());
+        }
+        self.remove(name).map_err(|error| failed(format!("delete `{name}`"), error))
+    }
+
+    fn remove(&self, name: &str) -> IoResult<()> {
         let around = match open_directory(&self.around(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            around => around.map_err(fail)?,
+            around => around?,
         };
         let group = open_directory(&self.path(name)).and_then(|disk| btrfs::number(&disk));
         match btrfs::destroy(&around, SUBVOLUME) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         if let Ok(group) = group {
@@ -106,12 +169,12 @@ impl Disks {
         }
         let origin = self.origin(name);
         match std::fs::remove_file(self.around(name).join(ORIGIN)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        std::fs::remove_dir(self.around(name)).map_err(fail)?;
+        std::fs::remove_dir(self.around(name))?;
         // Its instant is kept no more, unless somebody else keeps it too.
-        origin.map_or(Ok(()), |(disk, _)| self.count_instants(&disk)).map_err(fail)
+        origin.map_or(Ok(()), |(disk, _)| self.count_instants(&disk))
     }
 
     /// From the kernel's own count, with what is under way to the disk.
@@ -155,6 +218,7 @@ impl Disks {
             Some(origin) if frozen => origin,
             _ => (from.into(), to.into()),
         };
+        self.spares.forget(from);
         let around = self.make_place(to)?;
         std::os::unix::fs::symlink(format!("{disk}@{instant}"), self.around(to).join(ORIGIN))
             .map_err(fail)?;
@@ -188,6 +252,7 @@ impl Disks {
     pub fn change_limit(&self, name: &str, limit: u64) -> Result<(), StorageError> {
         let fail = |error| failed(format!("limit disk `{name}`"), error);
         let disk = open_directory(&self.find(name)?).map_err(fail)?;
+        self.spares.forget(name);
         self.set_limit(&disk, limit).map_err(fail)?;
         // What is kept of it counts for it once more each.
         self.count_instants(name).map_err(fail)
@@ -216,6 +281,12 @@ impl Disks {
     }
 
     fn names(&self) -> IoResult<Vec<String>> {
+        let mut names = self.entries()?;
+        names.retain(|name| !name.starts_with(spares::PREFIX));
+        Ok(names)
+    }
+
+    fn entries(&self) -> IoResult<Vec<String>> {
         let entries = std::fs::read_dir(&self.directory)?;
         Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
@@ -227,6 +298,11 @@ impl Disks {
     fn path(&self, name: &str) -> PathBuf {
         self.around(name).join(SUBVOLUME)
     }
+}
+
+/// Of a disk's root, and of nobody who runs.
+fn owner() -> (Uid, Gid) {
+    (Uid::from_raw(NEUTRAL_ID), Gid::from_raw(NEUTRAL_ID))
 }
 
 fn open_directory(path: &Path) -> IoResult<OwnedFd> {

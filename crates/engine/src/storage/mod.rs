@@ -1,6 +1,7 @@
 //! Where the disks of lasting sandboxes are kept, and their snapshots.
 //!
 //! - [`disks`]: disks as subvolumes of btrfs: snapshots at once, limits that the kernel holds
+//! - [`spares`]: disks that were emptied, for the next who wants one
 //! - [`image`]: the file that holds a btrfs of our own, and its mount
 //! - [`grow`]: lengthens that file ahead of need
 //! - [`loop_device`]: attaches such a file
@@ -14,6 +15,7 @@ mod disks;
 mod grow;
 mod image;
 mod loop_device;
+mod spares;
 #[cfg(test)]
 mod tests;
 

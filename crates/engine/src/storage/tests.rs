@@ -346,3 +346,90 @@ fn free_inside(path: &Path) -> u64 {
     let found = rustix::fs::statvfs(path).unwrap();
     found.f_bavail * found.f_frsize
 }
+
+/// The number that the kernel gave the subvolume.
+fn number(path: &Path) -> u64 {
+    btrfs::number(std::fs::File::open(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_disk_that_was_hardly_used_is_emptied_and_used_again() {
+    let Some(mut storage) = Scratch::new() else { return };
+    let limit = 64 * MEGABYTE;
+    let first = storage.new_disk("a", limit).unwrap().unwrap();
+    let made = number(&first);
+    std::fs::create_dir_all(first.join("upper/deep/down")).unwrap();
+    std::fs::write(first.join("upper/deep/secret"), "of the first").unwrap();
+    std::os::unix::fs::symlink("/etc", first.join("link")).unwrap();
+    std::os::unix::fs::chown(&first, Some(7), Some(8)).unwrap();
+    std::fs::set_permissions(&first, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+    storage.delete("a").unwrap();
+    assert!(Path::new("/etc/passwd").exists());
+    assert_eq!(storage.list().unwrap(), []);
+    assert!(matches!(storage.disk("a"), Err(StorageError::NotFound { .. })));
+
+    // Another name and another limit, which holds.
+    let second = storage.new_disk("b", limit / 2).unwrap().unwrap();
+    assert_eq!(number(&second), made);
+    assert_eq!(std::fs::read_dir(&second).unwrap().count(), 0);
+    let found = std::fs::metadata(&second).unwrap();
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (0x6F00_0000, 0x6F00_0000, 0o755));
+    let written = fill_up(&second);
+    assert!((limit / 4..=limit / 2).contains(&written), "{written}");
+
+    // What was written to is not worth emptying.
+    storage.delete("b").unwrap();
+    let third = storage.new_disk("c", limit).unwrap().unwrap();
+    assert_ne!(number(&third), made);
+
+    // A name that is taken stays whose it was, and what is ready stays ready.
+    storage.delete("c").unwrap();
+    storage.new_disk("d", limit).unwrap();
+    let taken = storage.new_disk("e", limit).unwrap().unwrap();
+    storage.delete("d").unwrap();
+    assert!(matches!(storage.new_disk("e", limit), Err(StorageError::Exists { .. })));
+    assert!(taken.is_dir());
+    // Nobody knows what an engine that is gone has left half done.
+    storage.reopen();
+    let spares = std::fs::read_dir(taken.parent().unwrap().parent().unwrap()).unwrap();
+    let names: Vec<_> = spares.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["e"]);
+}
+
+#[test]
+fn a_disk_that_is_not_as_it_was_made_is_not_used_again() {
+    let Some(storage) = Scratch::new() else { return };
+    let limit = 64 * MEGABYTE;
+    let many = |path: &Path| (0..300).for_each(|n| std::fs::write(path.join(n.to_string()), "").unwrap());
+    let attribute = |path: &Path| {
+        rustix::fs::setxattr(path, "user.note", b"x", rustix::fs::XattrFlags::empty()).unwrap();
+    };
+    let flag = |path: &Path| {
+        let root = std::fs::File::open(path).unwrap();
+        rustix::fs::ioctl_setflags(&root, rustix::fs::IFlags::NOCOW).unwrap();
+    };
+    let within = |path: &Path| btrfs::create(std::fs::File::open(path).unwrap(), "inner").unwrap();
+    let copied = |_: &Path| storage.freeze_copy("x", "copy").unwrap();
+    let limited = |_: &Path| storage.limit_disk("x", limit * 2).unwrap();
+    let cases: [(&str, &dyn Fn(&Path)); 6] = [
+        ("many names", &many),
+        ("an attribute", &attribute),
+        ("a flag", &flag),
+        ("a subvolume", &within),
+        ("a copy", &copied),
+        ("another limit", &limited),
+    ];
+    for (what, change) in cases {
+        let path = storage.new_disk("x", limit).unwrap().unwrap();
+        let made = number(&path);
+        change(&path);
+        if what == "a subvolume" {
+            assert!(storage.delete("x").is_err());
+            btrfs::destroy(std::fs::File::open(&path).unwrap(), "inner").unwrap();
+        }
+        storage.delete("x").unwrap();
+        let next = storage.new_disk("x", limit).unwrap().unwrap();
+        assert_ne!(number(&next), made, "{what}");
+        storage.delete("x").unwrap();
+    }
+}

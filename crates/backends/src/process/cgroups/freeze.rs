@@ -13,6 +13,7 @@ const LOOKS: u32 = 40;
 impl WorkGroup {
     /// Returns when everything stands still; what could not be stopped in time goes on as before.
     pub fn freeze(&self, name: &str) -> Result<()> {
+        *self.unchanged() = None;
         let Some(freezer) = self.hierarchies.freezer(name) else { return Err(unsupported()) };
         let deadline = Instant::now() + PATIENCE;
         let mut pause = Duration::from_micros(50);

@@ -11,13 +11,13 @@ use std::sync::OnceLock;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hierarchies {
     unified: Option<PathBuf>,
-    memory: Option<PathBuf>,
+    pub(super) memory: Option<PathBuf>,
     cpu: Option<PathBuf>,
-    pids: Option<PathBuf>,
+    pub(super) pids: Option<PathBuf>,
     /// Of v1, and only of use to lasting sandboxes, as is `accounting`: a short run does without their price.
     freezer: Option<PathBuf>,
     /// Processor time.
-    accounting: Option<PathBuf>,
+    pub(super) accounting: Option<PathBuf>,
 }
 
 pub struct Setting {

@@ -7,19 +7,24 @@
 
 mod freeze;
 mod hierarchy;
+mod spares;
 
 pub use hierarchy::{Hierarchies, detect};
+pub use spares::{Keeping, sweep as sweep_spares};
 
 use crate::backend::FenceUsage;
 use paddock_model::Limits;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The cgroups of one sandbox.
 pub struct WorkGroup {
     hierarchies: Hierarchies,
     directories: Vec<PathBuf>,
+    /// The limits that it was made with, as long as another sandbox could have it as it is.
+    unchanged: Mutex<Option<Limits>>,
 }
 
 impl WorkGroup {
@@ -33,16 +38,27 @@ impl WorkGroup {
 
     /// Those of a sandbox that another engine made.
     pub fn found(hierarchies: &Hierarchies, name: &str) -> WorkGroup {
-        WorkGroup { hierarchies: hierarchies.clone(), directories: WorkGroup::directories(hierarchies, name) }
+        WorkGroup {
+            hierarchies: hierarchies.clone(),
+            directories: WorkGroup::directories(hierarchies, name),
+            unchanged: Mutex::new(None),
+        }
     }
 
     pub fn create(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> Result<WorkGroup> {
         let group = WorkGroup::found(hierarchies, name);
-        if let Err(error) = group.fill(name, limits) {
+        if !spares::take(hierarchies, name, limits)
+            && let Err(error) = group.fill(name, limits)
+        {
             let _ = group.remove();
             return Err(error);
         }
+        *group.unchanged() = Some(limits.clone());
         Ok(group)
+    }
+
+    fn unchanged(&self) -> MutexGuard<'_, Option<Limits>> {
+        self.unchanged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fill(&self, name: &str, limits: &Limits) -> Result<()> {
@@ -65,6 +81,7 @@ impl WorkGroup {
 
     /// From now on, or not at all. What is used already is not taken away: a limit below it is refused.
     pub fn change(&self, name: &str, old: &Limits, new: &Limits) -> Result<()> {
+        *self.unchanged() = None;
         let held = &self.hierarchies;
         let missing = [
             ("memory", new.memory != old.memory && !held.limits_memory()),
@@ -116,6 +133,17 @@ impl WorkGroup {
 
     pub fn memory_kills(&self, name: &str) -> u64 {
         self.hierarchies.memory_kills(name)
+    }
+
+    /// Keeps it for another sandbox, or removes it.
+    ///
+    /// Precondition: nothing runs in it any more.
+    pub fn give_back(&self, name: &str) -> Result<()> {
+        let limits = self.unchanged().clone();
+        if limits.is_some_and(|limits| spares::keep(&self.hierarchies, name, limits)) {
+            return Ok(());
+        }
+        self.remove()
     }
 
     /// Precondition: nothing runs in it any more.

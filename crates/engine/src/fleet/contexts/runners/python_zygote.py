@@ -2,7 +2,10 @@
 # runs code of a caller's. What it does in a child is the child's own confinement; the guest in there looks at what came
 # of it before it takes the child in, so that nothing here has to be believed.
 # Python 3.9 and later, with ctypes: no other way leads from here to setns and to the layers.
+# What is the same for all children is made before the first of them: every page that a child writes to is copied for it.
 
+import _signal
+import array
 import ctypes
 import gc
 import importlib
@@ -35,6 +38,10 @@ REHEARSALS = 20
 library = ctypes.CDLL(None, use_errno=True)
 library.syscall.restype = ctypes.c_long
 library.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+library.mmap.restype = ctypes.c_void_p
+
+CAPABILITIES, NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)
+MOST_OPEN = os.sysconf("SC_OPEN_MAX")
 
 
 def call(name, *arguments):
@@ -55,14 +62,28 @@ def prctl(option, one, two=0):
     call("prctl", option, one, two, 0, 0)
 
 
-class Birth:
-    """What one child is to be."""
+class Plan:
+    """What all children with one request are to be. Each of a template comes with the same, which is its own and no caller's."""
 
-    def __init__(self, packet, descriptors):
-        self.request = json.loads(packet)
-        names = self.request["namespaces"]
-        self.namespaces = dict(zip(names, descriptors))
-        self.stdout, self.stderr, self.control, self.answer = descriptors[len(names) :]
+    def __init__(self, packet):
+        self.packet = packet
+        request = json.loads(packet)
+        self.names, self.uid, self.gid, self.cwd = (request[name] for name in ("namespaces", "uid", "gid", "cwd"))
+        self.groups = [self.gid]
+        self.landlock = Landlock(request["writable"], request["scope_abstract_sockets"])
+        self.last_filter = Filter(SYS_SETNS)
+        # A child has the environment that its nursery has when it is forked.
+        os.environ.clear()
+        os.environ.update(request["env"])
+
+
+class Birth:
+    """One child."""
+
+    def __init__(self, plan, descriptors):
+        self.plan = plan
+        self.namespaces = dict(zip(plan.names, descriptors))
+        self.stdout, self.stderr, self.control, self.answer = descriptors[len(plan.names) :]
 
     def tell(self, text):
         try:
@@ -77,12 +98,11 @@ class Birth:
         for descriptor in self.namespaces.values():
             call("setns", descriptor, 0)
         os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # Without the names of signals, which the other one looks up.
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         self.take_streams()
         self.give_up()
-        os.environ.clear()
-        os.environ.update(self.request["env"])
-        os.chdir(self.request["cwd"])
+        os.chdir(self.plan.cwd)
         while os.getppid() != 1:
             os.sched_yield()
 
@@ -96,72 +116,86 @@ class Birth:
         for place in range(len(wanted)):
             os.dup2(above + 1 + place, place, inheritable=place < CONTROL_NUMBER)
         self.control, self.answer = CONTROL_NUMBER, ANSWER_NUMBER
-        os.closerange(ANSWER_NUMBER + 1, os.sysconf("SC_OPEN_MAX"))
+        os.closerange(ANSWER_NUMBER + 1, MOST_OPEN)
 
     def give_up(self):
         """Everything that entering took, and the layers of all work."""
-        request = self.request
-        drop = library.prctl
+        plan, drop = self.plan, library.prctl
         for number in range(64):
             if drop(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
                 break
         prctl(PR_SET_SECUREBITS, SECURE_BITS)
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-        os.setgroups([request["gid"]])
-        os.setresgid(request["gid"], request["gid"], request["gid"])
-        os.setresuid(request["uid"], request["uid"], request["uid"])
-        header = struct.pack("Ii", 0x20080522, 0)
-        call("capset", header, bytes(24))
+        os.setgroups(plan.groups)
+        os.setresgid(plan.gid, plan.gid, plan.gid)
+        os.setresuid(plan.uid, plan.uid, plan.uid)
+        call("capset", CAPABILITIES, NO_CAPABILITIES)
         # Changing ids hides a process from its own guest, too.
         prctl(PR_SET_DUMPABLE, 1)
-        restrict(request["writable"], request["scope_abstract_sockets"])
-        forbid(SYS_SETNS)
+        plan.landlock.restrict()
+        plan.last_filter.put_on()
 
 
-def restrict(writable, scope_abstract_sockets):
-    """Landlock, as the guest has it for commands: reads everywhere, writes where the sandbox may."""
-    try:
-        abi = system_call(LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
-    except OSError:
-        return  # A kernel without it has it for nobody.
-    rights = (1 << 13) - 1
-    for since, bit in ((2, 13), (3, 14), (5, 15)):
-        if abi >= since:
-            rights |= 1 << bit
-    reading = 1 << 0 | 1 << 2 | 1 << 3
-    for_files = (1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15) & rights
-    attributes = struct.pack("QQQ", rights, 0, 1 if scope_abstract_sockets and abi >= 6 else 0)
-    size = 8 if abi < 4 else 16 if abi < 6 else 24
-    rules = system_call(LANDLOCK_CREATE, attributes, ctypes.c_size_t(size), ctypes.c_uint(0))
-    for path, allowed in [("/", reading)] + [(path, rights) for path in writable]:
+class Landlock:
+    """As the guest has it for commands: reads everywhere, writes where the sandbox may."""
+
+    def __init__(self, writable, scope_abstract_sockets):
+        self.paths = []
         try:
-            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            abi = system_call(LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
         except OSError:
-            continue
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
-            allowed &= for_files
-        rule = struct.pack("=Qi", allowed, place)
-        system_call(LANDLOCK_ADD, ctypes.c_int(rules), ctypes.c_int(1), rule, ctypes.c_uint(0))
-        os.close(place)
-    system_call(LANDLOCK_RESTRICT, ctypes.c_int(rules), ctypes.c_uint(0))
-    os.close(rules)
+            return  # A kernel without it has it for nobody.
+        rights = (1 << 13) - 1
+        for since, bit in ((2, 13), (3, 14), (5, 15)):
+            if abi >= since:
+                rights |= 1 << bit
+        reading = 1 << 0 | 1 << 2 | 1 << 3
+        self.for_files = (1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15) & rights
+        self.attributes = struct.pack("QQQ", rights, 0, 1 if scope_abstract_sockets and abi >= 6 else 0)
+        self.size = ctypes.c_size_t(8 if abi < 4 else 16 if abi < 6 else 24)
+        self.paths = [("/", reading)] + [(path, rights) for path in writable]
+        self.nothing, self.beneath = ctypes.c_uint(0), ctypes.c_int(1)
+
+    def restrict(self):
+        if not self.paths:
+            return
+        rules = system_call(LANDLOCK_CREATE, self.attributes, self.size, self.nothing)
+        number = ctypes.c_int(rules)
+        for path, allowed in self.paths:
+            try:
+                place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue
+            if not stat.S_ISDIR(os.fstat(place).st_mode):
+                allowed &= self.for_files
+            rule = struct.pack("=Qi", allowed, place)
+            system_call(LANDLOCK_ADD, number, self.beneath, rule, self.nothing)
+            os.close(place)
+        system_call(LANDLOCK_RESTRICT, number, self.nothing)
+        os.close(rules)
 
 
-def forbid(number):
+class Filter:
     """One system call more that does not exist for it; those of foreign architectures kill it already."""
-    load, equal, answer = 0x20, 0x15, 0x06
-    program = b"".join(
-        struct.pack("HBBI", *instruction)
-        for instruction in (
-            (load, 0, 0, 0),
-            (equal, 0, 1, number),
-            (answer, 0, 0, 0x00050001),  # EPERM
-            (answer, 0, 0, 0x7FFF0000),  # allowed
+
+    def __init__(self, number):
+        load, equal, answer = 0x20, 0x15, 0x06
+        program = b"".join(
+            struct.pack("HBBI", *instruction)
+            for instruction in (
+                (load, 0, 0, 0),
+                (equal, 0, 1, number),
+                (answer, 0, 0, 0x00050001),  # EPERM
+                (answer, 0, 0, 0x7FFF0000),  # allowed
+            )
         )
-    )
-    memory = ctypes.create_string_buffer(program, len(program))
-    description = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(memory)), 16)
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(description))
+        self.program = ctypes.create_string_buffer(program, len(program))
+        length, place = len(program) // 8, ctypes.addressof(self.program)
+        self.description = ctypes.create_string_buffer(struct.pack("HxxxxxxP", length, place), 16)
+        self.place = ctypes.addressof(self.description)
+
+    def put_on(self):
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, self.place)
 
 
 def shared_memory():
@@ -173,7 +207,6 @@ def shared_memory():
 
 def separate(shared):
     """Memory that the template shares with its children becomes a copy of their own."""
-    library.mmap.restype = ctypes.c_void_p
     for place, rights in shared:
         start, end = (int(number, 16) for number in place.split("-"))
         content = ctypes.string_at(start, end - start) if "r" in rights else b""
@@ -271,18 +304,37 @@ class Forks:
         return child
 
 
+class Requests:
+    """What comes over the socket, read into memory that stays."""
+
+    def __init__(self, host):
+        self.host = host
+        self.buffer = bytearray(LARGEST_PACKET)
+        self.room = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
+
+    def next(self):
+        """The packet, and the descriptors with it; none when the host has gone."""
+        length, ancillary, _, _ = self.host.recvmsg_into([self.buffer], self.room, socket.MSG_CMSG_CLOEXEC)
+        descriptors = array.array("i")
+        for _, _, data in ancillary:
+            descriptors.frombytes(data)
+        return self.buffer[:length], descriptors
+
+
 def serve(host):
     """Returns in children only."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    forks = Forks()
+    forks, requests, plan = Forks(), Requests(host), None
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     # Looked for once: what comes later the guest finds, and does not take such a child in.
     shared = shared_memory()
     while True:
-        packet, descriptors, _, _ = socket.recv_fds(host, LARGEST_PACKET, MOST_DESCRIPTORS)
+        packet, descriptors = requests.next()
         if not packet:
             os._exit(0)
-        birth = Birth(packet, descriptors)
+        if plan is None or plan.packet != packet:
+            plan = Plan(packet)
+        birth = Birth(plan, descriptors)
         try:
             call("setns", birth.namespaces["pid"], 0)
             child = forks.one()
@@ -298,7 +350,8 @@ def serve(host):
 
 def born(birth, shared):
     try:
-        separate(shared)
+        if shared:
+            separate(shared)
         birth.enter()
         renew()
         birth.tell("born %d" % os.getpid())

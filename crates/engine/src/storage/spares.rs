@@ -1,0 +1,132 @@
+//! Disks that somebody has done with, emptied and kept for the next who wants an empty one: the kernel commits a transaction for
+//! every subvolume that it removes, which is dearer than all that most sandboxes write.
+//!
+//! Only a disk that is easily emptied, whole, is kept: few names, next to nothing written, nothing copied from or to it, and a root
+//! that is as it was made. What there is the least doubt of is removed.
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fchown, fstat, ioctl_getflags, openat, unlinkat,
+};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, PoisonError};
+
+/// More are not worth their names: each is used again within moments, or nobody needs so many.
+const MOST: usize = 64;
+/// Removing so many names is cheaper than removing a subvolume.
+const MOST_NAMES: usize = 200;
+const DEEPEST: usize = 12;
+/// What a disk may have been charged with by the kernel's count, which comes down only later.
+pub const MOST_CHARGED: u64 = 1 << 20;
+/// A disk with a lower limit would notice what the one before it was charged with.
+const LEAST_LIMIT: u64 = 32 << 20;
+/// No name of a disk begins with a dot.
+pub const PREFIX: &str = ".spare-";
+
+pub struct Spare {
+    pub name: String,
+    pub limit: u64,
+}
+
+#[derive(Default)]
+pub struct Spares(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Disks that were made here, empty, and of which there is no copy, with their limits.
+    plain: HashMap<String, u64>,
+    ready: Vec<Spare>,
+    made: u64,
+}
+
+impl Spares {
+    pub fn note(&self, name: &str, limit: u64) {
+        self.lock().plain.insert(name.into(), limit);
+    }
+
+    /// It has a copy, or another limit than it was made with.
+    pub fn forget(&self, name: &str) {
+        self.lock().plain.remove(name);
+    }
+
+    pub fn take(&self) -> Option<Spare> {
+        self.lock().ready.pop()
+    }
+
+    /// Says what a disk would be called that is kept, if it can be.
+    pub fn offer(&self, name: &str) -> Option<Spare> {
+        let mut state = self.lock();
+        let limit = state.plain.remove(name).filter(|limit| *limit >= LEAST_LIMIT)?;
+        if state.ready.len() >= MOST {
+            return None;
+        }
+        state.made += 1;
+        Some(Spare { name: format!("{PREFIX}{}", state.made), limit })
+    }
+
+    pub fn keep(&self, spare: Spare) {
+        self.lock().ready.push(spare);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a disk's root what it was when it was made. Stops at whatever is unusual; who calls removes the disk then.
+///
+/// Precondition: no process that ran with it is left.
+pub fn empty(
+    disk: impl AsFd,
+    attribute: &str,
+    owner: (rustix::fs::Uid, rustix::fs::Gid),
+) -> rustix::io::Result<()> {
+    let disk = disk.as_fd();
+    let mut left = MOST_NAMES;
+    remove_all(disk, fstat(disk)?.st_dev, 0, &mut left)?;
+    let mut names = [0; 256];
+    let length = rustix::fs::flistxattr(disk, &mut names)?;
+    let expected = [attribute.as_bytes(), &[0]].concat();
+    if names[..length] != expected[..] || !ioctl_getflags(disk)?.is_empty() {
+        return Err(Errno::NOTEMPTY);
+    }
+    fchown(disk, Some(owner.0), Some(owner.1))?;
+    fchmod(disk, Mode::from_raw_mode(0o755))
+}
+
+fn remove_all(
+    directory: BorrowedFd<'_>,
+    device: u64,
+    depth: usize,
+    left: &mut usize,
+) -> rustix::io::Result<()> {
+    let mut names: Vec<(CString, FileType)> = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            continue;
+        }
+        *left = left.checked_sub(1).ok_or(Errno::TOOBIG)?;
+        names.push((entry.file_name().to_owned(), entry.file_type()));
+    }
+    for (name, kind) in names {
+        if kind != FileType::Directory {
+            unlinkat(directory, &name, AtFlags::empty())?;
+            continue;
+        }
+        if depth == DEEPEST {
+            return Err(Errno::TOOBIG);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let inner = openat(directory, &name, flags, Mode::empty())?;
+        // A subvolume in there would have a number of its own; none can be made from inside.
+        if fstat(&inner)?.st_dev != device {
+            return Err(Errno::XDEV);
+        }
+        remove_all(inner.as_fd(), device, depth + 1, left)?;
+        unlinkat(directory, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
