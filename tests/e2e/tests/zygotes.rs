@@ -187,7 +187,7 @@ fn a_child_that_keeps_its_rights_is_refused(caller: &Caller) -> Result<()> {
         (
             "filter",
             "import gc\nfor o in gc.get_objects():\n    \
-            if isinstance(o, dict) and o.get('__name__') == 'paddock_zygote': o['forbid'] = lambda n: None\n",
+            if isinstance(o, dict) and o.get('__name__') == 'paddock_zygote': o['Filter'].put_on = lambda self: None\n",
             "Seccomp_filters",
         ),
         (
