@@ -22,5 +22,7 @@ pub use backend::{
     AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Kept, Nursery, Raised, Shortage,
 };
 pub use handover::{Handover, NetworkEnds};
-pub use process::{HeadStart, NEUTRAL_ID, give_up_calls, keep_only_calls, serve_as_janitor_if_asked};
+pub use process::{
+    HeadStart, KeepsCgroups, NEUTRAL_ID, give_up_calls, keep_only_calls, serve_as_janitor_if_asked,
+};
 pub use select::{NAMES, SelectError, all, select};

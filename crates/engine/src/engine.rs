@@ -3,7 +3,7 @@
 use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
-use paddock_backends::{AdoptError, Backend, Cradle, Fence, Handover, Nursery, Raised};
+use paddock_backends::{AdoptError, Backend, Cradle, Fence, Handover, KeepsCgroups, Nursery, Raised};
 use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,11 +14,12 @@ use std::time::Instant;
 
 pub struct Engine {
     state: PathBuf,
+    _keeps: KeepsCgroups,
 }
 
 impl Engine {
     pub fn new(state: &Path) -> Engine {
-        Engine { state: state.to_path_buf() }
+        Engine { state: state.to_path_buf(), _keeps: KeepsCgroups::begin() }
     }
 
     pub fn probe(&self) -> Vec<Availability> {

@@ -47,6 +47,7 @@ mod weaken;
 mod within;
 mod workspace;
 
+pub use cgroups::Keeping as KeepsCgroups;
 pub use disk::NEUTRAL_ID;
 pub use head_start::HeadStart;
 pub use janitor::serve_if_asked as serve_as_janitor_if_asked;
@@ -61,14 +62,13 @@ use std::sync::Arc;
 
 pub struct ProcessBackend {
     state: PathBuf,
-    _keeping: cgroups::Keeping,
 }
 
 impl ProcessBackend {
     pub const NAME: &str = "process";
 
     pub fn new(state: &Path) -> Self {
-        ProcessBackend { state: state.to_path_buf(), _keeping: cgroups::Keeping::begin() }
+        ProcessBackend { state: state.to_path_buf() }
     }
 }
 

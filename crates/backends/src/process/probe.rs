@@ -9,6 +9,7 @@ use paddock_model::{
     LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, SnapshotKind, Spec, Survivor,
 };
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// For an ordinary user with one host id.
 pub const LEND_IDS: &str = "run as root: apt-get install uidmap && usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER";
@@ -81,8 +82,10 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     found
 }
 
+/// As the kernel is: asked once.
 pub fn has_time_namespace() -> bool {
-    Path::new("/proc/self/ns/time_for_children").exists()
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| Path::new("/proc/self/ns/time_for_children").exists())
 }
 
 fn has_seccomp() -> bool {

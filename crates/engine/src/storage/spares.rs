@@ -116,8 +116,14 @@ fn remove_all(
             unlinkat(directory, &name, AtFlags::empty())?;
             continue;
         }
-        if depth == DEEPEST {
-            return Err(Errno::TOOBIG);
+        // Most are empty.
+        match unlinkat(directory, &name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY) if depth < DEEPEST => {}
+            Err(Errno::NOTEMPTY) => return Err(Errno::TOOBIG),
+            done => {
+                done?;
+                continue;
+            }
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let inner = openat(directory, &name, flags, Mode::empty())?;

@@ -196,7 +196,7 @@ impl Hierarchies {
         }
         // A quota of all processors limits nothing, and still makes the scheduler count. The period is the
         // kernel's default.
-        let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        let processors = processors();
         if let Some(parent) = self.cpu.as_ref().filter(|_| limits.cpus < processors) {
             set(parent, "cpu.cfs_quota_us", quota.to_string(), false);
         }
@@ -259,6 +259,12 @@ impl Hierarchies {
             parent.as_ref().and_then(|parent| std::fs::read_to_string(parent.join(name).join(file)).ok());
         text.and_then(|text| field(&text, "oom_kill")).unwrap_or(0)
     }
+}
+
+/// Looked up once: it takes half a dozen files.
+fn processors() -> f64 {
+    static FOUND: OnceLock<f64> = OnceLock::new();
+    *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64))
 }
 
 fn field(text: &str, name: &str) -> Option<u64> {

@@ -16,12 +16,12 @@ const MOST: usize = 64;
 const MOST_HELD: u64 = 1 << 20;
 const PREFIX: &str = "paddock-spare-";
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { backends: 0, ready: Vec::new() });
+static KEPT: Mutex<Kept> = Mutex::new(Kept { engines: 0, ready: Vec::new() });
 
 /// Of this process.
 struct Kept {
     /// Those that make sandboxes: after the last of them nothing is kept.
-    backends: usize,
+    engines: usize,
     ready: Vec<Spare>,
 }
 
@@ -42,7 +42,7 @@ pub struct Keeping(());
 
 impl Keeping {
     pub fn begin() -> Keeping {
-        kept().backends += 1;
+        kept().engines += 1;
         Keeping(())
     }
 }
@@ -50,8 +50,8 @@ impl Keeping {
 impl Drop for Keeping {
     fn drop(&mut self) {
         let mut kept = kept();
-        kept.backends -= 1;
-        if kept.backends == 0 {
+        kept.engines -= 1;
+        if kept.engines == 0 {
             kept.ready.drain(..).for_each(|spare| spare.remove());
         }
     }
@@ -87,7 +87,7 @@ pub fn take(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> bool {
 /// Precondition: nothing inside was ever frozen, and nothing can begin in it any more.
 pub fn keep(hierarchies: &Hierarchies, name: &str, limits: Limits) -> bool {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let full = |kept: &Kept| kept.backends == 0 || kept.ready.len() >= MOST;
+    let full = |kept: &Kept| kept.engines == 0 || kept.ready.len() >= MOST;
     if full(&kept()) || !hierarchies.begin_anew(name) {
         return false;
     }
