@@ -1,5 +1,7 @@
 """Runs every stage of the tests, then says in one table what passed, what failed and what this machine could not run.
 
+With `kernels` or `microvm` only what is too slow for every time: the conformance suite behind other kernels, or on that backend.
+
 PADDOCK_REQUIRE names components that must not be skipped (CI names all that it installs).
 """
 
@@ -115,6 +117,32 @@ def stages():
     ]
 
 
+def slow_stages(which):
+    programs, paddock = build()
+    suite = [one for one in programs["tests/conformance"] if os.path.basename(one[0]).startswith("attacks-")]
+    if which == "kernels":
+        conformance = ["tests/kernels/conformance.py", "--paddock", paddock, "--suite", suite[0][0]]
+        return [Stage("other kernels", [sys.executable, *conformance])]
+    kernel = packages.fetch(ROOT).get("PADDOCK_TEST_KERNEL")
+    if not kernel:
+        sys.exit("test: there is no kernel for machines")
+    given = {"PADDOCK_BIN": paddock, "PADDOCK_BACKENDS": "microvm", "PADDOCK_KERNEL": kernel}
+    return [Stage("conformance of microvm", *(([one, "--nocapture"], place) for one, place in suite), environment=given)]
+
+
+def run_slow(which):
+    """Here nothing may be skipped: who asks for it wants to know."""
+    ran = slow_stages(which)
+    for stage in ran:
+        stage.run()
+    table(ran)
+    for stage in ran:
+        print("".join(f"  skip: {skip}\n" for skip in stage.skips), end="")
+        if stage.state != "passed":
+            print(f"\n=== what {stage.name} said\n\n{''.join(stage.complaints[:COMPLAINTS])}")
+    sys.exit(0 if all(stage.state == "passed" for stage in ran) else 1)
+
+
 def components(ran):
     """What the machine could be tested for: name, whether it was, and the reason if not."""
     state = {stage.name: stage for stage in ran}
@@ -188,6 +216,10 @@ def table(ran):
 def main():
     os.chdir(ROOT)
     subprocess.run([sys.executable, "scripts/setup.py", "--tests"], check=False)
+    if sys.argv[1:]:
+        if sys.argv[1:] not in (["kernels"], ["microvm"]):
+            sys.exit(f"test: nothing is called `{' '.join(sys.argv[1:])}`: kernels, microvm, or nothing for every stage")
+        run_slow(sys.argv[1])
     before = leftovers()
     ran = stages()
     for stage in ran:

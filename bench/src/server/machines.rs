@@ -1,10 +1,12 @@
 //! Sandboxes with a kernel of their own: the first boots a machine, the others are copies of it; forks and sleep with their memory.
 
 use super::calls::{Caller, text, timed};
+use super::code::pool;
 use super::memory;
 use super::part::{Findings, Part};
 use super::process::Server;
 use super::promises::{Limit, Promise, Source, promise};
+use crate::command::{CommandLine, Environment};
 use crate::measure::Timing;
 use crate::peers::rootfs;
 use anyhow::{Context, Result, bail, ensure};
@@ -20,15 +22,22 @@ const ROUNDS: usize = 20;
 const FORKS: usize = 5;
 const CHILDREN: usize = 20;
 const FEW: usize = 8;
+/// Ten milliseconds apart.
+const REFILL_TRIES: usize = 3_000;
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
 const fn most(name: &'static str, target: &'static str, timing: &'static str, bound: f64) -> Promise {
     promise(Part::Machines, name, target, Source::Percentile(timing, 50), Limit::AtMost(bound))
 }
 
-pub const PROMISES: [Promise; 8] = [
+/// Of the template whose sandboxes begin with its imports done.
+const TEMPLATE: &str = "bench-preloads";
+const POOL: (usize, usize) = (2, 4);
+
+pub const PROMISES: [Promise; 9] = [
     most("create and first exec, p50", "<= 200 ms", "create and first exec", 200.0),
-    most("create and run_code, p50", "<= 300 ms", "create and run_code", 300.0),
+    most("create and run_code, p50", "<= 300 ms", "create and run_code, preloaded", 300.0),
+    most("create from a pool and first exec, p50", "<= 30 ms", "create from a pool and first exec", 30.0),
     most("fork with memory, one child, p50", "<= 250 ms", "fork with memory, one child", 250.0),
     most("fork with memory, 20 children", "<= 4 s", "fork with memory, 20 children", 4_000.0),
     most("snapshot with memory, p50", "<= 150 ms", "snapshot with memory", 150.0),
@@ -38,7 +47,7 @@ pub const PROMISES: [Promise; 8] = [
         Part::Machines,
         "memory of a fresh copy beyond what is shared",
         "<= 48 MiB",
-        Source::Fact("each copy: proportional"),
+        Source::Fact("each copy: its own"),
         Limit::AtMost(48.0),
     ),
 ];
@@ -51,6 +60,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     let (first, coded) = copies(&mut caller).await?;
     findings.timings.extend([first, coded]);
     sizes(server, &mut caller, &mut findings).await?;
+    preloaded(server, &mut caller, &mut findings).await?;
     let image = server.paddock.temporary.join("image");
     match small_image(&image) {
         Ok(()) => with_memory(&mut caller, &image, &mut findings).await?,
@@ -58,8 +68,10 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     }
     findings.notes.push(
         "Machines of 192 MiB for the work and one processor. Create, run_code and exec with the host's /usr, which is shared by 9p; \
-         forks, snapshots and sleep of a sandbox with busybox for its image and a process that counts. Memory: of eight idle copies, \
-         each page divided by who has it (Pss of QEMU and of what keeps it), the bake's own pages among them."
+         `preloaded` and the pool with a template that has an image with Python, and whose interpreter is in the memory that its sandboxes \
+         begin with; forks, snapshots and sleep of a sandbox with busybox for its image and a process that counts. Memory: of eight idle copies, \
+         after one command each: QEMU and what keeps it. `its own` are pages that no other process has (private, of smaps_rollup), which is \
+         what one more copy takes; `proportional` divides each page by who has it (Pss), the bake's own pages among them."
             .into(),
     );
     Ok(findings)
@@ -112,6 +124,79 @@ async fn copies(caller: &mut Caller) -> Result<(Timing, Timing)> {
     Ok((named("create and first exec", first), named("create and run_code", coded)))
 }
 
+/// Of a template with an image: its interpreter is there when a sandbox begins.
+async fn preloaded(server: &Server, caller: &mut Caller, findings: &mut Findings) -> Result<()> {
+    add_template(server)?;
+    let (elapsed, sandbox) = timed(caller.create_from(TEMPLATE)).await?;
+    findings.add("first sandbox of a template that preloads", elapsed.as_secs_f64() * 1e3, "ms");
+    caller.kill(&sandbox).await?;
+    let (mut coded, mut ready) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (elapsed, sandbox) = timed(async {
+            let sandbox = caller.create_from(TEMPLATE).await?;
+            caller.run_code(&sandbox, "print(1)", "1\n").await?;
+            Ok(sandbox)
+        })
+        .await?;
+        coded.push(elapsed);
+        caller.kill(&sandbox).await?;
+    }
+    pool::set(caller, findings, TEMPLATE, POOL.0, POOL.1).await?;
+    for _ in 0..ROUNDS {
+        let (elapsed, sandbox) = timed(async {
+            let sandbox = caller.create_from(TEMPLATE).await?;
+            caller.exec(&sandbox, &["true"]).await?;
+            Ok(sandbox)
+        })
+        .await?;
+        ready.push(elapsed);
+        caller.kill(&sandbox).await?;
+        refilled(caller).await?;
+    }
+    pool::count(caller, findings, TEMPLATE).await;
+    caller.client.call(hyper::Method::DELETE, &format!("/v1/pools/{TEMPLATE}"), "").await?;
+    findings.timings.extend([
+        named("create and run_code, preloaded", coded),
+        named("create from a pool and first exec", ready),
+    ]);
+    Ok(())
+}
+
+/// The next round does not pay for the last.
+async fn refilled(caller: &mut Caller) -> Result<()> {
+    for _ in 0..REFILL_TRIES {
+        let pool = caller.get(&format!("/v1/pools/{TEMPLATE}")).await?;
+        if pool["ready"].as_u64().unwrap_or(0) >= POOL.0 as u64 && pool["making"] == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bail!("the pool was not filled again")
+}
+
+/// As a person adds it: the Python of this machine in a root of its own, and a few modules of its library.
+fn add_template(server: &Server) -> Result<()> {
+    let image = server.paddock.temporary.join("python");
+    std::fs::create_dir_all(&image)?;
+    let script = include_str!("../../../scripts/python-root.sh");
+    CommandLine::new("/bin/sh")
+        .args(["-c", script, "sh"])
+        .arg(&image)
+        .output()
+        .context("a root with Python")?;
+    let policy = server.paddock.temporary.join("preloads.toml");
+    let (memory, disk) = (MEMORY >> 20, DISK >> 20);
+    let limits = format!("limits = {{ memory = \"{memory}MiB\", cpus = 1, disk = \"{disk}MiB\" }}");
+    let preload = "preload = [\"json\", \"decimal\", \"asyncio\", \"urllib.request\", \"random\"]";
+    let text = format!("image = \"{}\"\nbackend = \"microvm\"\n{limits}\n{preload}\n", image.display());
+    std::fs::write(&policy, text)?;
+    let mut line = CommandLine::new(&server.paddock.program);
+    line = line.args(["template", "add", TEMPLATE, "--policy"]).arg(&policy);
+    let state = server.paddock.state.clone().into();
+    line.environment = Environment::Inherited(vec![("PADDOCK_STATE_DIR", state)]);
+    line.output().map(drop)
+}
+
 async fn sizes(server: &Server, caller: &mut Caller, findings: &mut Findings) -> Result<()> {
     let mut live = Vec::new();
     for _ in 0..FEW {
@@ -121,6 +206,8 @@ async fn sizes(server: &Server, caller: &mut Caller, findings: &mut Findings) ->
     }
     let (count, inside, _) = memory::proportional_of_sandboxes(&server.paddock.state, server.id(), &live)?;
     ensure!(count >= FEW, "{count} processes are those of {FEW} machines");
+    let (_, own, _) = memory::of_sandboxes(&server.paddock.state, server.id(), &live, memory::private)?;
+    findings.add("each copy: its own", own as f64 / FEW as f64 / MEBIBYTE, "MiB");
     findings.add("each copy: proportional", inside as f64 / FEW as f64 / MEBIBYTE, "MiB");
     for sandbox in live {
         caller.kill(&sandbox).await?;

@@ -17,6 +17,14 @@ pub fn proportional(process: &Path) -> Result<u64> {
     kilobytes(&rollup, "Pss:").context("no proportional size in /proc")
 }
 
+/// What no other process has.
+pub fn private(process: &Path) -> Result<u64> {
+    let rollup = std::fs::read_to_string(process.join("smaps_rollup"))
+        .with_context(|| format!("{}/smaps_rollup", process.display()))?;
+    let of = |key: &str| kilobytes(&rollup, key).context("no private size in /proc");
+    Ok(of("Private_Clean:")? + of("Private_Dirty:")?)
+}
+
 /// All processes of sandboxes: in an idle one only guests run, whose executable is below the state directory.
 pub fn proportional_of_guests(state: &Path) -> Result<(usize, u64)> {
     let guests = processes_below(state);
@@ -27,6 +35,16 @@ pub fn proportional_of_guests(state: &Path) -> Result<(usize, u64)> {
 /// Of all processes of these sandboxes, and of the server with what else it started: how many the former are, and both
 /// sums. A process belongs to a sandbox whose cgroup it is in, or whose guest it descends from.
 pub fn proportional_of_sandboxes(state: &Path, server: u32, live: &[String]) -> Result<(usize, u64, u64)> {
+    of_sandboxes(state, server, live, proportional)
+}
+
+/// The same by another size.
+pub fn of_sandboxes(
+    state: &Path,
+    server: u32,
+    live: &[String],
+    size: fn(&Path) -> Result<u64>,
+) -> Result<(usize, u64, u64)> {
     let groups: BTreeSet<_> = live.iter().map(|id| format!("paddock-{id}")).collect();
     let parents = parents();
     let guests: BTreeSet<_> = processes_below(state).iter().filter_map(|path| number(path)).collect();
@@ -42,7 +60,7 @@ pub fn proportional_of_sandboxes(state: &Path, server: u32, live: &[String]) -> 
             continue;
         }
         // One that has just ended has nothing.
-        let size = proportional(&path).unwrap_or(0);
+        let size = size(&path).unwrap_or(0);
         if is_inside {
             (count, inside) = (count + 1, inside + size);
         } else {

@@ -5,7 +5,7 @@ use paddock_model::{Availability, Guarantees, Limits, SandboxId, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,24 @@ pub trait Backend: Send + Sync {
     ) -> Result<Raised, CreateError> {
         Err(CreateError::Unavailable {
             missing: "a fence of this backend keeps no memory".into(),
+            remedy: None,
+        })
+    }
+
+    /// Where memory is kept that any number of sandboxes of this spec, in which `what` was started, can begin with: a
+    /// directory that [`Backend::create_from_memory`] takes, once it is there. Another place when anything has changed that
+    /// makes what was kept there stale; `None` where there can be none.
+    ///
+    /// It is made by [`Fence::keep_memory`] of a sandbox of [`Backend::create_to_bake`], in a directory of that name with an
+    /// ending (`.new`), and renamed.
+    fn bake_place(&self, _spec: &Spec, _what: &[u8]) -> Result<Option<PathBuf>, CreateError> {
+        Ok(None)
+    }
+
+    /// A lasting sandbox whose memory is to be kept for others, and that is to end then.
+    fn create_to_bake(&self, _id: &SandboxId, _spec: &Spec) -> Result<Raised, CreateError> {
+        Err(CreateError::Unavailable {
+            missing: "memory of this backend is that of one sandbox".into(),
             remedy: None,
         })
     }

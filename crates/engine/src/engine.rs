@@ -104,6 +104,32 @@ impl Engine {
         Ok((raised, guarantees))
     }
 
+    /// Where memory is kept that sandboxes of this spec, in which `what` was started, can begin with. Blocks for a moment.
+    pub(crate) fn bake_place(
+        &self,
+        backend: Option<&str>,
+        spec: &Spec,
+        what: &[u8],
+    ) -> Result<Option<PathBuf>, EngineError> {
+        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
+        Ok(backend.bake_place(spec, what)?)
+    }
+
+    /// A sandbox whose memory is to be kept there. Blocks until its machine stands.
+    pub(crate) fn raise_to_bake(
+        &self,
+        id: &SandboxId,
+        backend: Option<&str>,
+        spec: &Spec,
+    ) -> Result<RaisedFence, EngineError> {
+        let started = Instant::now();
+        spec.limits.check()?;
+        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
+        let root = self.hold_root(spec);
+        let raised = backend.create_to_bake(id, spec)?;
+        Ok(finished(raised, backend.guarantees(spec), started, root))
+    }
+
     /// The sandbox of an interpreter that is forked into others. Blocks for a moment.
     pub(crate) fn raise_nursery(
         &self,

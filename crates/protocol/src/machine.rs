@@ -37,6 +37,16 @@ pub struct Renewal {
     pub entropy: ByteBuf,
     /// Since 1970.
     pub realtime_ns: u64,
+    /// For one of many that begin with the same memory: whoever goes on from memory of its own keeps its names.
+    #[serde(default)]
+    pub names: Option<Names>,
+}
+
+/// The names of a sandbox that lie in files, each as the whole content of one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Names {
+    pub machine_id: ByteBuf,
+    pub boot_id: ByteBuf,
 }
 
 /// How the first process of a machine prepares it, and the plan of the guest that it starts there.

@@ -56,6 +56,14 @@ pub fn directory(path: &Path, busybox: &[u8]) -> Result<()> {
     Ok(std::fs::write(path.join("etc/greeting"), GREETING)?)
 }
 
+/// A root with the Python of this machine: the interpreter, what it loads, and its standard library as it is compiled.
+pub fn python(path: &Path) -> Result<()> {
+    let script = include_str!("../../../scripts/python-root.sh");
+    let made = Command::new("sh").args(["-c", script, "sh"]).arg(path).output()?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
 /// Of an image that has something to say: environment, directory and command of its own.
 pub fn config(layer: &[u8]) -> Result<Value> {
     Ok(json!({

@@ -37,6 +37,7 @@ where_there_are_machines!(
     commands_workspaces_limits_and_refusals,
     a_sandbox_that_lives,
     memory_is_in_every_fork_snapshot_and_sleep,
+    what_a_template_preloads_is_loaded_once,
     what_goes_wrong_is_told_and_leaves_nothing,
     the_processor_is_tried_by_booting,
 );
@@ -78,14 +79,36 @@ mod machine {
 
     /// A fault of its processor that no kernel lives through.
     pub fn panic(id: &str) -> Result<()> {
+        tell(id, &human("mce 0 0 0xbd00000000000000 0x5 0 0"))
+    }
+
+    /// As a kernel that ends its machine.
+    pub fn power_off(id: &str) -> Result<()> {
+        tell(id, &json!({ "execute": "quit" }))
+    }
+
+    /// As a kernel that begins anew, which no machine does.
+    pub fn reset(id: &str) -> Result<()> {
+        tell(id, &json!({ "execute": "system_reset" }))
+    }
+
+    /// Nothing in it says anything any more.
+    pub fn fall_silent(id: &str) -> Result<()> {
+        tell(id, &json!({ "execute": "stop" }))
+    }
+
+    fn human(line: &str) -> Value {
+        json!({ "execute": "human-monitor-command", "arguments": { "command-line": line } })
+    }
+
+    fn tell(id: &str, what: &Value) -> Result<()> {
         let places = ["/run/paddock", "/dev/shm/paddock"]
             .map(|place| PathBuf::from(place).join(id).join("monitor.sock"));
         let place = places.iter().find(|place| place.exists());
         let mut stream = UnixStream::connect(place.ok_or_else(|| anyhow::anyhow!("it has no monitor"))?)?;
         stream.set_read_timeout(Some(std::time::Duration::from_secs(30)))?;
         let mut lines = BufReader::new(stream.try_clone()?).lines();
-        let fault = json!({ "execute": "human-monitor-command", "arguments": { "command-line": "mce 0 0 0xbd00000000000000 0x5 0 0" } });
-        for said in [json!({ "execute": "qmp_capabilities" }), fault] {
+        for said in [json!({ "execute": "qmp_capabilities" }), what.clone()] {
             // What it says first is who it is.
             lines.next().transpose()?;
             stream.write_all(format!("{said}\n").as_bytes())?;
@@ -219,14 +242,30 @@ mod tests {
         assert_eq!(filled.success()?, "room\n");
         ensure!(filled.err().contains("No space left"), "{}", filled.err());
 
-        for end in [machine::panic, machine::kill] {
+        for end in [machine::panic, machine::kill, machine::power_off, machine::reset] {
             let id = server.create(&SIZE)?;
             end(&id)?;
             let cause = ended(&server, &id)?;
             assert_eq!(cause["kind"], "guest_lost", "{cause}");
             ensure!(machine::parts(&id).is_empty(), "left behind: {:?}", machine::parts(&id));
         }
+        // One that spins is one that works: it has the processors that it may have, and hears.
+        let spins = server.create(&SIZE)?;
+        server.run(["exec", "-d", &spins, "--", "sh", "-c", "while :; do :; done"])?.success()?;
+        assert_eq!(server.script(&spins, "echo heard")?.success()?, "heard\n");
+        // One that answers nothing is said to, and can be ended as any other.
+        machine::fall_silent(&spins)?;
+        let asked = server.api("POST", &format!("/v1/sandboxes/{spins}/pause"), Some(&json!({})))?;
+        ensure!(asked.status >= 500, "{}: {}", asked.status, asked.text());
+        ensure!(asked.text().contains("\"code\""), "{}", asked.text());
+        server.run(["kill", &spins])?.success()?;
+        ensure!(machine::parts(&spins).is_empty(), "left behind: {:?}", machine::parts(&spins));
         assert_eq!(server.script(&witness, "echo lives")?.success()?, "lives\n");
+
+        // Less than a kernel and a guest need is not given; the least that is, is enough for a command.
+        let little = caller.run(["--memory", "1KiB", "--", "true"])?;
+        little.exited(125)?;
+        ensure!(little.err().contains("memory") && little.err().contains("hint:"), "{}", little.err());
         Ok(())
     }
 
@@ -260,6 +299,93 @@ mod tests {
                 ensure!(why.contains("/dev/kvm"), "no reason is given: {why}");
                 ensure!(weaknesses.contains(why) && processor["remedy"].is_string(), "{why}: {weaknesses}");
             }
+        }
+        Ok(())
+    }
+
+    /// A module that says when it was imported, and by whom.
+    const MODULE: &str = "import os, random, tempfile, uuid\nMARK = os.urandom(8).hex()\nrandom.random()\n";
+
+    /// One that waits for a machine to be booted and loaded, which takes as long as it takes.
+    fn create_slowly(server: &Server, options: &[&str]) -> Result<String> {
+        let created = server.paddock(["create"].iter().chain(options))?.command().output()?;
+        ensure!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+        Ok(String::from_utf8(created.stdout)?.trim().to_string())
+    }
+
+    fn value(server: &Server, id: &str, code: &str) -> Result<String> {
+        let asked = json!({ "code": code });
+        let answer = server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&asked))?.expect(200)?;
+        crate::contexts::text_of(&answer)
+    }
+
+    pub fn what_a_template_preloads_is_loaded_once(caller: &Caller) -> Result<()> {
+        let image = caller.directory("python-image")?;
+        images::python(&image)?;
+        std::fs::write(image.join("srv/loaded.py"), MODULE)?;
+        let policy = format!(
+            "image = '{}'\nbackend = 'microvm'\nlimits = {{ memory = '192MiB', cpus = 1, disk = '64MiB' }}\npreload = ['loaded']\n\
+             env = {{ PYTHONPATH = '/srv' }}\n",
+            image.display()
+        );
+        let policy = caller.file("preloads.toml", policy)?.display().to_string();
+        let mut server = Server::start(caller)?;
+        server.run(["template", "add", "preloads", "--policy", &policy])?.success()?;
+        let loads =
+            |server: &Server| server.said().matches("loading what template preloads preloads").count();
+        let differ = "import random, uuid, tempfile; open('/etc/machine-id').read(), \
+            open('/proc/sys/kernel/random/boot_id').read(), random.random(), uuid.uuid4().hex, next(tempfile._get_candidate_names())";
+        let mark = "import sys; sys.modules['loaded'].MARK";
+        let of_template = ["--template", "preloads", "--env", "WHO=me"];
+        let (first, second) = (create_slowly(&server, &of_template)?, server.create(&of_template)?);
+        assert_eq!(loads(&server), 1, "{}", server.said());
+        let loaded = value(&server, &first, mark)?;
+        assert_eq!(value(&server, &second, mark)?, loaded, "each has loaded it itself");
+        let (one, other) = (value(&server, &first, differ)?, value(&server, &second, differ)?);
+        for (one, other) in one.split(", ").zip(other.split(", ")) {
+            ensure!(one != other, "both have {one}");
+        }
+        assert_eq!(
+            value(&server, &first, "import os; os.environ['WHO'], os.getcwd()")?,
+            "('me', '/workspace')"
+        );
+        let clock: f64 = value(&server, &second, "import time; time.time()")?.parse()?;
+        let here = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs_f64();
+        ensure!((here - clock).abs() < 60.0, "it is {clock} there, and {here} here");
+        assert_eq!(server.run(["diff", &first])?.success()?, "", "what was there before its caller");
+        assert_eq!(
+            server.script(&first, "echo mine > /workspace/file; cat /workspace/file")?.success()?,
+            "mine\n"
+        );
+        ensure!(server.run(["diff", &first])?.success()?.contains("/workspace/file"));
+
+        // Its interpreter goes on behind the next server, which need not load anything.
+        value(&server, &first, "kept = 'kept'; kept")?;
+        server.kill()?;
+        server.start_again()?;
+        assert_eq!(value(&server, &first, "kept")?, "'kept'");
+        let third = server.create(&of_template)?;
+        assert_eq!((value(&server, &third, mark)?, loads(&server)), (loaded.clone(), 0));
+
+        // A pool begins with the same.
+        crate::pools::set(&server, "preloads", 1, 2)?;
+        let full = crate::pools::filled(&server, "preloads", 1)?;
+        assert_eq!(full["zygote"], "ready", "{full}");
+        let fourth = server.create(&of_template)?;
+        assert_eq!(value(&server, &fourth, mark)?, loaded);
+        assert_eq!(crate::pools::pool(&server, "preloads")?["hits"], 1);
+        server.run(["pool", "rm", "preloads"])?.success()?;
+
+        // Another template is loaded anew; one that cannot be is told of, and its sandboxes are there all the same.
+        std::fs::write(image.join("srv/loaded.py"), format!("{MODULE}CHANGED = 1\n"))?;
+        let fifth = create_slowly(&server, &of_template)?;
+        ensure!(value(&server, &fifth, mark)? != loaded && loads(&server) == 1, "{}", server.said());
+        std::fs::write(image.join("srv/loaded.py"), "raise ValueError('never loaded')\n")?;
+        let sixth = create_slowly(&server, &of_template)?;
+        assert_eq!(value(&server, &sixth, "6 * 7")?, "42");
+        ensure!(server.said().contains("never loaded"), "{}", server.said());
+        for id in [first, second, third, fourth, fifth, sixth] {
+            server.run(["kill", &id])?.success()?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ mod first;
 mod floor;
 mod jupyter;
 mod once;
-mod pool;
+pub(super) mod pool;
 mod preloaded;
 mod promises;
 mod rivals;

@@ -35,13 +35,7 @@ static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Baked>>> = Mutex::new(BTreeMap::new())
 /// The bake for a shape, made where there is none.
 pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, CreateError> {
     let base = base(parts);
-    // What a kernel found its processor to be able to do, it goes on doing.
-    let processor = match shape.acceleration {
-        Acceleration::Kvm => kvm::processor(),
-        Acceleration::Emulated => String::new(),
-    };
-    let directory =
-        disk::place(state)?.join(format!("bake-{base:016x}-{:016x}", digest(&(shape, processor))));
+    let directory = disk::place(state)?.join(format!("bake-{base:016x}-{:016x}", name_of(shape)));
     if let Some(baked) = known().get(&directory) {
         return Ok(baked.clone());
     }
@@ -80,7 +74,16 @@ pub fn base(parts: &Parts) -> u64 {
     digest(&(&runtime.path, runtime.stamp, &parts.kernel.path, parts.kernel.stamp, guest, super::qemu::FORM))
 }
 
-fn digest<T: Hash>(what: &T) -> u64 {
+/// Of a shape, and of the processor where it matters: what a kernel found that to be able to do, it goes on doing.
+pub fn name_of(shape: Shape) -> u64 {
+    let processor = match shape.acceleration {
+        Acceleration::Kvm => kvm::processor(),
+        Acceleration::Emulated => String::new(),
+    };
+    digest(&(shape, processor))
+}
+
+pub fn digest<T: Hash>(what: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()

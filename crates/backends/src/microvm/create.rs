@@ -1,5 +1,6 @@
 //! From the plan of a process sandbox to that of one with a machine: QEMU is what the fence holds, and the work is in its machine.
 
+use super::above::Baking;
 use super::fence::MicrovmFence;
 use super::kernel::Kernel;
 use super::machine::{Acceleration, Files, Monitor, Origin, Shape, Vmm};
@@ -38,9 +39,38 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Resul
     let shape = shape(&spec.limits, kvm::decide(state, &parts).acceleration);
     let baked = bake::get(state, &parts, shape)?;
     let memory = baked.memory.try_clone().host(|| "copy a descriptor".into())?;
-    let origin = Origin::Copy { memory: memory.into() };
-    let (raised, mut monitor) =
-        raise(state, id, Kind::Sandbox { spec, lasting, recalled: None }, &parts, shape, origin)?;
+    let origin = Origin::Copy { memory: memory.into(), shared: false };
+    let kind = Kind::Sandbox(Work {
+        spec,
+        lasting,
+        disk: disk::open(state, spec, None)?,
+        recalled: None,
+        baking: None,
+    });
+    let (raised, mut monitor) = raise(state, id, kind, &parts, shape, origin)?;
+    monitor.recall(&baked.state, true).map_err(|error| failed(&raised, error))?;
+    Ok(raised)
+}
+
+/// A lasting sandbox whose memory is to be kept for others to begin with, and that is to end then.
+pub fn create_to_bake(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
+    let parts = Parts::find(state, spec)?;
+    let shape = shape(&spec.limits, kvm::decide(state, &parts).acceleration);
+    let baked = bake::get(state, &parts, shape)?;
+    let copied = sparse::in_memory("machine", shape.memory)
+        .and_then(|memory| sparse::copy(&baked.memory, &memory).map(|()| memory));
+    let memory = copied.host(|| "copy the memory of a machine".into())?;
+    let disk = disk::open(state, spec, None)?;
+    let copy = |file: &File| file.try_clone().host(|| "copy a descriptor".into());
+    let origin = Origin::Copy { memory: copy(&memory)?.into(), shared: true };
+    let work = Work {
+        spec,
+        lasting: true,
+        disk: copy(&disk)?,
+        recalled: None,
+        baking: Some(Baking { memory, disk }),
+    };
+    let (raised, mut monitor) = raise(state, id, Kind::Sandbox(work), &parts, shape, origin)?;
     monitor.recall(&baked.state, true).map_err(|error| failed(&raised, error))?;
     Ok(raised)
 }
@@ -101,30 +131,48 @@ pub fn shape(limits: &Limits, acceleration: Acceleration) -> Shape {
 pub enum Kind<'a> {
     /// A machine whose memory is to be kept before it has any orders.
     Bake,
-    /// `recalled`: it goes on from kept memory, and has its orders.
-    Sandbox { spec: &'a Spec, lasting: bool, recalled: Option<u32> },
+    Sandbox(Work<'a>),
+}
+
+pub struct Work<'a> {
+    pub spec: &'a Spec,
+    pub lasting: bool,
+    pub disk: File,
+    /// It goes on from kept memory, and has its orders.
+    pub recalled: Option<Recalled>,
+    /// Its own memory is to be kept for others to begin with.
+    pub baking: Option<Baking>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Recalled {
+    /// The number of the next connection to its guest.
+    pub connection: u32,
+    /// Others go on from the same memory, and it gets names of its own.
+    pub renamed: bool,
 }
 
 /// The fence and the machine in it, whose monitor waits to be told where it goes on from.
 pub fn raise(
     state: &Path,
     id: &SandboxId,
-    kind: Kind<'_>,
+    mut kind: Kind<'_>,
     parts: &Parts,
     shape: Shape,
     origin: Origin,
 ) -> Result<(Raised, Box<dyn Monitor>), CreateError> {
-    let (jail, lasting, files) = match &kind {
+    let (jail, lasting, files, baking) = match &mut kind {
         Kind::Bake => {
-            (around(None, shape), false, (placeholder(image::LARGEST)?.0, placeholder(image::LARGEST)?.1))
+            let files = (placeholder(image::LARGEST)?.0, placeholder(image::LARGEST)?.1);
+            (around(None, shape), false, files, None)
         }
-        Kind::Sandbox { spec, lasting, .. } => {
-            let image = image::open(state, &spec.root)?;
-            let image = match image {
+        Kind::Sandbox(work) => {
+            let image = match image::open(state, &work.spec.root)? {
                 Some(image) => image,
                 None => placeholder(1 << 20)?.0,
             };
-            (around(Some(spec), shape), *lasting, (image, disk::open(state, spec)?))
+            let disk = work.disk.try_clone().host(|| "copy a descriptor".into())?;
+            (around(Some(work.spec), shape), work.lasting, (image, disk), work.baking.take())
         }
     };
     let (monitor, theirs) = match lasting {
@@ -152,7 +200,8 @@ pub fn raise(
         Some(monitor) => Ok(monitor),
         None => lasting::connect_for_monitor(&lasting::directory(state, id)),
     };
-    let raised = Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape)), ..raised };
+    let raised =
+        Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape, baking)), ..raised };
     let monitor = monitor.and_then(|monitor| parts.vmm.monitor(monitor));
     match monitor {
         Ok(monitor) => Ok((raised, monitor)),
@@ -238,9 +287,7 @@ impl Between for Machine<'_> {
     fn take_over(&self, plan: &mut Plan, jail: &Spec, passed: &mut Passed) -> Result<(), CreateError> {
         let (shares_system, shares, lasting) = match &self.kind {
             Kind::Bake => (false, false, false),
-            Kind::Sandbox { spec, lasting, .. } => {
-                (spec.root == Root::HostUsr, orders::shares(spec), *lasting)
-            }
+            Kind::Sandbox(work) => (work.spec.root == Root::HostUsr, orders::shares(work.spec), work.lasting),
         };
         if let Some(link) = &mut plan.link {
             link::for_a_machine(link);
@@ -288,8 +335,8 @@ impl Between for Machine<'_> {
             }
             false => None,
         };
-        let connection = match self.kind {
-            Kind::Sandbox { recalled: Some(number), .. } => number,
+        let connection = match &self.kind {
+            Kind::Sandbox(Work { recalled: Some(recalled), .. }) => recalled.connection,
             _ => 1,
         };
         let env = vec!["PATH=/usr/bin".to_string()];
@@ -309,11 +356,11 @@ impl Machine<'_> {
     fn beginning(&self, git: Vec<Step>) -> Result<MachineBeginning, CreateError> {
         match &self.kind {
             Kind::Bake => Ok(MachineBeginning::Wait),
-            Kind::Sandbox { recalled: Some(_), .. } => {
-                Ok(MachineBeginning::Renewal(encoded(&orders::renewal()?)?))
+            Kind::Sandbox(Work { recalled: Some(recalled), .. }) => {
+                Ok(MachineBeginning::Renewal(encoded(&orders::renewal(recalled.renamed)?)?))
             }
-            Kind::Sandbox { spec, lasting, .. } => {
-                Ok(MachineBeginning::Orders(encoded(&orders::compose(spec, *lasting, git)?)?))
+            Kind::Sandbox(work) => {
+                Ok(MachineBeginning::Orders(encoded(&orders::compose(work.spec, work.lasting, git)?)?))
             }
         }
     }

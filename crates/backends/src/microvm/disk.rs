@@ -13,20 +13,25 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "disk.ext4";
 
-/// Opened to be written.
-pub fn open(state: &Path, spec: &Spec) -> std::result::Result<File, CreateError> {
+/// Opened to be written. A new one is empty, or a copy of `like`.
+pub fn open(state: &Path, spec: &Spec, like: Option<&File>) -> std::result::Result<File, CreateError> {
     match &spec.disk {
         Disk::Memory => {
             let place = place(state)?;
             let file = sparse::unnamed(&place).host(|| format!("make a disk in {}", place.display()))?;
-            fill(state, spec, &file)?;
+            fill(state, spec, &file, like)?;
             Ok(file)
         }
-        Disk::Directory { path, .. } => in_storage(state, spec, path),
+        Disk::Directory { path, .. } => in_storage(state, spec, path, like),
     }
 }
 
-fn in_storage(state: &Path, spec: &Spec, directory: &Path) -> std::result::Result<File, CreateError> {
+fn in_storage(
+    state: &Path,
+    spec: &Spec,
+    directory: &Path,
+    like: Option<&File>,
+) -> std::result::Result<File, CreateError> {
     let refuse =
         |reason: &str| CreateError::Mount { path: directory.display().to_string(), reason: reason.into() };
     let place = File::open(directory).host(|| format!("open {}", directory.display()))?;
@@ -45,12 +50,15 @@ fn in_storage(state: &Path, spec: &Spec, directory: &Path) -> std::result::Resul
     }
     let file = openat(&place, NAME, flags | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o600));
     let file = File::from(file.host(|| format!("make a disk in {}", directory.display()))?);
-    fill(state, spec, &file)?;
+    fill(state, spec, &file, like)?;
     Ok(file)
 }
 
 /// An empty file system is made once for each size, and copied.
-fn fill(state: &Path, spec: &Spec, file: &File) -> std::result::Result<(), CreateError> {
+fn fill(state: &Path, spec: &Spec, file: &File, like: Option<&File>) -> std::result::Result<(), CreateError> {
+    if let Some(like) = like {
+        return sparse::copy(like, file).host(|| "fill the disk".into());
+    }
     // Whole blocks, and room for the file system itself.
     let bytes = (spec.limits.disk.max(8 << 20)).next_multiple_of(4096);
     let empty = place(state)?.join(format!("empty-{bytes}"));

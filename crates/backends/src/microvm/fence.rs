@@ -1,5 +1,6 @@
 //! The process backend's fence with a machine in it. Its end is the end of everything inside: the machine is one of its processes.
 
+use super::above::{self, Baking};
 use super::create::with_own;
 use super::machine::Shape;
 use super::memory;
@@ -14,11 +15,19 @@ pub struct MicrovmFence {
     id: SandboxId,
     outer: Box<dyn Fence>,
     shape: Shape,
+    /// Its memory is kept for others to begin with.
+    baking: Option<Baking>,
 }
 
 impl MicrovmFence {
-    pub fn new(state: &Path, id: &SandboxId, outer: Box<dyn Fence>, shape: Shape) -> Self {
-        MicrovmFence { state: state.to_path_buf(), id: id.clone(), outer, shape }
+    pub fn new(
+        state: &Path,
+        id: &SandboxId,
+        outer: Box<dyn Fence>,
+        shape: Shape,
+        baking: Option<Baking>,
+    ) -> Self {
+        MicrovmFence { state: state.to_path_buf(), id: id.clone(), outer, shape, baking }
     }
 }
 
@@ -63,7 +72,10 @@ impl Fence for MicrovmFence {
     }
 
     fn keep_memory(&self, directory: &Path) -> Result<Box<dyn Kept>> {
-        memory::keep(&self.state, &self.id, self.shape, directory)
+        match &self.baking {
+            Some(baking) => above::keep(&self.state, &self.id, self.shape, baking, directory),
+            None => memory::keep(&self.state, &self.id, self.shape, directory, false),
+        }
     }
 
     fn leave(self: Box<Self>) {

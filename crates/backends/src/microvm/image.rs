@@ -48,7 +48,7 @@ fn forget_older(place: &Path, whose: u64) {
 }
 
 /// Of everything that tells a tree that has changed.
-fn digest(directory: &Path) -> Result<u64> {
+pub fn digest(directory: &Path) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     let mut waiting = vec![directory.to_path_buf()];
     while let Some(place) = waiting.pop() {

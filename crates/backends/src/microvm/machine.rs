@@ -26,8 +26,9 @@ pub enum Acceleration {
 pub enum Origin {
     /// From its kernel. Its memory is a file that others see.
     Boot { kernel: OwnedFd, initramfs: OwnedFd, memory: OwnedFd },
-    /// From kept memory, which it maps for itself; the rest of its state is read when it is told to.
-    Copy { memory: OwnedFd },
+    /// From kept memory, which it maps for itself, or, `shared`, writes to, so that others see what comes of it; the rest
+    /// of its state is read when it is told to.
+    Copy { memory: OwnedFd, shared: bool },
     /// From a stream that has its memory too.
     Stream,
 }

@@ -1,10 +1,10 @@
 //! What a running machine is, kept in a directory and brought back: QEMU writes it, memory included, to one file. What is said to
 //! who keeps the machine is said over the socket that lies beside the guest's.
 
-use super::create::{Kind, Parts, failed, raise, shape};
+use super::create::{Kind, Parts, Recalled, Work, failed, raise, shape};
 use super::machine::{Monitor, Origin, Shape, Vmm};
 use super::qemu::Qemu;
-use super::{kvm, runtime};
+use super::{above, disk, kvm, runtime};
 use crate::backend::{CreateError, HostStep, Kept, Raised};
 use crate::handover::{self, Handover};
 use crate::process::lasting;
@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const STATE: &str = "state";
+pub const STATE: &str = "state";
 const SHAPE: &str = "shape.json";
 /// A machine settles its disk first.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -25,8 +25,16 @@ const HANDOVER: Duration = Duration::from_secs(10);
 /// What is to be said about a failure is said at once.
 const MOMENT: Duration = Duration::from_secs(3);
 
+/// `shared`: all but the memory itself, which lies in a file that others see.
+///
 /// Precondition: `directory` is empty, and nobody but root comes to it.
-pub fn keep(state: &Path, id: &SandboxId, kept: Shape, directory: &Path) -> Result<Box<dyn Kept>> {
+pub fn keep(
+    state: &Path,
+    id: &SandboxId,
+    kept: Shape,
+    directory: &Path,
+    shared: bool,
+) -> Result<Box<dyn Kept>> {
     let place = lasting::directory(state, id);
     let keeper = lasting::connect_for_commands(&place)?;
     keeper.set_read_timeout(Some(SILENCE))?;
@@ -35,7 +43,7 @@ pub fn keep(state: &Path, id: &SandboxId, kept: Shape, directory: &Path) -> Resu
     (&keeper).read_exact(&mut answer)?;
     let mut monitor = monitor(&place)?;
     let written = File::create_new(directory.join(STATE))
-        .and_then(|file| monitor.keep(&file, false))
+        .and_then(|file| monitor.keep(&file, shared))
         .and_then(|()| write_shape(directory, kept));
     if let Err(error) = written {
         // It goes on as if nothing had been asked.
@@ -102,13 +110,28 @@ pub fn recall(
     memory: &Path,
 ) -> std::result::Result<Raised, CreateError> {
     let parts = Parts::find(state, spec)?;
-    let kept = File::open(memory.join(STATE)).host(|| format!("open {}", memory.display()))?;
-    // Its limits may have changed since; the machine has not.
-    let shape =
-        read_shape(memory).unwrap_or_else(|| shape(&spec.limits, kvm::decide(state, &parts).acceleration));
-    let kind = Kind::Sandbox { spec, lasting: true, recalled: Some(random()?) };
-    let (raised, mut monitor) = raise(state, id, kind, &parts, shape, Origin::Stream)?;
-    let recalled = monitor.recall(&kept, false).and_then(|()| monitor.go_on());
+    let above = above::load(memory)?;
+    let recalled = Some(Recalled { connection: random()?, renamed: above.is_some() });
+    let work = |disk: File| Kind::Sandbox(Work { spec, lasting: true, disk, recalled, baking: None });
+    let (raised, recalled) = match above {
+        Some(above) => {
+            let kind = work(disk::open(state, spec, Some(&above.disk))?);
+            let copy = above.memory.try_clone().host(|| "copy a descriptor".into())?;
+            let origin = Origin::Copy { memory: copy.into(), shared: false };
+            let (raised, mut monitor) = raise(state, id, kind, &parts, above.shape, origin)?;
+            (raised, monitor.recall(&above.state, true))
+        }
+        None => {
+            let kept = File::open(memory.join(STATE)).host(|| format!("open {}", memory.display()))?;
+            // Its limits may have changed since; the machine has not.
+            let shape = read_shape(memory)
+                .unwrap_or_else(|| shape(&spec.limits, kvm::decide(state, &parts).acceleration));
+            let kind = work(disk::open(state, spec, None)?);
+            let (raised, mut monitor) = raise(state, id, kind, &parts, shape, Origin::Stream)?;
+            let recalled = monitor.recall(&kept, false).and_then(|()| monitor.go_on());
+            (raised, recalled)
+        }
+    };
     recalled
         .map_err(|error| failed(&raised, Error::new(error.kind(), format!("the kept memory: {error}"))))?;
     let stream = lasting::connect(&lasting::directory(state, id)).host(|| "reach the guest".into())?;

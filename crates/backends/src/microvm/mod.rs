@@ -13,8 +13,9 @@
 //! - [`create`], [`orders`]: from the plan of a process sandbox to that of one with a machine, and the plan of the guest in it
 //! - [`adopt`]: what an earlier engine left
 //! - [`fence`]: the standing fence
-//! - [`memory`]: what is kept of a running machine, and brought back
+//! - [`memory`]: what is kept of a running machine, and brought back; [`above`]: the same for any number of others
 
+mod above;
 mod adopt;
 mod bake;
 mod create;
@@ -75,6 +76,14 @@ impl Backend for MicrovmBackend {
 
     fn create_from_memory(&self, id: &SandboxId, spec: &Spec, memory: &Path) -> Result<Raised, CreateError> {
         memory::recall(&self.state, id, spec, memory)
+    }
+
+    fn bake_place(&self, spec: &Spec, what: &[u8]) -> Result<Option<PathBuf>, CreateError> {
+        above::place(&self.state, spec, what)
+    }
+
+    fn create_to_bake(&self, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
+        create::create_to_bake(&self.state, id, spec)
     }
 
     fn create_nursery(

@@ -8,8 +8,8 @@ use crate::process::identity::Identity;
 use crate::process::{link, root, seccomp};
 use paddock_model::{Access, Mount, Network, Root, Spec, User};
 use paddock_protocol::{
-    DiskPlan, Ids, MACHINE_SHARE, MachineOrders, NodeKind, Plan, Renewal, RootPlan, Source, Step, ToGuest,
-    encode_message,
+    DiskPlan, Ids, MACHINE_SHARE, MachineOrders, Names, NodeKind, Plan, Renewal, RootPlan, Source, Step,
+    ToGuest, encode_message,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde_bytes::ByteBuf;
@@ -23,7 +23,7 @@ pub fn compose(spec: &Spec, lasting: bool, git: Vec<Step>) -> Result<MachineOrde
     let ids = Identity::choose(0, spec)?.ids;
     let (steps, system) = steps(spec, ids, git)?;
     Ok(MachineOrders {
-        renewal: renewal()?,
+        renewal: renewal(false)?,
         image: spec.root != Root::HostUsr,
         system,
         share: shares(spec),
@@ -34,13 +34,21 @@ pub fn compose(spec: &Spec, lasting: bool, git: Vec<Step>) -> Result<MachineOrde
     })
 }
 
-pub fn renewal() -> Result<Renewal, CreateError> {
+/// `renamed`: it begins with memory that others begin with too, names and all.
+pub fn renewal(renamed: bool) -> Result<Renewal, CreateError> {
     let mut entropy = vec![0; ENTROPY];
     getrandom(&mut entropy, GetRandomFlags::empty()).host(|| "take random bytes".into())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Renewal {
         entropy: ByteBuf::from(entropy),
         realtime_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+        names: renamed.then(|| {
+            let (machine_id, boot_id) = root::names();
+            Names {
+                machine_id: ByteBuf::from(machine_id.into_bytes()),
+                boot_id: ByteBuf::from(boot_id.into_bytes()),
+            }
+        }),
     })
 }
 

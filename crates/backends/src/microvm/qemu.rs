@@ -106,8 +106,8 @@ impl Command {
                 self.pair("-initrd", format!("/proc/self/fd/{initramfs}"));
                 self.pair("-append", parameters);
             }
-            Origin::Copy { memory: file } => {
-                memory(self, file, "off");
+            Origin::Copy { memory: file, shared } => {
+                memory(self, file, if shared { "on" } else { "off" });
                 self.pair("-incoming", "defer");
             }
             Origin::Stream => {

@@ -199,6 +199,11 @@ pub fn own_kernel(spec: &Spec) -> Step {
     step
 }
 
+/// The names that a sandbox has by files: the content of /etc/machine-id, and of the kernel's own file of its boot.
+pub fn names() -> (String, String) {
+    (format!("{}\n", random_hex()), boot_id())
+}
+
 fn random_hex() -> String {
     let mut bytes = [0u8; 16];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

@@ -219,6 +219,121 @@ fn a_machine_goes_on_from_kept_memory_and_so_does_the_one_it_was_kept_from() {
     assert_eq!(traces_in_the_end(state.path(), &[parent, child]), [""; 0]);
 }
 
+#[test]
+fn many_begin_with_what_one_has_loaded_and_share_no_name() {
+    let (state, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(backend) = machines(state.path()) else { return };
+    let spec = Spec { root: tiny_image(image.path()), ..small() };
+    assert!(backend.bake_place(&small(), b"what").unwrap().is_none(), "a part of the host is shared");
+    let place = backend.bake_place(&spec, b"what").unwrap().unwrap();
+    assert_ne!(backend.bake_place(&spec, b"other").unwrap().unwrap(), place);
+    let first = new_id();
+    let Raised { mut fence, stream, .. } = backend.create_to_bake(&first, &spec).unwrap();
+    let mut talk = Talk::new(stream);
+    talk.ready();
+    let count = "(i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0.1; done) >/dev/null 2>&1 & \
+        echo loaded > /tmp/loaded; echo begun";
+    assert_eq!(talk.run(1, count), (ExitKind::Exited(0), "begun\n".into()));
+    let names = "cat /etc/machine-id /proc/sys/kernel/random/boot_id";
+    let mut drawn = vec![talk.run(2, names).1];
+    drop(talk);
+    let new = place.with_extension("new");
+    std::fs::create_dir(&new).unwrap();
+    fence.keep_memory(&new).unwrap().stay_down().unwrap();
+    fence.destroy().unwrap();
+    std::fs::rename(&new, &place).unwrap();
+    assert_eq!(traces_in_the_end(state.path(), std::slice::from_ref(&first)), [""; 0]);
+
+    let mut sandboxes = Vec::new();
+    for number in 0..3 {
+        let id = new_id();
+        let path = state.path().join(format!("disk-{number}"));
+        std::fs::create_dir(&path).unwrap();
+        // On a disk of its own, or one without a name.
+        let disk = if number == 0 { Disk::Memory } else { Disk::Directory { path, start: None } };
+        let started = Instant::now();
+        let raised = backend.create_from_memory(&id, &Spec { disk, ..spec.clone() }, &place).unwrap();
+        let mut talk = Talk::new(raised.stream);
+        talk.say(&ToGuest::Resume);
+        talk.ready();
+        eprintln!("begun after {:?}", started.elapsed());
+        sandboxes.push((id, raised.fence, talk));
+    }
+    for (number, (_, _, talk)) in sandboxes.iter_mut().enumerate() {
+        let look = "a=; while [ -z \"$a\" ]; do a=$(cat /tmp/count); done; b=; \
+            while [ -z \"$b\" ] || [ \"$b\" = \"$a\" ]; do b=$(cat /tmp/count); done; cat /tmp/loaded";
+        assert_eq!(talk.run(10, look), (ExitKind::Exited(0), "loaded\n".into()));
+        drawn.push(talk.run(11, names).1);
+        drawn.push(talk.run(12, "head -c 16 /dev/urandom | od -An -tx1").1);
+        let written =
+            talk.run(13, &format!("echo {number} > /tmp/loaded; echo x > /proc/sys/kernel/random/boot_id"));
+        assert_ne!(written.0, ExitKind::Exited(0), "its names can be written from inside");
+    }
+    let lines: Vec<&str> =
+        drawn.iter().flat_map(|said| said.lines()).filter(|line| !line.is_empty()).collect();
+    let mut different = lines.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!((different.len(), lines.len()), (11, 11), "two have something in common: {lines:?}");
+    let ids: Vec<_> = sandboxes.iter().map(|(id, ..)| id.clone()).collect();
+    drop(sandboxes);
+    assert_eq!(traces_in_the_end(state.path(), &ids), [""; 0]);
+
+    // Files of the template that have changed are another place, and what was cut off begins nowhere.
+    std::fs::write(image.path().join("changed"), b"x").unwrap();
+    let other = backend.bake_place(&spec, b"what").unwrap().unwrap();
+    assert_ne!(other, place);
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("memory"), b"cut off").unwrap();
+    let id = new_id();
+    let error = backend.create_from_memory(&id, &spec, &other).err().expect("it began with nothing");
+    let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(why.contains("not whole"), "{error}: {why}");
+    assert_eq!(traces_in_the_end(state.path(), &[id]), [""; 0]);
+}
+
+/// A disk that is full, for this thread alone.
+fn on_a_full_disk<T: Send>(place: &Path, action: impl FnOnce() -> T + Send) -> T {
+    let body = || {
+        // SAFETY: takes flags; what it changes is this thread's own.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) }, 0);
+        let private =
+            rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
+        rustix::mount::mount_change("/", private).unwrap();
+        rustix::mount::mount("tmpfs", place, "tmpfs", rustix::mount::MountFlags::empty(), c"size=1m")
+            .unwrap();
+        action()
+    };
+    std::thread::scope(|scope| scope.spawn(body).join().unwrap())
+}
+
+#[test]
+fn a_full_disk_keeps_no_memory_and_harms_nobody() {
+    let (state, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(backend) = machines(state.path()) else { return };
+    let spec = in_storage(state.path(), image.path(), "disk");
+    let id = new_id();
+    let Raised { fence, stream, .. } = backend.create(&id, &spec, true).unwrap();
+    let mut talk = Talk::new(stream);
+    talk.ready();
+    assert_eq!(talk.run(1, "echo mine > /tmp/file; echo set"), (ExitKind::Exited(0), "set\n".into()));
+    drop(talk);
+    let memory = state.path().join("memory");
+    std::fs::create_dir(&memory).unwrap();
+    let error =
+        on_a_full_disk(&memory, || fence.keep_memory(&memory).err()).expect("it was kept on a full disk");
+    eprintln!("refused: {error}");
+    assert!(error.to_string().contains("QEMU failed"), "{error}");
+    fence.leave();
+    let adopted = backend.adopt(&id).unwrap();
+    let mut talk = Talk::new(adopted.stream);
+    talk.say(&ToGuest::Resume);
+    talk.ready();
+    assert_eq!(talk.run(2, "cat /tmp/file"), (ExitKind::Exited(0), "mine\n".into()));
+    drop(adopted.fence);
+    assert_eq!(traces_in_the_end(state.path(), &[id]), [""; 0]);
+}
+
 /// As a full disk or a crash leaves it.
 fn half_of_it_is_refused(backend: &dyn Backend, spec: &Spec, memory: &Path) {
     let state = memory.parent().unwrap();

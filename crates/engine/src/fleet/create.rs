@@ -120,7 +120,10 @@ impl Fleet {
             }
         };
         let member = match &snapshot {
-            None if volumes.is_empty() => self.ready_made(&record, &preload).await,
+            None if volumes.is_empty() => match self.ready_made(&record, &preload).await {
+                None => self.born_baked(&record, &preload).await,
+                member => member,
+            },
             _ => None,
         };
         if let Some(member) = member {

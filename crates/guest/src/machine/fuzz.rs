@@ -28,7 +28,7 @@ impl Numbers {
         } else {
             for _ in 0..1 + self.below(5) {
                 let length = self.below(40) as u32;
-                bytes.extend([self.below(18) as u8, 0, 0, 0]);
+                bytes.extend([self.below(19) as u8, 0, 0, 0]);
                 bytes.extend(length.to_le_bytes());
                 bytes.extend((0..length).map(|_| (self.next() % 4) as u8).collect::<Vec<_>>());
             }

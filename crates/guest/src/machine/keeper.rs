@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{WaitOptions, wait};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Above this the machine is not heard until the host has taken what it was sent.
 const MOST_WAITING: usize = 256 * 1024;
@@ -234,6 +234,11 @@ impl Keeper {
                 if let Some(network) = &mut self.network {
                     network.handle(frame, &mut self.wire);
                 }
+            }
+            Kind::Clock => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+                self.wire.put(Kind::Clock, &now.to_le_bytes());
             }
             Kind::Orders | Kind::Open | Kind::BeSilent | Kind::Renew | Kind::GoOn => {}
         }

@@ -6,7 +6,7 @@
 //!   memory is kept
 //! - [`porter`]: inside, the first process; [`boot`]: mounts and modules; [`prepare`]: disks, limits, what is shared;
 //!   [`net`]: what leads out, of a sandbox with network rules;
-//!   [`launch`]: the guest in namespaces of its own; [`renew`]: what no two machines may have in common
+//!   [`launch`]: the guest in namespaces of its own; [`renew`]: what no two machines may have in common; [`rename`]: nor two sandboxes in them
 //!
 //! To the keeper everything that comes through the port is hostile: the work may have taken the machine's kernel.
 
@@ -19,6 +19,7 @@ mod net;
 mod porter;
 mod prepare;
 mod process;
+mod rename;
 mod renew;
 mod silence;
 mod wire;

@@ -4,7 +4,7 @@
 use super::net::{Network, Proxy};
 use super::prepare::Prepared;
 use super::wire::{Frame, Kind, PIECE, Wire};
-use super::{boot, launch, prepare, renew};
+use super::{boot, launch, prepare, rename, renew};
 use crate::failure::{During, Failure, Outcome};
 use crate::system;
 use paddock_protocol::{MachineOrders, Renewal, decode_record};
@@ -150,6 +150,7 @@ impl Porter {
         match frame.kind {
             Kind::Orders => {
                 self.silent = false;
+                self.wire.put(Kind::Clock, b"");
                 let (connection, body) = frame.piece().ok_or(Errno::PROTO).during(|| "orders".into())?;
                 self.connection = connection;
                 if let Err(failure) = self.begin(body) {
@@ -190,15 +191,26 @@ impl Porter {
             Kind::GoOn => self.silent = false,
             Kind::Renew => {
                 self.silent = false;
+                self.wire.put(Kind::Clock, b"");
                 if let Some(network) = &mut self.network {
                     network.forget_connections();
                 }
                 let renewal: Renewal = decode(&frame.payload)?;
+                // Before the clock is set: what is written for it is older than all that it will write itself.
+                if let (Some(guest), Some(names)) = (self.guest, &renewal.names) {
+                    rename::rename(guest, names)?;
+                }
                 renew::renew(&renewal)?;
             }
             Kind::Link | Kind::ProxyOpen | Kind::ProxyData | Kind::ProxyEnd | Kind::ProxyCredit => {
                 if let Some(network) = &mut self.network {
                     network.handle(frame, &mut self.wire);
+                }
+            }
+            // What it was told with the first word is as old as the machine took to begin.
+            Kind::Clock => {
+                if let Ok(now) = <[u8; 8]>::try_from(frame.payload.as_slice()) {
+                    renew::set_clock(u64::from_le_bytes(now))?;
                 }
             }
             Kind::Waiting | Kind::Silent | Kind::Failed | Kind::Ended => {}

@@ -34,9 +34,13 @@ pub fn renew(renewal: &Renewal) -> Outcome<()> {
     if !renewed {
         return Err(crate::work::last_errno()).during(|| "renew the random pool".into());
     }
+    set_clock(renewal.realtime_ns)
+}
+
+pub fn set_clock(realtime_ns: u64) -> Outcome<()> {
     let time = libc::timespec {
-        tv_sec: (renewal.realtime_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (renewal.realtime_ns % 1_000_000_000) as libc::c_long,
+        tv_sec: (realtime_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (realtime_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: reads one timespec that lives across the call.
     match unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const time) } {

@@ -49,12 +49,14 @@ pub enum Kind {
     ProxyData = 14,
     ProxyEnd = 15,
     ProxyCredit = 16,
+    /// From inside, without content: what time is it? From outside: in nanoseconds since 1970.
+    Clock = 17,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        let all = [Waiting, Orders, Open, Data, Close, BeSilent, Silent, Renew, Failed, Ended, GoOn];
+        let all = [Waiting, Orders, Open, Data, Close, BeSilent, Silent, Renew, Failed, Ended, GoOn, Clock];
         let network = [Link, ProxyOpen, ProxyData, ProxyEnd, ProxyCredit];
         all.into_iter().chain(network).find(|kind| *kind as u8 == byte)
     }

@@ -261,23 +261,27 @@ fn cgroup_places() -> Vec<String> {
     mounted.map(String::from).chain(usual.map(String::from)).collect()
 }
 
-fn first_writable(file: &str) -> Finding {
+fn first_writable(files: &[&str]) -> Finding {
     let mut last = io::Error::from_raw_os_error(libc::ENOENT);
-    for place in cgroup_places() {
+    for (place, file) in cgroup_places().iter().flat_map(|place| files.iter().map(move |file| (place, file)))
+    {
         match OpenOptions::new().write(true).open(format!("{place}/{file}")) {
-            Ok(_) => return Finding::new(Outcome::Done, place),
+            Ok(_) => return Finding::new(Outcome::Done, format!("{place}/{file}")),
+            // That one is of the other version of cgroups says nothing.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => last = error,
         }
     }
-    Finding::of(Err::<(), _>(last), file)
+    Finding::of(Err::<(), _>(last), &files.join(" "))
 }
 
+/// What a cgroup does at its end in version 1, and which controllers those below it have in version 2.
 fn cgroup() -> Finding {
-    first_writable("notify_on_release")
+    first_writable(&["notify_on_release", "cgroup.subtree_control"])
 }
 
 fn cgroup_leave() -> Finding {
-    first_writable("cgroup.procs")
+    first_writable(&["cgroup.procs"])
 }
 
 fn own_filter() -> Finding {

@@ -173,12 +173,7 @@ impl Context {
         self.state().call.as_ref().map(|call| call.job.clone())
     }
 
-    /// A new interpreter: nothing was taken from its streams yet.
-    pub fn set_runner(&self, runner: Arc<Job>) {
-        *self.state() = State { runner: Some(runner), ..State::default() };
-    }
-
-    /// As it was when a server before this one was killed.
+    /// Another interpreter, of whose streams so much was taken already: nothing of a new one.
     pub fn restore(&self, runner: Arc<Job>, consumed: Position) {
         *self.state() = State { runner: Some(runner), consumed, ..State::default() };
     }

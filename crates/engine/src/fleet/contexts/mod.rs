@@ -23,8 +23,8 @@ mod said;
 
 pub use answer::Answer;
 pub use context::{Context, Contexts};
-pub use frame::Frame;
-pub use records::Part;
+pub use frame::{Frame, Frames};
+pub use records::{Part, Position};
 pub use recover::last_call_of;
 pub use said::{Reader as SaidReader, Said};
 

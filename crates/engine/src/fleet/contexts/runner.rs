@@ -3,7 +3,7 @@
 use super::context::{Context, Finished, Released};
 use super::forget::forget_old_calls;
 use super::languages::Language;
-use super::records::{Part, RunnerRecord};
+use super::records::{Part, Position, RunnerRecord};
 use crate::exec::{Command, Exec, ExecEvent, Input};
 use crate::fleet::execs::{
     self, Ending, Job, JobRecord, KILLED, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, end_job, memory_kills,
@@ -85,6 +85,7 @@ impl Fleet {
         audit::exec_started(inner, actor, live, number, &audited, &shown, None);
         inner.save_job(&live.id, &record)?;
         let job = Arc::new(Job::new(&live.id, record, journal));
+        let said = newborn.as_ref().map_or_else(Position::default, |newborn| newborn.said);
         let exec = match newborn {
             Some(newborn) => {
                 let setup = newborn.setup(&command.env, command.cwd.as_deref());
@@ -105,7 +106,7 @@ impl Fleet {
         };
         live.add_job(job.clone());
         live.touch();
-        context.set_runner(job.clone());
+        context.restore(job.clone(), said);
         inner.tell(live, "context_started", Some(context.id.clone()));
         tokio::spawn(run(inner.clone(), live.clone(), context.clone(), job.clone(), exec));
         Ok(job)

@@ -22,7 +22,7 @@ impl Fleet {
         let pool = self.0.pools.named(template)?;
         match pool.take(record, preload)? {
             Taken::Ready(member) => Some(*member),
-            Taken::Blueprint(blueprint, zygote) => match self.make_member(&blueprint, zygote).await {
+            Taken::Blueprint(blueprint, mother) => match self.make_member(&blueprint, &mother).await {
                 Ok(member) => Some(member),
                 Err(error) => {
                     // It is made as if there were no pool, and fails as it would then.
@@ -51,8 +51,8 @@ impl Fleet {
         record.state = SandboxState::Running;
         record.boot = boot_id().into();
         record.guarantees = parts.inside.guarantees.clone();
-        record.ready_at_ns = i64::try_from(parts.inside.ready_at()).unwrap_or(i64::MAX);
-        record.built_ns.push((parts.began_ns, record.ready_at_ns));
+        record.ready_at_ns = parts.built_ns.1;
+        record.built_ns.push(parts.built_ns);
         record.spec = parts.spec.clone();
         record.within = parts.within.clone();
         let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error));

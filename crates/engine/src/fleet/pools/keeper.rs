@@ -74,7 +74,7 @@ impl Keeper {
         let pool = self.pool.clone();
         if self.looked.is_none_or(|at| at.elapsed() > LOOK) {
             self.looked = Some(Instant::now());
-            let now = Arc::new(fleet.blueprint(&pool.template).await?);
+            let now = Arc::new(fleet.blueprint(&pool.template, None).await?);
             if !pool.blueprint().is_some_and(|before| before.is(&now)) {
                 let (old, zygote) = pool.set_blueprint(Some(now));
                 drop(old);
@@ -106,7 +106,7 @@ impl Keeper {
 
 async fn make(fleet: Fleet, pool: Arc<Pool>) {
     let Some(blueprint) = pool.blueprint() else { return pool.give_up_making() };
-    let made = fleet.make_member(&blueprint, pool.zygote()).await;
+    let made = fleet.make_member(&blueprint, &pool.mother()).await;
     if let Err(error) = &made {
         tracing::warn!(template = %pool.template, %error, "a sandbox could not be made ready");
         // Others would fail in the same way.
@@ -138,8 +138,13 @@ pub async fn empty(fleet: &Fleet, pool: &Pool) {
 }
 
 impl Fleet {
-    async fn blueprint(&self, template: &str) -> Result<Blueprint, FleetError> {
-        let request = CreateSandbox { template: Some(template.into()), ..CreateSandbox::default() };
+    /// `backend`: another than the template names.
+    pub(super) async fn blueprint(
+        &self,
+        template: &str,
+        backend: Option<String>,
+    ) -> Result<Blueprint, FleetError> {
+        let request = CreateSandbox { template: Some(template.into()), backend, ..CreateSandbox::default() };
         let owner = Actor::owner();
         let settings = request::resolve(&self.0.options.state, &owner, &request)?;
         let preload = settings.preload.clone();
@@ -151,6 +156,14 @@ impl Fleet {
 
     async fn start_zygote(&self, pool: &Arc<Pool>) {
         let Some(blueprint) = pool.blueprint() else { return pool.give_up_zygote() };
+        match self.baked(&pool.template, &blueprint).await {
+            Ok(Some(baked)) => return pool.set_baked(baked),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(template = %pool.template, %error, "no memory to begin with; each sandbox starts its own");
+                return pool.do_without_zygote(chain(&error));
+            }
+        }
         let sources = Language::named(None).ok().and_then(|python| python.zygote(&blueprint.preload));
         let Some(sources) = sources else {
             return pool.do_without_zygote("no interpreter of this language is forked".into());

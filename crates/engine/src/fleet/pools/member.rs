@@ -1,13 +1,12 @@
 //! A sandbox that is ready: its fence stands, and an interpreter in it waits for its first call.
 
+use super::baked::{Woken, start_python};
 use super::newborn::{NUMBER, Newborn};
-use super::pool::Blueprint;
-use crate::exec::{Command, ExecEvent};
-use crate::fleet::contexts::{Frame, Language};
+use super::pool::{Blueprint, Mother};
+use crate::fleet::contexts::Position;
 use crate::fleet::record::now_ns;
 use crate::fleet::{Fleet, FleetError, Inner};
 use crate::sandbox::Sandbox as Inside;
-use crate::zygote::Zygote;
 use paddock_model::{SandboxId, Spec};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -30,7 +29,8 @@ pub struct Parts {
     pub newborn: Newborn,
     /// The nursery that it nests in.
     pub within: Option<SandboxId>,
-    pub began_ns: i64,
+    /// From when until when what is in it was built.
+    pub built_ns: (i64, i64),
 }
 
 impl Member {
@@ -87,11 +87,10 @@ impl Fleet {
     pub(super) async fn make_member(
         &self,
         blueprint: &Blueprint,
-        zygote: Option<Arc<Zygote>>,
+        mother: &Mother,
     ) -> Result<Member, FleetError> {
         let id = crate::engine::new_id()?;
-        let began_ns = now_ns();
-        let made = self.make_parts(id.clone(), blueprint, zygote, began_ns).await;
+        let made = self.make_parts(id.clone(), blueprint, mother).await;
         let parts = made.inspect_err(|_| self.free_disk(id.as_str()))?;
         self.0.scribe.prepare(&id);
         let member = Member { fleet: Arc::downgrade(&self.0), id, parts: Some(parts) };
@@ -103,25 +102,37 @@ impl Fleet {
         &self,
         id: SandboxId,
         blueprint: &Blueprint,
-        zygote: Option<Arc<Zygote>>,
-        began_ns: i64,
+        mother: &Mother,
     ) -> Result<Parts, FleetError> {
+        let began_ns = now_ns();
         let (fleet, disk_id, mut spec) = (self.clone(), id.clone(), blueprint.spec.clone());
         let given = tokio::task::spawn_blocking(move || {
             fleet.give_disk(&disk_id, &mut spec, None, false).map(|()| spec)
         });
         let spec = given.await.map_err(|error| FleetError::internal(&error))??;
-        let (inside, exec, sent) = match &zygote {
-            Some(zygote) => {
-                let born = zygote.bear(&self.0.engine, id.clone(), &spec, &blueprint.birth, NUMBER).await?;
-                (born.sandbox, born.exec, 0)
-            }
-            None => self.start_alone(id.clone(), blueprint, &spec).await?,
-        };
         let birth = &blueprint.birth;
-        let newborn = Newborn { exec, env: birth.env.clone(), cwd: birth.cwd.clone(), sent };
-        let within = zygote.map(|zygote| zygote.id.clone());
-        Ok(Parts { id, inside, spec, newborn, within, began_ns })
+        let built_now = |inside: &Inside| (began_ns, i64::try_from(inside.ready_at()).unwrap_or(i64::MAX));
+        let Woken { inside, exec, sent, said, built_ns } = match mother {
+            Mother::Zygote(zygote) => {
+                let born = zygote.bear(&self.0.engine, id.clone(), &spec, birth, NUMBER).await?;
+                let built_ns = built_now(&born.sandbox);
+                Woken { inside: born.sandbox, exec: born.exec, sent: 0, said: Position::default(), built_ns }
+            }
+            Mother::Baked(baked) => {
+                baked.wake(&self.0.engine, id.clone(), blueprint.backend.clone(), &spec).await?
+            }
+            Mother::None => {
+                let (inside, exec, sent) = self.start_alone(id.clone(), blueprint, &spec).await?;
+                let built_ns = built_now(&inside);
+                Woken { inside, exec, sent, said: Position::default(), built_ns }
+            }
+        };
+        let newborn = Newborn { exec, env: birth.env.clone(), cwd: birth.cwd.clone(), sent, said };
+        let within = match mother {
+            Mother::Zygote(zygote) => Some(zygote.id.clone()),
+            Mother::Baked(_) | Mother::None => None,
+        };
+        Ok(Parts { id, inside, spec, newborn, within, built_ns })
     }
 
     /// Where nothing can be forked into it: an interpreter of its own, started before it is needed.
@@ -138,28 +149,7 @@ impl Fleet {
         let raised = raised.await.map_err(|error| FleetError::internal(&error))??;
         let mut inside = Inside::start(id, raised)?;
         inside.ready().await?;
-        let python = Language::named(None)?;
-        let command = Command {
-            argv: python.argv(),
-            env: blueprint.birth.env.clone(),
-            cwd: Some(blueprint.birth.cwd.clone()),
-            user: spec.user.clone(),
-            control: true,
-            ..Command::default()
-        };
-        let mut exec = inside.exec_numbered(NUMBER, command).await?;
-        let mut bytes = python.source();
-        if !blueprint.preload.is_empty() {
-            let preload = |frame: Frame, name: &String| frame.with("preload", name.as_str());
-            bytes.extend(blueprint.preload.iter().fold(Frame::new("setup"), preload).encode());
-        }
-        exec.input().write(&bytes).await;
-        match exec.next().await {
-            ExecEvent::Started => Ok((inside, exec, bytes.len() as u64)),
-            other => {
-                let detail = format!("its interpreter does not start: {other:?}");
-                Err(crate::error::EngineError::Zygote { detail }.into())
-            }
-        }
+        let (exec, sent) = start_python(&inside, blueprint, spec.user.clone(), false).await?;
+        Ok((inside, exec, sent))
     }
 }

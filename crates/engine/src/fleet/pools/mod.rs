@@ -3,10 +3,12 @@
 //! - [`pool`]: one template's: how many are ready, and how many are wanted
 //! - [`keeper`]: who fills it, and the interpreter that its sandboxes are forked from
 //! - [`member`]: one that is ready; [`newborn`]: the interpreter in it
+//! - [`baked`]: memory that they begin with, where nothing can be forked
 //! - [`create`]: from a request to a sandbox that was ready
 //! - [`lent`]: a pool for a while
 //! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
 
+mod baked;
 mod create;
 mod keeper;
 mod lent;
@@ -40,6 +42,7 @@ pub struct Pools {
     all: Mutex<BTreeMap<String, Arc<Pool>>>,
     /// Those that nobody set, and how many use each. Locked before the others.
     lent: Mutex<BTreeMap<String, usize>>,
+    baking: baked::Baking,
 }
 
 impl Pools {

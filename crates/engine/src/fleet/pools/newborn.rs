@@ -1,7 +1,7 @@
 //! An interpreter that waits in a sandbox for its first call.
 
 use crate::exec::Exec;
-use crate::fleet::contexts::Frame;
+use crate::fleet::contexts::{Frame, Position};
 use std::collections::BTreeMap;
 
 /// The number of its exec: it is the first.
@@ -12,8 +12,9 @@ pub struct Newborn {
     /// What it began with.
     pub env: BTreeMap<String, String>,
     pub cwd: String,
-    /// Bytes that went to it already.
+    /// Bytes that went to it already, and those that it has said.
     pub sent: u64,
+    pub said: Position,
 }
 
 impl Newborn {

@@ -1,5 +1,6 @@
 //! One template's pool: how many sandboxes are ready, and how many are wanted.
 
+use super::baked::Baked;
 use super::member::Member;
 use crate::fleet::clock::boot_ms;
 use crate::fleet::record::Record;
@@ -40,7 +41,7 @@ pub struct Blueprint {
 impl Blueprint {
     /// Whether a sandbox made after it can be made into that one: a variable can be given another value, but not taken
     /// away.
-    fn serves(&self, wanted: &Record, preload: &[String]) -> bool {
+    pub fn serves(&self, wanted: &Record, preload: &[String]) -> bool {
         self.spec == wanted.spec
             && self.image == wanted.image
             && self.backend == wanted.backend
@@ -78,6 +79,8 @@ enum ZygoteState {
     /// Does its imports.
     Starting,
     Ready(Arc<Zygote>),
+    /// In their stead, memory that has one.
+    Baked(Arc<Baked>),
     /// Its sandboxes start interpreters of their own. Why.
     Unavailable(String),
 }
@@ -85,7 +88,16 @@ enum ZygoteState {
 /// Who asked finds one, or what to make one after.
 pub enum Taken {
     Ready(Box<Member>),
-    Blueprint(Arc<Blueprint>, Option<Arc<Zygote>>),
+    Blueprint(Arc<Blueprint>, Mother),
+}
+
+/// What the interpreter of a new sandbox comes from.
+#[derive(Clone)]
+pub enum Mother {
+    Zygote(Arc<Zygote>),
+    Baked(Arc<Baked>),
+    /// It is started.
+    None,
 }
 
 impl Pool {
@@ -143,8 +155,7 @@ impl Pool {
             }
         }
         state.misses += 1;
-        let zygote = state.zygote.ready();
-        Some(Taken::Blueprint(blueprint, zygote))
+        Some(Taken::Blueprint(blueprint, state.zygote.mother()))
     }
 
     /// How many more are to be made now, of which at most `at_once` at the same time.
@@ -246,8 +257,12 @@ impl Pool {
         self.state().zygote = ZygoteState::None;
     }
 
-    pub fn zygote(&self) -> Option<Arc<Zygote>> {
-        self.state().zygote.ready()
+    pub fn mother(&self) -> Mother {
+        self.state().zygote.mother()
+    }
+
+    pub fn set_baked(&self, baked: Arc<Baked>) {
+        self.state().zygote = ZygoteState::Baked(baked);
     }
 
     pub fn set_zygote(&self, zygote: Arc<Zygote>) {
@@ -295,7 +310,7 @@ impl Pool {
             misses: state.misses,
             zygote: match state.zygote {
                 ZygoteState::None | ZygoteState::Starting => api::ZygoteState::Starting,
-                ZygoteState::Ready(_) => api::ZygoteState::Ready,
+                ZygoteState::Ready(_) | ZygoteState::Baked(_) => api::ZygoteState::Ready,
                 ZygoteState::Unavailable(_) => api::ZygoteState::Unavailable,
             },
             preload: state.blueprint.as_ref().map_or_else(Vec::new, |blueprint| blueprint.preload.clone()),
@@ -334,10 +349,11 @@ impl ZygoteState {
         }
     }
 
-    fn ready(&self) -> Option<Arc<Zygote>> {
+    fn mother(&self) -> Mother {
         match self {
-            ZygoteState::Ready(zygote) => Some(zygote.clone()),
-            _ => None,
+            ZygoteState::Ready(zygote) => Mother::Zygote(zygote.clone()),
+            ZygoteState::Baked(baked) => Mother::Baked(baked.clone()),
+            _ => Mother::None,
         }
     }
 

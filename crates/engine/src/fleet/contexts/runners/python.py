@@ -7,6 +7,7 @@
 import ast
 import builtins
 import fcntl
+import gc
 import importlib
 import linecache
 import signal
@@ -200,6 +201,25 @@ def same(one, other):
         return False
 
 
+def renew(forked):
+    """What no two interpreters may have in common though their memory was the same."""
+    loaded = sys.modules.get
+    if not forked and loaded("random") is not None:
+        # At a fork it does so itself.
+        loaded("random").seed()
+    if loaded("numpy.random") is not None:
+        loaded("numpy.random").seed()
+    if loaded("torch") is not None:
+        loaded("torch").seed()
+    if loaded("tempfile") is not None:
+        loaded("tempfile")._name_sequence = None
+    if loaded("uuid") is not None:
+        loaded("uuid")._last_timestamp = None
+        loaded("uuid")._node = None
+    if loaded("ssl") is not None:
+        loaded("ssl").RAND_add(os.urandom(32), 32.0)
+
+
 # Running
 
 
@@ -272,6 +292,7 @@ class Runner:
 
     def setup(self, fields):
         """For an interpreter that was there before its sandbox had a caller."""
+        failed = []
         for name, value in fields:
             if name == "env":
                 name, _, value = value.partition(b"=")
@@ -285,7 +306,24 @@ class Runner:
                 try:
                     importlib.import_module(value.decode())
                 except Exception as failure:
-                    tell("preload %s: %s: %s\n" % (value.decode(), _type(failure).__name__, failure))
+                    failed.append("%s: %s: %s" % (value.decode(), _type(failure).__name__, failure))
+                    tell("preload %s\n" % failed[-1])
+            elif name == "settle":
+                self.settle(failed)
+            elif name == "renew":
+                renew(False)
+
+    def settle(self, failed):
+        """Before its memory is kept for others to begin with: what a first call does is done."""
+        for name in ("IPython.core.interactiveshell", "IPython.display"):
+            try:
+                importlib.import_module(name)
+            except ImportError:
+                break
+        self.rehearse()
+        gc.collect()
+        gc.freeze()
+        self.control.send(Control.encode("settled", [("failed", "; ".join(failed))] if failed else []))
 
     def answer(self, request):
         """One call. Whatever happens in it, the host hears its end."""

@@ -219,22 +219,6 @@ def separate(shared):
         ctypes.memmove(start, content, len(content))
 
 
-def renew():
-    """What no two children may have in common. `random` renews itself at a fork."""
-    loaded = sys.modules.get
-    if loaded("numpy.random") is not None:
-        loaded("numpy.random").seed()
-    if loaded("torch") is not None:
-        loaded("torch").seed()
-    if loaded("tempfile") is not None:
-        loaded("tempfile")._name_sequence = None
-    if loaded("uuid") is not None:
-        loaded("uuid")._last_timestamp = None
-        loaded("uuid")._node = None
-    if loaded("ssl") is not None:
-        loaded("ssl").RAND_add(os.urandom(32), 32.0)
-
-
 class Forks:
     """Forks whose parent is gone at once, so that they become children of their pid namespace's first process."""
 
@@ -321,7 +305,7 @@ class Requests:
         return self.buffer[:length], descriptors
 
 
-def serve(host):
+def serve(host, renew):
     """Returns in children only."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     forks, requests, plan = Forks(), Requests(host), None
@@ -342,18 +326,18 @@ def serve(host):
             birth.tell("the nursery could not fork: %s" % failure)
             child = -1
         if child == 0:
-            return born(birth, shared)
+            return born(birth, shared, renew)
         call("setns", home, 0)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def born(birth, shared):
+def born(birth, shared, renew):
     try:
         if shared:
             separate(shared)
         birth.enter()
-        renew()
+        renew(True)
         birth.tell("born %d" % os.getpid())
         os.close(birth.answer)
         return birth
@@ -429,7 +413,7 @@ def main():
     gc.freeze()
     keep_page_tables()
     host.send(b"ready")
-    birth = serve(host)
+    birth = serve(host, runner["renew"])
     host.detach()
     runner["CONTROL"] = birth.control
     return runner["main"]

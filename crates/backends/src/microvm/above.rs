@@ -1,0 +1,172 @@
+//! Memory above a template: of a machine that has its root, its guest and whatever the engine has started in it, kept so that any
+//! number of sandboxes begin there. They map it for themselves, as they do a bake; the disk of that moment is copied.
+//!
+//! It is stale with the bake below it, and when the template's files or what was started in it have changed.
+
+use super::bake::{self, digest};
+use super::create::{Parts, shape};
+use super::machine::Shape;
+use super::memory::{STATE, read_shape};
+use super::{disk, image, kvm, orders, sparse};
+use crate::backend::{CreateError, HostStep, Kept};
+use paddock_model::{Root, SandboxId, Spec};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+const MEMORY: &str = "memory";
+const DISK: &str = "disk";
+/// On the disk: each is as large as what its machine has touched.
+const MOST_KEPT: usize = 16;
+/// In the engine's memory.
+const MOST_LOADED: usize = 4;
+
+/// What is copied when a machine is kept for others to begin with: its memory, which it shares, and its disk.
+pub struct Baking {
+    pub memory: File,
+    pub disk: File,
+}
+
+pub struct Above {
+    /// In memory, sealed: whoever opens it how, nobody changes it.
+    pub memory: File,
+    pub state: File,
+    pub disk: File,
+    pub shape: Shape,
+}
+
+/// Whether memory of such a sandbox can be kept at all: what it shares with the host cannot.
+pub fn is_for(spec: &Spec) -> bool {
+    spec.root != Root::HostUsr && !orders::shares(spec)
+}
+
+/// Where the memory of a sandbox of this spec, in which `what` was started, is kept; `None` where none can be.
+pub fn place(state: &Path, spec: &Spec, what: &[u8]) -> std::result::Result<Option<PathBuf>, CreateError> {
+    let Root::Directory { path } = &spec.root else { return Ok(None) };
+    if !is_for(spec) {
+        return Ok(None);
+    }
+    let parts = Parts::find(state, spec)?;
+    let shape = shape(&spec.limits, kvm::decide(state, &parts).acceleration);
+    let files = image::digest(path).host(|| format!("look at {}", path.display()))?;
+    let (whose, which) = (digest(&what), digest(&(bake::name_of(shape), files)));
+    let name = format!("bake-{:016x}-above-{whose:016x}-{which:016x}", bake::base(&parts));
+    Ok(Some(disk::place(state)?.join(name)))
+}
+
+/// Precondition: as for [`memory::keep`](super::memory::keep); the directory lies in the place that [`place`] named, under that
+/// name with an ending.
+pub fn keep(
+    state: &Path,
+    id: &SandboxId,
+    kept: Shape,
+    baking: &Baking,
+    directory: &Path,
+) -> Result<Box<dyn Kept>> {
+    forget_others(directory);
+    let standing = super::memory::keep(state, id, kept, directory, true)?;
+    sparse::copy(&baking.memory, &File::create_new(directory.join(MEMORY))?)?;
+    sparse::copy(&baking.disk, &File::create_new(directory.join(DISK))?)?;
+    Ok(standing)
+}
+
+/// Those of the same work over older files, and the oldest where there are many.
+fn forget_others(directory: &Path) {
+    let name = directory.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let whose = name.rsplit_once('-').map_or(name, |(whose, _)| whose);
+    let entries = directory.parent().map(std::fs::read_dir).into_iter().flatten().flatten().flatten();
+    let mut others: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in entries.filter(|entry| entry.path() != directory) {
+        let found = entry.file_name();
+        let found = found.to_str().unwrap_or_default();
+        if !whose.is_empty() && found.starts_with(whose) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        } else if found.starts_with("bake-") && found.contains("-above-") {
+            let made = entry.metadata().and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+            others.push((made, entry.path()));
+        }
+    }
+    others.sort();
+    let surplus = (others.len() + 1).saturating_sub(MOST_KEPT);
+    for (_, place) in others.iter().take(surplus) {
+        let _ = std::fs::remove_dir_all(place);
+    }
+}
+
+/// `None` where the directory holds the memory of one sandbox alone.
+pub fn load(directory: &Path) -> std::result::Result<Option<Arc<Above>>, CreateError> {
+    static LOADED: Mutex<Vec<(PathBuf, Arc<Above>)>> = Mutex::new(Vec::new());
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    // One that was removed is not to be had any more, whoever still runs from it.
+    loaded.retain(|(place, _)| place.join(MEMORY).exists());
+    if let Some(at) = loaded.iter().position(|(place, _)| place == directory) {
+        let used = loaded.remove(at);
+        let above = used.1.clone();
+        loaded.push(used);
+        return Ok(Some(above));
+    }
+    let Some(above) = read(directory).host(|| format!("read {}", directory.display()))? else {
+        return Ok(None);
+    };
+    let above = Arc::new(above);
+    loaded.push((directory.to_path_buf(), above.clone()));
+    let surplus = loaded.len().saturating_sub(MOST_LOADED);
+    loaded.drain(..surplus);
+    Ok(Some(above))
+}
+
+fn read(directory: &Path) -> Result<Option<Above>> {
+    let kept = match File::open(directory.join(MEMORY)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        kept => kept?,
+    };
+    let cut_off = || Error::new(ErrorKind::InvalidData, "what was kept of a machine is not whole");
+    let shape = read_shape(directory).ok_or_else(cut_off)?;
+    if kept.metadata()?.len() != shape.memory {
+        return Err(cut_off());
+    }
+    let memory = sparse::in_memory("machine", shape.memory)?;
+    sparse::copy(&kept, &memory)?;
+    sparse::seal(&memory)?;
+    let state = sparse::in_memory("state", 0)?;
+    sparse::copy(&File::open(directory.join(STATE))?, &state)?;
+    Ok(Some(Above { memory, state, disk: File::open(directory.join(DISK))?, shape }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_of_the_same_work_go_and_of_the_rest_the_oldest() {
+        let top = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let place = top.path().join(name);
+            std::fs::create_dir(&place).unwrap();
+            place
+        };
+        let stale = make("bake-1-above-a-1");
+        let below = make("bake-1-2");
+        let first = make("bake-1-above-b-1");
+        let past = SystemTime::now() - std::time::Duration::from_secs(60);
+        File::open(&first).unwrap().set_modified(past).unwrap();
+        let others: Vec<_> =
+            (0..MOST_KEPT - 1).map(|number| make(&format!("bake-1-above-c{number}-1"))).collect();
+        let new = make("bake-1-above-a-2.new");
+        forget_others(&new);
+        assert!(!stale.exists() && !first.exists(), "what nobody would take stays");
+        assert!(below.exists() && new.exists() && others.iter().all(|place| place.exists()));
+    }
+
+    #[test]
+    fn what_was_cut_off_is_not_loaded() {
+        let top = tempfile::tempdir().unwrap();
+        assert!(load(top.path()).unwrap().is_none());
+        std::fs::write(top.path().join(MEMORY), b"short").unwrap();
+        let error = load(top.path()).err().unwrap();
+        let why = std::error::Error::source(&error).unwrap().to_string();
+        assert!(why.contains("not whole"), "{why}");
+    }
+}
