@@ -4,7 +4,7 @@
 
 use super::create::{Kind, Parts, raise};
 use super::machine::{Acceleration, Origin, Shape};
-use super::{disk, initramfs, kvm, sparse};
+use super::{counter, disk, initramfs, kvm, sparse};
 use crate::backend::{CreateError, HostStep};
 use crate::process::guest_executable;
 use paddock_model::SandboxId;
@@ -74,11 +74,12 @@ pub fn base(parts: &Parts) -> u64 {
     digest(&(&runtime.path, runtime.stamp, &parts.kernel.path, parts.kernel.stamp, guest, super::qemu::FORM))
 }
 
-/// Of a shape, and of the processor where it matters: what a kernel found that to be able to do, it goes on doing.
+/// Of a shape, and of the processor where it matters: what a kernel found that to be able to do, and how fast it was told that
+/// its clock runs, it goes on with.
 pub fn name_of(shape: Shape) -> u64 {
     let processor = match shape.acceleration {
         Acceleration::Kvm => kvm::processor(),
-        Acceleration::Emulated => String::new(),
+        Acceleration::Emulated => counter::name(),
     };
     digest(&(shape, processor))
 }

@@ -7,6 +7,7 @@
 //! - [`probe`]: what this machine has of it, and how to get the rest
 //! - [`runtime`]: the QEMU of this machine; [`machine`]: what is asked of whatever runs machines; [`qemu`], [`qmp`]: how QEMU
 //!   does it
+//! - [`counter`]: how fast an emulated machine's clock runs
 //! - [`kernel`], [`initramfs`]: what is booted; [`kvm`]: whether on the processor itself
 //! - [`image`], [`disk`], [`ext4`]: the disks of a machine
 //! - [`bake`]: a machine that waits for orders, kept with its memory; every other is a copy of it
@@ -18,6 +19,7 @@
 mod above;
 mod adopt;
 mod bake;
+mod counter;
 mod create;
 mod disk;
 mod ext4;

@@ -3,7 +3,7 @@
 use super::machine::{Acceleration, Command, Files, Monitor, Origin, Shape, Vmm};
 use super::qmp::Qmp;
 use super::runtime::Runtime;
-use super::sparse;
+use super::{counter, sparse};
 use paddock_protocol::{MACHINE_PORT, MACHINE_SHARE, MACHINE_SHARE_TAG, MACHINE_SYSTEM, MACHINE_SYSTEM_TAG};
 use serde_json::json;
 use std::fs::File;
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 const PARAMETERS: &str = "console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on";
 /// The kernel is told the rate of its clock: an emulated one cannot measure it, and hangs in the attempt.
-const EMULATED_CLOCK: &str = "tsc_early_khz=1000000";
+const EMULATED_CLOCK: &str = "tsc_early_khz";
 /// Grows with every change of what follows: machines that were kept before it do not go on after it.
-pub const FORM: u32 = 2;
+pub const FORM: u32 = 3;
 /// Where a machine has nothing to see.
 const NOTHING: &str = "/nothing";
 /// How much translated code is kept, in MiB.
@@ -47,7 +47,7 @@ impl Vmm for Qemu {
                 command.pair("-cpu", "host");
             }
             Acceleration::Emulated => {
-                parameters = format!("{parameters} {EMULATED_CLOCK}");
+                parameters = format!("{parameters} {EMULATED_CLOCK}={}", counter::rate());
                 command.pair("-accel", format!("tcg,thread=multi,tb-size={TRANSLATED}"));
                 command.pair("-cpu", "max");
             }

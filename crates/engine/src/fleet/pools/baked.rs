@@ -117,12 +117,9 @@ impl Fleet {
             blueprint.preload.join(", ")
         );
         let begun = Instant::now();
-        match self.bake(blueprint, &place).await {
-            Ok(()) => {}
-            Err(error) => {
-                failed.insert(place, (Instant::now(), chain(&error)));
-                return Err(error);
-            }
+        if let Err(error) = self.bake(blueprint, &place).await {
+            failed.insert(place, (Instant::now(), chain(&error)));
+            return Err(error);
         }
         eprintln!("paddock: template {template} is loaded after {:.1} s", begun.elapsed().as_secs_f64());
         Baked::find(&place).map(Arc::new).map(Some).ok_or_else(|| not_made("it has gone again".into()))
