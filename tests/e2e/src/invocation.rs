@@ -117,6 +117,11 @@ impl Running {
         format!("stdout {:?}, stderr {:?}", shortened(self.stdout.text()), shortened(self.stderr.text()))
     }
 
+    /// All of its stderr so far.
+    pub fn errors(&self) -> String {
+        self.stderr.text()
+    }
+
     pub fn finish(mut self) -> Result<Finished> {
         self.close_input();
         let status = until(PATIENCE, "the end of the program", || self.child.try_wait().transpose())

@@ -46,6 +46,11 @@ impl<'a> Server<'a> {
         self.running.as_ref().map(Running::said).unwrap_or_default()
     }
 
+    /// All of its stderr so far.
+    pub fn errors(&self) -> String {
+        self.running.as_ref().map(Running::errors).unwrap_or_default()
+    }
+
     /// A request over the owner's socket, with a JSON body where there is one.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Answer> {
         let text = body.map(Value::to_string).unwrap_or_default();

@@ -325,6 +325,11 @@ mod tests {
         Ok(String::from_utf8(created.stdout)?.trim().to_string())
     }
 
+    /// What the server complained of, without the requests.
+    fn warnings(server: &Server) -> String {
+        server.errors().lines().filter(|line| !line.contains(" INFO ")).collect::<Vec<_>>().join("\n")
+    }
+
     fn value(server: &Server, id: &str, code: &str) -> Result<String> {
         let asked = json!({ "code": code });
         let answer = server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&asked))?.expect(200)?;
@@ -344,7 +349,7 @@ mod tests {
         let mut server = Server::start(caller)?;
         server.run(["template", "add", "preloads", "--policy", &policy])?.success()?;
         let loads =
-            |server: &Server| server.said().matches("loading what template preloads preloads").count();
+            |server: &Server| server.errors().matches("loading what template preloads preloads").count();
         let differ = "import random, uuid, tempfile; open('/etc/machine-id').read(), \
             open('/proc/sys/kernel/random/boot_id').read(), random.random(), uuid.uuid4().hex, next(tempfile._get_candidate_names())";
         let mark = "import sys; sys.modules['loaded'].MARK";
@@ -364,12 +369,17 @@ mod tests {
         let clock: f64 = value(&server, &second, "import time; time.time()")?.parse()?;
         let here = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs_f64();
         ensure!((here - clock).abs() < 60.0, "it is {clock} there, and {here} here");
-        assert_eq!(server.run(["diff", &first])?.success()?, "", "what was there before its caller");
+        assert_eq!(
+            server.run(["diff", &first])?.success()?,
+            "nothing was changed\n",
+            "what was there before its caller"
+        );
         assert_eq!(
             server.script(&first, "echo mine > /workspace/file; cat /workspace/file")?.success()?,
             "mine\n"
         );
-        ensure!(server.run(["diff", &first])?.success()?.contains("/workspace/file"));
+        let changed = server.run(["diff", &first])?.success()?;
+        ensure!(changed.contains("workspace/") && changed.contains("file"), "{changed}");
 
         // Its interpreter goes on behind the next server, which need not load anything.
         value(&server, &first, "kept = 'kept'; kept")?;
@@ -391,11 +401,17 @@ mod tests {
         // Another template is loaded anew; one that cannot be is told of, and its sandboxes are there all the same.
         std::fs::write(image.join("srv/loaded.py"), format!("{MODULE}CHANGED = 1\n"))?;
         let fifth = create_slowly(&server, &of_template)?;
-        ensure!(value(&server, &fifth, mark)? != loaded && loads(&server) == 1, "{}", server.said());
+        let anew = value(&server, &fifth, mark)?;
+        ensure!(
+            anew != loaded && loads(&server) == 1,
+            "{anew} after {loaded}, {} loads: {}",
+            loads(&server),
+            warnings(&server)
+        );
         std::fs::write(image.join("srv/loaded.py"), "raise ValueError('never loaded')\n")?;
         let sixth = create_slowly(&server, &of_template)?;
         assert_eq!(value(&server, &sixth, "6 * 7")?, "42");
-        ensure!(server.said().contains("never loaded"), "{}", server.said());
+        ensure!(server.errors().contains("never loaded"), "{}", warnings(&server));
         for id in [first, second, third, fourth, fifth, sixth] {
             server.run(["kill", &id])?.success()?;
         }

@@ -408,7 +408,10 @@ fn a_disk_that_is_not_as_it_was_made_is_not_used_again() {
         let root = std::fs::File::open(path).unwrap();
         rustix::fs::ioctl_setflags(&root, rustix::fs::IFlags::NOCOW).unwrap();
     };
-    let within = |path: &Path| btrfs::create(std::fs::File::open(path).unwrap(), "inner").unwrap();
+    let within = |path: &Path| {
+        btrfs::create(std::fs::File::open(path).unwrap(), "inner").unwrap();
+        std::fs::write(path.join("inner/file"), "").unwrap();
+    };
     let copied = |_: &Path| storage.freeze_copy("x", "copy").unwrap();
     let limited = |_: &Path| storage.limit_disk("x", limit * 2).unwrap();
     let cases: [(&str, &dyn Fn(&Path)); 6] = [
