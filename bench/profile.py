@@ -15,7 +15,7 @@ import tempfile
 import time
 
 RATE = 1499
-BENCH = "target/release/paddock-bench"
+BENCH = os.path.join(os.path.dirname(sys.argv[1]), "paddock-bench") if len(sys.argv) > 1 else ""
 KINDS = [
     ("python3", "Python: the interpreter that is forked, and its children"),
     ("tokio-rt-worker", "the server"),
@@ -94,6 +94,11 @@ class Profile:
             print("| %s | %s |" % (title, " | ".join("%.2f" % self.milliseconds(cell) for cell in cells)))
         print("| all of it | %.2f |%s\n" % (self.milliseconds(self.all), " |" * len(COLUMNS)))
 
+    def without_our_code(self):
+        """What is left when the code of Paddock itself takes no time: Python, and the kernel for both."""
+        ours = sum(self.counts[name]["its own code"] for name in ("tokio-rt-worker", "scribe", "guest"))
+        return self.milliseconds(self.all - ours)
+
     def dearest(self, name, most):
         calls = [(call, count) for call, count in self.calls[name].most_common() if call][:most]
         return ", ".join("%s %.2f" % (call, self.milliseconds(count)) for call, count in calls)
@@ -106,6 +111,8 @@ def main():
     print("## A use: %.0f in a second\n" % use.rate)
     use.report()
     print("Dearest system calls of the server: %s. Of the guests: %s.\n" % (use.dearest("tokio-rt-worker", 8), use.dearest("guest", 8)))
+    rest = use.without_our_code()
+    print("With our own code free of charge: %.2f ms, which would be %.0f in a second.\n" % (rest, os.cpu_count() * 1e3 / rest))
     floor = Profile(sys.argv[1], "code-floor", 12, 6)
     print("## The floor: %.0f in a second\n" % floor.rate)
     floor.report()
