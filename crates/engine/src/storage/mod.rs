@@ -36,7 +36,7 @@ pub struct Storage {
 
 enum Driver {
     Btrfs {
-        disks: Disks,
+        disks: Box<Disks>,
         /// Absent where the state directory itself is on btrfs.
         image: Option<Image>,
     },
@@ -94,12 +94,12 @@ impl Storage {
             return Ok(storage(Driver::Copy { why: "only root can mount one".into() }));
         }
         if let Some(disks) = Disks::beside(state)? {
-            return Ok(storage(Driver::Btrfs { disks, image: None }));
+            return Ok(storage(Driver::Btrfs { disks: Box::new(disks), image: None }));
         }
         match Image::open(state, most_bytes)? {
             Ok(image) => {
                 let disks = Disks::open(image.mount_point())?;
-                Ok(storage(Driver::Btrfs { disks, image: Some(image) }))
+                Ok(storage(Driver::Btrfs { disks: Box::new(disks), image: Some(image) }))
             }
             Err(why) => Ok(storage(Driver::Copy { why })),
         }

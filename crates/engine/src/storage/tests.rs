@@ -414,7 +414,8 @@ fn a_disk_that_is_not_as_it_was_made_is_not_used_again() {
     };
     let copied = |_: &Path| storage.freeze_copy("x", "copy").unwrap();
     let limited = |_: &Path| storage.limit_disk("x", limit * 2).unwrap();
-    let cases: [(&str, &dyn Fn(&Path)); 6] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&Path));
+    let cases: [Change<'_>; 6] = [
         ("many names", &many),
         ("an attribute", &attribute),
         ("a flag", &flag),

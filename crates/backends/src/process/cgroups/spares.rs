@@ -234,8 +234,8 @@ mod tests {
             group.freeze(&name).unwrap();
             group.thaw(&name).unwrap();
         };
-        let cases: [(&str, &dyn Fn(&WorkGroup)); 3] =
-            [("refused", &refused), ("changed", &changed), ("frozen", &frozen)];
+        type Happening<'a> = (&'a str, &'a dyn Fn(&WorkGroup));
+        let cases: [Happening<'_>; 3] = [("refused", &refused), ("changed", &changed), ("frozen", &frozen)];
         for (what, happens) in cases {
             let group = WorkGroup::create(&hierarchies, &name, &limits).unwrap();
             happens(&group);
