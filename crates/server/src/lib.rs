@@ -6,7 +6,7 @@
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`jobs`], [`ports`] (with [`proxy`])
 //! - [`dialects`]: the same in the words of others: MCP, Loopstack
 //! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
-//! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`stream`]: in and out
+//! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`unread`], [`stream`]: in and out
 //!
 //! Decisions are the engine's: a handler reads a request, asks the fleet, and writes its answer.
 
@@ -49,6 +49,7 @@ mod snapshots;
 mod stream;
 mod templates;
 mod tls;
+mod unread;
 mod volumes;
 
 pub use listen::{ListenError, Listener};

@@ -4,6 +4,7 @@ use crate::activity::Active;
 use crate::app::App;
 use crate::errors::{Failure, shorten};
 use crate::peer::Peer;
+use crate::unread::Unread;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -28,7 +29,9 @@ pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Res
     // Only the pattern of the route: paths hold secrets (signed URLs) and whatever a stranger typed.
     let span = tracing::info_span!("request", id = %id, %method, route, tenant = tracing::field::Empty);
 
+    let (request, unread) = Unread::watch(request);
     let mut response = next.run(request).instrument(span.clone()).await;
+    unread.tell(&mut response);
     if !method.is_safe() {
         // Nobody is told that something happened before its timeline tells of it.
         app.fleet().written().await;

@@ -83,6 +83,31 @@ async fn a_body_that_does_not_come_is_an_answer() {
 }
 
 #[tokio::test]
+async fn who_is_refused_before_its_body_is_read_is_told_that_the_connection_ends() {
+    let server = quick_server().await;
+    // No token, and no body yet.
+    let head = b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
+    let refused = server.raw(head).await;
+    assert_eq!(
+        (refused.status, refused.header("connection").as_deref()),
+        (401, Some("close")),
+        "{}",
+        refused.head
+    );
+
+    // A refusal for what the body says leaves the connection as it is, for the next request.
+    let mut stream = tokio::net::UnixStream::connect(&server.socket).await.expect("connects");
+    for _ in 0..2 {
+        let request = "POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n{...}";
+        stream.write_all(request.as_bytes()).await.expect("writes");
+        let mut answer = vec![0; 4096];
+        let size = stream.read(&mut answer).await.expect("an answer");
+        let refused = parse(&answer[..size]);
+        assert_eq!((refused.status, refused.header("connection")), (400, None), "{}", refused.head);
+    }
+}
+
+#[tokio::test]
 async fn large_and_many_headers_are_refused() {
     let server = quick_server().await;
     let long = format!("X-Long: {}\r\n", "x".repeat(200_000));
