@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
@@ -129,6 +129,35 @@ pub trait Fence: Send + Sync {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
+    /// As [`Backend::create`] of a lasting sandbox that nests in this one, into which so many of this one's interpreters are
+    /// then carried. It ends with this one, unless that is [held](Fence::hold) for its sake.
+    ///
+    /// Precondition: the spec is this one's own, but for the disk.
+    fn create_fork(
+        &self,
+        _id: &SandboxId,
+        _spec: &Spec,
+        _interpreters: usize,
+    ) -> Result<(Raised, Box<dyn Landing>), CreateError> {
+        Err(CreateError::Unavailable {
+            missing: "a fence of this backend carries no interpreters".into(),
+            remedy: None,
+        })
+    }
+
+    /// Why no interpreter could be carried out of it, where that is known before anything is tried.
+    fn carries_nothing(&self) -> Option<String> {
+        Some("this backend carries no interpreters".into())
+    }
+
+    /// Ends all work that is left, and removes every trace but the guest, in whose namespaces others nest. It stays to be
+    /// destroyed. Says what the kernel counted.
+    ///
+    /// Precondition: the guest was told to hold.
+    fn hold(&self) -> std::io::Result<FenceUsage> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
     /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on.
     /// One that is not lasting is destroyed.
     fn leave(self: Box<Self>);
@@ -171,6 +200,58 @@ pub trait Cradle: Send {
     ///
     /// Precondition: the guest inside is ready.
     fn fork(self: Box<Self>, birth: &Birth, patience: Duration) -> std::io::Result<u32>;
+}
+
+/// A sandbox into which interpreters of another one are carried. Every method may block for a moment.
+pub trait Landing: Send {
+    /// Forks an interpreter that waits for its next call, as it stands, into this sandbox; under the number of its place
+    /// its guest has the streams. Until `until` it is waited for. Whatever fails, the interpreter goes on as if nothing had
+    /// been, and nothing of it is in this sandbox.
+    ///
+    /// Precondition: the guest inside is ready.
+    fn carry(
+        &mut self,
+        place: usize,
+        interpreter: Interpreter,
+        until: Instant,
+    ) -> Result<Carried, CarryError>;
+}
+
+/// The process of an interpreter, as its guest describes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Interpreter {
+    /// Its number inside.
+    pub pid: u32,
+    /// The pipes that it writes to, by their inodes.
+    pub stdout: u64,
+    pub stderr: u64,
+}
+
+/// An interpreter that was carried, to be looked at by the guest there.
+#[derive(Debug, Clone)]
+pub struct Carried {
+    /// The number that it has inside.
+    pub pid: u32,
+    /// What it had open and has no more, in words.
+    pub closed: Vec<String>,
+    /// How long the interpreter that it was copied from stood still.
+    pub stood_still: Duration,
+}
+
+/// Why an interpreter could not be carried.
+#[derive(Debug, thiserror::Error)]
+pub enum CarryError {
+    /// This machine has not what it takes.
+    #[error("{0}")]
+    Unavailable(String),
+    /// It is not one that can be.
+    #[error("{0}")]
+    Unable(String),
+    /// It did not wait for its next call in time.
+    #[error("{0}")]
+    Busy(String),
+    #[error("could not {step}: {source}")]
+    Host { step: String, source: std::io::Error },
 }
 
 /// How an interpreter begins in its sandbox.

@@ -19,7 +19,8 @@ mod process;
 mod select;
 
 pub use backend::{
-    AdoptError, Backend, Birth, Cradle, CreateError, Fence, FenceUsage, Kept, Nursery, Raised, Shortage,
+    AdoptError, Backend, Birth, Carried, CarryError, Cradle, CreateError, Fence, FenceUsage, Interpreter,
+    Kept, Landing, Nursery, Raised, Shortage,
 };
 pub use handover::{Handover, NetworkEnds};
 pub use process::{

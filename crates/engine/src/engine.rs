@@ -3,7 +3,9 @@
 use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
-use paddock_backends::{AdoptError, Backend, Cradle, Fence, Handover, KeepsCgroups, Nursery, Raised};
+use paddock_backends::{
+    AdoptError, Backend, Cradle, Fence, Handover, KeepsCgroups, Landing, Nursery, Raised,
+};
 use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -158,6 +160,26 @@ impl Engine {
         let (raised, cradle) = nursery.create(id, spec)?;
         let guarantees = nursery.guarantees(spec);
         Ok((finished(raised, guarantees, started, root), cradle))
+    }
+
+    /// One into which interpreters of `source` are carried. Blocks for a moment.
+    pub(crate) fn raise_fork(
+        &self,
+        source: &Sandbox,
+        id: &SandboxId,
+        spec: &Spec,
+        interpreters: usize,
+    ) -> Result<(RaisedFence, Box<dyn Landing>), EngineError> {
+        let started = Instant::now();
+        spec.limits.check()?;
+        let root = self.hold_root(spec);
+        let (raised, landing) = source.create_fork(id, spec, interpreters)?;
+        let mut guarantees = source.guarantees.clone();
+        let nested = "its source's work can send signals to its processes, and look into those that were carried: \
+                      the kernel gives whoever is forked from rights over the fork";
+        guarantees.weaknesses.retain(|weakness| weakness != nested);
+        guarantees.weaknesses.push(nested.into());
+        Ok((finished(raised, guarantees, started, root), landing))
     }
 
     /// So that nobody removes a root that was built meanwhile.

@@ -62,6 +62,17 @@ pub enum ExecEvent {
     },
 }
 
+/// A process that came into a sandbox from outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Newcomer {
+    /// Its number inside.
+    pub pid: u32,
+    /// Which of those that the guest awaits it is.
+    pub place: usize,
+    /// How many seccomp filters it has to have.
+    pub filters: u32,
+}
+
 pub struct Exec {
     number: u32,
     link: Link,
@@ -95,10 +106,15 @@ impl Exec {
     }
 
     /// One that came in from outside.
-    pub(crate) fn take_in(link: &Link, number: u32, pid: u32) -> Result<Exec, paddock_protocol::FrameError> {
+    pub(crate) fn take_in(
+        link: &Link,
+        number: u32,
+        newcomer: Newcomer,
+    ) -> Result<Exec, paddock_protocol::FrameError> {
         link.reserve_number(number);
         let exec = Exec::listen(link, number, 0);
-        link.send(&ToGuest::TakeIn { exec: number, pid })?;
+        let Newcomer { pid, place, filters } = newcomer;
+        link.send(&ToGuest::TakeIn { exec: number, pid, place, filters })?;
         Ok(exec)
     }
 

@@ -6,6 +6,7 @@ use crate::error::EngineError;
 use crate::exec::ExecEvent;
 use crate::inbox::Inbox;
 use crate::secrets::Mask;
+use paddock_backends::Interpreter;
 use paddock_protocol::{
     Channel, Decoder, ExecState, FIRST_TOOL, Frame, FrameError, FromGuest, StreamKind, ToGuest, VERSION,
     WINDOW, WorkUsage, decode_from_guest, encode_data, encode_message,
@@ -68,6 +69,7 @@ struct Shared {
     greeted_once: bool,
     execs: HashMap<u32, Listener>,
     answers: HashMap<u32, oneshot::Sender<i32>>,
+    described: HashMap<u32, oneshot::Sender<Interpreter>>,
     stopped: Option<oneshot::Sender<WorkUsage>>,
     resumed: Option<oneshot::Sender<Resumed>>,
     lost: Option<String>,
@@ -265,6 +267,21 @@ impl Link {
         answer.await.ok()
     }
 
+    /// Where the process of an exec is to be found; `None` when the guest has gone.
+    pub async fn describe(&self, exec: u32) -> Option<Interpreter> {
+        let request = self.next_number();
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut shared = self.shared();
+            if shared.lost.is_some() {
+                return None;
+            }
+            shared.described.insert(request, sender);
+        }
+        self.send(&ToGuest::Describe { request, exec }).ok()?;
+        answer.await.ok()
+    }
+
     /// Asks the guest to end all work and to say what it used.
     pub async fn stop(&self) -> Option<WorkUsage> {
         let (sender, answer) = oneshot::channel();
@@ -290,6 +307,7 @@ impl Link {
             listener.input.close();
         }
         shared.answers.clear();
+        shared.described.clear();
         shared.stopped = None;
         shared.resumed = None;
         if !shared.greeted_once {
@@ -348,6 +366,11 @@ impl Link {
             FromGuest::Done { request, errno } => {
                 if let Some(answer) = shared.answers.remove(&request) {
                     let _ = answer.send(errno);
+                }
+            }
+            FromGuest::Described { request, pid, stdout, stderr } => {
+                if let Some(answer) = shared.described.remove(&request) {
+                    let _ = answer.send(Interpreter { pid, stdout, stderr });
                 }
             }
             FromGuest::Stopped { usage } => {

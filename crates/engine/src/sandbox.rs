@@ -3,15 +3,17 @@
 use crate::disk::Disk;
 use crate::engine::RaisedFence;
 use crate::error::EngineError;
-use crate::exec::{Command, Exec};
+use crate::exec::{Command, Exec, Newcomer};
 use crate::file_error::FileError;
 use crate::files::Files;
 use crate::link::{Greeting, Layers, Link};
 use crate::network::Door;
 use crate::port::{self, PortStream};
 use crate::tool::Place;
-use paddock_backends::{CreateError, Fence, FenceUsage, Handover, Kept, Raised, Shortage};
-use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Usage, User};
+use paddock_backends::{
+    CreateError, Fence, FenceUsage, Handover, Interpreter, Kept, Landing, Raised, Shortage,
+};
+use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Spec, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -157,8 +159,8 @@ impl Sandbox {
 
     /// A process that came in from outside, under a number as in `exec_numbered`: the guest looks at it and says
     /// whether it took it in.
-    pub(crate) fn take_in(&self, number: u32, pid: u32) -> Result<Exec, EngineError> {
-        Exec::take_in(&self.link, number, pid)
+    pub(crate) fn take_in(&self, number: u32, newcomer: Newcomer) -> Result<Exec, EngineError> {
+        Exec::take_in(&self.link, number, newcomer)
             .map_err(|error| EngineError::Lost { detail: error.to_string() })
     }
 
@@ -310,6 +312,54 @@ impl Sandbox {
     pub(crate) fn keep_memory(&self, directory: &Path) -> std::io::Result<Box<dyn Kept>> {
         let guard = self.fence();
         guard.as_ref().ok_or(std::io::ErrorKind::NotConnected)?.keep_memory(directory)
+    }
+
+    /// Why no interpreter can be carried out of it, whatever it is.
+    pub(crate) fn carries_nothing(&self) -> Option<String> {
+        let guard = self.fence();
+        guard.as_ref().map_or_else(|| Some("it was let go of".into()), |fence| fence.carries_nothing())
+    }
+
+    /// Where the process of an exec is to be found.
+    pub(crate) async fn describe(&self, exec: u32) -> Result<Interpreter, EngineError> {
+        let lost = || EngineError::Lost { detail: "while it was asked for a process".into() };
+        tokio::time::timeout(ANSWER, self.link.describe(exec)).await.ok().flatten().ok_or_else(lost)
+    }
+
+    /// Others nest in it from now on: what ends its work does not end them.
+    pub(crate) fn shelter(&self) {
+        let _ = self.link.send(&ToGuest::Shelter);
+    }
+
+    /// The fence of a sandbox that nests in this one, into which interpreters are then carried. Blocks for a moment.
+    pub(crate) fn create_fork(
+        &self,
+        id: &SandboxId,
+        spec: &Spec,
+        interpreters: usize,
+    ) -> Result<(Raised, Box<dyn Landing>), EngineError> {
+        let guard = self.fence();
+        let fence = guard.as_ref().ok_or_else(|| EngineError::Lost { detail: "it was let go of".into() })?;
+        Ok(fence.create_fork(id, spec, interpreters)?)
+    }
+
+    /// Ends all of it but what others nest in. What the kernel counted.
+    pub(crate) async fn hold(&self) -> Result<FenceUsage, EngineError> {
+        self.close_gate();
+        let request = self.link.next_number();
+        let told = tokio::time::timeout(ANSWER, self.link.ask(request, &ToGuest::Hold { request })).await;
+        if !matches!(told, Ok(Some(0))) {
+            return Err(EngineError::Lost { detail: "while it was being ended".into() });
+        }
+        let fence = self.fence.clone();
+        let held = tokio::task::spawn_blocking(move || {
+            let guard = fence.lock().unwrap_or_else(PoisonError::into_inner);
+            guard.as_ref().map_or_else(|| Ok(FenceUsage::default()), |fence| fence.hold())
+        });
+        let failed = |source: std::io::Error| EngineError::Freeze { source };
+        let held = held.await.map_err(|error| failed(std::io::Error::other(error)))?;
+        self.end_gate();
+        held.map_err(failed)
     }
 
     /// Lets go of a sandbox that goes on without this engine.

@@ -3,7 +3,7 @@
 
 use crate::engine::{Engine, RaisedFence};
 use crate::error::EngineError;
-use crate::exec::{Command, Exec, ExecEvent};
+use crate::exec::{Command, Exec, ExecEvent, Newcomer};
 use crate::sandbox::Sandbox;
 use paddock_backends::{Birth, Cradle, Nursery};
 use paddock_model::{Disk, SandboxId, Spec};
@@ -12,6 +12,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How long the imports of a template may take.
+/// The nursery's filter, and the one that takes its one more call away.
+const FILTERS: u32 = 2;
 const IMPORTS: Duration = Duration::from_secs(120);
 /// How long a fork may take on a machine that has much to do.
 const FORK: Duration = Duration::from_secs(20);
@@ -119,7 +121,7 @@ impl Zygote {
         let forked = tokio::task::spawn_blocking(move || cradle.fork(&birth, FORK)).await;
         let pid =
             forked.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
-        let mut exec = sandbox.take_in(number, pid)?;
+        let mut exec = sandbox.take_in(number, Newcomer { pid, place: 0, filters: FILTERS })?;
         match tokio::time::timeout(FORK, exec.next()).await {
             Ok(ExecEvent::Started) => Ok(Newborn { sandbox, exec }),
             Ok(ExecEvent::StartFailed { step, errno }) => {

@@ -92,6 +92,10 @@ struct Agent {
     frozen: Option<Instant>,
     /// Commands that came meanwhile: one that joins a frozen cgroup would hold up whoever waits for its start.
     deferred: Vec<Start>,
+    /// Others nest in it, or may.
+    shelters: bool,
+    /// It has ended but for those that nest in it.
+    holds: bool,
     /// Whether anything but the host has acted inside.
     has_worked: bool,
     /// Whether the memory that idleness does not need was given back.
@@ -132,6 +136,8 @@ impl Agent {
             lifetime: Lifetime::default(),
             frozen: None,
             deferred: Vec::new(),
+            shelters: false,
+            holds: false,
             has_worked: false,
             trimmed: false,
             buffer: vec![0; CHUNK],
@@ -270,7 +276,7 @@ impl Agent {
         let now = Instant::now();
         let next = deadlines.chain(look).min().map(|at| at.saturating_duration_since(now));
         let connected = self.host.control.is_some();
-        let alone = (self.inside.nursery.is_some() && !connected).then_some(LONELY);
+        let alone = (self.is_for_others() && !connected).then_some(LONELY);
         next.into_iter().chain(self.lifetime.next_look(connected)).chain(alone).min()
     }
 
@@ -300,6 +306,8 @@ impl Agent {
                 self.execs.iter_mut().for_each(Exec::detach);
                 self.introduce();
             }
+            // It is not a sandbox any more.
+            ToGuest::Start(_) | ToGuest::TakeIn { .. } if self.holds => {}
             ToGuest::Start(start) if self.frozen.is_some() && start.tool.is_none() => self.defer(*start),
             ToGuest::Start(start) => self.start(&start),
             ToGuest::Continue { exec, stdout, stderr, control } => {
@@ -317,7 +325,22 @@ impl Agent {
             ToGuest::Alarm { exec, call, ms, grace_ms } => {
                 self.with(exec, |e| e.alarm.set(call, ms, grace_ms));
             }
-            ToGuest::TakeIn { exec, pid } => self.take_in(exec, pid),
+            ToGuest::TakeIn { exec, pid, place, filters } => self.take_in(exec, pid, place, filters),
+            ToGuest::Shelter => self.shelters = true,
+            ToGuest::Describe { request, exec } => {
+                let exec = self.execs.iter().find(|known| known.number == exec);
+                let (pid, stdout, stderr) = exec.and_then(Exec::describe).unwrap_or_default();
+                self.host.outbound.message(&FromGuest::Described { request, pid, stdout, stderr });
+            }
+            ToGuest::Hold { request } => {
+                self.holds = true;
+                self.lifetime.set(None);
+                self.deferred.clear();
+                self.end_all_work();
+                self.reap_killed();
+                self.execs.clear();
+                self.host.outbound.message(&FromGuest::Done { request, errno: 0 });
+            }
             ToGuest::Deadline { ms } => self.lifetime.set(ms),
             ToGuest::Limits { pids, files, memory } => {
                 self.inside.confinement.set_limits(pids, files);
@@ -397,14 +420,14 @@ impl Agent {
         }
     }
 
-    /// Once: the streams are of one process.
-    fn take_in(&mut self, number: u32, pid: u32) {
+    /// Once for each place: the streams are of one process.
+    fn take_in(&mut self, number: u32, pid: u32, place: usize, filters: u32) {
         if self.execs.iter().any(|e| e.number == number) {
             return;
         }
         self.has_worked = true;
-        let streams = self.inside.awaited.take();
-        let taken = work::take_in(pid, streams, &self.inside.confinement);
+        let streams = self.inside.awaited.get_mut(place).and_then(Option::take);
+        let taken = work::take_in(pid, streams, filters, &self.inside.confinement);
         self.execs.push(Exec::taken_in(number, taken));
         self.advance(number);
     }
@@ -477,12 +500,18 @@ impl Agent {
     /// Who ends it by force wants to hear afterwards what it used, so the guest stays for that.
     fn end_all_work(&mut self) {
         self.execs.iter_mut().for_each(|exec| exec.last = false);
-        if self.inside.nursery.is_some() {
+        if self.shelters || self.is_for_others() {
             // Everything would be the sandboxes that nest here, too.
             self.execs.iter_mut().for_each(Exec::kill);
+            work::kill_all_but_nested();
         } else {
-            kill_everything();
+            signal_everything(libc::SIGKILL);
         }
+    }
+
+    /// Whether it is there for the sake of those that nest in it.
+    fn is_for_others(&self) -> bool {
+        self.holds || self.inside.nursery.is_some()
     }
 
     fn move_bytes(&mut self) {
@@ -502,7 +531,7 @@ impl Agent {
         if self.lifetime.is_over(connected) {
             return false;
         }
-        if self.inside.nursery.is_some() && !connected && is_alone() {
+        if self.is_for_others() && !connected && is_alone() {
             return false;
         }
         let now = Instant::now();
@@ -561,11 +590,6 @@ impl Agent {
 fn is_alone() -> bool {
     // SAFETY: plain integers; signal 0 only looks, and -1 means all others of the namespace.
     unsafe { libc::kill(-1, 0) != 0 && crate::work::last_errno() == Errno::SRCH }
-}
-
-/// Everything in the namespace but this process.
-fn kill_everything() {
-    signal_everything(libc::SIGKILL);
 }
 
 fn signal_everything(number: i32) {

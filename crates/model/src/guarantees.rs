@@ -68,6 +68,20 @@ pub enum SnapshotKind {
     Memory,
 }
 
+/// What a fork begins with, at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ForkKind {
+    /// The files.
+    #[default]
+    Filesystem,
+    /// The files, and the interpreters of its code contexts as they stand; other processes do not.
+    Interpreter,
+    /// Files, memory and all processes.
+    Memory,
+}
+
 /// What is still there afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -113,6 +127,8 @@ pub struct Guarantees {
     pub disk_limit: DiskLimit,
     pub pause: PauseKind,
     pub snapshot: SnapshotKind,
+    #[serde(default)]
+    pub fork: ForkKind,
     pub survives_pause: Vec<Survivor>,
     pub survives_hibernate: Vec<Survivor>,
     pub seccomp: Isolation,

@@ -28,8 +28,8 @@ mod spec;
 
 pub use availability::{Availability, Check, CheckState};
 pub use guarantees::{
-    Boundary, DiskLimit, Guarantees, Identity, Isolation, LandlockLevel, LimitKind, NetworkEnforcement,
-    PauseKind, Requirement, SnapshotKind, Survivor, UnknownRequirement,
+    Boundary, DiskLimit, ForkKind, Guarantees, Identity, Isolation, LandlockLevel, LimitKind,
+    NetworkEnforcement, PauseKind, Requirement, SnapshotKind, Survivor, UnknownRequirement,
 };
 pub use limits::{LimitError, Limits};
 pub use names::{NameError, SandboxId, check_environment_name, check_hostname, check_template_name};

@@ -29,9 +29,9 @@ pub use message::{
     Who, WindowSize, WorkUsage, ZYGOTE_VARIABLE, decode_from_guest, decode_to_guest,
 };
 pub use plan::{
-    AwaitedPlan, DiskPlan, HANDED_OVER, Ids, KEEP_MEMORY, KernelPlan, LandlockPlan, LinkPlan, MemoryWatch,
-    NAMESPACES, NodeKind, Plan, ProtectedPath, RECALL_MEMORY, RootPlan, SENTRY_DOOR, SENTRY_PLACE,
-    SentryPlan, Source, Step,
+    ANCHORED, AwaitedPlan, DiskPlan, HANDED_OVER, Ids, KEEP_MEMORY, KernelPlan, LandlockPlan, LinkPlan,
+    MemoryWatch, NAMESPACES, NodeKind, Plan, ProtectedPath, RECALL_MEMORY, RootPlan, SENTRY_DOOR,
+    SENTRY_PLACE, SentryPlan, Source, Step,
 };
 
 pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};

@@ -90,6 +90,23 @@ pub enum ToGuest {
     TakeIn {
         exec: u32,
         pid: u32,
+        /// Which of the awaited it is.
+        #[serde(default)]
+        place: usize,
+        /// How many seccomp filters it has at least.
+        filters: u32,
+    },
+    /// Where the process of an exec is to be found. Answered by `Described`.
+    Describe {
+        request: u32,
+        exec: u32,
+    },
+    /// Other sandboxes nest in this one from now on: ending all work is not to end them.
+    Shelter,
+    /// All work ends, but not the sandboxes that nest in this one. The guest stays for their sake alone: it starts
+    /// nothing any more, and ends after the last of them when no host is there. Answered by `Done`.
+    Hold {
+        request: u32,
     },
 }
 
@@ -151,6 +168,14 @@ pub enum FromGuest {
         version: u32,
         ready_at: u64,
         execs: Vec<ExecState>,
+    },
+    /// The process of an exec by its number inside, and the pipes that it writes to, by their inodes. All are 0 where it
+    /// does not run.
+    Described {
+        request: u32,
+        pid: u32,
+        stdout: u64,
+        stderr: u64,
     },
     /// An alarm has rung. Asked for by `Alarm` only.
     Interrupted {

@@ -43,9 +43,13 @@ pub struct Plan {
     /// Descriptors, by their place, that stay open for as long as the guest lives: a lock that says so.
     #[serde(default)]
     pub keep: Vec<usize>,
-    /// Of a sandbox whose first exec comes in from outside: our ends of its streams.
+    /// Of a sandbox into which processes come from outside: our ends of their streams, one entry for each.
     #[serde(default)]
-    pub awaited: Option<AwaitedPlan>,
+    pub awaited: Vec<AwaitedPlan>,
+    /// A directory that all sandboxes of this machine have above their root, as a detached mount by its place. What it
+    /// grants in a Landlock domain is granted in every one of them, so that a domain means the same in a fork.
+    #[serde(default)]
+    pub anchor: Option<usize>,
     /// Of a nursery: the socket of its interpreter, by its place. Other sandboxes nest in its namespaces, so it ends
     /// neither with its host nor before them.
     #[serde(default)]
@@ -137,6 +141,9 @@ pub struct LinkPlan {
 
 /// Comes before anything else over a connection that is not the first, with the packet socket and the proxy's.
 pub const HANDED_OVER: u8 = 0x4e;
+
+/// The directory of the anchor on which a sandbox's own root is mounted.
+pub const ANCHORED: &str = "root";
 
 /// Streams of a process that is to come, each by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use super::runtime::{self, REMEDY, Runtime};
 use crate::process::probe::check;
 use crate::process::{identity, probe as fence};
 use paddock_model::{
-    Access, Availability, Boundary, Check, CheckState, Disk, Guarantees, Isolation, LandlockLevel, LimitKind,
-    Mount, Network, PauseKind, SnapshotKind, Spec, Survivor,
+    Access, Availability, Boundary, Check, CheckState, Disk, ForkKind, Guarantees, Isolation, LandlockLevel,
+    LimitKind, Mount, Network, PauseKind, SnapshotKind, Spec, Survivor,
 };
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
@@ -34,6 +34,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         // Its clocks begin with it.
         time_namespace: Isolation::On,
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
+        fork: if keeps_memory { ForkKind::Memory } else { ForkKind::Filesystem },
         survives_hibernate: match keeps_memory {
             true => vec![Survivor::Files, Survivor::Memory, Survivor::Processes],
             false => around.survives_hibernate.clone(),

@@ -8,8 +8,8 @@ use super::{MicrovmBackend, ext4, orders};
 use crate::process::probe::check;
 use crate::process::{identity, probe as fence};
 use paddock_model::{
-    Availability, Boundary, Check, CheckState, Disk, DiskLimit, Guarantees, Isolation, LandlockLevel,
-    LimitKind, PauseKind, Root, SnapshotKind, Spec, Survivor,
+    Availability, Boundary, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees, Isolation,
+    LandlockLevel, LimitKind, PauseKind, Root, SnapshotKind, Spec, Survivor,
 };
 use std::path::Path;
 
@@ -34,6 +34,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         landlock_abi: LandlockLevel(0),
         time_namespace: Isolation::On,
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
+        fork: if keeps_memory { ForkKind::Memory } else { ForkKind::Filesystem },
         survives_hibernate: match keeps_memory {
             true => vec![Survivor::Files, Survivor::Memory, Survivor::Processes],
             false => around.survives_hibernate.clone(),

@@ -4,13 +4,15 @@
 use super::cgroups::{self, Hierarchies, WorkGroup};
 use super::fence::ProcessFence;
 use super::head_start::Waiting;
-use super::identity::Identity;
+use super::identity::{self, Identity};
 use super::lasting::{self, Lasting};
 use super::launch::{Launched, launch};
 use super::mounts::Passed;
 use super::slot::{self, Record, Slot, lock_placeholders};
 use super::within::{self, Within};
-use super::{disk, guest_executable, head_start, link, mounts, probe, root, seccomp, workspace};
+use super::{
+    anchor, disk, guest_executable, head_start, landing, link, mounts, probe, root, seccomp, workspace,
+};
 use crate::backend::{CreateError, HostStep, Raised};
 use paddock_model::{Access, Limits, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
@@ -38,6 +40,22 @@ pub enum Role<'a> {
     Nursery,
     /// It nests in a nursery, and its first exec comes from there.
     Nested(&'a Within),
+    /// It nests in a sandbox from which so many interpreters are carried into it.
+    Forked(&'a Within, usize),
+}
+
+impl<'a> Role<'a> {
+    fn within(self) -> Option<&'a Within> {
+        match self {
+            Role::Nested(within) | Role::Forked(within, _) => Some(within),
+            Role::Passing | Role::Lasting | Role::Nursery => None,
+        }
+    }
+
+    /// Whether others may be forked from it, with all that this takes.
+    fn is_forked(self) -> bool {
+        !matches!(self, Role::Passing | Role::Nursery) && landing::missing().is_none()
+    }
 }
 
 /// A fence, and what its role brings with it.
@@ -48,8 +66,10 @@ pub struct Made {
     pub ids: Ids,
     /// The other end of the interpreter's socket, of a nursery.
     pub zygote: Option<OwnedFd>,
-    /// What the first exec is to write to, of one that nests.
-    pub streams: Option<Streams>,
+    /// What the processes that come in are to write to, of one that nests.
+    pub streams: Vec<Streams>,
+    /// By which a process joins its cgroups.
+    pub entrances: Vec<File>,
 }
 
 /// The ends that a process from outside brings along.
@@ -94,14 +114,18 @@ pub fn create(
     let mut fence = ProcessFence::new(state, id, slot, lasting);
     // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
     let hierarchies = &cgroups::detect().for_life(lasting);
-    let Launched { pid, process, stream, mut gate } = beginning.launched(own_network, role, &identity)?;
+    let Launched { pid, process, stream, mut gate } =
+        beginning.launched(own_network, role, &identity, fence.slot().number)?;
     fence.watch_over(process);
     if !has_ids {
         match role {
+            Role::Lasting if role.is_forked() && between.is_none() => {
+                identity.write_maps_of_a_nursery(pid, fence.slot().number)?;
+            }
             Role::Passing | Role::Lasting => identity.write_maps(pid)?,
             Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number)?,
             // Written by who made it.
-            Role::Nested(_) => {}
+            Role::Nested(_) | Role::Forked(..) => {}
         }
         gate.open().host(|| "release the guest".into())?;
     }
@@ -119,10 +143,7 @@ pub fn create(
             between: between.map(|between| between.name().into()),
             network: matches!(spec.network, Network::Gate(_)),
         }),
-        nursery: match role {
-            Role::Nested(within) => Some(within.guest),
-            _ => None,
-        },
+        nursery: role.within().map(|within| within.guest),
     };
     fence.nest(record.nursery);
     fence.remember(&record)?;
@@ -165,12 +186,25 @@ pub fn create(
         }
         Network::None | Network::Host => None,
     };
-    let mut made = (None, None);
+    let mut made = (None, Vec::new());
     match role {
         Role::Passing | Role::Lasting => {}
         Role::Nursery => made.0 = Some(add_zygote(&mut plan, &mut passed)?),
-        Role::Nested(_) => made.1 = Some(add_streams(&mut plan, &mut passed, &identity)?),
+        Role::Nested(_) => made.1.push(add_streams(&mut plan, &mut passed, &identity)?),
+        Role::Forked(_, interpreters) => {
+            for _ in 0..interpreters {
+                made.1.push(add_streams(&mut plan, &mut passed, &identity)?);
+            }
+        }
     }
+    if role.is_forked() && between.is_none() {
+        plan.anchor = Some(passed.place(anchor::detached(state)?)?);
+    }
+    let copied: std::io::Result<Vec<File>> = match role {
+        Role::Forked(..) => entrances.iter().map(File::try_clone).collect(),
+        _ => Ok(Vec::new()),
+    };
+    let copied = copied.host(|| "copy the way into the cgroups".into())?;
     if let Some(lasting) = &mut record.lasting {
         lasting.notes.clone_from(&notes);
         outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
@@ -185,7 +219,8 @@ pub fn create(
         fence.stand_alone(gate.was_passed());
     }
     let raised = Raised { fence: Box::new(fence), stream, network, notes };
-    Ok(Made { raised, guest: pid, ids: identity.ids, zygote: made.0, streams: made.1 })
+    let (zygote, streams) = made;
+    Ok(Made { raised, guest: pid, ids: identity.ids, zygote, streams, entrances: copied })
 }
 
 /// The interpreter of a nursery is fenced in as all work is, but for what it needs to be forked into others: one
@@ -210,7 +245,7 @@ fn add_streams(plan: &mut Plan, passed: &mut Passed, identity: &Identity) -> Res
         let owner = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
         rustix::fs::fchown(end, Some(owner.0), Some(owner.1)).host(|| "give a pipe away".into())?;
     }
-    plan.awaited = Some(AwaitedPlan {
+    plan.awaited.push(AwaitedPlan {
         stdout: passed.place(stdout.into())?,
         stderr: passed.place(stderr.into())?,
         control: passed.place(control.into())?,
@@ -264,14 +299,20 @@ impl Beginning {
         own_network: bool,
         role: Role<'_>,
         identity: &Identity,
+        slot: u32,
     ) -> Result<Launched, CreateError> {
         match (self, role) {
             (Beginning::Waiting(waiting), _) => Ok(waiting.launched),
-            (Beginning::Guest(guest), Role::Nested(nursery)) => {
-                let (users, groups) = identity.maps();
-                within::launch(&guest, own_network, nursery, users, groups)
-            }
-            (Beginning::Guest(guest), _) => launch(&guest, own_network),
+            (Beginning::Guest(guest), role) => match role.within() {
+                Some(around) => {
+                    let room = identity::room_within(around.guest.0, slot);
+                    let room = room.host(|| "look at the ids of the sandbox around it".into())?;
+                    let (users, groups) = identity.maps();
+                    let (users, groups) = ([users, &room].concat(), [groups, &room].concat());
+                    within::launch(&guest, own_network, around, &users, &groups)
+                }
+                None => launch(&guest, own_network),
+            },
         }
     }
 }
@@ -307,7 +348,8 @@ fn plan(
         time_namespace: probe::has_time_namespace(),
         listener: None,
         keep: Vec::new(),
-        awaited: None,
+        awaited: Vec::new(),
+        anchor: None,
         nursery: None,
         sentry: None,
         machine: None,

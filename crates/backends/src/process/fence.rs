@@ -2,12 +2,13 @@
 
 use super::cgroups::{Hierarchies, WorkGroup};
 use super::janitor::Janitor;
+use super::landing;
 use super::lasting::{self, Lasting};
 use super::launch::Child;
 use super::placeholder::Placeholder;
 use super::slot::{Record, Slot};
-use crate::backend::{CreateError, Fence, FenceUsage, HostStep};
-use paddock_model::{Limits, SandboxId};
+use crate::backend::{CreateError, Fence, FenceUsage, HostStep, Landing, Raised};
+use paddock_model::{Limits, SandboxId, Spec};
 use std::fs::File;
 use std::io::Result;
 use std::os::fd::BorrowedFd;
@@ -130,6 +131,13 @@ impl ProcessFence {
         }
     }
 
+    /// By the host's number. The descriptor is held, so that it is nobody else's.
+    fn guest_number(&self) -> std::result::Result<u32, CreateError> {
+        let gone = || CreateError::Guest { reason: "it has ended".into() };
+        let guest = self.guest.as_ref().ok_or_else(gone)?;
+        guest.number().ok_or_else(gone)
+    }
+
     /// A cgroup is busy for a moment after its last process was collected.
     fn remove_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
@@ -199,6 +207,31 @@ impl Fence for ProcessFence {
             None if held(old) == held(new) => Ok(()),
             None => Err(std::io::ErrorKind::Unsupported.into()),
         }
+    }
+
+    fn create_fork(
+        &self,
+        id: &SandboxId,
+        spec: &Spec,
+        interpreters: usize,
+    ) -> std::result::Result<(Raised, Box<dyn Landing>), CreateError> {
+        landing::create_fork(&self.state, self.guest_number()?, id, spec, interpreters)
+    }
+
+    fn carries_nothing(&self) -> Option<String> {
+        match self.guest_number() {
+            Ok(guest) => landing::missing_in(guest),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    fn hold(&self) -> Result<FenceUsage> {
+        let usage = self.usage()?;
+        if let Some(group) = &self.group {
+            group.end_all(&self.name)?;
+            group.remove()?;
+        }
+        Ok(usage)
     }
 
     fn leave(mut self: Box<Self>) {

@@ -200,6 +200,36 @@ pub fn write_range(slot: u32, pid: u32) -> std::io::Result<()> {
     write_maps(pid, &map, &map)
 }
 
+/// The id of the work, inside.
+pub fn work_of(spec: &Spec) -> Result<u32, CreateError> {
+    work_ids(spec, method()).map(|(uid, _)| uid)
+}
+
+/// Host ids that others may nest with in a namespace that nests itself, under the host's numbers: those that the one around
+/// it has so, without its own.
+pub fn room_within(guest: u32, slot: u32) -> std::io::Result<Vec<Line>> {
+    let text = std::fs::read_to_string(format!("/proc/{guest}/uid_map"))?;
+    Ok(room_in(&text, range(slot)))
+}
+
+fn room_in(map: &str, own: Line) -> Vec<Line> {
+    let mut room = Vec::new();
+    for line in map.lines() {
+        let numbers: Vec<u32> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let [inside, host, count] = numbers[..] else { continue };
+        if inside != host || inside < FIRST_HOST_ID {
+            continue;
+        }
+        let end = host + count;
+        let (own_start, own_end) = (own.1, own.1 + own.2);
+        let pieces = [(host, end.min(own_start)), (host.max(own_end), end)];
+        room.extend(
+            pieces.iter().filter(|(from, to)| from < to).map(|(from, to)| Line(*from, *from, to - from)),
+        );
+    }
+    room
+}
+
 fn work_ids(spec: &Spec, method: Method) -> Result<(u32, u32), CreateError> {
     match &spec.user {
         User::Agent => Ok((AGENT, AGENT)),
@@ -300,6 +330,17 @@ mod tests {
         assert_eq!(range_of(table, 1001, None), Some((200_000, 65_536)));
         assert_eq!(range_of(table, 1002, Some("bob")), None, "the host's root is nobody's subordinate");
         assert_eq!(range_of(table, 1003, Some("carol")), None);
+    }
+
+    #[test]
+    fn who_nests_has_room_for_others_but_for_its_own_ids() {
+        let own = Line(0, FIRST_HOST_ID + RANGE, RANGE);
+        let first = FIRST_HOST_ID;
+        let map = format!("0 {} {RANGE}\n{first} {first} {}\n", first + 9 * RANGE, 4 * RANGE);
+        let after = first + 2 * RANGE;
+        assert_eq!(room_in(&map, own), [Line(first, first, RANGE), Line(after, after, 2 * RANGE)]);
+        assert_eq!(room_in("0 1879048192 65536\n", own), []);
+        assert_eq!(room_in("nonsense\n1 2\n", own), []);
     }
 
     #[test]

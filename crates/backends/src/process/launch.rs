@@ -151,7 +151,7 @@ impl Shared {
 const STACK: usize = 32 * 1024;
 
 /// Capabilities that the guest needs to build the inside. They count in the new user namespace only.
-const NEEDED: [u32; 14] = [
+const NEEDED: [u32; 15] = [
     0,  // CHOWN
     1,  // DAC_OVERRIDE
     3,  // FOWNER
@@ -162,6 +162,7 @@ const NEEDED: [u32; 14] = [
     8,  // SETPCAP
     12, // NET_ADMIN: loopback, and its link
     13, // NET_RAW: the far end of its link
+    18, // SYS_CHROOT: to its root below the anchor
     19, // SYS_PTRACE: to see the work in /proc
     21, // SYS_ADMIN: mounts
     24, // SYS_RESOURCE: bounds on further namespaces
@@ -349,6 +350,13 @@ impl Child {
 
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
+    }
+
+    /// The number that it has here, unless it has ended.
+    pub fn number(&self) -> Option<u32> {
+        let path = format!("/proc/self/fdinfo/{}", self.pidfd.as_raw_fd());
+        let info = std::fs::read_to_string(path).ok()?;
+        info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()
     }
 
     /// Precondition: the child has executed the guest, and uses nothing of our memory any more.

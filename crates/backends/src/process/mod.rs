@@ -16,12 +16,17 @@
 //! - [`link`]: the way out of a sandbox with network rules
 //! - [`disk`]: where what the work writes is kept
 //! - [`lasting`], [`adopt`]: what outlives its engine, and how the next one takes it over
+//! - [`anchor`]: what all sandboxes have above their root
+//! - [`carry`], [`landing`]: an interpreter that waits is forked into another sandbox
 //! - [`nursery`], [`within`]: a sandbox whose interpreter is forked into others, and those that nest in it
 //! - [`fence`]: the standing fence, and its end
 //! - [`janitor`]: cleans up when the engine is killed
 //! - [`weaken`]: layers that a test takes away; nothing in any other build
 
 pub(crate) mod adopt;
+mod anchor;
+#[cfg(target_arch = "x86_64")]
+mod carry;
 pub(crate) mod cgroups;
 pub(crate) mod create;
 mod disk;
@@ -30,6 +35,7 @@ pub(crate) mod guest_executable;
 mod head_start;
 pub(crate) mod identity;
 mod janitor;
+mod landing;
 pub(crate) mod lasting;
 mod launch;
 pub(crate) mod link;

@@ -10,7 +10,7 @@ use super::probe;
 use super::within::Within;
 use crate::backend::{Birth, Cradle, CreateError, HostStep, Nursery, Raised};
 use paddock_model::{Guarantees, SandboxId, Spec, User};
-use paddock_protocol::{Ids, NAMESPACES};
+use paddock_protocol::{ANCHORED, Ids, NAMESPACES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
@@ -80,8 +80,8 @@ impl Nursery for ProcessNursery {
         spec: &Spec,
     ) -> std::result::Result<(Raised, Box<dyn Cradle>), CreateError> {
         let made = create_fence(&self.state, id, spec, Role::Nested(&self.within), None)?;
-        let streams =
-            made.streams.ok_or_else(|| CreateError::Guest { reason: "it has no streams".into() })?;
+        let streams = made.streams.into_iter().next();
+        let streams = streams.ok_or_else(|| CreateError::Guest { reason: "it has no streams".into() })?;
         let cradle = ProcessCradle {
             socket: self.socket.clone(),
             guest: made.guest,
@@ -123,6 +123,7 @@ impl Cradle for ProcessCradle {
             "scope_abstract_sockets": rules.scope_abstract_sockets,
             "env": birth.env,
             "cwd": birth.cwd,
+            "below": ANCHORED,
         });
         let (answer, theirs) = UnixStream::pair()?;
         let streams = [&self.streams.stdout, &self.streams.stderr, &self.streams.control];

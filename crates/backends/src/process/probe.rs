@@ -5,8 +5,9 @@ use super::identity::{self, Line, Method};
 use super::launch::user_namespace;
 use crate::backend::CreateError;
 use paddock_model::{
-    Availability, Boundary, Check, CheckState, Disk, DiskLimit, Guarantees, Identity as Kind, Isolation,
-    LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, SnapshotKind, Spec, Survivor,
+    Availability, Boundary, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees, Identity as Kind,
+    Isolation, LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, SnapshotKind, Spec,
+    Survivor,
 };
 use std::path::Path;
 use std::sync::OnceLock;
@@ -38,6 +39,10 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         snapshot: match spec.disk {
             Disk::Memory => SnapshotKind::FilesystemCopy,
             Disk::Directory { .. } => SnapshotKind::FilesystemInstant,
+        },
+        fork: match super::landing::missing() {
+            None => ForkKind::Interpreter,
+            Some(_) => ForkKind::Filesystem,
         },
         survives_pause: vec![Survivor::Files, Survivor::Memory, Survivor::Processes, Survivor::Connections],
         survives_hibernate: vec![Survivor::Files],

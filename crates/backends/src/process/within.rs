@@ -21,14 +21,29 @@ pub struct Within {
     pub guest: (u32, u64),
     user: OwnedFd,
     pid: OwnedFd,
+    /// Who owns the namespaces that are made below, by the number in there: whoever it is has every right over them.
+    owner: u32,
+    /// Whether there is to be room for them first.
+    is_closed: bool,
 }
 
 impl Within {
     /// Precondition: the process is alive, and surely the one that is meant.
     pub fn of(guest: u32) -> Result<Within> {
+        Within::owned(guest, 0, false)
+    }
+
+    /// Those of a sandbox that runs code of its own. Its interpreter can enter another user namespace only if it owns that:
+    /// so its own id has to be the owner.
+    pub fn of_a_source(guest: u32, work: u32) -> Result<Within> {
+        Within::owned(guest, work, true)
+    }
+
+    fn owned(guest: u32, owner: u32, is_closed: bool) -> Result<Within> {
         let open = |name: &str| File::open(format!("/proc/{guest}/ns/{name}")).map(OwnedFd::from);
         let started = slot::start_time(guest).ok_or(ErrorKind::NotFound)?;
-        Ok(Within { guest: (guest, started), user: open("user")?, pid: open("pid")? })
+        let (user, pid) = (open("user")?, open("pid")?);
+        Ok(Within { guest: (guest, started), user, pid, owner, is_closed })
     }
 }
 
@@ -36,6 +51,8 @@ impl Within {
 struct Middle {
     user: RawFd,
     pid: RawFd,
+    owner: u32,
+    is_closed: bool,
     inner_stack: *mut libc::c_void,
     /// The inner process; the engine is its parent.
     inner: i32,
@@ -53,7 +70,7 @@ struct Middle {
 const STACK: usize = 32 * 1024;
 /// What the engine's memory is marked with while the maps are written is the whole process's.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "enter the nursery's pid namespace",
     "enter the nursery's user namespace",
     "become its root",
@@ -62,7 +79,40 @@ const STEPS: [&str; 8] = [
     "find the guest's number",
     "write the user map",
     "write the group map",
+    "become the owner of the namespaces",
 ];
+
+/// What a sandbox lets its own work have none of: its filter and its ids still do not.
+const NAMESPACE_BOUNDS: [&std::ffi::CStr; 7] = [
+    c"/proc/sys/user/max_user_namespaces",
+    c"/proc/sys/user/max_mnt_namespaces",
+    c"/proc/sys/user/max_pid_namespaces",
+    c"/proc/sys/user/max_net_namespaces",
+    c"/proc/sys/user/max_ipc_namespaces",
+    c"/proc/sys/user/max_uts_namespaces",
+    c"/proc/sys/user/max_cgroup_namespaces",
+];
+/// What is counted for everything that nests, which has bounds of its own.
+const WATCHER_BOUNDS: [(&std::ffi::CStr, &[u8]); 2] = [
+    (c"/proc/sys/user/max_inotify_instances", b"65536"),
+    (c"/proc/sys/user/max_inotify_watches", b"16777216"),
+];
+
+/// Precondition: in the user namespace that is meant. Not every kernel has each of them. Allocates nothing.
+fn open_bounds() {
+    let twice_all = b"8192";
+    let bounds = NAMESPACE_BOUNDS.iter().map(|path| (*path, &twice_all[..])).chain(WATCHER_BOUNDS);
+    for (path, value) in bounds {
+        // SAFETY: the path ends with a NUL, the value lives across the call.
+        unsafe {
+            let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            if file >= 0 {
+                libc::write(file, value.as_ptr().cast(), value.len());
+                libc::close(file);
+            }
+        }
+    }
+}
 
 /// As [`super::launch::launch`], with its ids written.
 pub fn launch(
@@ -76,6 +126,8 @@ pub fn launch(
     let mut middle = Middle {
         user: within.user.as_raw_fd(),
         pid: within.pid.as_raw_fd(),
+        owner: within.owner,
+        is_closed: within.is_closed,
         inner_stack: std::ptr::null_mut(),
         inner: 0,
         guest_program: shared.program(),
@@ -180,6 +232,16 @@ impl Middle {
 
     fn clone_guest(&mut self) -> Stepped {
         self.enter_user_namespace()?;
+        if self.is_closed {
+            open_bounds();
+        }
+        if self.owner != 0 {
+            // SAFETY: system calls that take numbers. An id that is not root's makes a process unseen again.
+            unsafe {
+                checked(libc::syscall(libc::SYS_setresuid, self.owner, self.owner, self.owner), 8)?;
+                libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+            }
+        }
         let flags = libc::CLONE_NEWUSER
             | libc::CLONE_NEWPID
             | libc::CLONE_VM

@@ -9,7 +9,7 @@ pub enum CopyCommand {
     /// Keep, list and remove states of a sandbox's files
     Snapshot(SnapshotArgs),
     /// Make more sandboxes from the present state of one
-    #[command(after_help = "Example:\n  paddock fork -n 8 build")]
+    #[command(after_help = "Examples:\n  paddock fork -n 8 build\n  paddock fork --live build")]
     Fork(ForkArgs),
     /// Show what a sandbox changed
     #[command(after_help = DIFF_HELP)]
@@ -86,6 +86,12 @@ pub struct ForkArgs {
     /// Give them the secrets of the source too [default: they have none]
     #[arg(long)]
     pub secrets: bool,
+    /// Fail unless every code context goes along with what it knows [default: those that can]
+    #[arg(long, conflicts_with = "files_only")]
+    pub live: bool,
+    /// Only the files; code contexts begin anew
+    #[arg(long)]
+    pub files_only: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

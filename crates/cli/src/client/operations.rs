@@ -199,6 +199,7 @@ impl Host for RemoteHost {
             ttl_seconds: Some(ttl_seconds),
             metadata: Default::default(),
             secrets: false,
+            live: None,
         };
         let forked: Forked =
             self.client.post_once(Target::sandbox(id).part("fork"), &body).await.map_err(told)?;

@@ -7,6 +7,7 @@ use crate::caller::Caller;
 use crate::client::Target;
 use crate::render;
 use paddock_model::api::{Fork, Forked};
+use std::io::Write;
 
 pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let request = Fork {
@@ -14,6 +15,11 @@ pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError>
         ttl_seconds: args.ttl,
         metadata: args.metadata.into_iter().collect(),
         secrets: args.secrets,
+        live: match (args.live, args.files_only) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        },
     };
     with_client(caller, async |client, caller| {
         let forked: Forked = client.post_once(Target::sandbox(&args.id).part("fork"), &request).await?;
@@ -22,7 +28,29 @@ pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError>
         } else {
             let ids = forked.sandboxes.iter().map(|child| format!("{}\n", render::escape::line(&child.id)));
             print(&ids.collect::<String>(), caller)?;
+            for note in notes(&forked) {
+                let _ = writeln!(caller.stderr, "{}", render::escape::line(&note));
+            }
         }
         Ok(0)
     })
+}
+
+/// What a caller may have expected in the forks, and is not there.
+fn notes(forked: &Forked) -> Vec<String> {
+    let mut notes: Vec<String> =
+        forked.reason.iter().map(|why| format!("only the files were forked: {why}")).collect();
+    for context in &forked.contexts {
+        if let Some(why) = &context.reason {
+            let (context, sandbox) = (&context.context, &context.sandbox);
+            notes.push(format!("context {context} begins anew in {sandbox}: {why}"));
+        }
+        for closed in &context.closed {
+            notes.push(format!("context {} of {}: {closed} was closed", context.context, context.sandbox));
+        }
+    }
+    for left in &forked.left_behind {
+        notes.push(format!("exec {} ({}) runs in the source only", left.exec, left.command));
+    }
+    notes
 }

@@ -275,6 +275,7 @@ mod tests {
             disk_limit: DiskLimit::KernelInMemory,
             pause: PauseKind::KernelFreezer,
             snapshot: SnapshotKind::FilesystemCopy,
+            fork: paddock_model::ForkKind::Filesystem,
             survives_pause: vec![Survivor::Files, Survivor::Memory, Survivor::Processes],
             survives_hibernate: vec![Survivor::Files],
             seccomp: Isolation::On,

@@ -1,5 +1,6 @@
 //! A sandbox comes to be: recorded before anything is made, acknowledged when its inside stands.
 
+use super::carry::Passage;
 use super::clock::boot_id;
 use super::live::Live;
 use super::once::Note;
@@ -33,6 +34,8 @@ pub(super) enum Origin {
         base: String,
         /// What ran over those files, to go on from.
         memory: Option<PathBuf>,
+        /// Whose interpreters go along.
+        passage: Option<Arc<Passage>>,
     },
 }
 
@@ -226,6 +229,7 @@ impl Fleet {
             spec,
             backend: None,
             within: None,
+            around: Vec::new(),
             boot: boot_id().into(),
             ready_at_ns: 0,
             built_ns: Vec::new(),
@@ -268,9 +272,11 @@ impl Fleet {
     ) -> Result<Arc<Live>, FleetError> {
         let inner = &self.0;
         let id = record.id.to_string();
-        let (archive, baseline, base, memory) = match origin {
-            Origin::Empty => (None, None, None, None),
-            Origin::Files { archive, baseline, base, memory } => (archive, baseline, Some(base), memory),
+        let (archive, baseline, base, memory, passage) = match origin {
+            Origin::Empty => (None, None, None, None, None),
+            Origin::Files { archive, baseline, base, memory, passage } => {
+                (archive, baseline, Some(base), memory, passage)
+            }
         };
         (record.baseline, record.base) = (baseline, base);
         let left = |at: u64| Duration::from_millis(at.saturating_sub(now_ms()));
@@ -306,7 +312,7 @@ impl Fleet {
         inner.add(live.clone());
         let raised = match memory {
             Some(memory) => self.raise_from_memory(&live, &memory).await,
-            None => self.raise(&live, archive).await,
+            None => self.raise_with(&live, archive, passage).await,
         };
         drop(guard);
         match raised {
@@ -329,6 +335,16 @@ impl Fleet {
     ///
     /// Precondition: the sandbox's transition is locked.
     pub(super) async fn raise(&self, live: &Arc<Live>, archive: Option<PathBuf>) -> Result<(), FleetError> {
+        self.raise_with(live, archive, None).await
+    }
+
+    /// The same, with the interpreters of another sandbox.
+    async fn raise_with(
+        &self,
+        live: &Arc<Live>,
+        archive: Option<PathBuf>,
+        passage: Option<Arc<Passage>>,
+    ) -> Result<(), FleetError> {
         let inner = &self.0;
         let (id, backend, mut spec, base, slept) = {
             let record = live.record();
@@ -336,13 +352,21 @@ impl Fleet {
             (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone(), slept)
         };
         let began_ns = now_ns();
-        let (fleet, raised_id) = (self.clone(), id.clone());
+        let (fleet, raised_id, from) = (self.clone(), id.clone(), passage.clone());
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
             fleet.give_disk(&raised_id, &mut spec, base.as_deref(), slept)?;
-            let raised = fleet.0.engine.raise(&raised_id, backend.as_deref(), &spec)?;
-            Ok((raised, spec))
+            let engine = &fleet.0.engine;
+            let (raised, landing) = match from {
+                Some(passage) => {
+                    let raised =
+                        engine.raise_fork(&passage.source, &raised_id, &spec, passage.passengers.len())?;
+                    (raised.0, Some(raised.1))
+                }
+                None => (engine.raise(&raised_id, backend.as_deref(), &spec)?, None),
+            };
+            Ok((raised, landing, spec))
         });
-        let (raised, spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
+        let (raised, landing, spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
         live.record().spec = spec;
         let mut inside = Inside::start(id, raised)?;
         inside.ready().await?;
@@ -354,6 +378,10 @@ impl Fleet {
             ready_at_ns = ready_at_ns.max(installed_at);
         }
         self.open_gate(live, &inside).await?;
+        let arrived = match (passage, landing) {
+            (Some(passage), Some(landing)) => self.land(&inside, live, &passage, landing).await?,
+            _ => Vec::new(),
+        };
         let before = live.record().state;
         let record = {
             let mut record = live.record();
@@ -375,6 +403,9 @@ impl Fleet {
         let inside = Arc::new(inside);
         live.set_running(Some(inside.clone()));
         live.touch();
+        for newcomer in arrived {
+            self.go_on_with(live, newcomer).await?;
+        }
         super::reaper::watch_over(self, live, inside);
         Ok(())
     }

@@ -254,6 +254,15 @@ impl Fleet {
             SandboxState::Hibernated => return Ok(()),
             state => return Err(wrong_state(live, state, "hibernated")),
         }
+        if self.0.is_nested_in(&live.record().id.clone()) {
+            live.touch();
+            let message = format!(
+                "forks of sandbox {} live in its namespaces: it cannot sleep before they end",
+                live.id
+            );
+            return Err(FleetError::new(Kind::Conflict, "forks_live", message)
+                .hint("pause it instead, or end its forks"));
+        }
         let inside = live.running().ok_or_else(|| lost(live))?;
         // Nothing is written while it is being saved.
         inside.freeze(true).await?;
@@ -338,7 +347,8 @@ impl Fleet {
         if live.record().state == SandboxState::Ended {
             return Ok(());
         }
-        if let Some(inside) = live.running().filter(|_| nobody_sees_it_end(live, &cause)) {
+        let sheltered = self.0.is_nested_in(&live.record().id.clone());
+        if let Some(inside) = live.running().filter(|_| !sheltered && nobody_sees_it_end(live, &cause)) {
             self.end_unseen(live, &inside, cause);
             return Ok(());
         }
@@ -352,6 +362,7 @@ impl Fleet {
             tracing::warn!(sandbox = %live.id, %error, "its end could not be announced to the store");
         }
         let used = match live.set_running(None) {
+            Some(inside) if sheltered => self.hold(live, inside).await?,
             Some(inside) => self.take_down(inside).await?,
             None => FenceUsage::default(),
         };
@@ -424,8 +435,8 @@ impl Fleet {
         if let Some(baseline) = &ended.baseline {
             self.drop_baseline(baseline);
         }
-        if let Some(nursery) = &ended.within {
-            self.0.end_nursery_unless_used(nursery);
+        for around in ended.nests_in() {
+            self.0.end_nursery_unless_used(around);
         }
         self.free_disk_now(&live.id, ended.base.as_deref());
     }

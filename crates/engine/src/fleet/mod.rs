@@ -11,6 +11,7 @@
 //! - [`resources`]: typed values that are kept for scripts
 //! - [`volumes`]: directories that outlive them
 //! - [`pools`]: sandboxes that are ready before anybody asks
+//! - [`carry`]: contexts that go along into forks
 //! - [`memory`]: what a backend keeps of a sandbox besides its files
 //! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
@@ -22,6 +23,7 @@
 mod access;
 mod actor;
 mod audit;
+mod carry;
 mod changes;
 mod clock;
 mod contexts;

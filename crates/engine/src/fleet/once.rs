@@ -2,6 +2,7 @@
 
 use super::{Actor, Fleet, FleetError, Kind};
 use crate::store::{Begun, Unfinished};
+use paddock_model::ForkKind;
 use paddock_model::api::{EndCause, ExecCause, Forked};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -133,7 +134,11 @@ impl Fleet {
                 let children: Vec<_> = ids.iter().filter_map(|id| self.find(&owner, id).ok()).collect();
                 if children.len() == ids.len() && !ids.is_empty() {
                     let sandboxes = children.iter().map(|child| child.to_api()).collect();
-                    return Ok(Some(text(&Forked { sandboxes })));
+                    let kind = children.first().map_or(ForkKind::Filesystem, |child| child.forked_as());
+                    // What was told of each context was not noted.
+                    let (contexts, left_behind) = (Vec::new(), Vec::new());
+                    let forked = Forked { sandboxes, kind, reason: None, contexts, left_behind };
+                    return Ok(Some(text(&forked)));
                 }
                 for child in children {
                     self.end(&child, EndCause::Killed).await?;

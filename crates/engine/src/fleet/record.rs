@@ -48,6 +48,9 @@ pub struct Record {
     /// The nursery whose namespaces it nests in: its processes end with that.
     #[serde(default)]
     pub within: Option<SandboxId>,
+    /// The sandboxes that it was forked from with its interpreters, and nests in; the innermost first.
+    #[serde(default)]
+    pub around: Vec<SandboxId>,
     /// The boot of the machine in which its processes run.
     pub boot: String,
     /// When its inside was built, on the clock of its files: what changed later was changed by it.
@@ -95,6 +98,11 @@ impl SecretsRecord {
 }
 
 impl Record {
+    /// Everything whose namespaces it nests in: its processes end with theirs.
+    pub fn nests_in(&self) -> impl Iterator<Item = &SandboxId> {
+        self.around.iter().chain(&self.within)
+    }
+
     pub fn to_api(&self, running_execs: u32) -> Sandbox {
         Sandbox {
             id: self.id.to_string(),

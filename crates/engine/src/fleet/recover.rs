@@ -27,6 +27,7 @@ impl Fleet {
         let mut disks = BTreeSet::new();
         let mut memories = BTreeSet::new();
         let mut alive = Vec::new();
+        let mut nested_in = BTreeSet::new();
         for row in inner.store.living_sandboxes()? {
             let Ok(record) = serde_json::from_str::<Record>(&row.body) else {
                 // Of another version perhaps: who wrote it can read it, so nothing of it is touched.
@@ -47,12 +48,17 @@ impl Fleet {
             disks.extend(record.base.clone());
             if record.state != SandboxState::Hibernated {
                 keep.insert(record.id.clone());
-                if let Some(nursery) = &record.within {
-                    keep.insert(nursery.clone());
-                    inner.nurseries.find_again(nursery.clone());
+                for around in record.nests_in() {
+                    keep.insert(around.clone());
+                    nested_in.insert(around.clone());
                 }
             }
             alive.push(record);
+        }
+        // Those that live themselves are found again as what they are.
+        let living: BTreeSet<&SandboxId> = alive.iter().map(|record: &Record| &record.id).collect();
+        for around in nested_in.iter().filter(|around| !living.contains(around)) {
+            inner.nurseries.find_again(around.clone());
         }
         let snapshots = self.snapshot_disks()?;
         memories.extend(snapshots.iter().cloned());

@@ -1,5 +1,6 @@
 //! Snapshots and forks: the files of a sandbox at one moment, kept, and begun with again.
 
+use super::carry::{Boarding, Passage, left_behind, not_live};
 use super::create::Origin;
 use super::live::Live;
 use super::memory::KeptFrom;
@@ -9,8 +10,8 @@ use super::request::{OWN_KEYS, check_metadata, check_name, invalid, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit, copies};
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
-use paddock_model::ScanRules;
-use paddock_model::api::{CreateSnapshot, Fork, Forked, SandboxState, Snapshot, SnapshotPage};
+use paddock_model::api::{CreateSnapshot, Fork, Forked, ForkedContext, SandboxState, Snapshot, SnapshotPage};
+use paddock_model::{ForkKind, ScanRules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -184,9 +185,27 @@ impl Fleet {
         (count, expires): (u32, Option<u64>),
         note: Note<'_>,
     ) -> Result<Forked, FleetError> {
+        // Memory goes along with everything, where it does.
+        let boarding = match request.live {
+            Some(false) => Boarding::Nobody("only files were asked for".into()),
+            _ if live.keeps_memory() => Boarding::Nobody("its memory goes along as a whole".into()),
+            wanted => self.board(actor, live, wanted == Some(true)).await?,
+        };
+        let (passage, others, reason) = match boarding {
+            Boarding::Ready(passage, others) => (Some(Arc::new(passage)), others, None),
+            Boarding::Nobody(why) if request.live == Some(true) && !live.keeps_memory() => {
+                return Err(not_live(&why));
+            }
+            Boarding::Nobody(why) => (None, Vec::new(), Some(why)),
+        };
+        let left_behind = if live.keeps_memory() { Vec::new() } else { left_behind(live) };
         let mut children = Vec::new();
         for _ in 0..count {
             let mut child = self.child_of(live, request, expires)?;
+            if passage.is_some() {
+                let source = live.record();
+                child.around = std::iter::once(&source.id).chain(source.nests_in()).cloned().collect();
+            }
             self.inherit_secrets(live, &mut child, request.secrets)?;
             child.leave_volumes();
             children.push(child);
@@ -199,7 +218,13 @@ impl Fleet {
         }
         let moment = format!("fk-{:016x}", crate::engine::random()?);
         let baseline = self.keep_files(live, &moment).await?;
-        let made = self.raise_children(&moment, baseline, children, permits).await;
+        // Until they are there, nobody ends what they nest in.
+        let guard = match &passage {
+            Some(_) => Some(live.transition.clone().lock_owned().await),
+            None => None,
+        };
+        let made = self.raise_children(&moment, baseline, (children, permits), passage.clone()).await;
+        drop(guard);
         self.drop_memory(&moment);
         let (fleet, id) = (self.clone(), moment);
         // Those who were made from it are compared with it for as long as they live.
@@ -208,21 +233,42 @@ impl Fleet {
         let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
         audit::call(&self.0, actor, live, "fork", serde_json::json!({ "children": ids }));
         self.0.tell(live, "forked", Some(ids.join(" ")));
-        Ok(Forked { sandboxes: children.iter().map(|child| child.to_api()).collect() })
+        let mut contexts = passage.as_ref().map_or_else(Vec::new, |passage| passage.fates(&ids));
+        for (context, why) in others {
+            contexts.extend(ids.iter().map(|child| ForkedContext {
+                sandbox: child.to_string(),
+                context: context.clone(),
+                carried: false,
+                reason: Some(why.clone()),
+                closed: Vec::new(),
+            }));
+        }
+        let kind = match passage {
+            _ if live.keeps_memory() => ForkKind::Memory,
+            Some(_) if contexts.iter().any(|context| context.carried) => ForkKind::Interpreter,
+            _ => ForkKind::Filesystem,
+        };
+        let reason = reason.filter(|_| kind == ForkKind::Filesystem && request.live != Some(false));
+        let sandboxes = children.iter().map(|child| child.to_api()).collect();
+        Ok(Forked { sandboxes, kind, reason, contexts, left_behind })
     }
 
     async fn raise_children(
         &self,
         moment: &str,
         baseline: Option<String>,
-        children: Vec<Record>,
-        permits: Vec<crate::access::Permit>,
+        (children, permits): (Vec<Record>, Vec<crate::access::Permit>),
+        passage: Option<Arc<Passage>>,
     ) -> Result<Vec<Arc<Live>>, FleetError> {
         let mut tasks = tokio::task::JoinSet::new();
         for (place, (record, permit)) in children.into_iter().zip(permits).enumerate() {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
+            let from = passage.clone();
             tasks.spawn(async move {
-                let origin = fleet.clone_files(&moment, &record, baseline, true).await?;
+                let mut origin = fleet.clone_files(&moment, &record, baseline, true).await?;
+                if let Origin::Files { passage, .. } = &mut origin {
+                    *passage = from;
+                }
                 Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
             });
         }
@@ -259,6 +305,8 @@ impl Fleet {
             expires_at_ms: expires.or(lifetime.map(|lifetime| now_ms() + lifetime)),
             metadata,
             moved: (0, 0),
+            within: None,
+            around: Vec::new(),
             built_ns: Vec::new(),
             paused_when_idle: false,
             intent: None,
@@ -334,14 +382,14 @@ impl Fleet {
     ) -> Result<Origin, FleetError> {
         if !self.0.storage.keeps_disks() {
             let archive = Some(self.snapshot_archive(name));
-            return Ok(Origin::Files { archive, baseline, base: name.into(), memory: None });
+            return Ok(Origin::Files { archive, baseline, base: name.into(), memory: None, passage: None });
         }
         let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
         let limit = record.spec.limits.disk;
         let cloned = tokio::task::spawn_blocking(move || fleet.0.storage.clone_disk(&from, &to, limit)).await;
         cloned.map_err(|error| FleetError::internal(&error))?.map_err(|error| FleetError::storage(&error))?;
         let memory = self.kept_memory(name).filter(|_| goes_on);
-        Ok(Origin::Files { archive: None, baseline, base: name.into(), memory })
+        Ok(Origin::Files { archive: None, baseline, base: name.into(), memory, passage: None })
     }
 
     pub(super) async fn clone_snapshot(

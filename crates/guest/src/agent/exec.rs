@@ -131,6 +131,17 @@ impl Exec {
         Exec::new(&start, taken, true)
     }
 
+    /// Its process, and the inodes of the pipes that it writes to; `None` where it does not run.
+    pub fn describe(&self) -> Option<(u32, u64, u64)> {
+        let pid = self.pid.filter(|_| self.status.is_none())?;
+        let inode = |output: &Output| {
+            let descriptor = output.descriptor.as_ref()?;
+            rustix::fs::fstat(descriptor).ok().map(|found| found.st_ino)
+        };
+        let [stdout, stderr] = [0, 1].map(|place| inode(&self.outputs[place]).unwrap_or(0));
+        Some((pid.as_raw_nonzero().get() as u32, stdout, stderr))
+    }
+
     pub fn is_tool(&self) -> bool {
         self.number >= FIRST_TOOL
     }

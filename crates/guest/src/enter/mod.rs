@@ -23,19 +23,23 @@ mod users;
 
 use crate::agent::Entrance;
 use crate::failure::{During, Outcome};
+use crate::system::{MountLimits, limit_mount};
 use crate::trees::Trees;
 use crate::usage::Counters;
 use crate::weaken::without;
 use crate::work::Confinement;
-use paddock_protocol::{DiskPlan, Plan, Source};
+use paddock_protocol::{ANCHORED, DiskPlan, Plan, Source};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 pub use clock::file_time;
 pub use stage::{Stage, enter as enter_stage};
 pub use standing::stand;
 pub use users::{KnownUser, find_by_id as find_user_by_id, find_by_name as find_user_by_name};
+
+/// Any directory of the host that is sure to exist, other than the one that the new root is put together on.
+const ANCHORING: &str = "/dev";
 
 /// The agent's own view of the fence once it stands.
 pub struct Inside {
@@ -45,8 +49,8 @@ pub struct Inside {
     /// Where the next host comes from.
     pub listener: Option<Entrance>,
     pub trees: Trees,
-    /// Our ends of the streams of a process that comes in from outside.
-    pub awaited: Option<Awaited>,
+    /// Our ends of the streams of the processes that come in from outside; each is taken once.
+    pub awaited: Vec<Option<Awaited>>,
     /// What its interpreter hears its host by, in a nursery.
     pub nursery: Option<OwnedFd>,
     /// When the inside was built, by the clock that stamps files.
@@ -78,23 +82,28 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         .map(|place| sources.take(&Source::Descriptor(*place)))
         .collect::<Outcome<Vec<_>>>()?;
     let mut take = |place: usize| sources.take(&Source::Descriptor(place));
-    let awaited = match &plan.awaited {
-        Some(places) => Some(Awaited {
+    let mut awaited = Vec::new();
+    for places in &plan.awaited {
+        awaited.push(Some(Awaited {
             stdout: take(places.stdout)?,
             stderr: take(places.stderr)?,
             control: take(places.control)?,
-        }),
-        None => None,
-    };
+        }));
+    }
+    let anchor = plan.anchor.map(&mut take).transpose()?;
     let nursery = plan.nursery.map(&mut take).transpose()?;
     let memory_events = plan.memory_events.map(&mut take).transpose()?;
     let handover = plan.link.as_ref().map(|link| take(link.handover)).transpose()?;
     let (new_root, trees) = build(&plan, &mut sources, None)?;
-    move_in(&new_root)?;
+    match &anchor {
+        Some(anchor) => move_in_below(anchor, &new_root)?,
+        None => move_in(&new_root)?,
+    }
     drop((new_root, sources));
-    let streams = awaited.iter().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
+    let streams =
+        awaited.iter().flatten().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
     let lasting = cgroups.iter().chain(&kept).chain(&listener).chain(&nursery).chain(&handover);
-    let lasting = lasting.chain(&memory_events).chain(streams);
+    let lasting = lasting.chain(&memory_events).chain(streams).chain(&anchor);
     close_all_but(control, lasting.chain(trees.descriptors()))?;
 
     if !without("uts-namespace") {
@@ -114,7 +123,8 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     drop(handover);
     let time_namespace = plan.time_namespace && (without("time-namespace") || clock::start_at_zero().is_ok());
     let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
-    let confinement = Confinement::prepare(&plan, cgroups, &trees)?;
+    let confinement = Confinement::prepare(&plan, cgroups, &trees, anchor.as_ref())?;
+    drop(anchor);
     rights::become_guest(plan.ids, nursery.is_some())?;
     let ready_at = if listener.is_some() { ready_at(trees.layer.as_ref())? } else { 0 };
     Ok(Inside {
@@ -160,6 +170,16 @@ fn move_in(new_root: &OwnedFd) -> Outcome<()> {
     if !without("own-root") {
         rustix::mount::unmount(".", UnmountFlags::DETACH).during(|| "let the old root go".into())?;
     }
+    rustix::process::chdir("/").during(|| "go to /".into())
+}
+
+/// The same with the anchor above the root: an empty directory, read-only, that nobody inside can reach.
+fn move_in_below(anchor: &OwnedFd, new_root: &OwnedFd) -> Outcome<()> {
+    limit_mount(anchor.as_fd(), MountLimits::host(true, false)).during(|| "restrict the anchor".into())?;
+    root::attach(anchor.as_fd(), CWD, ANCHORING).during(|| "mount the anchor".into())?;
+    root::attach(new_root.as_fd(), anchor.as_fd(), ANCHORED).during(|| "put the root below it".into())?;
+    move_in(anchor)?;
+    rustix::process::chroot(ANCHORED).during(|| "go to the root below the anchor".into())?;
     rustix::process::chdir("/").during(|| "go to /".into())
 }
 

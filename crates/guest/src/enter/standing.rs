@@ -31,7 +31,7 @@ pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
         Trees { layer: tree("layer")?, start: tree("start")?, image: tree("image")?, ..Trees::default() };
     trees.read_built(built);
     let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
-    let confinement = Confinement::prepare(plan, Vec::new(), &trees)?;
+    let confinement = Confinement::prepare(plan, Vec::new(), &trees, None)?;
     let lasting = plan.listener.is_some();
     let door = lasting.then(|| Door::open(plan.ids.guest)).transpose()?;
     // A kernel without secure bits takes them from who stops being root, unless told.
@@ -45,7 +45,7 @@ pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
         time_namespace: true,
         listener: door.map(Entrance::Door),
         trees,
-        awaited: None,
+        awaited: Vec::new(),
         nursery: None,
         ready_at,
         // Whoever runs the kernel keeps what leads out.

@@ -4,8 +4,8 @@ use crate::failure::{During, Failure, Outcome};
 use crate::trees::Trees;
 use crate::weaken::without;
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 use paddock_protocol::{Ids, LandlockPlan, Plan, RootPlan};
 use rustix::io::Errno;
@@ -53,11 +53,21 @@ const OF_AN_INSTALLER: CapabilitySet = OF_THE_DISK.union(CapabilitySet::SETUID).
 impl Confinement {
     /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
     ///
-    /// The trees of the disk stay readable: nobody but the guest has a way to them.
-    pub fn prepare(plan: &Plan, cgroups: Vec<OwnedFd>, trees: &Trees) -> Outcome<Confinement> {
+    /// The trees of the disk stay readable: nobody but the guest has a way to them. `anchor`: the directory above the
+    /// root, which is above the roots of forks, too. They are other trees, in which the rules of this one mean nothing; so
+    /// what is granted anywhere below it is granted to all of it, and where the work may write is for mounts and owners
+    /// to say.
+    pub fn prepare(
+        plan: &Plan,
+        cgroups: Vec<OwnedFd>,
+        trees: &Trees,
+        anchor: Option<&OwnedFd>,
+    ) -> Outcome<Confinement> {
         let landlock_abi = crate::system::landlock_abi();
         let landlock = match &plan.landlock {
-            Some(rules) if landlock_abi > 0 && !without("landlock") => Some(prepare_landlock(rules, trees)?),
+            Some(rules) if landlock_abi > 0 && !without("landlock") => {
+                Some(prepare_landlock(rules, trees, anchor)?)
+            }
             _ => None,
         };
         let seccomp = decode_filter(&plan.seccomp)?;
@@ -289,11 +299,11 @@ fn lock_and_keep(kept: CapabilitySet) -> Outcome<()> {
 
 /// Reads and executes everywhere, writes only where the plan says; what this kernel's Landlock does not know
 /// is left out by the crate, and the ABI in the guarantees says how much that is.
-fn prepare_landlock(plan: &LandlockPlan, trees: &Trees) -> Outcome<RulesetCreated> {
+fn prepare_landlock(plan: &LandlockPlan, trees: &Trees, anchor: Option<&OwnedFd>) -> Outcome<RulesetCreated> {
     let abi = ABI::V7;
     // Of devices the kernel lets anybody make one: an overlay's mark for what was removed.
     let written = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
-    let build = || -> Result<RulesetCreated, landlock::RulesetError> {
+    let build = || -> Result<RulesetCreated, RulesetError> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(abi))?;
@@ -304,9 +314,14 @@ fn prepare_landlock(plan: &LandlockPlan, trees: &Trees) -> Outcome<RulesetCreate
             .create()?
             .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(&plan.writable, written))?
-            .add_rules(trees.descriptors().map(|tree| Ok(PathBeneath::new(tree, AccessFs::from_read(abi)))))
+            .add_rules(trees.descriptors().map(|tree| (tree, AccessFs::from_read(abi))).map(beneath))?
+            .add_rules(anchor.map(|anchor| (anchor, written)).map(beneath))
     };
     build().map_err(|_| Failure { step: "prepare Landlock".into(), errno: Errno::INVAL })
+}
+
+fn beneath((place, rights): (&OwnedFd, BitFlags<AccessFs>)) -> Result<PathBeneath<&OwnedFd>, RulesetError> {
+    Ok(PathBeneath::new(place, rights))
 }
 
 /// Eight bytes an instruction, as the kernel lays them out.

@@ -1,4 +1,4 @@
-//! Ends everything that one exec started: its process group, and what stayed in its session.
+//! Ends everything that one exec started: its process group, and what stayed in its session. Or all work there is.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -19,6 +19,41 @@ pub fn kill_session(leader: Pid, leads: bool) {
             let _ = kill_process(member, Signal::KILL);
         }
     }
+}
+
+/// Everything in this namespace but this process, and nothing in the namespaces below it: sandboxes that nest here go on.
+pub fn kill_all_but_nested() {
+    // Whoever is not seen in /proc here is ended by the engine, with the cgroup.
+    for _ in 0..ROUNDS {
+        let own = own_processes();
+        if own.is_empty() {
+            return;
+        }
+        for process in own {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
+/// Living processes whose innermost namespace is this one.
+fn own_processes() -> Vec<Pid> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = processes.flatten().filter_map(|process| process.file_name().to_str()?.parse().ok());
+    let living = |pid: &Pid| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+        !pid.is_init() && status.is_ok_and(|status| is_own_and_lives(&status))
+    };
+    numbers.filter_map(Pid::from_raw).filter(living).collect()
+}
+
+fn is_own_and_lives(status: &str) -> bool {
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().split_whitespace()
+    };
+    // Who is in a namespace below has a number there, too.
+    let levels = field("NSpid:").count();
+    let ended = field("State:").next().is_some_and(|state| ["Z", "X"].contains(&state));
+    levels <= 1 && !ended
 }
 
 /// Living processes of the session. Empty where the number belongs to somebody else by now.
@@ -53,6 +88,14 @@ fn state_and_session(stat: &str) -> Option<(char, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_nests_and_who_is_dead_is_not_killed() {
+        assert!(is_own_and_lives("Name:\tsh\nState:\tS (sleeping)\nNSpid:\t7\n"));
+        assert!(is_own_and_lives("Name:\tsh\nState:\tS (sleeping)\n"), "a kernel that does not say so");
+        assert!(!is_own_and_lives("Name:\tsh\nState:\tS (sleeping)\nNSpid:\t7\t1\n"));
+        assert!(!is_own_and_lives("Name:\tsh\nState:\tZ (zombie)\nNSpid:\t7\n"));
+    }
 
     #[test]
     fn a_hostile_name_does_not_shift_the_fields() {

@@ -4,7 +4,7 @@
 //! - [`spawn`]: fork, streams or terminal, then the layers, then the program
 //! - [`taken`]: a process that came in from outside
 //! - [`tool`]: the same for the guest's own tools, which need no program
-//! - [`kill`]: the end of one exec, with its session
+//! - [`kill`]: the end of one exec, with its session, and of everything
 
 mod confine;
 mod kill;
@@ -13,7 +13,7 @@ mod taken;
 mod tool;
 
 pub use confine::Confinement;
-pub use kill::kill_session;
+pub use kill::{kill_all_but_nested, kill_session};
 pub use spawn::{Spawned, last_errno, resize, spawn, spawn_with};
 pub use taken::take_in;
 pub use tool::spawn_tool;

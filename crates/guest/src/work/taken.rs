@@ -1,5 +1,6 @@
 //! A process that came in from outside: forked from the interpreter of a nursery, which is the template's and not to be
-//! believed. So it is looked at, by what the kernel says of it, before any code of the caller's runs in it.
+//! believed, or carried over from another sandbox. So it is looked at, by what the kernel says of it, before any code of
+//! the caller's runs in it.
 
 use crate::enter::Awaited;
 use crate::failure::{During, Failure, Outcome};
@@ -9,16 +10,18 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use std::os::unix::fs::MetadataExt;
 
-/// The nursery's filter, and the one that takes its one more call away.
-const FILTERS: u32 = 2;
-
-/// Puts it under the limits, and gives it its streams.
-pub fn take_in(number: u32, streams: Option<Awaited>, confinement: &Confinement) -> Outcome<Spawned> {
+/// Puts it under the limits, and gives it its streams. `filters`: how many it has to have.
+pub fn take_in(
+    number: u32,
+    streams: Option<Awaited>,
+    filters: u32,
+    confinement: &Confinement,
+) -> Outcome<Spawned> {
     let refuse = |step: &str| Failure { step: step.into(), errno: Errno::INVAL };
     let streams = streams.ok_or_else(|| refuse("take in a process that nobody awaited"))?;
     let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
     let pid = pid.filter(|pid| !pid.is_init()).ok_or_else(|| refuse("take in a process without a number"))?;
-    check(number, confinement)?;
+    check(number, filters, confinement)?;
     confinement.take_into_cgroups(number)?;
     let stdin = streams.control.try_clone().during(|| "copy a descriptor".into())?;
     let spawned = Spawned {
@@ -33,18 +36,18 @@ pub fn take_in(number: u32, streams: Option<Awaited>, confinement: &Confinement)
     Ok(spawned)
 }
 
-fn check(pid: u32, confinement: &Confinement) -> Outcome<()> {
+fn check(pid: u32, filters: u32, confinement: &Confinement) -> Outcome<()> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))
         .map_err(|_| Failure { step: "look at a process that is not there".into(), errno: Errno::SRCH })?;
     let ids = confinement.ids;
-    if let Some(wrong) = wrong_status(&status, ids.work, ids.work_group) {
+    if let Some(wrong) = wrong_status(&status, (ids.work, ids.work_group), filters) {
         return Err(Failure { step: format!("take in a process with {wrong}"), errno: Errno::PERM });
     }
     let mapped = std::fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(|_| Failure { step: "look at the memory of a process".into(), errno: Errno::PERM })?;
     if mapped.lines().any(is_shared_and_writable) {
         return Err(Failure {
-            step: "take in a process that shares memory with its nursery".into(),
+            step: "take in a process that shares memory with where it came from".into(),
             errno: Errno::PERM,
         });
     }
@@ -71,7 +74,7 @@ fn is_shared_and_writable(mapping: &str) -> bool {
 }
 
 /// The first line that a process of the work would not have.
-fn wrong_status(status: &str, uid: u32, gid: u32) -> Option<&str> {
+fn wrong_status(status: &str, (uid, gid): (u32, u32), least: u32) -> Option<&str> {
     let expected = [
         ("PPid", "1".to_string()),
         ("Uid", format!("{uid}\t{uid}\t{uid}\t{uid}")),
@@ -95,7 +98,7 @@ fn wrong_status(status: &str, uid: u32, gid: u32) -> Option<&str> {
     let filters = status.lines().find(|line| line.starts_with("Seccomp_filters:"));
     let count = |line: &str| line.split_once(':').and_then(|(_, count)| count.trim().parse::<u32>().ok());
     // Older kernels do not count them.
-    filters.filter(|line| count(line).is_none_or(|count| count < FILTERS))
+    filters.filter(|line| count(line).is_none_or(|count| count < least.max(1)))
 }
 
 fn no_capabilities() -> String {
@@ -120,8 +123,8 @@ mod tests {
 
     #[test]
     fn whatever_is_not_as_the_work_is_named() {
-        assert_eq!(wrong_status(GOOD, 1000, 1000), None);
-        assert_eq!(wrong_status(GOOD, 1001, 1000), Some("Uid:\t1000\t1000\t1000\t1000"));
+        assert_eq!(wrong_status(GOOD, (1000, 1000), 2), None);
+        assert_eq!(wrong_status(GOOD, (1001, 1000), 2), Some("Uid:\t1000\t1000\t1000\t1000"));
         for (good, bad) in [
             ("PPid:\t1", "PPid:\t7"),
             ("CapBnd:\t0000000000000000", "CapBnd:\t0000000000200000"),
@@ -132,8 +135,10 @@ mod tests {
             ("Groups:\t1000 ", "Groups:\t0 1000 "),
             ("Uid:\t1000\t1000\t1000\t1000", "Uid:\t1000\t0\t1000\t1000"),
         ] {
-            assert_eq!(wrong_status(&GOOD.replace(good, bad), 1000, 1000), Some(bad));
+            assert_eq!(wrong_status(&GOOD.replace(good, bad), (1000, 1000), 2), Some(bad));
         }
-        assert!(wrong_status("", 1000, 1000).is_some());
+        let one = GOOD.replace("Seccomp_filters:\t2", "Seccomp_filters:\t1");
+        assert_eq!(wrong_status(&one, (1000, 1000), 1), None);
+        assert!(wrong_status("", (1000, 1000), 1).is_some());
     }
 }

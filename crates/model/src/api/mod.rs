@@ -40,7 +40,7 @@ pub use sandboxes::{
     CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,
     SandboxState, SandboxUsage, UpdateSandbox,
 };
-pub use snapshots::{CreateSnapshot, Fork, Forked, Snapshot, SnapshotPage};
+pub use snapshots::{CreateSnapshot, Fork, Forked, ForkedContext, LeftBehind, Snapshot, SnapshotPage};
 pub use volumes::{
     CreateVolume, MountedVolume, OnFailure, RestoreVolume, ShareVolume, Volume, VolumeFile, VolumeFiles,
     VolumeHistory, VolumeList, VolumeMode, VolumeMount, VolumeVersion,

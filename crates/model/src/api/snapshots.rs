@@ -1,6 +1,7 @@
 //! Named states of a sandbox's files, and forks.
 
 use super::sandboxes::Sandbox;
+use crate::ForkKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -54,10 +55,49 @@ pub struct Fork {
     /// Whether the children get the source's secrets too; by default they have none.
     #[serde(default)]
     pub secrets: bool,
+    /// Whether code contexts go along, with all that they know. By default those that can; the others begin anew, and the
+    /// answer says why. `true`: it is an error if one cannot. `false`: only files.
+    #[serde(default)]
+    pub live: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Forked {
     pub sandboxes: Vec<Sandbox>,
+    /// What the children began with.
+    #[serde(default)]
+    pub kind: ForkKind,
+    /// Why it is not more than files, where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What became of the source's contexts in each child.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contexts: Vec<ForkedContext>,
+    /// Commands that ran in the source, and do not in the children.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<LeftBehind>,
+}
+
+/// One context of the source, in one child.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ForkedContext {
+    pub sandbox: String,
+    pub context: String,
+    /// Whether it goes on with all that it knew.
+    pub carried: bool,
+    /// Why it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it had open and has no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LeftBehind {
+    pub exec: u32,
+    pub command: String,
 }

@@ -202,6 +202,7 @@ impl Host for FleetHost {
             ttl_seconds: Some(ttl_seconds),
             metadata: Default::default(),
             secrets: false,
+            live: None,
         };
         let forked = self.told(self.fleet.fork(&self.actor, id, request, None).await).await?;
         let child = forked.sandboxes.into_iter().next();

@@ -43,6 +43,40 @@ impl WorkGroup {
         write(&freezer.file, freezer.thaw)
     }
 
+    /// Ends everything in it, and waits for that. Stopped first where it can be, so that nothing is begun meanwhile.
+    pub fn end_all(&self, name: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let stopped = self.freeze(name).is_ok();
+            let members = self.members()?;
+            for member in &members {
+                let _ = rustix::process::kill_process(*member, rustix::process::Signal::KILL);
+            }
+            if stopped {
+                self.thaw(name)?;
+            }
+            if members.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::new(ErrorKind::TimedOut, "the work does not end"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// By the host's numbers. Those that have ended and wait to be collected are not among them.
+    fn members(&self) -> Result<Vec<rustix::process::Pid>> {
+        let Some(directory) = self.directories.first() else { return Ok(Vec::new()) };
+        let file = directory.join("cgroup.procs");
+        let text = match std::fs::read_to_string(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            read => read.map_err(|error| with_path(&file, error))?,
+        };
+        let numbers = text.lines().filter_map(|line| line.parse().ok());
+        Ok(numbers.filter_map(rustix::process::Pid::from_raw).collect())
+    }
+
     /// What v1 has frozen does not even die before it is let go.
     ///
     /// Precondition: the guest was killed, and everything inside with it; it has a moment to hear of it first.

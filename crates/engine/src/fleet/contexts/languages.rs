@@ -80,6 +80,12 @@ impl Language {
         self.0 == Known::Python
     }
 
+    /// Whether its interpreter can be forked into another sandbox as it stands: its runner waits in one call, and can be told
+    /// that it is a copy.
+    pub fn is_carried(&self) -> bool {
+        matches!(self.0, Known::Python | Known::Bash)
+    }
+
     pub fn name(&self) -> &str {
         match &self.0 {
             Known::Python => "python",

@@ -56,27 +56,7 @@ impl Fleet {
         check_command(&command.argv, &command.env).map_err(refused)?;
         let number =
             newborn.as_ref().map_or_else(|| live.take_exec_number(), |newborn| newborn.exec.number());
-        let record = JobRecord {
-            number,
-            command: format!("context {} ({})", context.id, context.language),
-            started_at_ms: now_ms(),
-            ended_at_ms: None,
-            exit_code: None,
-            cause: None,
-            timeout_ms: None,
-            output_limit,
-            terminal: false,
-            token: actor.token.clone(),
-            part: Part::Runner(RunnerRecord {
-                context: context.id.clone(),
-                language: context.language.clone(),
-                default: context.default,
-                cwd: context.cwd.clone(),
-                env: context.env.clone(),
-                deleted: false,
-            }),
-            scanned: Default::default(),
-        };
+        let record = runner_record(actor, context, number, output_limit);
         let directory = live.directory.join("execs").join(number.to_string());
         let journal = Journal::open(&directory, output_limit).map_err(|error| FleetError::storage(&error))?;
         let shown = StartExec { env: context.env.clone(), ..StartExec::default() };
@@ -110,6 +90,58 @@ impl Fleet {
         inner.tell(live, "context_started", Some(context.id.clone()));
         tokio::spawn(run(inner.clone(), live.clone(), context.clone(), job.clone(), exec));
         Ok(job)
+    }
+}
+
+impl Fleet {
+    /// An interpreter that runs in this sandbox already is that of a context. It reads `first` before its next call.
+    pub(in crate::fleet) async fn adopt_runner(
+        &self,
+        actor: &Actor,
+        live: &Arc<Live>,
+        context: &Arc<Context>,
+        exec: Exec,
+        first: Vec<u8>,
+    ) -> Result<(), FleetError> {
+        let inner = &self.0;
+        let number = exec.number();
+        let output_limit = live.record().spec.limits.output;
+        let record = runner_record(actor, context, number, output_limit);
+        let directory = live.directory.join("execs").join(number.to_string());
+        let journal = Journal::open(&directory, output_limit).map_err(|error| FleetError::storage(&error))?;
+        inner.save_job(&live.id, &record)?;
+        let job = Arc::new(Job::new(&live.id, record, journal));
+        send_first(&job, exec.input(), 0, first).await;
+        live.add_job(job.clone());
+        live.contexts.put(context.clone());
+        context.set_runner(job.clone());
+        inner.tell(live, "context_started", Some(context.id.clone()));
+        tokio::spawn(run(inner.clone(), live.clone(), context.clone(), job, exec));
+        Ok(())
+    }
+}
+
+fn runner_record(actor: &Actor, context: &Context, number: u32, output_limit: u64) -> JobRecord {
+    JobRecord {
+        number,
+        command: format!("context {} ({})", context.id, context.language),
+        started_at_ms: now_ms(),
+        ended_at_ms: None,
+        exit_code: None,
+        cause: None,
+        timeout_ms: None,
+        output_limit,
+        terminal: false,
+        token: actor.token.clone(),
+        part: Part::Runner(RunnerRecord {
+            context: context.id.clone(),
+            language: context.language.clone(),
+            default: context.default,
+            cwd: context.cwd.clone(),
+            env: context.env.clone(),
+            deleted: false,
+        }),
+        scanned: Default::default(),
     }
 }
 

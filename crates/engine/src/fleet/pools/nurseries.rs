@@ -1,23 +1,33 @@
-//! Nurseries whose interpreters are not forked any more. Sandboxes nest in them, so each ends after the last of those.
+//! What has ended but for those that nest in it: nurseries whose interpreters are not forked any more, and sandboxes whose
+//! forks live on. Each goes after the last that nests in it.
 
-use crate::fleet::{Fleet, Inner};
+use crate::fleet::live::Live;
+use crate::fleet::{Fleet, FleetError, Inner};
+use crate::sandbox::Sandbox as Inside;
 use crate::zygote::Zygote;
+use paddock_backends::FenceUsage;
 use paddock_model::SandboxId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Those of an earlier server are known by their ids alone.
 #[derive(Default)]
-pub struct Nurseries(Mutex<HashMap<SandboxId, Option<Arc<Zygote>>>>);
+pub struct Nurseries(Mutex<HashMap<SandboxId, Held>>);
+
+enum Held {
+    Nursery(Arc<Zygote>),
+    Sandbox(Arc<Inside>),
+    /// Of an earlier server: known by its id alone.
+    Earlier,
+}
 
 impl Nurseries {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Option<Arc<Zygote>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One in which a sandbox of an earlier server nests.
     pub fn find_again(&self, id: SandboxId) {
-        self.lock().entry(id).or_insert(None);
+        self.lock().entry(id).or_insert(Held::Earlier);
     }
 }
 
@@ -28,7 +38,13 @@ impl Fleet {
         let _ = tokio::task::spawn_blocking(move || {
             let all: Vec<SandboxId> = inner.nurseries.lock().keys().cloned().collect();
             all.iter().for_each(|id| inner.end_nursery_unless_used(id));
-            inner.nurseries.lock().values().flatten().for_each(|zygote| zygote.leave());
+            for held in inner.nurseries.lock().values() {
+                match held {
+                    Held::Nursery(zygote) => zygote.leave(),
+                    Held::Sandbox(inside) => inside.leave(),
+                    Held::Earlier => {}
+                }
+            }
         })
         .await;
     }
@@ -36,25 +52,47 @@ impl Fleet {
     /// Blocks for a moment.
     pub(super) fn retire(&self, zygote: Arc<Zygote>) {
         let id = zygote.id.clone();
-        self.0.nurseries.lock().insert(id.clone(), Some(zygote));
+        self.0.nurseries.lock().insert(id.clone(), Held::Nursery(zygote));
         self.0.end_nursery_unless_used(&id);
+    }
+
+    /// Ends a sandbox, but for what its forks nest in. What the kernel counted.
+    pub(in crate::fleet) async fn hold(
+        &self,
+        live: &Live,
+        inside: Arc<Inside>,
+    ) -> Result<FenceUsage, FleetError> {
+        let used = inside.hold().await?;
+        let id = live.record().id.clone();
+        self.0.nurseries.lock().insert(id, Held::Sandbox(inside));
+        Ok(used)
     }
 }
 
 impl Inner {
     /// To be asked when a sandbox that nested in it has ended. Blocks for a moment.
     pub(in crate::fleet) fn end_nursery_unless_used(&self, id: &SandboxId) {
-        let nests = |live: &Arc<crate::fleet::live::Live>| {
-            let record = live.record();
-            record.lives() && record.within.as_ref() == Some(id)
-        };
-        if !self.nurseries.lock().contains_key(id) || self.all().iter().any(nests) {
+        if !self.nurseries.lock().contains_key(id) || self.is_nested_in(id) {
             return;
         }
-        match self.nurseries.lock().remove(id) {
-            Some(Some(zygote)) => zygote.destroy(),
-            Some(None) => self.engine.remove(id),
+        let held = self.nurseries.lock().remove(id);
+        match held {
+            Some(Held::Nursery(zygote)) => zygote.destroy(),
+            Some(Held::Sandbox(inside)) => {
+                if let Err(error) = inside.destroy() {
+                    tracing::warn!(sandbox = %id, %error, "what its forks nested in could not be removed");
+                }
+            }
+            Some(Held::Earlier) => self.engine.remove(id),
             None => {}
         }
+    }
+
+    /// Whether any sandbox that lives nests in it.
+    pub(in crate::fleet) fn is_nested_in(&self, id: &SandboxId) -> bool {
+        self.all().iter().any(|live| {
+            let record = live.record();
+            record.lives() && record.nests_in().any(|around| around == id)
+        })
     }
 }

@@ -420,6 +420,7 @@ class AsyncSandbox:
         ttl_seconds: Optional[float] = None,
         metadata: Optional[Mapping[str, str]] = None,
         secrets: bool = False,
+        live: Optional[bool] = None,
     ) -> AsyncSandbox: ...
 
     @overload
@@ -430,6 +431,7 @@ class AsyncSandbox:
         ttl_seconds: Optional[float] = None,
         metadata: Optional[Mapping[str, str]] = None,
         secrets: bool = False,
+        live: Optional[bool] = None,
     ) -> List[AsyncSandbox]: ...
 
     async def fork(
@@ -439,8 +441,12 @@ class AsyncSandbox:
         ttl_seconds: Optional[float] = None,
         metadata: Optional[Mapping[str, str]] = None,
         secrets: bool = False,
+        live: Optional[bool] = None,
     ) -> Union[AsyncSandbox, List[AsyncSandbox]]:
-        """New sandboxes that begin with the files of this one, which goes on running.
+        """New sandboxes that begin with what this one has, which goes on running.
+
+        Its files, and the Python and bash contexts that can be forked as they stand, with all that they know; others
+        begin anew. `live=True` raises where one cannot; `live=False` forks only files.
 
         `fork()` is one sandbox; `fork(3)` is a list of three (and `fork(1)` a list of one). 100 at most.
         They have none of its secrets, unless `secrets` is true.
@@ -450,6 +456,7 @@ class AsyncSandbox:
             ttl_seconds=ttl_seconds,
             metadata=dict(metadata) if metadata else None,
             secrets=secrets or None,
+            live=live,
         )
         forked = await self._client.call(
             "POST", f"{self._path}/fork", json=body, idempotent=True, patience=LONG_PATIENCE

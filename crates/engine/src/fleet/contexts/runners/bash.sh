@@ -72,6 +72,13 @@ printf 'ready 1\nversion %d\n%s\n' "${#BASH_VERSION}" "$BASH_VERSION" >&"$__padd
 while IFS=' ' read -r __paddock_kind __paddock_count <&"$__paddock_control"; do
   if [[ $__paddock_kind == run ]]; then
     __paddock_call "$__paddock_count"
+  elif [[ $__paddock_kind == carried ]]; then
+    # This is a copy, in another sandbox.
+    while ((__paddock_count-- > 0)); do
+      __paddock_read
+      [[ $__paddock_name == seed ]] && RANDOM=$__paddock_value
+    done
+    __paddock_shell=$BASHPID
   else
     while ((__paddock_count-- > 0)); do __paddock_read; done
   fi

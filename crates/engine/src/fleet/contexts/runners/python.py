@@ -280,6 +280,8 @@ class Runner:
                 return
             if kind == "setup":
                 self.setup(fields)
+            if kind == "carried":
+                self.renew()
             if kind != "run":
                 continue
             request = {"env": []}
@@ -289,6 +291,24 @@ class Runner:
                 else:
                     request[name] = value
             self.answer(request)
+
+    def renew(self):
+        """This is a copy, in another sandbox: what no two may have in common is made anew."""
+        self.process = _getpid()
+        loaded = sys.modules.get
+        for name, seed in (("random", "seed"), ("numpy.random", "seed"), ("torch", "seed")):
+            try:
+                if loaded(name) is not None:
+                    _getattr(loaded(name), seed)()
+            except Exception as failure:
+                tell("%s was not seeded anew: %s\n" % (name, failure))
+        if loaded("tempfile") is not None:
+            loaded("tempfile")._name_sequence = None
+        if loaded("uuid") is not None:
+            loaded("uuid")._last_timestamp = None
+            loaded("uuid")._node = None
+        if loaded("ssl") is not None:
+            loaded("ssl").RAND_add(os.urandom(32), 32.0)
 
     def setup(self, fields):
         """For an interpreter that was there before its sandbox had a caller."""

@@ -1,0 +1,40 @@
+//! A directory that every sandbox of root's has above its root. Nobody inside can reach it; it is empty and read-only.
+//!
+//! A Landlock domain follows a process into a fork, where its rules mean nothing: they are about files of the sandbox that it
+//! came from. But what is granted below this directory is granted in both, because it is the same in both.
+
+use super::run_directory::run_directory;
+use crate::backend::{CreateError, HostStep};
+use paddock_protocol::ANCHORED;
+use rustix::fs::CWD;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use std::io::Result;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+const NAME: &str = "anchor";
+
+/// A detached mount of it.
+pub fn detached(state: &Path) -> std::result::Result<OwnedFd, CreateError> {
+    let directory = run_directory(state).join(NAME);
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let open = || open_tree(CWD, &directory, flags);
+    let opened = match open() {
+        Err(rustix::io::Errno::NOENT) => make(&directory).and_then(|()| Ok(open()?)),
+        opened => opened.map_err(Into::into),
+    };
+    opened.host(|| "open the anchor".into())
+}
+
+/// It appears with all that is in it.
+fn make(directory: &Path) -> Result<()> {
+    let made = |path: &Path| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path);
+    let new = directory.with_extension(format!("new-{}", std::process::id()));
+    made(&new.join(ANCHORED))?;
+    match std::fs::rename(&new, directory) {
+        // Somebody else was first.
+        Err(_) if directory.join(ANCHORED).is_dir() => std::fs::remove_dir_all(&new),
+        renamed => renamed,
+    }
+}

@@ -1,0 +1,96 @@
+//! Which process an interpreter is, and whether it waits for its next call.
+
+use super::looks::Status;
+use super::tracee::{Tracee, host};
+use crate::backend::CarryError;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether it waits.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// By its number in the guest's namespace: it is a child of the guest.
+pub fn find(guest: u32, inside: u32) -> Result<i32, CarryError> {
+    let gone = || CarryError::Unable("it ended meanwhile".into());
+    let depth = Status::of(guest as i32).map_err(|_| gone())?.numbers().len();
+    let children = std::fs::read_to_string(format!("/proc/{guest}/task/{guest}/children"))
+        .map_err(|source| host("list the guest's children", source))?;
+    let candidates = children.split_whitespace().filter_map(|number| number.parse::<i32>().ok());
+    let is_it = |pid: &i32| {
+        Status::of(*pid).is_ok_and(|status| {
+            let numbers = status.numbers();
+            numbers.len() == depth && numbers.last() == Some(&inside)
+        })
+    };
+    candidates.into_iter().find(is_it).ok_or_else(gone)
+}
+
+/// Stops it where it waits for its next call. It is left alone until it does.
+pub fn stop_when_idle(pid: i32, guest: u32, until: Instant) -> Result<Tracee, CarryError> {
+    loop {
+        let found = if waits(pid)? { stop_if_idle(pid, guest) } else { Err(busy()) };
+        match found {
+            Err(CarryError::Busy(_)) if Instant::now() < until => std::thread::sleep(LOOK),
+            other => return other,
+        }
+    }
+}
+
+/// Whether it looks as if it waited: it is not disturbed for that.
+fn waits(pid: i32) -> Result<bool, CarryError> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall"))
+        .map_err(|_| CarryError::Unable("it ended meanwhile".into()))?;
+    let number = text.split(' ').next().and_then(|number| number.trim().parse::<i64>().ok());
+    Ok(number.is_some_and(is_waiting))
+}
+
+fn is_waiting(call: i64) -> bool {
+    [libc::SYS_read, libc::SYS_recvfrom].contains(&call)
+}
+
+fn stop_if_idle(pid: i32, guest: u32) -> Result<Tracee, CarryError> {
+    let threads = |pid| Status::of(pid).ok().and_then(|status| status.number("Threads"));
+    if threads(pid) != Some(1) {
+        return Err(CarryError::Unable("it has other threads".into()));
+    }
+    let tracee = Tracee::stop(pid, Instant::now() + super::PATIENCE)?;
+    // It may have begun one in between; now it cannot.
+    if threads(pid) != Some(1) {
+        return Err(CarryError::Unable("it has other threads".into()));
+    }
+    match tracee.waits_in() {
+        Some((call, descriptor)) if is_waiting(call) => {
+            is_control(pid, descriptor, guest)?;
+            Ok(tracee)
+        }
+        _ => Err(busy()),
+    }
+}
+
+/// What it waits at is the stream that the guest gave it, or, of one that came in from outside, the engine: the kernel notes
+/// who made a pair of sockets, and nobody inside has the id of the host's root.
+fn is_control(pid: i32, descriptor: u64, guest: u32) -> Result<(), CarryError> {
+    let elsewhere = || CarryError::Busy("it waits for something else than its next call".into());
+    let number = i32::try_from(descriptor).map_err(|_| elsewhere())?;
+    let own = copy_of(pid, number).map_err(|_| elsewhere())?;
+    match rustix::net::sockopt::socket_peercred(&own) {
+        Ok(peer) if peer.pid.as_raw_nonzero().get() as u32 == guest || peer.uid.is_root() => Ok(()),
+        _ => Err(elsewhere()),
+    }
+}
+
+/// A descriptor of another process, as one of ours.
+pub fn copy_of(pid: i32, number: i32) -> std::io::Result<OwnedFd> {
+    let process = rustix::process::Pid::from_raw(pid).ok_or(std::io::ErrorKind::NotFound)?;
+    let process = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())?;
+    // SAFETY: numbers; the kernel gives a descriptor that nobody else owns.
+    unsafe {
+        let copied = libc::syscall(libc::SYS_pidfd_getfd, process.as_fd().as_raw_fd(), number, 0);
+        let copied = i32::try_from(copied).unwrap_or(-1);
+        if copied < 0 { Err(std::io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(copied)) }
+    }
+}
+
+fn busy() -> CarryError {
+    CarryError::Busy("it does not wait for its next call".into())
+}

@@ -1,0 +1,55 @@
+//! Memory that the interpreter shared with somebody becomes the copy's own.
+
+use super::looks::Mapping;
+use super::tracee::{Tracee, errno, host};
+use crate::backend::CarryError;
+
+/// More is not copied while somebody waits.
+const MOST: u64 = 256 << 20;
+const PIECE: usize = 1 << 20;
+
+/// Precondition: nobody else has the copy's memory.
+pub fn separate(copy: &mut Tracee) -> Result<(), CarryError> {
+    let maps = Mapping::all(copy.pid).map_err(|source| host("look at the copy's memory", source))?;
+    let shared: Vec<Mapping> = maps.into_iter().filter(Mapping::is_shared).collect();
+    let total: u64 = shared.iter().map(|mapping| mapping.end - mapping.start).sum();
+    if total > MOST {
+        return Err(CarryError::Unable(format!("it shares {} MiB of memory", total >> 20)));
+    }
+    shared.iter().try_for_each(|mapping| replace(copy, mapping))
+}
+
+/// A private copy is made elsewhere, filled, and moved to its place.
+fn replace(copy: &mut Tracee, mapping: &Mapping) -> Result<(), CarryError> {
+    let length = mapping.end - mapping.start;
+    let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let arguments = [0, length, writable, flags, u64::MAX, 0];
+    let place = copy.must("make a place for shared memory", libc::SYS_mmap, &arguments)?;
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < length {
+        let count = PIECE.min((length - at) as usize);
+        // What cannot be read, because its file is shorter, is empty.
+        if copy.read(mapping.start + at, &mut piece[..count]).is_ok() {
+            copy.write(place + at, &piece[..count])?;
+        }
+        at += count as u64;
+    }
+    let mut rights = 0;
+    for (letter, right) in [('r', libc::PROT_READ), ('w', libc::PROT_WRITE), ('x', libc::PROT_EXEC)] {
+        if mapping.rights.contains(letter) {
+            rights |= right;
+        }
+    }
+    copy.must("protect what was shared", libc::SYS_mprotect, &[place, length, rights as u64])?;
+    let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+    let moved = copy.call(libc::SYS_mremap, &[place, length, length, flags, mapping.start])?;
+    match errno(moved) {
+        None if moved == mapping.start => Ok(()),
+        number => Err(host(
+            "put what was shared into its place",
+            std::io::Error::from_raw_os_error(number.unwrap_or(libc::EIO)),
+        )),
+    }
+}

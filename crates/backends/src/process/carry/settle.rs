@@ -1,0 +1,119 @@
+//! What a copy is made to do before it goes on: it enters the rest of its sandbox, takes its files, and gives up everything.
+
+use super::belongings::Belongings;
+use super::birth::{Copy, FREE, SCRATCH};
+use super::looks::{Mapping, Status, namespace};
+use super::tracee::host;
+use super::{Journey, memory};
+use crate::backend::CarryError;
+use paddock_protocol::{ANCHORED, NAMESPACES};
+
+/// No root, no change of capabilities with the id, no raising of ambient ones; each locked.
+const SECURE_BITS: u64 = 1 | 2 | 4 | 8 | 64 | 128;
+/// Past the last capability of any kernel.
+const CAPABILITIES: u64 = 64;
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+impl Journey<'_> {
+    /// The number that it has inside. It has no capability and its own filter again when it goes on.
+    pub fn settle(&self, copy: &mut Copy, _belongings: &Belongings) -> Result<u32, CarryError> {
+        let free = copy.scratch + FREE;
+        let tracee = &mut copy.tracee;
+        for number in &copy.namespaces {
+            tracee.must("enter the fork's namespaces", libc::SYS_setns, &[*number as u64, 0])?;
+        }
+        let mut below = ANCHORED.as_bytes().to_vec();
+        below.push(0);
+        tracee.write(free, &below)?;
+        tracee.must("go below the anchor", libc::SYS_chroot, &[free])?;
+        tracee.must("go to its directory", libc::SYS_fchdir, &[copy.directory as u64])?;
+        tracee.must("begin a session", libc::SYS_setsid, &[])?;
+        self.take_files(copy)?;
+        memory::separate(&mut copy.tracee)?;
+        self.give_up(copy)?;
+        self.check(copy)
+    }
+
+    fn take_files(&self, copy: &mut Copy) -> Result<(), CarryError> {
+        let tracee = &mut copy.tracee;
+        for (number, wanted, closes) in &copy.kept {
+            let flags = if *closes { libc::O_CLOEXEC } else { 0 };
+            let arguments = [*number as u64, *wanted as u64, flags as u64];
+            tracee.must("take a file", libc::SYS_dup3, &arguments)?;
+        }
+        let mut next = 0;
+        let mut wanted: Vec<u64> = copy.kept.iter().map(|(_, wanted, _)| *wanted as u64).collect();
+        wanted.sort_unstable();
+        for number in wanted.into_iter().chain([u64::from(u32::MAX)]) {
+            if next < number {
+                tracee.must("close what leads elsewhere", libc::SYS_close_range, &[next, number - 1, 0])?;
+            }
+            next = number + 1;
+        }
+        Ok(())
+    }
+
+    fn give_up(&self, copy: &mut Copy) -> Result<(), CarryError> {
+        let free = copy.scratch + FREE;
+        let tracee = &mut copy.tracee;
+        for capability in 0..CAPABILITIES {
+            let arguments = [libc::PR_CAPBSET_DROP as u64, capability, 0, 0, 0];
+            if tracee.call(libc::SYS_prctl, &arguments)? != 0 {
+                break;
+            }
+        }
+        let secure = [libc::PR_SET_SECUREBITS as u64, SECURE_BITS, 0, 0, 0];
+        tracee.must("lock its secure bits", libc::SYS_prctl, &secure)?;
+        let (uid, gid) = (u64::from(self.ids.work), u64::from(self.ids.work_group));
+        tracee.write(free, &self.ids.work_group.to_ne_bytes())?;
+        tracee.must("take the work's groups", libc::SYS_setgroups, &[1, free])?;
+        tracee.must("take the work's group", libc::SYS_setresgid, &[gid, gid, gid])?;
+        tracee.must("take the work's id", libc::SYS_setresuid, &[uid, uid, uid])?;
+        let mut nothing = [0; 32];
+        nothing[..4].copy_from_slice(&CAPABILITY_VERSION.to_ne_bytes());
+        tracee.write(free, &nothing)?;
+        tracee.must("give up its capabilities", libc::SYS_capset, &[free, free + 8])?;
+        let (head, length) = copy.robust_list;
+        if head != 0 {
+            tracee.must("name its locks", libc::SYS_set_robust_list, &[head, length])?;
+        }
+        if let Some(rseq) = copy.rseq {
+            let arguments = [rseq.address, rseq.size.into(), rseq.flags.into(), rseq.signature.into()];
+            tracee.must("name its processor's place", libc::SYS_rseq, &arguments)?;
+        }
+        let seen = [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0];
+        tracee.must("let its guest look at it", libc::SYS_prctl, &seen)?;
+        // The last one: it unmaps the instruction that it is made with.
+        tracee.must("unmap what was ours", libc::SYS_munmap, &[copy.scratch, SCRATCH])?;
+        Ok(())
+    }
+
+    /// By what the kernel says of it, before it goes on; the guest looks once more.
+    fn check(&self, copy: &Copy) -> Result<u32, CarryError> {
+        let pid = copy.tracee.pid;
+        let status = Status::of(pid).map_err(|source| host("look at the copy", source))?;
+        let wrong = |what: &str| CarryError::Unable(format!("its copy is not as it should be: {what}"));
+        let nothing = "0".repeat(16);
+        for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            if status.field(name) != nothing {
+                return Err(wrong(name));
+            }
+        }
+        if status.field("NoNewPrivs") != "1" || status.field("Seccomp") != "2" {
+            return Err(wrong("its filter"));
+        }
+        if status.number("PPid") != Some(self.to) || status.number("Threads") != Some(1) {
+            return Err(wrong("its parent"));
+        }
+        for (own, guest) in NAMESPACES {
+            if namespace(pid, own).ok() != namespace(self.to as i32, guest).ok() {
+                return Err(wrong(own));
+            }
+        }
+        let maps = Mapping::all(pid).map_err(|source| host("look at the copy's memory", source))?;
+        if maps.iter().any(|mapping| mapping.is_shared() && mapping.rights.contains('w')) {
+            return Err(wrong("it shares memory"));
+        }
+        status.numbers().last().copied().ok_or_else(|| wrong("it has no number"))
+    }
+}

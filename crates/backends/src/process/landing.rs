@@ -1,0 +1,99 @@
+//! A sandbox that nests in another one, whose interpreters are carried into it.
+
+use super::create::{Role, Streams, create};
+use super::identity::{self, Method};
+use super::within::Within;
+use crate::backend::{Carried, CarryError, CreateError, HostStep, Interpreter, Landing, Raised};
+use paddock_model::{SandboxId, Spec};
+use paddock_protocol::Ids;
+use std::fs::File;
+use std::path::Path;
+use std::time::Instant;
+
+/// Namespaces nest at most 32 deep, and the machine itself may be nested.
+const DEEPEST: usize = 16;
+
+/// Why no interpreter is carried on this machine, whatever it is.
+pub fn missing() -> Option<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Some("interpreters are carried on x86-64 only".into());
+    }
+    let own_ids = identity::method() == Method::Range;
+    (!own_ids).then(|| {
+        "this machine lets only root suspend the seccomp filter of a process that it traces; run paddock as root".into()
+    })
+}
+
+/// As `missing`, of the sandbox of this guest.
+pub fn missing_in(guest: u32) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{guest}/status")).unwrap_or_default();
+    let depth = status.lines().find_map(|line| line.strip_prefix("NSpid:")).map_or(0, |numbers| {
+        // The host's own is none of ours.
+        numbers.split_whitespace().count().saturating_sub(1)
+    });
+    missing().or_else(|| {
+        (depth >= DEEPEST)
+            .then(|| format!("it is a fork of a fork, {DEEPEST} deep: namespaces nest no deeper"))
+    })
+}
+
+/// `guest`: of the sandbox that it nests in, by the host's number.
+pub fn create_fork(
+    state: &Path,
+    guest: u32,
+    id: &SandboxId,
+    spec: &Spec,
+    interpreters: usize,
+) -> Result<(Raised, Box<dyn Landing>), CreateError> {
+    if let Some(missing) = missing_in(guest) {
+        return Err(CreateError::Unavailable { missing, remedy: None });
+    }
+    let owner = super::identity::work_of(spec)?;
+    let within = Within::of_a_source(guest, owner).host(|| "open the namespaces of the source".into())?;
+    let made = create(state, id, spec, Role::Forked(&within, interpreters), None)?;
+    let landing = ProcessLanding {
+        from: guest,
+        to: made.guest,
+        ids: made.ids,
+        entrances: made.entrances,
+        streams: made.streams.into_iter().map(Some).collect(),
+    };
+    Ok((made.raised, Box::new(landing)))
+}
+
+struct ProcessLanding {
+    from: u32,
+    to: u32,
+    ids: Ids,
+    entrances: Vec<File>,
+    /// Each is of one interpreter.
+    streams: Vec<Option<Streams>>,
+}
+
+impl Landing for ProcessLanding {
+    #[cfg(target_arch = "x86_64")]
+    fn carry(
+        &mut self,
+        place: usize,
+        interpreter: Interpreter,
+        until: Instant,
+    ) -> Result<Carried, CarryError> {
+        let streams = self.streams.get_mut(place).and_then(Option::take);
+        let streams = streams.ok_or_else(|| CarryError::Unable("nobody awaits it".into()))?;
+        let journey = super::carry::Journey {
+            from: self.from,
+            to: self.to,
+            ids: self.ids,
+            entrances: &self.entrances,
+            streams: &streams,
+            interpreter,
+        };
+        journey.carry(until)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn carry(&mut self, _: usize, _: Interpreter, _: Instant) -> Result<Carried, CarryError> {
+        let (Self { from: _, to: _, ids: _, entrances: _, streams: _ }, why) = (self, missing());
+        Err(CarryError::Unavailable(why.unwrap_or_default()))
+    }
+}

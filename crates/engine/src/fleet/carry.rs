@@ -1,0 +1,225 @@
+//! The code contexts of a sandbox go along into its forks, with all that they know.
+//!
+//! A context that is idle is copied as it stands; what it says next goes to the fork. One that cannot be is not half
+//! copied: it begins anew in the fork, and the answer says why.
+
+use super::contexts::{Context, Frame, Language};
+use super::live::Live;
+use super::{Actor, Fleet, FleetError, Kind};
+use crate::exec::{Exec, ExecEvent, Newcomer};
+use crate::sandbox::Sandbox as Inside;
+use paddock_backends::{CarryError, Interpreter, Landing};
+use paddock_model::ForkKind;
+use paddock_model::api::{ForkedContext, LeftBehind, SandboxState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A context that is busy is waited for so long.
+const UNTIL_IDLE: Duration = Duration::from_secs(10);
+/// One whose turn is ours waits for its next call within this.
+const UNTIL_WAITING: Duration = Duration::from_secs(2);
+const TAKEN_IN: Duration = Duration::from_secs(10);
+/// The source's own filter.
+const FILTERS: u32 = 1;
+
+/// From one sandbox to its forks.
+pub struct Passage {
+    pub source: Arc<Inside>,
+    pub passengers: Vec<Passenger>,
+    actor: Actor,
+    /// Whether it is an error if one cannot be carried.
+    required: bool,
+    fates: Mutex<Vec<ForkedContext>>,
+}
+
+/// A context that waits, and is not called meanwhile.
+pub struct Passenger {
+    context: Arc<Context>,
+    interpreter: Interpreter,
+    _turn: tokio::sync::OwnedMutexGuard<()>,
+}
+
+/// An interpreter that the guest of a fork has taken in.
+pub struct Arrived {
+    pub context: Arc<Context>,
+    pub exec: Exec,
+    pub actor: Actor,
+}
+
+impl Passage {
+    /// In the order of the children.
+    pub fn fates(&self, children: &[&str]) -> Vec<ForkedContext> {
+        let mut fates = self.fates.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        fates.sort_by_key(|fate| children.iter().position(|child| *child == fate.sandbox));
+        fates
+    }
+
+    fn note(&self, fate: ForkedContext) {
+        self.fates.lock().unwrap_or_else(PoisonError::into_inner).push(fate);
+    }
+}
+
+/// Contexts that are to go along, and why those that are not are not.
+pub enum Boarding {
+    Ready(Passage, Vec<(String, String)>),
+    Nobody(String),
+}
+
+impl Fleet {
+    /// Waits until its contexts are idle, and keeps them so.
+    pub(super) async fn board(
+        &self,
+        actor: &Actor,
+        live: &Arc<Live>,
+        required: bool,
+    ) -> Result<Boarding, FleetError> {
+        let nobody = |why: &str| Ok(Boarding::Nobody(why.to_string()));
+        if live.record().state != SandboxState::Running {
+            return nobody("the sandbox is not running");
+        }
+        let Some(source) = live.running() else { return nobody("its guest does not answer") };
+        let asked = source.clone();
+        let missing = tokio::task::spawn_blocking(move || asked.carries_nothing()).await;
+        if let Some(missing) = missing.map_err(|error| FleetError::internal(&error))? {
+            return Ok(Boarding::Nobody(missing));
+        }
+        let (mut passengers, mut others) = (Vec::new(), Vec::new());
+        for context in live.contexts.all() {
+            let Some(runner) = context.living_runner() else { continue };
+            if !Language::named(Some(&context.language)).is_ok_and(|language| language.is_carried()) {
+                others.push((
+                    context.id.clone(),
+                    format!("interpreters of {} are not carried", context.language),
+                ));
+                continue;
+            }
+            let turn = tokio::time::timeout(UNTIL_IDLE, context.turn.clone().lock_owned()).await;
+            let Ok(turn) = turn else {
+                others.push((context.id.clone(), "it was busy for too long".to_string()));
+                continue;
+            };
+            let interpreter = source.describe(runner.number()).await?;
+            passengers.push(Passenger { context, interpreter, _turn: turn });
+        }
+        if passengers.is_empty() && others.is_empty() {
+            return nobody("it has no code context");
+        }
+        if required && let Some((context, why)) = others.first() {
+            return Err(not_carried(context, why));
+        }
+        if passengers.is_empty() {
+            let (context, why) = &others[0];
+            return Ok(Boarding::Nobody(format!("context {context}: {why}")));
+        }
+        source.shelter();
+        let passage = Passage { source, passengers, actor: actor.clone(), required, fates: Mutex::default() };
+        Ok(Boarding::Ready(passage, others))
+    }
+
+    /// Carries the interpreters into a fork whose guest is ready, and has them taken in there.
+    pub(super) async fn land(
+        &self,
+        inside: &Inside,
+        live: &Arc<Live>,
+        passage: &Arc<Passage>,
+        landing: Box<dyn Landing>,
+    ) -> Result<Vec<Arrived>, FleetError> {
+        let interpreters: Vec<Interpreter> =
+            passage.passengers.iter().map(|passenger| passenger.interpreter).collect();
+        let carried = tokio::task::spawn_blocking(move || {
+            let mut landing = landing;
+            let carry =
+                |(place, interpreter)| landing.carry(place, interpreter, Instant::now() + UNTIL_WAITING);
+            interpreters.into_iter().enumerate().map(carry).collect::<Vec<_>>()
+        });
+        let carried = carried.await.map_err(|error| FleetError::internal(&error))?;
+        let mut arrived = Vec::new();
+        for (place, (passenger, carried)) in passage.passengers.iter().zip(carried).enumerate() {
+            let context = &passenger.context;
+            let (taken, closed) = match carried {
+                Ok(carried) => {
+                    tracing::debug!(sandbox = %live.id, context = %context.id, stood_still = ?carried.stood_still, "carried");
+                    let newcomer = Newcomer { pid: carried.pid, place, filters: FILTERS };
+                    (take_in(inside, live.take_exec_number(), newcomer).await, carried.closed)
+                }
+                Err(error) => (Err(told(&error)), Vec::new()),
+            };
+            let fate = |carried: bool, reason: Option<String>| ForkedContext {
+                sandbox: live.id.clone(),
+                context: context.id.clone(),
+                carried,
+                reason,
+                closed: closed.clone(),
+            };
+            match taken {
+                Ok(exec) => {
+                    passage.note(fate(true, None));
+                    let (context, actor) = (context.clone(), passage.actor.clone());
+                    arrived.push(Arrived { context, exec, actor });
+                }
+                Err(why) if passage.required => return Err(not_carried(&context.id, &why)),
+                Err(why) => passage.note(fate(false, Some(why))),
+            }
+        }
+        Ok(arrived)
+    }
+
+    /// From here on it is a context of the fork.
+    pub(super) async fn go_on_with(&self, live: &Arc<Live>, arrived: Arrived) -> Result<(), FleetError> {
+        let Arrived { context: of, exec, actor } = arrived;
+        let context = Context::new(&of.id, &of.language, of.default, of.cwd.clone(), of.env.clone());
+        let seed = (crate::engine::random()? as u32 & 0x7fff).to_string();
+        let first = Frame::new("carried").with("seed", seed).encode();
+        self.adopt_runner(&actor, live, &context, exec, first).await
+    }
+}
+
+async fn take_in(inside: &Inside, number: u32, newcomer: Newcomer) -> Result<Exec, String> {
+    let mut exec = inside.take_in(number, newcomer).map_err(|error| error.to_string())?;
+    match tokio::time::timeout(TAKEN_IN, exec.next()).await {
+        Ok(ExecEvent::Started) => Ok(exec),
+        Ok(ExecEvent::StartFailed { step, errno }) => {
+            let error = std::io::Error::from_raw_os_error(errno);
+            Err(format!("the guest of the fork refused it: {}: {error}", step.escape_debug()))
+        }
+        Ok(other) => Err(format!("the guest of the fork says: {other:?}")),
+        Err(_) => Err("the guest of the fork does not answer".into()),
+    }
+}
+
+impl Live {
+    /// What it began with, of one that is a fork.
+    pub(super) fn forked_as(&self) -> ForkKind {
+        match self.keeps_memory() {
+            true => ForkKind::Memory,
+            false if self.record().around.is_empty() => ForkKind::Filesystem,
+            false => ForkKind::Interpreter,
+        }
+    }
+}
+
+/// Commands that run in a sandbox, and do not in its forks.
+pub fn left_behind(live: &Live) -> Vec<LeftBehind> {
+    use super::contexts::Part;
+    let jobs = live.jobs().into_iter().filter(|job| job.runs());
+    let commands = jobs.filter(|job| matches!(job.record().part, Part::Command));
+    commands.map(|job| LeftBehind { exec: job.number(), command: job.record().command.clone() }).collect()
+}
+
+fn told(error: &CarryError) -> String {
+    error.to_string()
+}
+
+pub fn not_carried(context: &str, why: &str) -> FleetError {
+    FleetError::new(
+        Kind::Conflict,
+        "not_carried",
+        format!("context {context} cannot be forked as it stands: {why}"),
+    )
+    .hint("leave `live` out, and it begins anew in the fork; or end what keeps it from being carried")
+}
+
+pub fn not_live(why: &str) -> FleetError {
+    FleetError::new(Kind::Conflict, "not_carried", format!("no context can be forked as it stands: {why}"))
+        .hint("leave `live` out to fork the files")
+}
