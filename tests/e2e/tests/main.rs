@@ -17,6 +17,8 @@ mod crashes;
 mod doctor;
 mod exit_codes;
 mod explain;
+mod forks;
+mod forks_hostile;
 mod gate;
 mod gvisor;
 mod gvisor_images;

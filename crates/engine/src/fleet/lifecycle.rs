@@ -284,14 +284,22 @@ impl Fleet {
             self.take_down(inside).await?;
             self.end_jobs(live);
         }
+        let nested_in: Vec<_>;
         let record = {
             let mut record = live.record();
             record.state = SandboxState::Hibernated;
             record.intent = None;
             record.paused_when_idle = false;
+            // It wakes up in namespaces that nest in nobody's.
+            nested_in = record.nests_in().cloned().collect();
+            (record.around, record.within) = (Vec::new(), None);
             record.clone()
         };
         self.0.save(&record)?;
+        let inner = self.0.clone();
+        tokio::task::spawn_blocking(move || {
+            nested_in.iter().for_each(|around| inner.end_nursery_unless_used(around));
+        });
         self.0.announce(live, "hibernated");
         Ok(())
     }

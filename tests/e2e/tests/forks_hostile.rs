@@ -1,0 +1,114 @@
+//! Code that does not want its interpreter to be forked as it should be. Whatever it does, the engine goes on, the source goes
+//! on as far as its own code lets it, and no fork has more than a fork may have.
+
+use crate::contexts::Place;
+use crate::forks::fork;
+use anyhow::{Result, ensure};
+use paddock_e2e::{Caller, for_both_callers};
+use serde_json::json;
+
+for_both_callers!(
+    a_second_thread_rewrites_the_instruction,
+    the_vdso_is_gone,
+    streams_are_closed,
+    a_filter_of_its_own,
+    it_waits_elsewhere,
+    it_forks_all_the_time,
+    memory_is_shared_with_a_child,
+);
+
+const LIBC: &str = "import ctypes, os, mmap, threading, time, signal\nl = ctypes.CDLL(None, use_errno=True)\n";
+
+/// Runs the code, forks, and says what came of the context. The server answers afterwards, and so does another sandbox.
+fn attacked(caller: &Caller, code: &str) -> Result<Option<(bool, String, String)>> {
+    if !caller.is_root {
+        return Ok(None);
+    }
+    let place = Place::new(caller)?;
+    place.python(&format!("{LIBC}{code}"))?;
+    let forked = fork(&place, json!({}))?;
+    let id = forked["sandboxes"][0]["id"].as_str().unwrap_or_default().to_string();
+    let fate = &forked["contexts"][0];
+    let carried = fate["carried"] == true;
+    let reason = fate["reason"].as_str().unwrap_or_default().to_string();
+    // Whoever was carried has what all work has, and nothing else.
+    let look = "[line.split()[1] for line in open('/proc/self/status') if line[:4] in ('CapE', 'CapB', 'CapP', 'NoNe', 'Secc')][:5]";
+    let status = place.server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&json!({ "code": look })))?;
+    let status = status.expect(200)?.to_string();
+    let other = place.server.create(&[])?;
+    ensure!(place.server.script(&other, "echo alive")?.success()? == "alive\n", "the server does not go on");
+    Ok(Some((carried, reason, status)))
+}
+
+fn is_confined(status: &str) -> bool {
+    status.contains("0000000000000000', '0000000000000000', '0000000000000000', '1', '2'")
+}
+
+fn a_second_thread_rewrites_the_instruction(caller: &Caller) -> Result<()> {
+    let code = "def rewrite():\n  while True: time.sleep(0.001)\nthreading.Thread(target=rewrite, daemon=True).start()";
+    let Some((carried, reason, _)) = attacked(caller, code)? else { return Ok(()) };
+    ensure!(!carried && reason.contains("threads"), "{reason}");
+    Ok(())
+}
+
+fn the_vdso_is_gone(caller: &Caller) -> Result<()> {
+    let code = "v = [m.split() for m in open('/proc/self/maps') if '[vvar' in m or '[vdso]' in m]\n\
+                for m in v:\n  a, b = (int(x, 16) for x in m[0].split('-')); l.munmap(ctypes.c_void_p(a), ctypes.c_size_t(b - a))";
+    let Some((carried, reason, status)) = attacked(caller, code)? else { return Ok(()) };
+    ensure!(!carried || is_confined(&status), "{reason} {status}");
+    Ok(())
+}
+
+fn streams_are_closed(caller: &Caller) -> Result<()> {
+    let code = "for n in (0, 1, 2, 100, 101):\n  try: os.close(n)\n  except OSError: pass";
+    let Some((_, reason, status)) = attacked(caller, code)? else { return Ok(()) };
+    ensure!(reason.is_empty() || !status.is_empty(), "{reason} {status}");
+    Ok(())
+}
+
+fn a_filter_of_its_own(caller: &Caller) -> Result<()> {
+    // Every clone, mmap and setns is refused: by a filter that our own calls do not meet, and the copy has.
+    let code = "import struct\n\
+        f = b''.join(struct.pack('HBBI', *i) for i in ((0x20,0,0,0),(0x15,0,1,56),(6,0,0,0x50001),(0x15,0,1,308),(6,0,0,0x50001),(6,0,0,0x7fff0000)))\n\
+        m = ctypes.create_string_buffer(f, len(f))\n\
+        p = ctypes.create_string_buffer(struct.pack('HxxxxxxP', len(f)//8, ctypes.addressof(m)), 16)\n\
+        assert l.prctl(22, 2, p, 0, 0) == 0";
+    let Some((carried, reason, status)) = attacked(caller, code)? else { return Ok(()) };
+    ensure!(carried && is_confined(&status), "{reason} {status}");
+    Ok(())
+}
+
+fn it_waits_elsewhere(caller: &Caller) -> Result<()> {
+    // Its answer is given by a child that keeps the stream; it sleeps itself.
+    let code = "signal.signal(signal.SIGALRM, lambda *_: time.sleep(30))\nsignal.setitimer(signal.ITIMER_REAL, 0.2)";
+    let Some(()) = (if caller.is_root { Some(()) } else { None }) else { return Ok(()) };
+    let place = Place::new(caller)?;
+    place.python(&format!("{LIBC}{code}"))?;
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let forked = fork(&place, json!({}))?;
+    let fate = &forked["contexts"][0];
+    ensure!(fate["carried"] == false && fate["reason"].is_string(), "{forked}");
+    Ok(())
+}
+
+fn it_forks_all_the_time(caller: &Caller) -> Result<()> {
+    let code = "if os.fork() == 0:\n  while True:\n    if os.fork() == 0: os._exit(0)\n    os.wait()";
+    let Some((carried, reason, status)) = attacked(caller, code)? else { return Ok(()) };
+    ensure!(!carried || is_confined(&status), "{reason} {status}");
+    Ok(())
+}
+
+fn memory_is_shared_with_a_child(caller: &Caller) -> Result<()> {
+    if !caller.is_root {
+        return Ok(());
+    }
+    let place = Place::new(caller)?;
+    place.python(&format!("{LIBC}shared = mmap.mmap(-1, 4096)\nshared[0] = 7"))?;
+    let forked = fork(&place, json!({ "live": true }))?;
+    let id = forked["sandboxes"][0]["id"].as_str().unwrap_or_default().to_string();
+    place.python("shared[0] = 9")?;
+    let seen = place.server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&json!({ "code": "shared[0]" })))?;
+    let seen = crate::contexts::text_of(&seen.expect(200)?)?;
+    ensure!(seen == "7", "{seen}");
+    Ok(())
+}
