@@ -17,7 +17,8 @@ for_both_callers!(
     memory_is_shared_with_a_child,
 );
 
-const LIBC: &str = "import ctypes, os, mmap, threading, time, signal\nl = ctypes.CDLL(None, use_errno=True)\n";
+const LIBC: &str =
+    "import ctypes, os, mmap, threading, time, signal\nl = ctypes.CDLL(None, use_errno=True)\n";
 
 /// Runs the code, forks, and says what came of the context. The server answers afterwards, and so does another sandbox.
 fn attacked(caller: &Caller, code: &str) -> Result<Option<(bool, String, String)>> {
@@ -33,7 +34,8 @@ fn attacked(caller: &Caller, code: &str) -> Result<Option<(bool, String, String)
     let reason = fate["reason"].as_str().unwrap_or_default().to_string();
     // Whoever was carried has what all work has, and nothing else.
     let look = "[line.split()[1] for line in open('/proc/self/status') if line[:4] in ('CapE', 'CapB', 'CapP', 'NoNe', 'Secc')][:5]";
-    let status = place.server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&json!({ "code": look })))?;
+    let status =
+        place.server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&json!({ "code": look })))?;
     let status = status.expect(200)?.to_string();
     let other = place.server.create(&[])?;
     ensure!(place.server.script(&other, "echo alive")?.success()? == "alive\n", "the server does not go on");
@@ -80,7 +82,8 @@ fn a_filter_of_its_own(caller: &Caller) -> Result<()> {
 
 fn it_waits_elsewhere(caller: &Caller) -> Result<()> {
     // Its answer is given by a child that keeps the stream; it sleeps itself.
-    let code = "signal.signal(signal.SIGALRM, lambda *_: time.sleep(30))\nsignal.setitimer(signal.ITIMER_REAL, 0.2)";
+    let code =
+        "signal.signal(signal.SIGALRM, lambda *_: time.sleep(30))\nsignal.setitimer(signal.ITIMER_REAL, 0.2)";
     let Some(()) = (if caller.is_root { Some(()) } else { None }) else { return Ok(()) };
     let place = Place::new(caller)?;
     place.python(&format!("{LIBC}{code}"))?;
@@ -107,7 +110,11 @@ fn memory_is_shared_with_a_child(caller: &Caller) -> Result<()> {
     let forked = fork(&place, json!({ "live": true }))?;
     let id = forked["sandboxes"][0]["id"].as_str().unwrap_or_default().to_string();
     place.python("shared[0] = 9")?;
-    let seen = place.server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&json!({ "code": "shared[0]" })))?;
+    let seen = place.server.api(
+        "POST",
+        &format!("/v1/sandboxes/{id}/code"),
+        Some(&json!({ "code": "shared[0]" })),
+    )?;
     let seen = crate::contexts::text_of(&seen.expect(200)?)?;
     ensure!(seen == "7", "{seen}");
     Ok(())

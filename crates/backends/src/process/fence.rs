@@ -229,6 +229,13 @@ impl Fence for ProcessFence {
         let usage = self.usage()?;
         if let Some(group) = &self.group {
             group.end_all(&self.name)?;
+            // Busy for a moment after its last process was collected.
+            for pause in [0, 1, 2, 5, 10, 20, 50, 100] {
+                std::thread::sleep(Duration::from_millis(pause));
+                if group.remove().is_ok() {
+                    return Ok(usage);
+                }
+            }
             group.remove()?;
         }
         Ok(usage)

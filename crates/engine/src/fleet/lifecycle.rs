@@ -446,7 +446,7 @@ impl Fleet {
         for around in ended.nests_in() {
             self.0.end_nursery_unless_used(around);
         }
-        self.free_disk_now(&live.id, ended.base.as_deref());
+        self.free_disk_of(&live.id, ended.base.as_deref(), !self.0.is_held(&ended.id));
     }
 
     /// What ended while the store could take nothing.
@@ -472,7 +472,12 @@ impl Fleet {
     }
 
     fn free_disk_now(&self, id: &str, base: Option<&str>) {
-        if let Err(error) = self.0.storage.delete(id) {
+        self.free_disk_of(id, base, true);
+    }
+
+    /// `whole`: not where forks may still have files of it mapped.
+    fn free_disk_of(&self, id: &str, base: Option<&str>, whole: bool) {
+        if whole && let Err(error) = self.0.storage.delete(id) {
             tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
         }
         self.drop_memory(id);

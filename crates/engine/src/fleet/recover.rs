@@ -51,6 +51,7 @@ impl Fleet {
                 for around in record.nests_in() {
                     keep.insert(around.clone());
                     nested_in.insert(around.clone());
+                    disks.insert(around.to_string());
                 }
             }
             alive.push(record);

@@ -84,8 +84,17 @@ impl Inner {
                 }
             }
             Some(Held::Earlier) => self.engine.remove(id),
-            None => {}
+            None => return,
         }
+        // Nobody has its files mapped any more.
+        if let Err(error) = self.storage.delete(id.as_str()) {
+            tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
+        }
+    }
+
+    /// Whether it has ended but for those that nest in it.
+    pub(in crate::fleet) fn is_held(&self, id: &SandboxId) -> bool {
+        self.nurseries.lock().contains_key(id)
     }
 
     /// Whether any sandbox that lives nests in it.
