@@ -7,7 +7,6 @@ use crate::caller::Caller;
 use crate::client::Target;
 use crate::render;
 use paddock_model::api::{Fork, Forked};
-use std::io::Write;
 
 pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let request = Fork {
