@@ -254,7 +254,7 @@ impl Fleet {
             SandboxState::Hibernated => return Ok(()),
             state => return Err(wrong_state(live, state, "hibernated")),
         }
-        if self.0.is_nested_in(&live.record().id.clone()) {
+        if self.0.shelters(live) {
             live.touch();
             let message = format!(
                 "forks of sandbox {} live in its namespaces: it cannot sleep before they end",
@@ -355,7 +355,7 @@ impl Fleet {
         if live.record().state == SandboxState::Ended {
             return Ok(());
         }
-        let sheltered = self.0.is_nested_in(&live.record().id.clone());
+        let sheltered = self.0.shelters(live);
         if let Some(inside) = live.running().filter(|_| !sheltered && nobody_sees_it_end(live, &cause)) {
             self.end_unseen(live, &inside, cause);
             return Ok(());

@@ -97,6 +97,12 @@ impl Inner {
         self.nurseries.lock().contains_key(id)
     }
 
+    /// Whether any other nests in it. To be asked by who does not look at its record meanwhile: all records are looked at.
+    pub(in crate::fleet) fn shelters(&self, live: &Live) -> bool {
+        let id = live.record().id.clone();
+        self.is_nested_in(&id)
+    }
+
     /// Whether any sandbox that lives nests in it.
     pub(in crate::fleet) fn is_nested_in(&self, id: &SandboxId) -> bool {
         self.all().iter().any(|live| {
