@@ -114,7 +114,7 @@ impl Fleet {
         send_first(&job, exec.input(), 0, first).await;
         live.add_job(job.clone());
         live.contexts.put(context.clone());
-        context.set_runner(job.clone());
+        context.restore(job.clone(), Position::default());
         inner.tell(live, "context_started", Some(context.id.clone()));
         tokio::spawn(run(inner.clone(), live.clone(), context.clone(), job, exec));
         Ok(())

@@ -281,7 +281,7 @@ class Runner:
             if kind == "setup":
                 self.setup(fields)
             if kind == "carried":
-                self.renew()
+                self.carried()
             if kind != "run":
                 continue
             request = {"env": []}
@@ -292,23 +292,10 @@ class Runner:
                     request[name] = value
             self.answer(request)
 
-    def renew(self):
-        """This is a copy, in another sandbox: what no two may have in common is made anew."""
+    def carried(self):
+        """This is a copy, in another sandbox."""
         self.process = _getpid()
-        loaded = sys.modules.get
-        for name, seed in (("random", "seed"), ("numpy.random", "seed"), ("torch", "seed")):
-            try:
-                if loaded(name) is not None:
-                    _getattr(loaded(name), seed)()
-            except Exception as failure:
-                tell("%s was not seeded anew: %s\n" % (name, failure))
-        if loaded("tempfile") is not None:
-            loaded("tempfile")._name_sequence = None
-        if loaded("uuid") is not None:
-            loaded("uuid")._last_timestamp = None
-            loaded("uuid")._node = None
-        if loaded("ssl") is not None:
-            loaded("ssl").RAND_add(os.urandom(32), 32.0)
+        renew(False)
 
     def setup(self, fields):
         """For an interpreter that was there before its sandbox had a caller."""
