@@ -30,6 +30,8 @@ pub struct Passage {
     /// Whether it is an error if one cannot be carried.
     required: bool,
     fates: Mutex<Vec<ForkedContext>>,
+    /// One process is traced by one thread at a time.
+    carrying: Mutex<()>,
 }
 
 /// A context that waits, and is not called meanwhile.
@@ -112,7 +114,14 @@ impl Fleet {
             return Ok(Boarding::Nobody(format!("context {context}: {why}")));
         }
         source.shelter();
-        let passage = Passage { source, passengers, actor: actor.clone(), required, fates: Mutex::default() };
+        let passage = Passage {
+            source,
+            passengers,
+            actor: actor.clone(),
+            required,
+            fates: Mutex::default(),
+            carrying: Mutex::default(),
+        };
         Ok(Boarding::Ready(passage, others))
     }
 
@@ -126,11 +135,14 @@ impl Fleet {
     ) -> Result<Vec<Arrived>, FleetError> {
         let interpreters: Vec<Interpreter> =
             passage.passengers.iter().map(|passenger| passenger.interpreter).collect();
+        let source = passage.clone();
         let carried = tokio::task::spawn_blocking(move || {
             let mut landing = landing;
-            let carry =
-                |(place, interpreter)| landing.carry(place, interpreter, Instant::now() + UNTIL_WAITING);
-            interpreters.into_iter().enumerate().map(carry).collect::<Vec<_>>()
+            let mut carry = |(place, interpreter)| {
+                let _alone = source.carrying.lock().unwrap_or_else(PoisonError::into_inner);
+                landing.carry(place, interpreter, Instant::now() + UNTIL_WAITING)
+            };
+            interpreters.into_iter().enumerate().map(&mut carry).collect::<Vec<_>>()
         });
         let carried = carried.await.map_err(|error| FleetError::internal(&error))?;
         let mut arrived = Vec::new();

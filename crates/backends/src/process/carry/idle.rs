@@ -50,6 +50,9 @@ fn is_waiting(call: i64) -> bool {
 
 fn stop_if_idle(pid: i32, guest: u32) -> Result<Tracee, CarryError> {
     let threads = |pid| Status::of(pid).ok().and_then(|status| status.number("Threads"));
+    if Status::of(pid).is_ok_and(|status| status.number("TracerPid").is_some_and(|tracer| tracer != 0)) {
+        return Err(CarryError::Busy("somebody traces it".into()));
+    }
     if threads(pid) != Some(1) {
         return Err(CarryError::Unable("it has other threads".into()));
     }
