@@ -8,7 +8,7 @@ use serde_json::json;
 for_both_callers!(
     a_killed_server_loses_nothing,
     pause_keeps_a_context_and_hibernation_ends_it,
-    a_fork_begins_without_contexts,
+    a_fork_of_files_begins_without_contexts,
     answers_of_long_ago_are_forgotten,
 );
 
@@ -71,10 +71,10 @@ fn pause_keeps_a_context_and_hibernation_ends_it(caller: &Caller) -> Result<()> 
     Ok(())
 }
 
-fn a_fork_begins_without_contexts(caller: &Caller) -> Result<()> {
+fn a_fork_of_files_begins_without_contexts(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     place.python("open('/tmp/file', 'w').write('kept')\nx = 1")?;
-    let forked = place.server.run(["fork", &place.id])?.success()?;
+    let forked = place.server.run(["fork", "--files-only", &place.id])?.success()?;
     let child = Place { server: place.server, id: forked.trim().to_string() };
     assert_eq!(child.get("/contexts")?["contexts"].as_array().map(Vec::len), Some(0));
     let answer = child.python("open('/tmp/file').read(), 'x' in globals()")?;

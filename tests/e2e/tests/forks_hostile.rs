@@ -22,12 +22,13 @@ const LIBC: &str =
 
 /// Runs the code, forks, and says what came of the context. The server answers afterwards, and so does another sandbox.
 fn attacked(caller: &Caller, code: &str) -> Result<Option<(bool, String, String)>> {
-    if !caller.is_root {
-        return Ok(None);
-    }
     let place = Place::new(caller)?;
     place.python(&format!("{LIBC}{code}"))?;
     let forked = fork(&place, json!({}))?;
+    if !caller.is_root {
+        ensure!(forked["kind"] == "filesystem" && forked["reason"].is_string(), "{forked}");
+        return Ok(None);
+    }
     let id = forked["sandboxes"][0]["id"].as_str().unwrap_or_default().to_string();
     let fate = &forked["contexts"][0];
     let carried = fate["carried"] == true;
@@ -84,11 +85,14 @@ fn it_waits_elsewhere(caller: &Caller) -> Result<()> {
     // Its answer is given by a child that keeps the stream; it sleeps itself.
     let code =
         "signal.signal(signal.SIGALRM, lambda *_: time.sleep(30))\nsignal.setitimer(signal.ITIMER_REAL, 0.2)";
-    let Some(()) = (if caller.is_root { Some(()) } else { None }) else { return Ok(()) };
     let place = Place::new(caller)?;
     place.python(&format!("{LIBC}{code}"))?;
     std::thread::sleep(std::time::Duration::from_millis(600));
     let forked = fork(&place, json!({}))?;
+    if !caller.is_root {
+        ensure!(forked["kind"] == "filesystem" && forked["reason"].is_string(), "{forked}");
+        return Ok(());
+    }
     let fate = &forked["contexts"][0];
     ensure!(fate["carried"] == false && fate["reason"].is_string(), "{forked}");
     Ok(())
@@ -102,12 +106,12 @@ fn it_forks_all_the_time(caller: &Caller) -> Result<()> {
 }
 
 fn memory_is_shared_with_a_child(caller: &Caller) -> Result<()> {
-    if !caller.is_root {
-        return Ok(());
-    }
     let place = Place::new(caller)?;
     place.python(&format!("{LIBC}shared = mmap.mmap(-1, 4096)\nshared[0] = 7"))?;
-    let forked = fork(&place, json!({ "live": true }))?;
+    let forked = fork(&place, json!({}))?;
+    if !crate::forks::is_live(caller, &forked)? {
+        return Ok(());
+    }
     let id = forked["sandboxes"][0]["id"].as_str().unwrap_or_default().to_string();
     place.python("shared[0] = 9")?;
     let seen = place.server.api(

@@ -52,9 +52,10 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// Whether others may be forked from it, with all that this takes.
+    /// Whether others may be forked from it, with all that this takes. Not where the first exec comes from a nursery, whose
+    /// filter lets it go to no root below another.
     fn is_forked(self) -> bool {
-        !matches!(self, Role::Passing | Role::Nursery) && landing::missing().is_none()
+        matches!(self, Role::Lasting | Role::Forked(..)) && landing::missing().is_none()
     }
 }
 

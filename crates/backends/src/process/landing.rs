@@ -5,7 +5,7 @@ use super::identity::{self, Method};
 use super::within::Within;
 use crate::backend::{Carried, CarryError, CreateError, HostStep, Interpreter, Landing, Raised};
 use paddock_model::{SandboxId, Spec};
-use paddock_protocol::Ids;
+use paddock_protocol::{ANCHORED, Ids};
 use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
@@ -31,7 +31,16 @@ pub fn missing_in(guest: u32) -> Option<String> {
         // The host's own is none of ours.
         numbers.split_whitespace().count().saturating_sub(1)
     });
-    missing().or_else(|| {
+    let anchored = std::fs::read_link(format!("/proc/{guest}/root"));
+    let anchored = anchored.is_ok_and(|root| root == Path::new("/").join(ANCHORED));
+    let missing = missing().or_else(|| {
+        (!anchored).then(|| {
+            "its root is not below the anchor, as that of a sandbox of a pool is not: its Landlock rules would mean \
+             nothing in a fork"
+                .into()
+        })
+    });
+    missing.or_else(|| {
         (depth >= DEEPEST)
             .then(|| format!("it is a fork of a fork, {DEEPEST} deep: namespaces nest no deeper"))
     })

@@ -10,7 +10,7 @@ use super::probe;
 use super::within::Within;
 use crate::backend::{Birth, Cradle, CreateError, HostStep, Nursery, Raised};
 use paddock_model::{Guarantees, SandboxId, Spec, User};
-use paddock_protocol::{ANCHORED, Ids, NAMESPACES};
+use paddock_protocol::{Ids, NAMESPACES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
@@ -123,7 +123,6 @@ impl Cradle for ProcessCradle {
             "scope_abstract_sockets": rules.scope_abstract_sockets,
             "env": birth.env,
             "cwd": birth.cwd,
-            "below": ANCHORED,
         });
         let (answer, theirs) = UnixStream::pair()?;
         let streams = [&self.streams.stdout, &self.streams.stderr, &self.streams.control];

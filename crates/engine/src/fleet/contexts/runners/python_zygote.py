@@ -69,7 +69,7 @@ class Plan:
         self.packet = packet
         request = json.loads(packet)
         self.names, self.uid, self.gid, self.cwd = (request[name] for name in ("namespaces", "uid", "gid", "cwd"))
-        self.groups, self.below = [self.gid], "/" + request["below"]
+        self.groups = [self.gid]
         self.landlock = Landlock(request["writable"], request["scope_abstract_sockets"])
         self.last_filter = Filter(SYS_SETNS)
         # A child has the environment that its nursery has when it is forked.
@@ -100,18 +100,14 @@ class Birth:
         os.setsid()
         # Without the names of signals, which the other one looks up.
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-        # Above the sandbox's root is a directory that all sandboxes have there: see Landlock.
-        self.take_streams(self.plan.below)
-        anchor = os.open("/", os.O_PATH | os.O_CLOEXEC)
-        os.chroot(self.plan.below)
-        os.chdir("/")
-        self.give_up(anchor)
+        self.take_streams()
+        self.give_up()
         os.chdir(self.plan.cwd)
         while os.getppid() != 1:
             os.sched_yield()
 
-    def take_streams(self, below):
-        null = os.open(below + "/dev/null", os.O_RDONLY)
+    def take_streams(self):
+        null = os.open("/dev/null", os.O_RDONLY)
         # Away from the numbers that they are to have.
         above = max(self.stdout, self.stderr, self.control, self.answer, null, ANSWER_NUMBER)
         wanted = (null, self.stdout, self.stderr, self.control, self.answer)
@@ -122,7 +118,7 @@ class Birth:
         self.control, self.answer = CONTROL_NUMBER, ANSWER_NUMBER
         os.closerange(ANSWER_NUMBER + 1, MOST_OPEN)
 
-    def give_up(self, anchor):
+    def give_up(self):
         """Everything that entering took, and the layers of all work."""
         plan, drop = self.plan, library.prctl
         for number in range(64):
@@ -136,14 +132,12 @@ class Birth:
         call("capset", CAPABILITIES, NO_CAPABILITIES)
         # Changing ids hides a process from its own guest, too.
         prctl(PR_SET_DUMPABLE, 1)
-        plan.landlock.restrict(anchor)
-        os.close(anchor)
+        plan.landlock.restrict()
         plan.last_filter.put_on()
 
 
 class Landlock:
-    """As the guest has it for commands: reads everywhere, writes where the sandbox may; and, so that it means the same in a
-    fork of the sandbox, everything but devices below the directory that both have above their roots."""
+    """As the guest has it for commands: reads everywhere, writes where the sandbox may."""
 
     def __init__(self, writable, scope_abstract_sockets):
         self.paths = []
@@ -158,13 +152,11 @@ class Landlock:
         reading = 1 << 0 | 1 << 2 | 1 << 3
         self.for_files = (1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15) & rights
         self.attributes = struct.pack("QQQ", rights, 0, 1 if scope_abstract_sockets and abi >= 6 else 0)
-        devices = 1 << 6 | 1 << 11
-        self.anchored = rights & ~devices
         self.size = ctypes.c_size_t(8 if abi < 4 else 16 if abi < 6 else 24)
         self.paths = [("/", reading)] + [(path, rights) for path in writable]
         self.nothing, self.beneath = ctypes.c_uint(0), ctypes.c_int(1)
 
-    def restrict(self, anchor):
+    def restrict(self):
         if not self.paths:
             return
         rules = system_call(LANDLOCK_CREATE, self.attributes, self.size, self.nothing)
@@ -179,8 +171,6 @@ class Landlock:
             rule = struct.pack("=Qi", allowed, place)
             system_call(LANDLOCK_ADD, number, self.beneath, rule, self.nothing)
             os.close(place)
-        rule = struct.pack("=Qi", self.anchored, anchor)
-        system_call(LANDLOCK_ADD, number, self.beneath, rule, self.nothing)
         system_call(LANDLOCK_RESTRICT, number, self.nothing)
         os.close(rules)
 
