@@ -29,8 +29,8 @@ pub use message::{
     Who, WindowSize, WorkUsage, ZYGOTE_VARIABLE, decode_from_guest, decode_to_guest,
 };
 pub use plan::{
-    ANCHORED, AwaitedPlan, DiskPlan, HANDED_OVER, Ids, KEEP_MEMORY, KernelPlan, LandlockPlan, LinkPlan,
-    MemoryWatch, NAMESPACES, NodeKind, Plan, ProtectedPath, RECALL_MEMORY, RootPlan, SENTRY_DOOR,
+    ANCHORED, AwaitedPlan, DiskPlan, GRANTED, HANDED_OVER, Ids, KEEP_MEMORY, KernelPlan, LandlockPlan,
+    LinkPlan, MemoryWatch, NAMESPACES, NodeKind, Plan, ProtectedPath, RECALL_MEMORY, RootPlan, SENTRY_DOOR,
     SENTRY_PLACE, SentryPlan, Source, Step,
 };
 

@@ -142,8 +142,11 @@ pub struct LinkPlan {
 /// Comes before anything else over a connection that is not the first, with the packet socket and the proxy's.
 pub const HANDED_OVER: u8 = 0x4e;
 
+/// The directory of the anchor of which a Landlock domain speaks. It is not the anchor itself: whether a file may be moved from one
+/// directory to another is decided by the kernel one step above the last rule that it finds.
+pub const GRANTED: &str = "sandbox";
 /// The directory of the anchor on which a sandbox's own root is mounted.
-pub const ANCHORED: &str = "root";
+pub const ANCHORED: &str = "sandbox/root";
 
 /// Streams of a process that is to come, each by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

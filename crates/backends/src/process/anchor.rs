@@ -8,12 +8,13 @@ use crate::backend::{CreateError, HostStep};
 use paddock_protocol::ANCHORED;
 use rustix::fs::CWD;
 use rustix::mount::{OpenTreeFlags, open_tree};
+use std::fs::Permissions;
 use std::io::Result;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-const NAME: &str = "anchor";
+const NAME: &str = "above";
 
 /// A detached mount of it.
 pub fn detached(state: &Path) -> std::result::Result<OwnedFd, CreateError> {
@@ -27,14 +28,34 @@ pub fn detached(state: &Path) -> std::result::Result<OwnedFd, CreateError> {
     opened.host(|| "open the anchor".into())
 }
 
-/// It appears with all that is in it.
+/// It appears with all that is in it. The guests go through it, whoever they are.
 fn make(directory: &Path) -> Result<()> {
-    let made = |path: &Path| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path);
     let new = directory.with_extension(format!("new-{}", std::process::id()));
-    made(&new.join(ANCHORED))?;
+    std::fs::create_dir_all(new.join(ANCHORED))?;
+    let mut part = Some(new.join(ANCHORED));
+    while let Some(path) = part.take_if(|path| path.starts_with(&new)) {
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        part = path.parent().map(Path::to_path_buf);
+    }
     match std::fs::rename(&new, directory) {
         // Somebody else was first.
         Err(_) if directory.join(ANCHORED).is_dir() => std::fs::remove_dir_all(&new),
         renamed => renamed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_made_once_and_open_to_all() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join(NAME);
+        make(&directory).unwrap();
+        make(&directory).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode(&directory), mode(&directory.join(ANCHORED))], [0o755, 0o755]);
+        assert_eq!(place.path().read_dir().unwrap().count(), 1);
     }
 }

@@ -28,7 +28,7 @@ use crate::trees::Trees;
 use crate::usage::Counters;
 use crate::weaken::without;
 use crate::work::Confinement;
-use paddock_protocol::{ANCHORED, DiskPlan, Plan, Source};
+use paddock_protocol::{ANCHORED, DiskPlan, GRANTED, Plan, Source};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -95,10 +95,13 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let memory_events = plan.memory_events.map(&mut take).transpose()?;
     let handover = plan.link.as_ref().map(|link| take(link.handover)).transpose()?;
     let (new_root, trees) = build(&plan, &mut sources, None)?;
-    match &anchor {
-        Some(anchor) => move_in_below(anchor, &new_root)?,
-        None => move_in(&new_root)?,
-    }
+    let anchor = match anchor {
+        Some(anchor) => Some(move_in_below(&anchor, &new_root)?),
+        None => {
+            move_in(&new_root)?;
+            None
+        }
+    };
     drop((new_root, sources));
     let streams =
         awaited.iter().flatten().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
@@ -173,14 +176,18 @@ fn move_in(new_root: &OwnedFd) -> Outcome<()> {
     rustix::process::chdir("/").during(|| "go to /".into())
 }
 
-/// The same with the anchor above the root: an empty directory, read-only, that nobody inside can reach.
-fn move_in_below(anchor: &OwnedFd, new_root: &OwnedFd) -> Outcome<()> {
+/// The same with the anchor above the root: an empty directory, read-only, that nobody inside can reach. What is granted to the
+/// work is granted below the directory that is returned.
+fn move_in_below(anchor: &OwnedFd, new_root: &OwnedFd) -> Outcome<OwnedFd> {
     limit_mount(anchor.as_fd(), MountLimits::host(true, false)).during(|| "restrict the anchor".into())?;
     root::attach(anchor.as_fd(), CWD, ANCHORING).during(|| "mount the anchor".into())?;
     root::attach(new_root.as_fd(), anchor.as_fd(), ANCHORED).during(|| "put the root below it".into())?;
     move_in(anchor)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let granted = openat(CWD, GRANTED, flags, Mode::empty()).during(|| "open the anchor".into())?;
     rustix::process::chroot(ANCHORED).during(|| "go to the root below the anchor".into())?;
-    rustix::process::chdir("/").during(|| "go to /".into())
+    rustix::process::chdir("/").during(|| "go to /".into())?;
+    Ok(granted)
 }
 
 /// Nothing of the host may stay open: a directory descriptor left behind is a way out.
