@@ -9,6 +9,7 @@ use serde_json::json;
 
 for_both_callers!(
     a_second_thread_rewrites_the_instruction,
+    a_process_with_its_memory_rewrites_the_instruction,
     the_vdso_is_gone,
     streams_are_closed,
     a_filter_of_its_own,
@@ -51,6 +52,24 @@ fn a_second_thread_rewrites_the_instruction(caller: &Caller) -> Result<()> {
     let code = "def rewrite():\n  while True: time.sleep(0.001)\nthreading.Thread(target=rewrite, daemon=True).start()";
     let Some((carried, reason, _)) = attacked(caller, code)? else { return Ok(()) };
     ensure!(!carried && reason.contains("threads"), "{reason}");
+    Ok(())
+}
+
+fn a_process_with_its_memory_rewrites_the_instruction(caller: &Caller) -> Result<()> {
+    // No thread, but a process that has the memory of the interpreter: it fills the place where the next mapping will be with
+    // random bytes, again and again (`getrandom` in a loop, in code of its own).
+    let code = "m = mmap.mmap(-1, 8192, prot=7, flags=0x22)\n\
+        code = ctypes.addressof(ctypes.c_char.from_buffer(m))\n\
+        l.mmap.restype = ctypes.c_void_p\n\
+        l.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]\n\
+        place = l.mmap(None, 8192, 7, 0x22, -1, 0)\n\
+        l.munmap(ctypes.c_void_p(place), ctypes.c_size_t(8192))\n\
+        b = bytes.fromhex('b83e01000048bf') + place.to_bytes(8, 'little') + bytes.fromhex('be0200000031d20f05ebe6')\n\
+        m[:len(b)] = b\n\
+        l.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]\n\
+        assert l.clone(code, code + 8192, 0x100 | 17, None) > 0, ctypes.get_errno()";
+    let Some((carried, reason, _)) = attacked(caller, code)? else { return Ok(()) };
+    ensure!(!carried && reason.contains("memory"), "{reason}");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use paddock_protocol::NAMESPACES;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
 use std::io::{Error, IoSlice, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Two pages of the interpreter's memory that are ours while it stands: an instruction, and what calls point to.
 pub const SCRATCH: u64 = 8192;
@@ -172,6 +172,11 @@ fn give(process: &mut Tracee, scratch: u64, passed: &[BorrowedFd<'_>]) -> Result
     process.read(scratch + PAIR, &mut pair).map_err(failed)?;
     let [ours, theirs] = [word(&pair, 0), word(&pair, 4)];
     let socket = idle::copy_of(process.pid, ours).map_err(|source| host("reach the copy", source))?;
+    // What stands in memory may be somebody else's word: the kernel notes who made a pair.
+    let made_by = rustix::net::sockopt::socket_peercred(&socket).ok();
+    if made_by.is_none_or(|peer| peer.pid.as_raw_nonzero().get() != process.pid) {
+        return Err(misled());
+    }
     let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(passed.len()))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(passed)) {
@@ -193,7 +198,24 @@ fn give(process: &mut Tracee, scratch: u64, passed: &[BorrowedFd<'_>]) -> Result
     if numbers.len() != passed.len() || numbers.iter().any(|number| *number < 0) {
         return Err(CarryError::Unable("it may not have as many files open as it takes".into()));
     }
+    // The same for the numbers: each has to stand for what was sent.
+    let sent = |(number, descriptor): (&i32, &BorrowedFd<'_>)| is_one_file(process.pid, *number, *descriptor);
+    if !numbers.iter().zip(passed).all(sent) {
+        return Err(misled());
+    }
     Ok(numbers)
+}
+
+/// Whether a number of another process stands for an opened file of ours.
+fn is_one_file(pid: i32, number: i32, own: BorrowedFd<'_>) -> bool {
+    const FILE: i32 = 0;
+    let this = std::process::id() as i32;
+    // SAFETY: numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, pid, this, FILE, number, own.as_raw_fd()) == 0 }
+}
+
+fn misled() -> CarryError {
+    CarryError::Unable("somebody else writes to its memory".into())
 }
 
 /// `struct msghdr`.

@@ -64,6 +64,7 @@ fn stop_if_idle(pid: i32, guest: u32) -> Result<Tracee, CarryError> {
     match tracee.waits_in() {
         Some((call, descriptor)) if is_waiting(call) => {
             is_control(pid, descriptor, guest)?;
+            is_alone(pid, guest)?;
             Ok(tracee)
         }
         _ => Err(busy()),
@@ -80,6 +81,38 @@ fn is_control(pid: i32, descriptor: u64, guest: u32) -> Result<(), CarryError> {
         Ok(peer) if peer.pid.as_raw_nonzero().get() as u32 == guest || peer.uid.is_root() => Ok(()),
         _ => Err(elsewhere()),
     }
+}
+
+/// Whether nobody else has its memory: that is not only what threads have. Who gets past this look, because it begins processes
+/// all the time, finds that nothing which stands in memory is believed; but what is copied is not what it was then.
+fn is_alone(pid: i32, guest: u32) -> Result<(), CarryError> {
+    let mut left = vec![guest as i32];
+    while let Some(parent) = left.pop() {
+        for child in children_of(parent) {
+            if child != pid && shares_memory(pid, child) {
+                return Err(CarryError::Unable("another process shares its memory".into()));
+            }
+            left.push(child);
+        }
+    }
+    Ok(())
+}
+
+/// None of one that has ended.
+fn children_of(pid: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<i32>>()
+        })
+        .collect()
+}
+
+fn shares_memory(one: i32, other: i32) -> bool {
+    const MEMORY: i32 = 1;
+    // SAFETY: numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, MEMORY, 0, 0) == 0 }
 }
 
 /// A descriptor of another process, as one of ours.
