@@ -101,6 +101,8 @@ fn from_flags(
         // Flags of their own, only where code is run.
         scan: None,
         allowed_imports: None,
+        // Nor is what lives no longer than its command forked.
+        live_forks: None,
         secrets: flags.secret.into_iter().collect(),
         limits: LimitsLayer {
             memory: flags.memory,

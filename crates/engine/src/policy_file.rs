@@ -63,6 +63,7 @@ pub(crate) fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyE
             "command" => policy.command = entry.strings()?,
             "preload" => policy.preload = entry.strings()?,
             "scan" => policy.scan = Some(entry.string()?),
+            "live_forks" => policy.live_forks = Some(entry.boolean()?),
             "allowed_imports" => policy.allowed_imports = Some(entry.strings()?),
             "secrets" => policy.secrets = crate::policy_secrets::read(text, &entry)?,
             "limits" => policy.limits = read_limits(text, entry.table("a table of limits")?)?,
@@ -127,6 +128,13 @@ impl<'a> Entry<'a> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
             other => Err(self.wrong_type("a string", other, self.value.span().start)),
+        }
+    }
+
+    fn boolean(&self) -> Result<bool, PolicyError> {
+        match self.value.get_ref() {
+            DeValue::Boolean(value) => Ok(*value),
+            other => Err(self.wrong_type("true or false", other, self.value.span().start)),
         }
     }
 
@@ -252,6 +260,7 @@ mod tests {
             cwd = "/workspace"
             command = ["make", "test"]
             scan = "warn"
+            live_forks = false
             allowed_imports = ["json"]
             preload = ["numpy"]
             env = { A = "1" }

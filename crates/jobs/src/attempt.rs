@@ -389,6 +389,7 @@ pub fn request_of(spec: &JobSpec, base: Option<String>) -> CreateSandbox {
         volumes: spec.volumes.clone(),
         scan: spec.policy.scan.clone(),
         allowed_imports: spec.policy.allowed_imports.clone(),
+        live_forks: spec.policy.live_forks,
         ..CreateSandbox::default()
     }
 }

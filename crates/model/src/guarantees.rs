@@ -152,10 +152,11 @@ pub enum Requirement {
     OwnIdentity,
     Seccomp,
     Landlock,
+    LiveForks,
 }
 
 impl Requirement {
-    pub const ALL: [Requirement; 10] = [
+    pub const ALL: [Requirement; 11] = [
         Requirement::OwnKernel,
         Requirement::UserSpaceKernel,
         Requirement::MemoryLimit,
@@ -166,6 +167,7 @@ impl Requirement {
         Requirement::OwnIdentity,
         Requirement::Seccomp,
         Requirement::Landlock,
+        Requirement::LiveForks,
     ];
 
     pub fn name(self) -> &'static str {
@@ -180,6 +182,7 @@ impl Requirement {
             Requirement::OwnIdentity => "own-identity",
             Requirement::Seccomp => "seccomp",
             Requirement::Landlock => "landlock",
+            Requirement::LiveForks => "live-forks",
         }
     }
 
@@ -216,6 +219,11 @@ impl Requirement {
                 holds(g.seccomp == Isolation::On, "this kernel cannot filter system calls")
             }
             Requirement::Landlock => holds(g.landlock_abi.0 > 0, "this kernel has no Landlock"),
+            Requirement::LiveForks => holds(
+                g.fork != ForkKind::Filesystem,
+                "its forks would begin with files alone: interpreters are forked where paddock runs as root, on x86-64, and \
+                 `live_forks` is not off",
+            ),
         }
     }
 }

@@ -50,6 +50,9 @@ pub struct Policy {
     /// Only what every layer that has a list allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_imports: Option<Vec<String>>,
+    /// Whether interpreters can be forked as they stand: absent, where that is possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_forks: Option<bool>,
     /// By the variable that holds the placeholder; the layer above replaces one of the same name whole.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretLayer>,
@@ -79,7 +82,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 20] = [
+    pub const KEYS: [&'static str; 21] = [
         "backend",
         "image",
         "workspace",
@@ -98,6 +101,7 @@ impl Policy {
         "preload",
         "scan",
         "allowed_imports",
+        "live_forks",
         "secrets",
         "limits",
     ];
@@ -127,6 +131,7 @@ impl Policy {
             command: if above.command.is_empty() { self.command } else { above.command },
             scan: stricter(self.scan, above.scan),
             allowed_imports: common_imports(self.allowed_imports, above.allowed_imports),
+            live_forks: above.live_forks.or(self.live_forks),
             limits: self.limits.overlaid_by(above.limits),
             ..self
         }

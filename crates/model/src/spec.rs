@@ -23,6 +23,9 @@ pub struct Spec {
     /// What is looked for in code before it runs; whoever is made from this sandbox has it too.
     #[serde(default)]
     pub scan: ScanRules,
+    /// Whether it is made so that its interpreters can be forked as they stand, where that is possible.
+    #[serde(default)]
+    pub live_forks: bool,
 }
 
 /// What the sandbox sees as `/`.

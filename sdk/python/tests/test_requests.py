@@ -66,6 +66,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         volumes={"memory": "/data/memory", "models": "/data/models:ro"},
         scan="deny",
         allowed_imports=["json"],
+        live_forks=False,
         client=client(script),
     )
     here = os.getcwd()
@@ -96,6 +97,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ],
         "scan": "deny",
         "allowed_imports": ["json"],
+        "live_forks": False,
     }
     assert made.name == "box"
 

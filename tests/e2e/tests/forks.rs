@@ -12,6 +12,9 @@ for_both_callers!(
     forks_outlive_their_source_and_it_them,
     forks_of_forks_go_on_after_a_crash,
     many_forks_from_one_call,
+    whether_it_can_be_forked_is_said_when_it_is_made,
+    who_insists_on_forks_has_them_or_an_error,
+    who_wants_no_forks_has_a_fence_without_them,
 );
 
 /// Code in a fork.
@@ -172,5 +175,100 @@ fn many_forks_from_one_call(caller: &Caller) -> Result<()> {
         assert_eq!(python(&place.server, &child(&forked, number), "x")?, own);
     }
     ensure!(forked["contexts"].as_array().map(Vec::len) == Some(8), "{forked}");
+    Ok(())
+}
+
+/// Whether root inside may write where the mounts let it and Landlock's own list does not, and the ids that there are.
+fn seen_from_inside(server: &Server<'_>, id: &str) -> Result<(String, String)> {
+    let write = "import os, errno\ntry: os.mkdir('/etc/new'); print('written')\nexcept OSError as e: print(errno.errorcode[e.errno])";
+    let said = in_fork(server, id, &json!({ "code": write }))?;
+    let map = in_fork(server, id, &json!({ "code": "print(open('/proc/self/uid_map').read().split())" }))?;
+    let line = |answer: &Value| answer["stdout"].as_str().unwrap_or_default().trim().to_string();
+    Ok((line(&said), line(&map)))
+}
+
+fn has_weakness(server: &Server<'_>, id: &str) -> Result<bool> {
+    let described = server.api("GET", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
+    Ok(described["guarantees"]["weaknesses"]
+        .to_string()
+        .contains("Landlock does not say where the work may write"))
+}
+
+fn fork_kind(server: &Server<'_>, id: &str) -> Result<String> {
+    let described = server.api("GET", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
+    Ok(described["guarantees"]["fork"].as_str().unwrap_or_default().to_string())
+}
+
+fn made(server: &Server<'_>, body: &Value) -> Result<String> {
+    let made = server.api("POST", "/v1/sandboxes", Some(body))?.expect(201)?;
+    Ok(made["id"].as_str().unwrap_or_default().to_string())
+}
+
+/// One line, which maps the sandbox's own ids to as many of the host's.
+fn has_only_its_own_ids(map: &str) -> bool {
+    let words: Vec<&str> = map.trim_matches(['[', ']']).split(", ").collect();
+    words.len() == 3 && words[0] == "'0'" && words[2] == "'65536'"
+}
+
+fn whether_it_can_be_forked_is_said_when_it_is_made(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let unset = made(&server, &json!({ "user": "root" }))?;
+    let kind = if caller.is_root { "interpreter" } else { "filesystem" };
+    ensure!(fork_kind(&server, &unset)? == kind, "{}", fork_kind(&server, &unset)?);
+    ensure!(has_weakness(&server, &unset)? == caller.is_root);
+    python(&server, &unset, "x = 7; x")?;
+    let forked = server.api("POST", &format!("/v1/sandboxes/{unset}/fork"), Some(&json!({})))?.expect(201)?;
+    if is_live(caller, &forked)? {
+        let id = child(&forked, 0);
+        assert_eq!(python(&server, &id, "x")?, "7");
+        for (id, whose) in [(&unset, "the source"), (&id, "the fork")] {
+            let (said, map) = seen_from_inside(&server, id)?;
+            ensure!(said == "written" && has_only_its_own_ids(&map), "{whose}: {said} {map}");
+        }
+    }
+    Ok(())
+}
+
+fn who_insists_on_forks_has_them_or_an_error(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let body = json!({ "live_forks": true, "backend": "process" });
+    if !caller.is_root {
+        let refused = server.api("POST", "/v1/sandboxes", Some(&body))?;
+        refused.refused(422, "requirement_not_met")?;
+        ensure!(refused.text().contains("as root"), "{}", refused.text());
+        return Ok(());
+    }
+    let contradicts = json!({ "live_forks": false, "require": ["live-forks"], "backend": "process" });
+    server.api("POST", "/v1/sandboxes", Some(&contradicts))?.refused(422, "requirement_not_met")?;
+    // Not one of a pool, which would have the files alone.
+    server.api("PUT", "/v1/pools/code-interpreter", Some(&json!({ "min": 1, "max": 2 })))?.expect(200)?;
+    crate::pools::filled(&server, "code-interpreter", 1)?;
+    let ready = made(&server, &json!({}))?;
+    ensure!(fork_kind(&server, &ready)? == "filesystem" && !has_weakness(&server, &ready)?);
+    ensure!(has_only_its_own_ids(&seen_from_inside(&server, &ready)?.1));
+    let id = made(&server, &body)?;
+    python(&server, &id, "x = 7; x")?;
+    let live = Some(&json!({ "live": true }));
+    let forked = server.api("POST", &format!("/v1/sandboxes/{id}/fork"), live)?.expect(201)?;
+    ensure!(forked["kind"] == "interpreter", "{forked}");
+    Ok(())
+}
+
+fn who_wants_no_forks_has_a_fence_without_them(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&["--live-forks", "false"])?;
+    ensure!(fork_kind(&server, &id)? == "filesystem" && !has_weakness(&server, &id)?);
+    python(&server, &id, "x = 7; x")?;
+    let forked = server.api("POST", &format!("/v1/sandboxes/{id}/fork"), Some(&json!({})))?.expect(201)?;
+    ensure!(forked["kind"] == "filesystem", "{forked}");
+    ensure!(forked["reason"].to_string().contains("`live_forks` was off"), "{forked}");
+    let live = Some(&json!({ "live": true }));
+    server.api("POST", &format!("/v1/sandboxes/{id}/fork"), live)?.refused(409, "not_carried")?;
+    if !caller.is_root {
+        return Ok(());
+    }
+    let strict = made(&server, &json!({ "live_forks": false, "user": "root" }))?;
+    let (said, map) = seen_from_inside(&server, &strict)?;
+    ensure!(said == "EACCES" && has_only_its_own_ids(&map), "{said} {map}");
     Ok(())
 }

@@ -241,6 +241,7 @@ fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
         hostname: "machine".into(),
         require: Vec::new(),
         scan: Default::default(),
+        live_forks: false,
     }
 }
 

@@ -4,7 +4,7 @@
 use super::cgroups::{self, Hierarchies, WorkGroup};
 use super::fence::ProcessFence;
 use super::head_start::Waiting;
-use super::identity::{self, Identity};
+use super::identity::Identity;
 use super::lasting::{self, Lasting};
 use super::launch::{Launched, launch};
 use super::mounts::Passed;
@@ -52,10 +52,10 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// Whether others may be forked from it, with all that this takes. Not where the first exec comes from a nursery, whose
-    /// filter lets it go to no root below another.
-    fn is_forked(self) -> bool {
-        matches!(self, Role::Lasting | Role::Forked(..)) && landing::missing().is_none()
+    /// Whether others may be forked from it as they stand, with all that this takes. Not where the first exec comes from a
+    /// nursery, whose filter lets it go to no root below another.
+    fn is_forked(self, spec: &Spec) -> bool {
+        spec.live_forks && matches!(self, Role::Lasting | Role::Forked(..)) && landing::missing().is_none()
     }
 }
 
@@ -111,18 +111,17 @@ pub fn create(
         Some(slot) => slot,
         None => Slot::take(state).host(|| "take a place for a sandbox".into())?,
     };
-    let identity = Identity::choose(slot.number, spec)?;
+    let mut identity = Identity::choose(slot.number, spec)?;
+    if let Role::Forked(source, _) = role {
+        identity = identity.of_a_source(source.guest.0)?;
+    }
     let mut fence = ProcessFence::new(state, id, slot, lasting);
     // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
     let hierarchies = &cgroups::detect().for_life(lasting);
-    let Launched { pid, process, stream, mut gate } =
-        beginning.launched(own_network, role, &identity, fence.slot().number)?;
+    let Launched { pid, process, stream, mut gate } = beginning.launched(own_network, role, &identity)?;
     fence.watch_over(process);
     if !has_ids {
         match role {
-            Role::Lasting if role.is_forked() && between.is_none() => {
-                identity.write_maps_of_a_nursery(pid, fence.slot().number)?;
-            }
             Role::Passing | Role::Lasting => identity.write_maps(pid)?,
             Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number)?,
             // Written by who made it.
@@ -198,7 +197,7 @@ pub fn create(
             }
         }
     }
-    if role.is_forked() && between.is_none() {
+    if role.is_forked(spec) && between.is_none() {
         plan.anchor = Some(passed.place(anchor::detached(state)?)?);
     }
     let copied: std::io::Result<Vec<File>> = match role {
@@ -300,20 +299,20 @@ impl Beginning {
         own_network: bool,
         role: Role<'_>,
         identity: &Identity,
-        slot: u32,
     ) -> Result<Launched, CreateError> {
         match (self, role) {
             (Beginning::Waiting(waiting), _) => Ok(waiting.launched),
-            (Beginning::Guest(guest), role) => match role.within() {
-                Some(around) => {
-                    let room = identity::room_within(around.guest.0, slot);
-                    let room = room.host(|| "look at the ids of the sandbox around it".into())?;
-                    let (users, groups) = identity.maps();
-                    let (users, groups) = ([users, &room].concat(), [groups, &room].concat());
-                    within::launch(&guest, own_network, around, &users, &groups)
-                }
-                None => launch(&guest, own_network),
-            },
+            (Beginning::Guest(guest), Role::Nested(nursery)) => {
+                let (users, groups) = identity.maps();
+                within::launch(&guest, own_network, nursery, users, groups)
+            }
+            (Beginning::Guest(guest), Role::Forked(source, _)) => {
+                let same = Identity::same_ids();
+                within::launch(&guest, own_network, source, &same, &same)
+            }
+            (Beginning::Guest(guest), Role::Passing | Role::Lasting | Role::Nursery) => {
+                launch(&guest, own_network)
+            }
         }
     }
 }

@@ -82,12 +82,7 @@ impl Identity {
         };
         let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         match method {
-            Method::Range => {
-                let range = range(slot);
-                let map = vec![range];
-                let work_host = (range.1 + uid, range.1 + gid);
-                Ok(Identity { ids, work_host, method, users: map.clone(), groups: map })
-            }
+            Method::Range => Ok(Identity::of_range(ids, range(slot))),
             Method::Helpers => {
                 let (users, user) = lines(uid, caller.0, slot, spec, subordinate("/etc/subuid"));
                 let (groups, group) = lines(gid, caller.1, slot, spec, subordinate("/etc/subgid"));
@@ -99,6 +94,26 @@ impl Identity {
                 Ok(Identity { ids, work_host: caller, method, users, groups })
             }
         }
+    }
+
+    fn of_range(ids: Ids, range: Line) -> Identity {
+        let map = vec![range];
+        let work_host = (range.1 + ids.work, range.1 + ids.work_group);
+        Identity { ids, work_host, method: Method::Range, users: map.clone(), groups: map }
+    }
+
+    /// Those of a sandbox that nests in the one of this guest, and has the ids of that one: others are not there, in the user
+    /// namespace of a sandbox that has only its own.
+    ///
+    /// Precondition: the method is [`Method::Range`].
+    pub fn of_a_source(self, guest: u32) -> Result<Identity, CreateError> {
+        let range = range_of_guest(guest).host(|| "look at the ids of the source".into())?;
+        Ok(Identity::of_range(self.ids, range))
+    }
+
+    /// The lines for users and for groups of a sandbox that nests in one with the same ids, by the numbers in there.
+    pub fn same_ids() -> [Line; 1] {
+        [Line(0, 0, RANGE)]
     }
 
     /// The host ids of the inside's root.
@@ -205,29 +220,20 @@ pub fn work_of(spec: &Spec) -> Result<u32, CreateError> {
     work_ids(spec, method()).map(|(uid, _)| uid)
 }
 
-/// Host ids that others may nest with in a namespace that nests itself, under the host's numbers: those that the one around
-/// it has so, without its own.
-pub fn room_within(guest: u32, slot: u32) -> std::io::Result<Vec<Line>> {
+/// The ids that a sandbox of root's has, by its guest.
+fn range_of_guest(guest: u32) -> std::io::Result<Line> {
     let text = std::fs::read_to_string(format!("/proc/{guest}/uid_map"))?;
-    Ok(room_in(&text, range(slot)))
+    range_in(&text).ok_or_else(|| std::io::Error::other("it has no range of ids"))
 }
 
-fn room_in(map: &str, own: Line) -> Vec<Line> {
-    let mut room = Vec::new();
-    for line in map.lines() {
+fn range_in(map: &str) -> Option<Line> {
+    map.lines().find_map(|line| {
         let numbers: Vec<u32> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-        let [inside, host, count] = numbers[..] else { continue };
-        if inside != host || inside < FIRST_HOST_ID {
-            continue;
+        match numbers[..] {
+            [0, host, RANGE] => Some(Line(0, host, RANGE)),
+            _ => None,
         }
-        let end = host + count;
-        let (own_start, own_end) = (own.1, own.1 + own.2);
-        let pieces = [(host, end.min(own_start)), (host.max(own_end), end)];
-        room.extend(
-            pieces.iter().filter(|(from, to)| from < to).map(|(from, to)| Line(*from, *from, to - from)),
-        );
-    }
-    room
+    })
 }
 
 fn work_ids(spec: &Spec, method: Method) -> Result<(u32, u32), CreateError> {
@@ -333,14 +339,11 @@ mod tests {
     }
 
     #[test]
-    fn who_nests_has_room_for_others_but_for_its_own_ids() {
-        let own = Line(0, FIRST_HOST_ID + RANGE, RANGE);
-        let first = FIRST_HOST_ID;
-        let map = format!("0 {} {RANGE}\n{first} {first} {}\n", first + 9 * RANGE, 4 * RANGE);
-        let after = first + 2 * RANGE;
-        assert_eq!(room_in(&map, own), [Line(first, first, RANGE), Line(after, after, 2 * RANGE)]);
-        assert_eq!(room_in("0 1879048192 65536\n", own), []);
-        assert_eq!(room_in("nonsense\n1 2\n", own), []);
+    fn the_range_of_a_sandbox_is_read_from_its_map() {
+        assert_eq!(range_in("         0 1879048192      65536\n"), Some(Line(0, 1_879_048_192, RANGE)));
+        for none in ["", "0 1000 1\n", "nonsense\n1 2\n", "1 1879048192 65536\n"] {
+            assert_eq!(range_in(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl Nursery for ProcessNursery {
     }
 
     fn guarantees(&self, spec: &Spec) -> Guarantees {
-        probe::guarantees(spec)
+        // None is forked out of it: see `Role::is_forked`.
+        probe::guarantees(&Spec { live_forks: false, ..spec.clone() })
     }
 
     fn create(

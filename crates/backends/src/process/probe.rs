@@ -6,7 +6,7 @@ use super::launch::user_namespace;
 use crate::backend::CreateError;
 use paddock_model::{
     Availability, Boundary, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees, Identity as Kind,
-    Isolation, LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, SnapshotKind, Spec,
+    Isolation, LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, Root, SnapshotKind, Spec,
     Survivor,
 };
 use std::path::Path;
@@ -41,8 +41,8 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
             Disk::Directory { .. } => SnapshotKind::FilesystemInstant,
         },
         fork: match super::landing::missing() {
-            None => ForkKind::Interpreter,
-            Some(_) => ForkKind::Filesystem,
+            None if spec.live_forks => ForkKind::Interpreter,
+            _ => ForkKind::Filesystem,
         },
         survives_pause: vec![Survivor::Files, Survivor::Memory, Survivor::Processes, Survivor::Connections],
         survives_hibernate: vec![Survivor::Files],
@@ -52,8 +52,17 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         weaknesses: Vec::new(),
     };
     guarantees.weaknesses = weaknesses(&guarantees);
+    // Above an image it never said more than the mounts do.
+    if guarantees.fork == ForkKind::Interpreter && spec.root == Root::HostUsr && guarantees.landlock_abi.0 > 0
+    {
+        guarantees.weaknesses.push(FORKED.into());
+    }
     guarantees
 }
+
+/// What it costs that interpreters can be forked as they stand.
+const FORKED: &str = "so that its interpreters can be forked, Landlock does not say where the work may write: read-only mounts and \
+                      the owners of files do; `live_forks` set to false has both";
 
 pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     let mut found = Vec::new();

@@ -33,6 +33,7 @@ pub fn spec(workspace: Option<&Path>) -> Spec {
         hostname: "lasting".into(),
         require: Vec::new(),
         scan: Default::default(),
+        live_forks: true,
     }
 }
 

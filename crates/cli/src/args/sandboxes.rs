@@ -92,6 +92,9 @@ pub struct CreateArgs {
     /// Left alone by the idle reaper, and without a time to live unless --ttl gives one
     #[arg(long)]
     pub persistent: bool,
+    /// Whether its code contexts can be forked as they stand [default: where that is possible]
+    #[arg(long, value_name = "BOOL")]
+    pub live_forks: Option<bool>,
     /// A note on the sandbox, for `ps --metadata`; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
     pub metadata: Vec<(String, String)>,

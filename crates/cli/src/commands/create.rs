@@ -60,6 +60,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         volumes: args.volumes.mounts(),
         scan: policy.scan,
         allowed_imports: policy.allowed_imports,
+        live_forks: args.live_forks.or(policy.live_forks),
     })
 }
 

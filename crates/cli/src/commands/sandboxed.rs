@@ -46,6 +46,8 @@ pub fn session(
     let mut layers = below;
     layers.extend(layers::gather(call.template.as_deref(), policy, command, environment, &state_dir)?);
     layers.push(scan.layer());
+    // Nobody forks what ends with its command.
+    layers.push(Policy { live_forks: Some(false), ..Policy::default() });
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
     let settings = settings::resolve(&layers, surroundings)?;
     if names_protected && settings.spec.workspace.is_none() {

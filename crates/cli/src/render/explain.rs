@@ -302,6 +302,7 @@ mod tests {
                 hostname: "paddock".into(),
                 require: vec![Requirement::MemoryLimit, Requirement::OwnKernel],
                 scan: Default::default(),
+                live_forks: false,
             },
             argv: vec!["python3".into(), "-c".into(), "print('\u{1b}')".into()],
             env: [("A".into(), "1".into())].into(),
@@ -352,6 +353,7 @@ Guarantees
   boundary            shared-kernel
   cpu limit           kernel
   disk limit          kernel-in-memory
+  fork                filesystem
   identity            own
   landlock abi        4
   memory limit        kernel

@@ -269,6 +269,7 @@ mod tests {
             hostname: "x".into(),
             require: Vec::new(),
             scan: Default::default(),
+            live_forks: false,
         }
     }
 

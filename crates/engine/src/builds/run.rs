@@ -143,6 +143,7 @@ impl Ground<'_> {
             hostname: "paddock".into(),
             require: Vec::new(),
             scan: Default::default(),
+            live_forks: false,
         }
     }
 

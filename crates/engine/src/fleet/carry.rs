@@ -79,6 +79,9 @@ impl Fleet {
         if live.record().state != SandboxState::Running {
             return nobody("the sandbox is not running");
         }
+        if !live.record().spec.live_forks {
+            return nobody("`live_forks` was off when it was made");
+        }
         let Some(source) = live.running() else { return nobody("its guest does not answer") };
         let asked = source.clone();
         let missing = tokio::task::spawn_blocking(move || asked.carries_nothing()).await;
@@ -148,19 +151,24 @@ impl Fleet {
         let mut arrived = Vec::new();
         for (place, (passenger, carried)) in passage.passengers.iter().zip(carried).enumerate() {
             let context = &passenger.context;
-            let (taken, closed) = match carried {
+            let (taken, closed, stood_still) = match carried {
                 Ok(carried) => {
                     tracing::debug!(sandbox = %live.id, context = %context.id, stood_still = ?carried.stood_still, "carried");
                     let newcomer = Newcomer { pid: carried.pid, place, filters: FILTERS };
-                    (take_in(inside, live.take_exec_number(), newcomer).await, carried.closed)
+                    (
+                        take_in(inside, live.take_exec_number(), newcomer).await,
+                        carried.closed,
+                        Some(carried.stood_still),
+                    )
                 }
-                Err(error) => (Err(told(&error)), Vec::new()),
+                Err(error) => (Err(told(&error)), Vec::new(), None),
             };
             let fate = |carried: bool, reason: Option<String>| ForkedContext {
                 sandbox: live.id.clone(),
                 context: context.id.clone(),
                 carried,
                 reason,
+                stood_still_us: stood_still.map(|time| time.as_micros() as u64),
                 closed: closed.clone(),
             };
             match taken {

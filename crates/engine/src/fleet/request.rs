@@ -168,6 +168,7 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         preload: Vec::new(),
         scan: request.scan.clone(),
         allowed_imports: request.allowed_imports.clone(),
+        live_forks: request.live_forks,
         secrets: request.secrets.clone(),
         limits,
     })

@@ -240,6 +240,7 @@ impl Fleet {
                 context: context.clone(),
                 carried: false,
                 reason: Some(why.clone()),
+                stood_still_us: None,
                 closed: Vec::new(),
             }));
         }

@@ -119,6 +119,10 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
     check_hostname(&hostname)?;
     let user: Option<User> = merged.user.as_deref().map(str::parse).transpose()?;
     let secrets = secrets::resolve(&merged.secrets, &merged.env)?;
+    let mut require = requirements(&merged.require)?;
+    if merged.live_forks == Some(true) && !require.contains(&Requirement::LiveForks) {
+        require.push(Requirement::LiveForks);
+    }
     let spec = Spec {
         root: Root::HostUsr,
         workspace,
@@ -128,8 +132,9 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         network: network::resolve(merged.net.as_ref(), &secrets, surroundings.state_dir)?,
         user: user.unwrap_or_default(),
         hostname,
-        require: requirements(&merged.require)?,
+        require,
         scan: scan::resolve(merged.scan.as_deref(), merged.allowed_imports)?,
+        live_forks: merged.live_forks.unwrap_or(true),
     };
     Ok(Settings {
         backend: known_backend(merged.backend)?,

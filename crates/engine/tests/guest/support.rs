@@ -23,6 +23,7 @@ pub fn spec() -> Spec {
         hostname: "guest".into(),
         require: Vec::new(),
         scan: Default::default(),
+        live_forks: false,
     }
 }
 

@@ -59,6 +59,10 @@ pub struct CreateSandbox {
     /// Modules that code may import, with what is below them; absent: any. Needs `scan`. Only what the template's and the
     /// snapshot's lists allow too.
     pub allowed_imports: Option<Vec<String>>,
+    /// Whether it is made so that its code contexts can be forked as they stand. By default where that is possible, which its
+    /// guarantees tell (`fork`). `true`: not created where it is not. `false`: forks have its files alone, and nothing of the
+    /// fence is weaker for their sake.
+    pub live_forks: Option<bool>,
 }
 
 /// What a caller may say of limits; the rest is as the template or the defaults have it.

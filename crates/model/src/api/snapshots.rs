@@ -90,6 +90,9 @@ pub struct ForkedContext {
     /// Why it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How long the source's interpreter stood still for it, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stood_still_us: Option<u64>,
     /// What it had open and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<String>,

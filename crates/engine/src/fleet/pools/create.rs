@@ -10,6 +10,7 @@ use crate::fleet::{Fleet, FleetError, reaper};
 use crate::store::SandboxRow;
 use crate::templates::BUILT_IN;
 use paddock_model::api::SandboxState;
+use paddock_model::{ForkKind, Requirement, Spec};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -18,6 +19,10 @@ use std::time::Duration;
 impl Fleet {
     /// One of its template's pool, or one that is made as the pool's are. `None` where no pool has such sandboxes.
     pub(in crate::fleet) async fn ready_made(&self, record: &Record, preload: &[String]) -> Option<Member> {
+        let insists = record.spec.require.contains(&Requirement::LiveForks);
+        if insists && record.guarantees.fork == ForkKind::Interpreter {
+            return None;
+        }
         let template = record.template.as_deref().unwrap_or(BUILT_IN);
         let pool = self.0.pools.named(template)?;
         match pool.take(record, preload)? {
@@ -53,7 +58,8 @@ impl Fleet {
         record.guarantees = parts.inside.guarantees.clone();
         record.ready_at_ns = parts.built_ns.1;
         record.built_ns.push(parts.built_ns);
-        record.spec = parts.spec.clone();
+        // When it wakes from hibernation, it is made as was asked.
+        record.spec = Spec { live_forks: record.spec.live_forks, ..parts.spec.clone() };
         record.within = parts.within.clone();
         let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error));
         let stored = body.and_then(|body| {

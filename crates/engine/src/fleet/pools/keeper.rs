@@ -8,6 +8,7 @@ use crate::fleet::request::{self, chain};
 use crate::fleet::{Actor, Fleet, FleetError, Inner};
 use crate::zygote::Zygote;
 use paddock_backends::Birth;
+use paddock_model::Spec;
 use paddock_model::api::CreateSandbox;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -151,7 +152,8 @@ impl Fleet {
         let (backend, record): (_, Record) = self.describe(&owner, settings, None, false).await?;
         let cwd = record.cwd.unwrap_or_else(|| crate::settings::WORKSPACE_TARGET.into());
         let birth = Birth { env: record.env, cwd };
-        Ok(Blueprint { backend, spec: record.spec, image: record.image, birth, preload })
+        let spec = Spec { live_forks: false, ..record.spec };
+        Ok(Blueprint { backend, spec, image: record.image, birth, preload })
     }
 
     async fn start_zygote(&self, pool: &Arc<Pool>) {

@@ -40,9 +40,9 @@ pub struct Blueprint {
 
 impl Blueprint {
     /// Whether a sandbox made after it can be made into that one: a variable can be given another value, but not taken
-    /// away.
+    /// away. None of a pool's is prepared to be forked as it stands; who does not insist has one all the same.
     pub fn serves(&self, wanted: &Record, preload: &[String]) -> bool {
-        self.spec == wanted.spec
+        self.spec == Spec { live_forks: false, ..wanted.spec.clone() }
             && self.image == wanted.image
             && self.backend == wanted.backend
             && self.preload == preload

@@ -41,6 +41,9 @@ pub struct JobPolicy {
     pub scan: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_imports: Option<Vec<String>>,
+    /// As of a sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_forks: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

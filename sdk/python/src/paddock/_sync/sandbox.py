@@ -108,6 +108,7 @@ class Sandbox:
         volumes: Optional[VolumeMounts] = None,
         scan: Optional[str] = None,
         allowed_imports: Optional[Sequence[str]] = None,
+        live_forks: Optional[bool] = None,
         client: Optional[Client] = None,
     ) -> Sandbox:
         """A new sandbox, ready to run something.
@@ -138,6 +139,8 @@ class Sandbox:
             scan: look at code before it runs: `off` (default), `warn` (`Execution.findings` tells) or `deny`
                 (`ScanDenied` is raised); never weaker than the template's.
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
+            live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
+                refuses to create it where it is not; `False` gives it a fence with nothing weaker for the sake of forks.
             client: the server to use; default is the one of the environment, started if need be.
         """
         body = given(
@@ -167,6 +170,7 @@ class Sandbox:
             volumes=mounts(volumes),
             scan=scan,
             allowed_imports=_strings("allowed_imports", allowed_imports),
+            live_forks=live_forks,
         )
         client = client or default_client()
         made = client.call("POST", "/v1/sandboxes", json=body, idempotent=True, patience=LONG_PATIENCE)
