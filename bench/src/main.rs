@@ -6,7 +6,7 @@
 //! - `footprint`, `leftovers`: the guest's size and memory; what 200 runs leave behind
 //! - `targets`: the promises, and whether this run kept them
 //! - `server/`: `paddock serve` and its sandboxes, over HTTP
-//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md`, `jobs.md`, `microvm.md` and `code.md`, each with a `.json`, and a plot
+//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md`, `jobs.md`, `microvm.md`, `live-fork.md` and `code.md`, each with a `.json`, and a plot
 //!
 //! A missed target is said plainly and is no failure: timings of a shared machine decide nothing.
 
@@ -73,6 +73,7 @@ fn bench(options: &Options) -> Result<()> {
         ("volumes", "volumes"),
         ("jobs", "jobs"),
         ("microvm", "kernels of their own"),
+        ("live-fork", "forks that remember"),
     ];
     for (group, title) in titles {
         let parts = of(group);

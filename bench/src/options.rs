@@ -18,11 +18,12 @@ Usage: paddock-bench [--rounds N] [--only LIST] [--quick] [--no-install] [--resu
                   volumes: what outlives sandboxes
                   jobs: an array of 2,000 scripts
                   microvm: sandboxes with a kernel of their own
+                  live-fork: a Python context, forked as it stands
                   code: all of run_code, or code-first, code-preloaded, code-warm, code-burst, code-sustained,
                   code-crowd
   --quick         of run_code only a few of each: to try the bench, not to measure
   --no-install    do not install missing peers with apt-get, pip and npm
-  --results DIR   where run.md, server.md, gate.md, agents.md, volumes.md, jobs.md, microvm.md and code.md are written, each with a .json, and the plot
+  --results DIR   where run.md, server.md, gate.md, agents.md, volumes.md, jobs.md, microvm.md, live-fork.md and code.md are written, each with a .json, and the plot
                   [default: bench/results; then the plot goes to docs/images, and the table into the README]
 
 Environment:
@@ -95,7 +96,7 @@ fn rounds(text: &str) -> Result<usize> {
 fn selection(text: &str) -> Result<(Vec<Workload>, Vec<Part>)> {
     let named: Vec<_> = text.split(',').collect();
     let is_known = |name: &str| {
-        ["server", "gate", "agents", "volumes", "jobs", "microvm", "code"].contains(&name)
+        ["server", "gate", "agents", "volumes", "jobs", "microvm", "live-fork", "code"].contains(&name)
             || Workload::ALL.iter().any(|workload| workload.name() == name)
             || Part::all().any(|part| part.name() == name)
     };

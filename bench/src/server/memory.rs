@@ -70,6 +70,22 @@ pub fn of_sandboxes(
     Ok((count, inside, own))
 }
 
+/// Pages that no other process has, in bytes: of the processes in the cgroups of these sandboxes, and of as many guests.
+pub fn private_of_children(state: &Path, children: &[String]) -> Result<(f64, f64)> {
+    let groups: BTreeSet<_> = children.iter().map(|id| format!("paddock-{id}")).collect();
+    let guests = processes_below(state);
+    let is_work = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path.join("cgroup")).unwrap_or_default();
+        !guests.contains(path) && text.split(['/', '\n']).any(|part| groups.contains(part))
+    };
+    let all = parents().into_keys().map(|process| PathBuf::from(format!("/proc/{process}")));
+    let work: Vec<u64> = all.filter(is_work).map(|path| private(&path)).collect::<Result<_>>()?;
+    anyhow::ensure!(work.len() >= children.len(), "{} processes of {} children", work.len(), children.len());
+    let of_guests: Vec<u64> = guests.iter().map(|guest| private(guest)).collect::<Result<_>>()?;
+    let each = of_guests.iter().sum::<u64>() as f64 / of_guests.len().max(1) as f64;
+    Ok((work.iter().sum::<u64>() as f64, each * children.len() as f64))
+}
+
 fn parents() -> BTreeMap<u32, u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let of = |path: PathBuf| {

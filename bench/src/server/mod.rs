@@ -6,7 +6,7 @@
 //! - [`parallel`]: many calls on several connections
 //! - [`memory`]: what /proc says of processes and of the machine
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
-//! - [`gate`]: what leaves a sandbox; [`volumes`], [`scripts`]: what outlives it; [`jobs`]: a queue of work; [`machines`]: kernels of their own
+//! - [`gate`]: what leaves a sandbox; [`volumes`], [`scripts`]: what outlives it; [`jobs`]: a queue of work; [`machines`]: kernels of their own; [`live_fork`]: forks that remember
 //! - [`agents`]: what tools and MCP add to a call
 //! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
@@ -22,6 +22,7 @@ mod first;
 mod fork;
 mod gate;
 mod jobs;
+mod live_fork;
 mod machines;
 mod memory;
 mod parallel;
@@ -78,7 +79,11 @@ pub fn measure(
 
 async fn one(setting: Setting<'_>, paddock: &Path, beside: Option<&Field>, part: Part) -> Result<Findings> {
     let mut server = Server::start(setting.scratch, paddock, part.name()).await?;
-    let patience = if part.is_code() || part == Part::Machines { PATIENCE_WITH_CODE } else { PATIENCE };
+    let patience = if part.is_code() || matches!(part, Part::Machines | Part::LiveFork) {
+        PATIENCE_WITH_CODE
+    } else {
+        PATIENCE
+    };
     let outcome = tokio::select! {
         outcome = run(setting, &mut server, beside, part) => outcome,
         error = out_of_patience(patience) => Err(error),
@@ -120,6 +125,7 @@ async fn run(
         Part::Volumes => volumes::measure(server).await,
         Part::Jobs => jobs::measure(server).await,
         Part::Machines => machines::measure(server).await,
+        Part::LiveFork => live_fork::measure(server).await,
         Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,
     }

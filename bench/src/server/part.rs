@@ -18,6 +18,7 @@ pub enum Part {
     Volumes,
     Jobs,
     Machines,
+    LiveFork,
     CodeFirst,
     CodePreloaded,
     CodeWarm,
@@ -36,6 +37,7 @@ impl Part {
     pub const VOLUMES: [Part; 1] = [Part::Volumes];
     pub const JOBS: [Part; 1] = [Part::Jobs];
     pub const MACHINES: [Part; 1] = [Part::Machines];
+    pub const LIVE_FORK: [Part; 1] = [Part::LiveFork];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
         Part::CodePreloaded,
@@ -54,6 +56,7 @@ impl Part {
             .chain(Part::VOLUMES)
             .chain(Part::JOBS)
             .chain(Part::MACHINES)
+            .chain(Part::LIVE_FORK)
             .chain(Part::CODE)
     }
 
@@ -70,6 +73,7 @@ impl Part {
             Part::Volumes => "volumes",
             Part::Jobs => "jobs",
             Part::Machines => "microvm",
+            Part::LiveFork => "live-fork",
             _ => "server",
         }
     }
@@ -95,6 +99,7 @@ impl Part {
             Part::Volumes => "volumes",
             Part::Jobs => "jobs",
             Part::Machines => "microvm",
+            Part::LiveFork => "live-fork",
             Part::CodeFirst => "code-first",
             Part::CodePreloaded => "code-preloaded",
             Part::CodeWarm => "code-warm",
@@ -120,6 +125,7 @@ impl Part {
             Part::AgentsHandle => "a tool call by the Python SDK, beside the same without the tools",
             Part::Volumes => "volumes: what a sync moves, and what a start waits for",
             Part::Machines => "microvm: a boot, copies of it, and forks with memory",
+            Part::LiveFork => "a Python context with data in it, forked as it stands",
             Part::Jobs => "jobs: an array of 2,000 one-line Python scripts",
             Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
             Part::CodePreloaded => "the same with pandas imported by the template",

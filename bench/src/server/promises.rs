@@ -1,7 +1,7 @@
 //! What is promised of the server's speed and size, against what was found.
 
 use super::part::{Findings, Measured, Part};
-use super::{agents, code, gate, jobs, machines, volumes};
+use super::{agents, code, gate, jobs, live_fork, machines, volumes};
 use crate::targets::{Target, milliseconds};
 
 pub struct Promise {
@@ -111,7 +111,8 @@ fn all() -> impl Iterator<Item = &'static Promise> {
         .chain(&agents::PROMISES)
         .chain(&volumes::PROMISES)
         .chain(&jobs::PROMISES)
-        .chain(&machines::PROMISES);
+        .chain(&machines::PROMISES)
+        .chain(&live_fork::PROMISES);
     PROMISES.iter().chain(more).chain(&code::PROMISES)
 }
 
