@@ -33,9 +33,11 @@ const REFUSED_DISK_REQUESTS: [u32; 8] = [
 ];
 /// Every flag of clone(2) that makes a namespace.
 const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
-/// Leaves an overlay's mark for what was removed, which means something to whoever uses the workspace as a layer. Landlock
-/// keeps mknod from making one.
+/// Leaves an overlay's mark for what was removed, which means something to whoever uses the workspace as a layer.
 const RENAME_WHITEOUT: u32 = libc::RENAME_WHITEOUT;
+/// Such a mark is a device that everybody may make, and that of Linux 6.1 passes Landlock. Of what mknod makes, devices alone have
+/// this bit in their mode.
+const DEVICES: u32 = libc::S_IFCHR;
 /// The next open of the file waits for the holder, 45 seconds long: on the host too.
 const LEASES: [u32; 1] = [libc::F_SETLEASE as u32];
 /// The default, Linux32, and the question which one it is: no execution of data, no fixed addresses.
@@ -71,6 +73,9 @@ fn verdicts() -> BTreeMap<u32, Verdict> {
     );
     set(&[libc::SYS_fcntl], Verdict::When(Check::NoneOf { argument: 1, values: LEASES.to_vec() }));
     set(&[libc::SYS_renameat2], Verdict::When(Check::NoBits { argument: 4, bits: RENAME_WHITEOUT }));
+    set(&[libc::SYS_mknodat], Verdict::When(Check::NoBits { argument: 2, bits: DEVICES }));
+    #[cfg(target_arch = "x86_64")]
+    set(&[libc::SYS_mknod], Verdict::When(Check::NoBits { argument: 1, bits: DEVICES }));
     let unix = vec![libc::AF_UNIX as u32];
     set(&[libc::SYS_socketpair], Verdict::When(Check::AnyOf { argument: 0, values: unix }));
     set(&[libc::SYS_socket], Verdict::Sockets);
@@ -127,6 +132,15 @@ mod tests {
         assert_eq!(verdict(libc::SYS_fcntl, [0, libc::F_SETFL as u64, 0, 0, 0, 0]), ALLOWED);
         assert_eq!(verdict(libc::SYS_fcntl, [0, libc::F_SETLEASE as u64, 0, 0, 0, 0]), errno(libc::EPERM));
         assert_eq!(verdict(libc::SYS_renameat2, [0, 0, 0, 0, libc::RENAME_NOREPLACE.into(), 0]), ALLOWED);
+        for kind in [libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK, 0] {
+            assert_eq!(verdict(libc::SYS_mknodat, [0, 0, u64::from(kind | 0o600), 0, 0, 0]), ALLOWED);
+        }
+        for kind in [libc::S_IFCHR, libc::S_IFBLK] {
+            assert_eq!(
+                verdict(libc::SYS_mknodat, [0, 0, u64::from(kind | 0o600), 0, 0, 0]),
+                errno(libc::EPERM)
+            );
+        }
         let whiteout = libc::RENAME_WHITEOUT.into();
         assert_eq!(verdict(libc::SYS_renameat2, [0, 0, 0, 0, whiteout, 0]), errno(libc::EPERM));
         assert_eq!(verdict(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), ALLOWED);
