@@ -39,6 +39,7 @@ where_there_are_machines!(
     memory_is_in_every_fork_snapshot_and_sleep,
     what_a_template_preloads_is_loaded_once,
     what_goes_wrong_is_told_and_leaves_nothing,
+    a_bake_that_is_not_whole_is_made_again,
     the_processor_is_tried_by_booting,
 );
 
@@ -46,6 +47,7 @@ where_there_are_machines!(
 mod machine {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
     use std::path::PathBuf;
 
@@ -74,6 +76,48 @@ mod machine {
         ensure!(found.len() == 1, "its machine is one of {found:?}");
         let killed = std::process::Command::new("kill").args(["-KILL", &found[0].to_string()]).status()?;
         ensure!(killed.success(), "it could not be killed");
+        Ok(())
+    }
+
+    /// What whoever breaks out of the machine stands in: a second fence, of which this one shares nothing with the host.
+    pub fn is_jailed(id: &str) -> Result<()> {
+        let found = processes(id);
+        ensure!(found.len() == 1, "its machine is one of {found:?}");
+        let process = PathBuf::from(format!("/proc/{}", found[0]));
+        let status = std::fs::read_to_string(process.join("status"))?;
+        let of = |key: &str| -> Vec<&str> {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+            line.split_whitespace().collect()
+        };
+        for ids in [of("Uid:"), of("Gid:")] {
+            ensure!(ids.len() == 4 && ids.iter().all(|id| id.len() > 5), "host ids of others: {ids:?}");
+        }
+        for none in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+            assert_eq!(of(none), ["0000000000000000"], "{none} {status}");
+        }
+        assert_eq!((of("NoNewPrivs:"), of("Seccomp:")), (vec!["1"], vec!["2"]));
+        for kind in ["user", "pid", "mnt", "net", "ipc", "uts"] {
+            let [theirs, ours] = [&process, &PathBuf::from("/proc/self")]
+                .map(|whose| std::fs::read_link(whose.join("ns").join(kind)));
+            ensure!(theirs? != ours?, "the {kind} namespace of the host");
+        }
+        // By name it sees a system that is read, and nothing of the host's.
+        let root = process.join("root");
+        for absent in ["etc/shadow", "run/paddock", "var/lib/dpkg", "dev/vda", "dev/sda"] {
+            ensure!(!root.join(absent).exists(), "it sees /{absent}");
+        }
+        for other in ["root", "home", "etc", "tmp", "run"] {
+            let [theirs, ours] = [root.join(other), PathBuf::from("/").join(other)].map(std::fs::metadata);
+            let same = theirs.is_ok_and(|theirs| {
+                ours.is_ok_and(|ours| (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()))
+            });
+            ensure!(!same, "it sees the host's /{other}");
+        }
+        let users = |path: &std::path::Path| std::fs::read(path.join("etc/passwd"));
+        ensure!(users(&root)? != users("/".as_ref())?, "it sees who is on the host");
+        let links = std::fs::read_to_string(process.join("net/dev"))?;
+        let links: Vec<_> = links.lines().skip(2).filter_map(|line| line.split(':').next()).collect();
+        ensure!(links.iter().all(|link| link.trim() == "lo"), "it has {links:?}");
         Ok(())
     }
 
@@ -169,6 +213,7 @@ mod tests {
             begun.elapsed()
         );
 
+        copies_share_no_name(caller)?;
         a_workspace_stays_the_callers(caller)?;
         let hungry =
             caller.run(with(&["--", "python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 24))"]))?;
@@ -194,6 +239,40 @@ mod tests {
         Ok(())
     }
 
+    /// All begin with the memory of one machine; what that would have them share is drawn anew.
+    fn copies_share_no_name(caller: &Caller) -> Result<()> {
+        let script = "cat /etc/machine-id /proc/sys/kernel/random/boot_id; hostname; \
+            python3 -c 'import os, random; print(os.urandom(16).hex()); print(random.random()); print(hash(\"a\")); print(id(os))'";
+        let copy = |name: &str| caller.run(with(&["--hostname", name, "--", "sh", "-c", script]))?.success();
+        let (one, other) = (copy("one")?, copy("other")?);
+        ensure!(one.lines().count() == 7, "{one}");
+        for (one, other) in one.lines().zip(other.lines()) {
+            ensure!(one != other, "two copies have {one}");
+        }
+        Ok(())
+    }
+
+    /// Cut off by a host that lost its power, or written over by somebody: of the machine's memory and of the rest.
+    pub fn a_bake_that_is_not_whole_is_made_again(caller: &Caller) -> Result<()> {
+        boot(caller)?;
+        let kept = |name: &str| -> Result<std::path::PathBuf> {
+            let machines = std::fs::read_dir(caller.state().join("machines"))?.flatten();
+            let mut found = machines.map(|entry| entry.path().join(name)).filter(|path| path.exists());
+            found.next().ok_or_else(|| anyhow::anyhow!("no {name} was kept"))
+        };
+        let memory = kept("memory")?;
+        std::fs::OpenOptions::new().write(true).open(&memory)?.set_len(1 << 20)?;
+        // As long as it takes: it boots.
+        boot(caller)?;
+        let state = kept("state")?;
+        std::fs::write(&state, b"QEVM and nothing else")?;
+        let refused = caller.run(with(&["--", "true"]))?;
+        refused.exited(125)?;
+        ensure!(refused.err().contains("machine"), "{}", refused.err());
+        ensure!(!state.exists(), "it is there for the next one");
+        boot(caller)
+    }
+
     fn a_workspace_stays_the_callers(caller: &Caller) -> Result<()> {
         use std::os::unix::fs::MetadataExt;
         let workspace = caller.directory("repository")?;
@@ -213,6 +292,7 @@ mod tests {
         boot(caller)?;
         let mut server = Server::start(caller)?;
         let id = server.create(&SIZE)?;
+        machine::is_jailed(&id)?;
         let mut terminal = Terminal::open(41, 123)?;
         terminal.start(server.paddock(["exec", "-it", &id, "sh"])?.environment("TERM", "xterm").command())?;
         terminal.type_keys(b"stty size; echo done-$((1+1))\r")?;
@@ -336,6 +416,36 @@ mod tests {
         crate::contexts::text_of(&answer)
     }
 
+    /// What an interpreter has, an open file and what runs in the background: in each child, and the parent keeps its own.
+    fn memory_goes_with_forks(server: &Server, id: &str) -> Result<()> {
+        let inspected: Value = serde_json::from_str(&server.run(["inspect", id])?.success()?)?;
+        if inspected["guarantees"]["snapshot"] != "memory" {
+            skip("microvm::memory", "disks of this machine are in memory");
+            return Ok(());
+        }
+        let before = "import threading, time\nvariable = ['set before']\nopened = open('/tmp/opened', 'w+')\nopened.write('unflushed')\n\
+            ticks = []\ndef tick():\n    while True:\n        ticks.append(1)\n        time.sleep(0.1)\n\
+            threading.Thread(target=tick, daemon=True).start()\nvariable[0]";
+        assert_eq!(value(server, id, before)?, "'set before'");
+        let children = server.run(["fork", "-n", "3", id])?.success()?;
+        let children: Vec<_> = children.lines().collect();
+        assert_eq!(children.len(), 3);
+        for (number, one) in children.iter().copied().chain([id]).enumerate() {
+            let after = format!(
+                "variable.append({number}); opened.write(' {number}'); opened.seek(0); count = len(ticks)\n\
+                 while len(ticks) == count: time.sleep(0.05)\n(variable, opened.read())"
+            );
+            let expected = format!("(['set before', {number}], 'unflushed {number}')");
+            assert_eq!(value(server, one, &after)?, expected, "in {one}");
+        }
+        for child in children {
+            server.run(["kill", child])?.success()?;
+        }
+        server.run(["hibernate", id])?.success()?;
+        assert_eq!(value(server, id, "variable[0]")?, "'set before'");
+        Ok(())
+    }
+
     pub fn what_a_template_preloads_is_loaded_once(caller: &Caller) -> Result<()> {
         let image = caller.directory("python-image")?;
         images::python(&image)?;
@@ -397,6 +507,8 @@ mod tests {
         assert_eq!(value(&server, &fourth, mark)?, loaded);
         assert_eq!(crate::pools::pool(&server, "preloads")?["hits"], 1);
         server.run(["pool", "rm", "preloads"])?.success()?;
+
+        memory_goes_with_forks(&server, &fourth)?;
 
         // Another template is loaded anew; one that cannot be is told of, and its sandboxes are there all the same.
         std::fs::write(image.join("srv/loaded.py"), format!("{MODULE}CHANGED = 1\n"))?;

@@ -3,7 +3,7 @@
 //! is wanted, and again when the kernel, QEMU or Paddock has changed.
 
 use super::create::{Kind, Parts, raise};
-use super::machine::{Acceleration, Origin, Shape};
+use super::machine::{Acceleration, Monitor, Origin, Shape};
 use super::{counter, disk, initramfs, kvm, sparse};
 use crate::backend::{CreateError, HostStep};
 use crate::process::guest_executable;
@@ -15,6 +15,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +27,26 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Baked {
     /// In memory, sealed: whoever opens it how, nobody changes it.
     pub memory: File,
-    pub state: File,
+    state: File,
+    directory: PathBuf,
+    /// Whether a machine has gone on from it, so that it is no fault of its if another does not.
+    proven: AtomicBool,
+}
+
+impl Baked {
+    /// One that the first machine does not go on from is not whole: the next one boots.
+    pub fn recall(&self, monitor: &mut dyn Monitor) -> std::io::Result<()> {
+        let recalled = monitor.recall(&self.state, true);
+        match recalled {
+            Ok(()) => self.proven.store(true, Ordering::Relaxed),
+            Err(_) if !self.proven.load(Ordering::Relaxed) => {
+                known().remove(&self.directory);
+                let _ = std::fs::remove_dir_all(&self.directory);
+            }
+            Err(_) => {}
+        }
+        recalled
+    }
 }
 
 /// Those that this engine has in its memory.
@@ -119,14 +139,14 @@ fn load(directory: &Path, shape: Shape) -> Result<Option<Baked>, CreateError> {
     }
     let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a machine".into())?;
     sparse::copy(&kept, &memory).host(|| format!("read {}", directory.display()))?;
-    finished(memory, &state).map(Some)
+    finished(directory, memory, &state).map(Some)
 }
 
-fn finished(memory: File, state: &File) -> Result<Baked, CreateError> {
+fn finished(directory: &Path, memory: File, state: &File) -> Result<Baked, CreateError> {
     sparse::seal(&memory).host(|| "seal the memory of a machine".into())?;
     let copy = sparse::in_memory("state", 0).host(|| "keep the state of a machine".into())?;
     sparse::copy(state, &copy).host(|| "keep the state of a machine".into())?;
-    Ok(Baked { memory, state: copy })
+    Ok(Baked { memory, state: copy, directory: directory.to_path_buf(), proven: AtomicBool::new(false) })
 }
 
 fn make(state: &Path, directory: &Path, parts: &Parts, shape: Shape) -> Result<Baked, CreateError> {
@@ -139,7 +159,7 @@ fn make(state: &Path, directory: &Path, parts: &Parts, shape: Shape) -> Result<B
     if written.is_err() {
         let _ = std::fs::remove_dir_all(&new);
     }
-    finished(memory, &kept)
+    finished(directory, memory, &kept)
 }
 
 fn write(directory: &Path, memory: &File, state: &File) -> std::io::Result<()> {
@@ -148,8 +168,13 @@ fn write(directory: &Path, memory: &File, state: &File) -> std::io::Result<()> {
         _ => {}
     }
     std::fs::create_dir(directory)?;
-    sparse::copy(memory, &File::create_new(directory.join(MEMORY))?)?;
-    sparse::copy(state, &File::create_new(directory.join(STATE))?)
+    for (name, content) in [(MEMORY, memory), (STATE, state)] {
+        let file = File::create_new(directory.join(name))?;
+        sparse::copy(content, &file)?;
+        // It gets its name after that: a host that loses its power leaves all of it or nothing.
+        file.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Boots a machine in a fence of its own, and keeps it where it waits.

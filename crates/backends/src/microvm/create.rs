@@ -48,7 +48,7 @@ pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Resul
         baking: None,
     });
     let (raised, mut monitor) = raise(state, id, kind, &parts, shape, origin)?;
-    monitor.recall(&baked.state, true).map_err(|error| failed(&raised, error))?;
+    baked.recall(&mut *monitor).map_err(|error| failed(&raised, error))?;
     Ok(raised)
 }
 
@@ -71,7 +71,7 @@ pub fn create_to_bake(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raise
         baking: Some(Baking { memory, disk }),
     };
     let (raised, mut monitor) = raise(state, id, Kind::Sandbox(work), &parts, shape, origin)?;
-    monitor.recall(&baked.state, true).map_err(|error| failed(&raised, error))?;
+    baked.recall(&mut *monitor).map_err(|error| failed(&raised, error))?;
     Ok(raised)
 }
 
