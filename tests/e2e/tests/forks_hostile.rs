@@ -16,6 +16,7 @@ for_both_callers!(
     it_waits_elsewhere,
     it_forks_all_the_time,
     memory_is_shared_with_a_child,
+    what_it_could_not_open_is_not_opened_for_it,
 );
 
 const LIBC: &str =
@@ -140,5 +141,13 @@ fn memory_is_shared_with_a_child(caller: &Caller) -> Result<()> {
     )?;
     let seen = crate::contexts::text_of(&seen.expect(200)?)?;
     ensure!(seen == "7", "{seen}");
+    Ok(())
+}
+
+/// The engine opens its files again, and has every right to; who asks for them has not.
+fn what_it_could_not_open_is_not_opened_for_it(caller: &Caller) -> Result<()> {
+    let code = "f = open('/tmp/mine', 'w+'); os.chmod('/tmp/mine', 0)";
+    let Some((carried, reason, _)) = attacked(caller, code)? else { return Ok(()) };
+    ensure!(!carried && reason.contains("/tmp/mine") && reason.contains("Permission denied"), "{reason}");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What of an interpreter's files goes along: its streams become the new sandbox's, files and directories are opened anew in
 //! that sandbox's own root, and what leads elsewhere is closed. What cannot be told apart from a way out holds all of it back.
 
+use super::as_work::HostIds;
 use super::idle::copy_of;
 use super::tracee::host;
 use crate::backend::CarryError;
@@ -48,6 +49,8 @@ pub struct Between<'a> {
     /// The pipes of its streams, by their inodes, and the number of its control stream.
     pub pipes: (u64, u64),
     pub control: i32,
+    /// Of the work there, by whose rights files are opened.
+    pub work: HostIds,
 }
 
 impl Between<'_> {
@@ -72,7 +75,7 @@ impl Between<'_> {
         let link = std::fs::read_link(format!("/proc/{}/cwd", self.pid));
         let link = link.map_err(|source| host("ask where the interpreter stands", source))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = open_below(&root, &link.display().to_string(), flags).map_err(|error| {
+        let directory = self.open_below(&root, &link.display().to_string(), flags).map_err(|error| {
             CarryError::Unable(format!("it stands in a directory that the fork lacks: {error}"))
         })?;
         Ok(Belongings { kept, directory, closed })
@@ -154,7 +157,7 @@ impl Between<'_> {
 
     fn reopen(&self, open: &Open, root: &File) -> Result<OwnedFd, CarryError> {
         let kept = OFlags::ACCMODE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECTORY | OFlags::PATH;
-        let again = open_below(root, &open.link, (open.flags & kept) | OFlags::CLOEXEC);
+        let again = self.open_below(root, &open.link, (open.flags & kept) | OFlags::CLOEXEC);
         let again = again.map_err(|error| {
             CarryError::Unable(format!("it has {} open, which the fork lacks: {error}", shown(&open.link)))
         })?;
@@ -167,6 +170,21 @@ impl Between<'_> {
                 .map_err(|errno| host("go to where it stood in a file", errno.into()))?;
         }
         Ok(again)
+    }
+
+    /// Exactly what the kernel says that the path is: no link is followed on the way.
+    fn open_below(&self, root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
+        // The sandbox's root is itself mounted below the anchor.
+        let inside = link.strip_prefix('/').and_then(|rest| rest.strip_prefix(ANCHORED));
+        let inside = match inside {
+            Some("") => ".",
+            Some(rest) if rest.starts_with('/') => &rest[1..],
+            _ => return Err(Error::other("it is outside of the sandbox")),
+        };
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        // Not what waits for somebody at the other end.
+        let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
+        self.work.open(|| Ok(rustix::fs::openat2(root, inside, flags, Mode::empty(), resolve)?))
     }
 }
 
@@ -192,22 +210,6 @@ impl Open {
             position: position.ok_or_else(super::looks::unreadable)?,
         })
     }
-}
-
-/// Exactly what the kernel says that the path is: no link is followed on the way.
-fn open_below(root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
-    // The sandbox's root is itself mounted below the anchor.
-    let inside = link.strip_prefix('/').and_then(|rest| rest.strip_prefix(ANCHORED));
-    let inside = match inside {
-        Some("") => ".",
-        Some(rest) if rest.starts_with('/') => &rest[1..],
-        _ => return Err(Error::other("it is outside of the sandbox")),
-    };
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    // Not what waits for somebody at the other end.
-    let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
-    let opened = rustix::fs::openat2(root, inside, flags, Mode::empty(), resolve)?;
-    Ok(opened)
 }
 
 fn copy_unnamed(pid: i32, open: &Open) -> Result<OwnedFd, CarryError> {

@@ -1,5 +1,6 @@
 //! From one process to a copy of it in another pid namespace: see the three of [`super`].
 
+use super::as_work::HostIds;
 use super::belongings::{Belongings, Between};
 use super::tracee::{INSTRUCTION, Tracee, host};
 use super::{Journey, idle};
@@ -62,7 +63,9 @@ impl Journey<'_> {
     pub fn bear(&self, source: &mut Tracee) -> Result<(Copy, Belongings), CarryError> {
         let control = source.waits_in().map_or(-1, |(_, descriptor)| descriptor as i32);
         let pipes = (self.interpreter.stdout, self.interpreter.stderr);
-        let between = Between { pid: source.pid, to: self.to, streams: self.streams, pipes, control };
+        let work = HostIds::of(self.to, self.ids.work, self.ids.work_group)
+            .map_err(|source| host("look at the ids of the fork", source))?;
+        let between = Between { pid: source.pid, to: self.to, streams: self.streams, pipes, control, work };
         let belongings = between.collect()?;
         let robust_list = robust_list(source.pid);
         let rseq = rseq(source.pid);

@@ -13,12 +13,13 @@
 //!
 //! - [`tracee`]: a stopped process, and calls that it makes for us, each checked when it begins and when it ends
 //! - [`idle`]: which process it is, and whether it waits
-//! - [`belongings`]: what of its files goes along
+//! - [`belongings`]: what of its files goes along; [`as_work`]: by whose rights
 //! - [`birth`]: the three processes
 //! - [`settle`]: what the copy is made to do before it goes on
 //! - [`memory`]: what it shared becomes its own
 //! - [`looks`]: what the kernel says of a process
 
+mod as_work;
 mod belongings;
 mod birth;
 mod idle;
