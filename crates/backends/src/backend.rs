@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub trait Backend: Send + Sync {
@@ -129,16 +129,10 @@ pub trait Fence: Send + Sync {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// As [`Backend::create`] of a lasting sandbox that nests in this one, into which so many of this one's interpreters are
-    /// then carried. It ends with this one, unless that is [held](Fence::hold) for its sake.
+    /// Where a fork of this sandbox can be made. It stays so while this sandbox lives.
     ///
     /// Precondition: the spec is this one's own, but for the disk.
-    fn create_fork(
-        &self,
-        _id: &SandboxId,
-        _spec: &Spec,
-        _interpreters: usize,
-    ) -> Result<(Raised, Box<dyn Landing>), CreateError> {
+    fn fork_site(&self, _spec: &Spec) -> Result<Box<dyn ForkSite>, CreateError> {
         Err(CreateError::Unavailable {
             missing: "a fence of this backend carries no interpreters".into(),
             remedy: None,
@@ -202,11 +196,24 @@ pub trait Cradle: Send {
     fn fork(self: Box<Self>, birth: &Birth, patience: Duration) -> std::io::Result<u32>;
 }
 
+/// A place for a sandbox that nests in another one.
+pub trait ForkSite: Send {
+    /// As [`Backend::create`] of a lasting sandbox, into which so many interpreters of the one around it are then carried. It
+    /// ends with that one, unless that is [held](Fence::hold) for its sake.
+    fn create(
+        self: Box<Self>,
+        id: &SandboxId,
+        spec: &Spec,
+        interpreters: usize,
+    ) -> Result<(Raised, Box<dyn Landing>), CreateError>;
+}
+
 /// A sandbox into which interpreters of another one are carried. Every method may block for a moment.
 pub trait Landing: Send {
     /// Forks an interpreter that waits for its next call, as it stands, into this sandbox; under the number of its place
     /// its guest has the streams. Until `until` it is waited for. Whatever fails, the interpreter goes on as if nothing had
-    /// been, and nothing of it is in this sandbox.
+    /// been, and nothing of it is in this sandbox. `alone` is held while the interpreter stands still: one process is traced
+    /// by one thread at a time.
     ///
     /// Precondition: the guest inside is ready.
     fn carry(
@@ -214,6 +221,7 @@ pub trait Landing: Send {
         place: usize,
         interpreter: Interpreter,
         until: Instant,
+        alone: &Mutex<()>,
     ) -> Result<Carried, CarryError>;
 }
 

@@ -338,9 +338,14 @@ impl Sandbox {
         spec: &Spec,
         interpreters: usize,
     ) -> Result<(Raised, Box<dyn Landing>), EngineError> {
-        let guard = self.fence();
-        let fence = guard.as_ref().ok_or_else(|| EngineError::Lost { detail: "it was let go of".into() })?;
-        Ok(fence.create_fork(id, spec, interpreters)?)
+        let site = {
+            let guard = self.fence();
+            let fence =
+                guard.as_ref().ok_or_else(|| EngineError::Lost { detail: "it was let go of".into() })?;
+            fence.fork_site(spec)?
+        };
+        // Several are made at the same time.
+        Ok(site.create(id, spec, interpreters)?)
     }
 
     /// Ends all of it but what others nest in. What the kernel counted.

@@ -7,7 +7,7 @@ use super::lasting::{self, Lasting};
 use super::launch::Child;
 use super::placeholder::Placeholder;
 use super::slot::{Record, Slot};
-use crate::backend::{CreateError, Fence, FenceUsage, HostStep, Landing, Raised};
+use crate::backend::{CreateError, Fence, FenceUsage, ForkSite, HostStep};
 use paddock_model::{Limits, SandboxId, Spec};
 use std::fs::File;
 use std::io::Result;
@@ -209,13 +209,9 @@ impl Fence for ProcessFence {
         }
     }
 
-    fn create_fork(
-        &self,
-        id: &SandboxId,
-        spec: &Spec,
-        interpreters: usize,
-    ) -> std::result::Result<(Raised, Box<dyn Landing>), CreateError> {
-        landing::create_fork(&self.state, self.guest_number()?, id, spec, interpreters)
+    fn fork_site(&self, spec: &Spec) -> std::result::Result<Box<dyn ForkSite>, CreateError> {
+        let site = landing::Site::of(&self.state, self.guest_number()?, spec)?;
+        Ok(Box::new(site))
     }
 
     fn carries_nothing(&self) -> Option<String> {

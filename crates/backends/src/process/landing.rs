@@ -3,11 +3,12 @@
 use super::create::{Role, Streams, create};
 use super::identity::{self, Method};
 use super::within::Within;
-use crate::backend::{Carried, CarryError, CreateError, HostStep, Interpreter, Landing, Raised};
+use crate::backend::{Carried, CarryError, CreateError, ForkSite, HostStep, Interpreter, Landing, Raised};
 use paddock_model::{SandboxId, Spec};
 use paddock_protocol::{ANCHORED, Ids};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// Namespaces nest at most 32 deep, and the machine itself may be nested.
@@ -46,28 +47,43 @@ pub fn missing_in(guest: u32) -> Option<String> {
     })
 }
 
-/// `guest`: of the sandbox that it nests in, by the host's number.
-pub fn create_fork(
-    state: &Path,
-    guest: u32,
-    id: &SandboxId,
-    spec: &Spec,
-    interpreters: usize,
-) -> Result<(Raised, Box<dyn Landing>), CreateError> {
-    if let Some(missing) = missing_in(guest) {
-        return Err(CreateError::Unavailable { missing, remedy: None });
+/// A place in the sandbox of a guest.
+pub struct Site {
+    state: PathBuf,
+    within: Within,
+}
+
+impl Site {
+    /// `guest`: of the sandbox that it nests in, by the host's number.
+    ///
+    /// Precondition: it is surely the one that is meant.
+    pub fn of(state: &Path, guest: u32, spec: &Spec) -> Result<Site, CreateError> {
+        if let Some(missing) = missing_in(guest) {
+            return Err(CreateError::Unavailable { missing, remedy: None });
+        }
+        let owner = identity::work_of(spec)?;
+        let within = Within::of_a_source(guest, owner).host(|| "open the namespaces of the source".into())?;
+        Ok(Site { state: state.to_path_buf(), within })
     }
-    let owner = super::identity::work_of(spec)?;
-    let within = Within::of_a_source(guest, owner).host(|| "open the namespaces of the source".into())?;
-    let made = create(state, id, spec, Role::Forked(&within, interpreters), None)?;
-    let landing = ProcessLanding {
-        from: guest,
-        to: made.guest,
-        ids: made.ids,
-        entrances: made.entrances,
-        streams: made.streams.into_iter().map(Some).collect(),
-    };
-    Ok((made.raised, Box::new(landing)))
+}
+
+impl ForkSite for Site {
+    fn create(
+        self: Box<Self>,
+        id: &SandboxId,
+        spec: &Spec,
+        interpreters: usize,
+    ) -> Result<(Raised, Box<dyn Landing>), CreateError> {
+        let made = create(&self.state, id, spec, Role::Forked(&self.within, interpreters), None)?;
+        let landing = ProcessLanding {
+            from: self.within.guest.0,
+            to: made.guest,
+            ids: made.ids,
+            entrances: made.entrances,
+            streams: made.streams.into_iter().map(Some).collect(),
+        };
+        Ok((made.raised, Box::new(landing)))
+    }
 }
 
 struct ProcessLanding {
@@ -86,6 +102,7 @@ impl Landing for ProcessLanding {
         place: usize,
         interpreter: Interpreter,
         until: Instant,
+        alone: &Mutex<()>,
     ) -> Result<Carried, CarryError> {
         let streams = self.streams.get_mut(place).and_then(Option::take);
         let streams = streams.ok_or_else(|| CarryError::Unable("nobody awaits it".into()))?;
@@ -97,11 +114,11 @@ impl Landing for ProcessLanding {
             streams: &streams,
             interpreter,
         };
-        journey.carry(until)
+        journey.carry(until, alone)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn carry(&mut self, _: usize, _: Interpreter, _: Instant) -> Result<Carried, CarryError> {
+    fn carry(&mut self, _: usize, _: Interpreter, _: Instant, _: &Mutex<()>) -> Result<Carried, CarryError> {
         let (Self { from: _, to: _, ids: _, entrances: _, streams: _ }, why) = (self, missing());
         Err(CarryError::Unavailable(why.unwrap_or_default()))
     }

@@ -9,6 +9,7 @@ use paddock_protocol::{
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Reads code by its length, runs it, and says so.
@@ -44,7 +45,8 @@ pub struct Source {
 
 /// A sandbox that nests in another one and awaits its interpreter.
 pub fn land(source: &Source, _state: &Path) -> Source {
-    let (raised, landing) = source.fence.create_fork(&new_id(), &spec(None), 1).unwrap();
+    let (raised, landing) =
+        source.fence.fork_site(&spec(None)).unwrap().create(&new_id(), &spec(None), 1).unwrap();
     let mut child = Source::over(raised);
     child.landing = Some(landing);
     child
@@ -95,7 +97,7 @@ impl Source {
         let interpreter = source.describe();
         let until = Instant::now() + patience;
         let mut landing = self.landing.take().unwrap();
-        let carried = landing.carry(0, interpreter, until)?;
+        let carried = landing.carry(0, interpreter, until, &Mutex::new(()))?;
         self.send(&ToGuest::TakeIn { exec: EXEC, pid: carried.pid, place: 0, filters: 1 });
         self.started();
         Ok(carried)

@@ -142,8 +142,7 @@ impl Fleet {
         let carried = tokio::task::spawn_blocking(move || {
             let mut landing = landing;
             let mut carry = |(place, interpreter)| {
-                let _alone = source.carrying.lock().unwrap_or_else(PoisonError::into_inner);
-                landing.carry(place, interpreter, Instant::now() + UNTIL_WAITING)
+                landing.carry(place, interpreter, Instant::now() + UNTIL_WAITING, &source.carrying)
             };
             interpreters.into_iter().enumerate().map(&mut carry).collect::<Vec<_>>()
         });

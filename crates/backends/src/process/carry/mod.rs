@@ -17,6 +17,7 @@
 //! - [`birth`]: the three processes
 //! - [`settle`]: what the copy is made to do before it goes on
 //! - [`memory`]: what it shared becomes its own
+//! - [`together`]: all of that on one processor
 //! - [`looks`]: what the kernel says of a process
 
 mod as_work;
@@ -26,13 +27,16 @@ mod idle;
 mod looks;
 mod memory;
 mod settle;
+mod together;
 mod tracee;
 
 use super::create::Streams;
 use crate::backend::{Carried, CarryError, Interpreter};
 use paddock_protocol::Ids;
 use std::fs::File;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use together::Together;
 
 /// How long one process may take for what it is told: all of it is done in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,18 +55,28 @@ pub struct Journey<'a> {
 }
 
 impl Journey<'_> {
-    /// `until`: how long it may take to be idle.
-    pub fn carry(&self, until: Instant) -> Result<Carried, CarryError> {
+    /// `until`: how long it may take to be idle. `alone`: held while the interpreter stands still.
+    pub fn carry(&self, until: Instant, alone: &Mutex<()>) -> Result<Carried, CarryError> {
         let pid = idle::find(self.from, self.interpreter.pid)?;
+        let _bound = Together::bind_this();
+        let turn = alone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut source = idle::stop_when_idle(pid, self.from, until)?;
         let stopped = Instant::now();
+        let together = Together::bind(pid);
         let born = self.bear(&mut source);
         // It goes on whatever came of it, as if nothing had been.
+        if let Some(together) = &together {
+            together.release(pid);
+        }
         let left = source.let_go();
         let stood_still = stopped.elapsed();
+        drop(turn);
         let (mut child, belongings) = born?;
         left?;
-        let inside = self.settle(&mut child, &belongings)?;
+        let inside = self.settle(&mut child)?;
+        if let Some(together) = &together {
+            together.release(child.tracee.pid);
+        }
         child.go_on()?;
         Ok(Carried { pid: inside, closed: belongings.closed, stood_still })
     }

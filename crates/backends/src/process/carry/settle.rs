@@ -1,6 +1,5 @@
 //! What a copy is made to do before it goes on: it enters the rest of its sandbox, takes its files, and gives up everything.
 
-use super::belongings::Belongings;
 use super::birth::{Copy, FREE, SCRATCH};
 use super::looks::{Mapping, Status, namespace};
 use super::tracee::host;
@@ -16,7 +15,7 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
 impl Journey<'_> {
     /// The number that it has inside. It has no capability and its own filter again when it goes on.
-    pub fn settle(&self, copy: &mut Copy, _belongings: &Belongings) -> Result<u32, CarryError> {
+    pub fn settle(&self, copy: &mut Copy) -> Result<u32, CarryError> {
         let free = copy.scratch + FREE;
         let tracee = &mut copy.tracee;
         for number in &copy.namespaces {
