@@ -79,7 +79,8 @@ impl Host {
         let abstract_socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&token)?)?;
 
         fs::copy("/bin/sleep", at(VICTIM_NAME))?;
-        let victim = Command::new(at(VICTIM_NAME)).arg("1200").spawn()?;
+        // Longer than any run of the suite: it is to die of an attack only.
+        let victim = Command::new(at(VICTIM_NAME)).arg("36000").spawn()?;
         let binary = copies(executable, &at("bin"), as_root)?;
 
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().replace('\n', "|");

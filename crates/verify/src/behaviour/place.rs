@@ -82,7 +82,7 @@ impl Place {
     /// A new sandbox of this backend; its id.
     pub fn create(&self, mut request: Value) -> Result<String> {
         request["backend"] = json!(self.backend);
-        request["ttl_seconds"] = json!(300);
+        request["ttl_seconds"] = json!(900);
         let made = self.post("/v1/sandboxes", 201, request)?;
         ensure!(made["guarantees"]["backend"] == json!(self.backend), "another backend: {made}");
         text(&made["id"])

@@ -57,7 +57,7 @@ fn updated(place: &Place) -> Result<()> {
 
 fn extended(place: &Place) -> Result<()> {
     let before = place.get(&place.of(""))?["expires_at_ms"].as_u64().unwrap_or(0);
-    let after = place.post(&place.of("/extend"), 200, json!({"ttl_seconds": 600}))?;
+    let after = place.post(&place.of("/extend"), 200, json!({"ttl_seconds": 1800}))?;
     ensure!(after["expires_at_ms"].as_u64().unwrap_or(0) > before, "{after}");
     Ok(())
 }

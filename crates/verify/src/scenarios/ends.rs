@@ -83,7 +83,7 @@ const BEGUN: &str = "probe-begun";
 const PROMPT: Duration = Duration::from_millis(1500);
 
 fn nothing_left(stage: &Stage) -> Result<()> {
-    let until = Instant::now() + Duration::from_secs(3);
+    let until = Instant::now() + Duration::from_secs(3) + stage.grace;
     loop {
         let left = sweep::processes(stage.host.folder.path());
         if left.is_empty() {
@@ -98,7 +98,7 @@ fn daemon(stage: &Stage) -> Result<Finding> {
     let run = stage.part(&[], &["daemon"])?;
     let report = run.report()?;
     ensure!(report.exit_code == 5, "exit {} ({:?})", report.exit_code, report.cause);
-    ensure!(run.wall < PROMPT, "returned after {:?}", run.wall);
+    ensure!(run.wall < PROMPT + stage.grace, "returned after {:?}", run.wall);
     nothing_left(stage)?;
     finding(Outcome::Bounded, format!("returned after {:?}", run.wall))
 }
@@ -109,7 +109,7 @@ fn past_time_limit(stage: &Stage, part: &str) -> Result<Finding> {
     let report = run.report()?;
     ensure!(report.timed_out && matches!(report.cause, Cause::TimeLimit { .. }), "{:?}", report.cause);
     ensure!(run.status.code() == Some(124), "exit {}", run.status);
-    ensure!(run.wall < limit + PROMPT, "returned after {:?}", run.wall);
+    ensure!(run.wall < limit + PROMPT + stage.grace, "returned after {:?}", run.wall);
     nothing_left(stage)?;
     finding(Outcome::Bounded, format!("returned {:?} after the limit", run.wall.saturating_sub(limit)))
 }
@@ -181,7 +181,7 @@ fn kill_engine(stage: &Stage, when: Moment) -> Result<Duration> {
     let inner = format!("/workspace/{BEGUN}");
     let stubborn = inside(&["--do", "stubborn", "0", &inner]);
     let mut started = start(stage.fence.command(stage.host, true, &[], &stubborn))?;
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(10) + stage.grace;
     match when {
         Moment::After(milliseconds) => std::thread::sleep(Duration::from_millis(milliseconds)),
         Moment::AtWork => {
@@ -208,7 +208,7 @@ fn stand_ins_left(stage: &Stage) -> Vec<&'static str> {
         let names = PROTECTED_AND_ABSENT.iter().copied();
         names.filter(|name| stage.fence.workspace.join(name).symlink_metadata().is_ok()).collect::<Vec<_>>()
     };
-    let until = Instant::now() + Duration::from_secs(1);
+    let until = Instant::now() + Duration::from_secs(1) + stage.grace;
     while !there().is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }

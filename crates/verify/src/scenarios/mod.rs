@@ -12,10 +12,13 @@ use crate::control::lines;
 use crate::fence::{Fence, Run};
 use crate::host::Host;
 use anyhow::{Context, Result};
+use std::time::Duration;
 
 pub struct Stage<'a> {
     pub host: &'a Host,
     pub fence: &'a Fence,
+    /// What is added to every wait because of what the fence is made of.
+    pub grace: Duration,
 }
 
 /// What shows that the attack works without a fence.
