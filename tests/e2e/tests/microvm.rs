@@ -358,6 +358,11 @@ mod tests {
         let little = caller.run(["--memory", "1KiB", "--", "true"])?;
         little.exited(125)?;
         ensure!(little.err().contains("memory limit 1 KiB is outside 4 MiB"), "{}", little.err());
+        // Nor more than the host has.
+        let much = caller.run(["--memory", "16TiB", "--", "true"])?;
+        much.exited(125)?;
+        ensure!(much.err().contains("and this host has") && much.err().contains("hint:"), "{}", much.err());
+        ensure!(!much.err().contains("booting"), "{}", much.err());
         Ok(())
     }
 

@@ -87,6 +87,7 @@ impl Parts {
         if let Some((missing, remedy)) = probe::not_for_this_user() {
             return Err(CreateError::Unavailable { missing: missing.into(), remedy: Some(remedy.into()) });
         }
+        refuse_more_than(memory_of_the_host(), &spec.limits)?;
         let parts = Parts::look(state)?;
         let kernel = &parts.kernel;
         if !kernel.shares && (spec.root == Root::HostUsr || orders::shares(spec)) {
@@ -119,9 +120,38 @@ impl Parts {
     }
 }
 
+/// Of the whole machine, for so much work.
+fn memory(limits: &Limits) -> u64 {
+    limits.memory.saturating_add(limits.memory / 32 + OWN_KERNEL).next_multiple_of(64 << 20)
+}
+
+/// What the host has not it maps for nobody: such a machine would boot, in minutes, and no copy of it would ever begin.
+fn refuse_more_than(host: u64, limits: &Limits) -> Result<(), CreateError> {
+    let machine = memory(limits);
+    if machine <= host {
+        return Ok(());
+    }
+    Err(CreateError::Unavailable {
+        missing: format!(
+            "memory: its machine would have {} MiB, and this host has {}",
+            machine >> 20,
+            host >> 20
+        ),
+        remedy: Some(
+            "ask for less (`--memory`, `limits.memory_bytes`); what is not used is not taken".into(),
+        ),
+    })
+}
+
+/// With what it can swap out.
+fn memory_of_the_host() -> u64 {
+    let host = rustix::system::sysinfo();
+    (host.totalram as u64).saturating_add(host.totalswap as u64).saturating_mul(host.mem_unit.into())
+}
+
 /// Of a sandbox's machine, however it began.
 pub fn shape(limits: &Limits, acceleration: Acceleration) -> Shape {
-    let memory = limits.memory.saturating_add(limits.memory / 32 + OWN_KERNEL).next_multiple_of(64 << 20);
+    let memory = memory(limits);
     let here = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
     let processors = (limits.cpus.ceil() as u32).clamp(1, here.min(MOST_PROCESSORS));
     Shape { memory, processors, acceleration }
@@ -412,4 +442,20 @@ fn arrange(plan: &mut Plan, shares_system: bool) -> Vec<Step> {
 
 fn is_of_the_workspace(path: &str) -> bool {
     path.strip_prefix(root::WORKSPACE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_memory_than_the_host_has_is_refused() {
+        let limits = Limits { memory: 256 << 20, ..Limits::default() };
+        refuse_more_than(memory(&limits), &limits).unwrap();
+        let refused = refuse_more_than(memory(&limits) - 1, &limits).unwrap_err();
+        assert!(refused.to_string().contains("its machine would have 448 MiB"), "{refused}");
+        assert!(refused.hint().is_some());
+        let absurd = Limits { memory: 1 << 50, ..Limits::default() };
+        assert!(refuse_more_than(memory_of_the_host(), &absurd).is_err());
+    }
 }
