@@ -52,10 +52,13 @@ fn bench(options: &Options) -> Result<()> {
     interrupt::watch();
     let scratch = Scratch::new().context("temporary directory")?;
     let paddock = &installed(&scratch, &options.paddock)?;
+    let assemble = || {
+        let missing = peers::install::missing(options.install);
+        Field::assemble(&scratch, paddock, missing.as_deref())
+    };
     let mut field = None;
     if !options.workloads.is_empty() || options.parts.contains(&Part::First) {
-        let missing = peers::install::missing(options.install);
-        field = Some(Field::assemble(&scratch, paddock, missing.as_deref())?);
+        field = Some(assemble()?);
     }
     if let Some(field) = field.as_ref().filter(|_| !options.workloads.is_empty()) {
         let report = run(field, machine::describe(paddock), options)?;
@@ -81,8 +84,12 @@ fn bench(options: &Options) -> Result<()> {
             continue;
         }
         let machine = machine::describe(paddock);
+        let beside = match field.take() {
+            None if parts.iter().any(|part| part.has_peers()) => Some(assemble()?),
+            taken => taken,
+        };
         // The peers are stopped before anything is said to be done.
-        let measured = server::measure(setting, paddock, field.take(), &parts)?;
+        let measured = server::measure(setting, paddock, beside, &parts)?;
         let targets = server::judge(&measured);
         let report = ServerReport { group, title, machine, measured, targets };
         print!("{}", report.markdown());
@@ -91,9 +98,7 @@ fn bench(options: &Options) -> Result<()> {
     drop(field);
     if !code.is_empty() {
         let machine = machine::describe(paddock);
-        let missing = peers::install::missing(options.install);
-        let field = code.iter().any(|part| part.has_peers());
-        let field = field.then(|| Field::assemble(&scratch, paddock, missing.as_deref())).transpose()?;
+        let field = code.iter().any(|part| part.has_peers()).then(assemble).transpose()?;
         let measured = server::measure(setting, paddock, field, &code)?;
         let targets = server::judge(&measured);
         let report = CodeReport { machine, measured, targets, quick: options.quick };

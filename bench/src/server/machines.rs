@@ -6,7 +6,8 @@ use super::memory;
 use super::part::{Findings, Part};
 use super::process::Server;
 use super::promises::{Limit, Promise, Source, promise};
-use crate::command::{CommandLine, Environment};
+use crate::command::{self, CommandLine, Environment};
+use crate::contestants::{Contestant, Field, Workload};
 use crate::measure::Timing;
 use crate::peers::rootfs;
 use anyhow::{Context, Result, bail, ensure};
@@ -24,6 +25,12 @@ const CHILDREN: usize = 20;
 const FEW: usize = 8;
 /// Ten milliseconds apart.
 const REFILL_TRIES: usize = 3_000;
+const PEERS: [(&str, Workload, &str); 4] = [
+    ("docker", Workload::True, "docker run, true"),
+    ("docker", Workload::Python, "docker run, python"),
+    ("runsc", Workload::True, "runsc run, true"),
+    ("runsc", Workload::Python, "runsc run, python"),
+];
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
 const fn most(name: &'static str, target: &'static str, timing: &'static str, bound: f64) -> Promise {
@@ -34,7 +41,7 @@ const fn most(name: &'static str, target: &'static str, timing: &'static str, bo
 const TEMPLATE: &str = "bench-preloads";
 const POOL: (usize, usize) = (2, 4);
 
-pub const PROMISES: [Promise; 9] = [
+pub const PROMISES: [Promise; 10] = [
     most("create and first exec, p50", "<= 200 ms", "create and first exec", 200.0),
     most("create and run_code, p50", "<= 300 ms", "create and run_code, preloaded", 300.0),
     most("create from a pool and first exec, p50", "<= 30 ms", "create from a pool and first exec", 30.0),
@@ -42,6 +49,7 @@ pub const PROMISES: [Promise; 9] = [
     most("fork with memory, 20 children", "<= 4 s", "fork with memory, 20 children", 4_000.0),
     most("snapshot with memory, p50", "<= 150 ms", "snapshot with memory", 150.0),
     most("pause, p50", "<= 10 ms", "pause", 10.0),
+    most("resume, p50", "<= 10 ms", "resume", 10.0),
     most("wake with memory, p50", "<= 500 ms", "wake with memory", 500.0),
     promise(
         Part::Machines,
@@ -52,13 +60,13 @@ pub const PROMISES: [Promise; 9] = [
     ),
 ];
 
-pub async fn measure(server: &Server) -> Result<Findings> {
-    let mut caller = server.caller().await?;
+pub async fn measure(server: &Server, beside: Option<&Field>) -> Result<Findings> {
     let mut findings = Findings::default();
+    let peers = peers(beside, &mut findings);
+    let mut caller = server.caller().await?;
     let cold = boot(&mut caller).await?;
     findings.add("first sandbox of a size, with the boot", cold.as_secs_f64() * 1e3, "ms");
-    let (first, coded) = copies(&mut caller).await?;
-    findings.timings.extend([first, coded]);
+    copies(&mut caller, peers, &mut findings).await?;
     sizes(server, &mut caller, &mut findings).await?;
     preloaded(server, &mut caller, &mut findings).await?;
     let image = server.paddock.temporary.join("image");
@@ -101,7 +109,37 @@ async fn boot(caller: &mut Caller) -> Result<Duration> {
     Ok(elapsed)
 }
 
-async fn copies(caller: &mut Caller) -> Result<(Timing, Timing)> {
+/// One that this is measured beside, in turns.
+struct Peer<'a> {
+    name: &'static str,
+    contestant: &'a dyn Contestant,
+    command: std::process::Command,
+    samples: Vec<Duration>,
+}
+
+/// What one would use instead, for the same two things; who cannot take part is named with the reason.
+fn peers<'a>(beside: Option<&'a Field>, findings: &mut Findings) -> Vec<Peer<'a>> {
+    let Some(field) = beside else { return Vec::new() };
+    let mut peers = Vec::new();
+    for (whose, workload, name) in PEERS {
+        let Some(contestant) = field.race().find(|contestant| contestant.name() == whose) else { continue };
+        let line = contestant.command(workload);
+        match line.output() {
+            Ok(output) if output == workload.expected_output() => {
+                peers.push(Peer { name, contestant, command: line.quiet(), samples: Vec::new() });
+            }
+            Ok(output) => findings.notes.push(format!("{name}: missing: it printed {output:?}")),
+            Err(error) => findings.notes.push(format!("{name}: missing: {error:#}")),
+        }
+    }
+    let asked = |name: &str| PEERS.iter().any(|(whose, ..)| *whose == name);
+    for missing in field.missing.iter().filter(|missing| asked(missing.name)) {
+        findings.notes.push(format!("{}: missing: {}", missing.name, missing.reason));
+    }
+    peers
+}
+
+async fn copies(caller: &mut Caller, mut peers: Vec<Peer<'_>>, findings: &mut Findings) -> Result<()> {
     let (mut first, mut coded) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (elapsed, sandbox) = timed(async {
@@ -120,8 +158,20 @@ async fn copies(caller: &mut Caller) -> Result<(Timing, Timing)> {
         .await?;
         coded.push(elapsed);
         caller.kill(&sandbox).await?;
+        for peer in &mut peers {
+            let (elapsed, status) = command::time(&mut peer.command)?;
+            ensure!(status.success(), "{}: {status}", peer.name);
+            peer.samples.push(elapsed);
+            tokio::time::sleep(peer.contestant.settle()).await;
+        }
     }
-    Ok((named("create and first exec", first), named("create and run_code", coded)))
+    findings.timings.extend([named("create and first exec", first), named("create and run_code", coded)]);
+    for Peer { name, contestant, samples, .. } in peers {
+        let version = contestant.version();
+        findings.notes.push(format!("{name}: {version}"));
+        findings.timings.push(Timing::new(name, version, samples));
+    }
+    Ok(())
 }
 
 /// Of a template with an image: its interpreter is there when a sandbox begins.
@@ -226,7 +276,8 @@ async fn with_memory(caller: &mut Caller, image: &Path, findings: &mut Findings)
     let count = "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; sleep 1; done";
     let background = json!({ "argv": ["sh", "-c", count], "background": true });
     caller.post(&format!("{path}/execs"), &background).await?;
-    let (mut one, mut many, mut kept, mut paused, mut woken) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut one, mut many, mut kept) = (vec![], vec![], vec![]);
+    let (mut paused, mut resumed, mut woken) = (vec![], vec![], vec![]);
     for _ in 0..FORKS {
         one.push(fork(caller, &sandbox, 1).await?);
         let (elapsed, snapshot) = timed(caller.post(&format!("{path}/snapshots"), &json!({}))).await?;
@@ -234,7 +285,7 @@ async fn with_memory(caller: &mut Caller, image: &Path, findings: &mut Findings)
         let snapshot = text(&snapshot, "id")?;
         caller.client.call(hyper::Method::DELETE, &format!("/v1/snapshots/{snapshot}"), "").await?;
         paused.push(timed(caller.post(&format!("{path}/pause"), &json!({}))).await?.0);
-        caller.post(&format!("{path}/resume"), &json!({})).await?;
+        resumed.push(timed(caller.post(&format!("{path}/resume"), &json!({}))).await?.0);
         caller.post(&format!("{path}/hibernate"), &json!({})).await?;
         woken.push(timed(caller.exec(&sandbox, &["test", "-s", "/tmp/count"])).await?.0);
     }
@@ -245,6 +296,7 @@ async fn with_memory(caller: &mut Caller, image: &Path, findings: &mut Findings)
         named("fork with memory, 20 children", many),
         named("snapshot with memory", kept),
         named("pause", paused),
+        named("resume", resumed),
         named("wake with memory", woken),
     ]);
     Ok(())

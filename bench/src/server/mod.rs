@@ -124,7 +124,7 @@ async fn run(
         Part::AgentsMcp | Part::AgentsHandle => agents::measure(server, part).await,
         Part::Volumes => volumes::measure(server).await,
         Part::Jobs => jobs::measure(server).await,
-        Part::Machines => machines::measure(server).await,
+        Part::Machines => machines::measure(server, beside).await,
         Part::LiveFork => live_fork::measure(server).await,
         Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,

@@ -79,7 +79,7 @@ impl Part {
     }
 
     pub fn has_peers(self) -> bool {
-        matches!(self, Part::First | Part::CodeFirst | Part::CodePreloaded)
+        matches!(self, Part::First | Part::Machines | Part::CodeFirst | Part::CodePreloaded)
     }
 
     /// As `--only` names it.
