@@ -29,6 +29,8 @@ pub struct Plan {
     pub cgroup_descriptors: usize,
     /// The work's seccomp program, eight bytes an instruction.
     pub seccomp: ByteBuf,
+    /// The same for tools that work on the disk itself: they bring back an overlay's marks of what was removed.
+    pub disk_seccomp: ByteBuf,
     pub landlock: Option<LandlockPlan>,
     pub limit_pids: u64,
     pub limit_files: u64,

@@ -113,6 +113,7 @@ fn plan(spec: &Spec, ids: Ids, steps: Vec<Step>, lasting: bool) -> Plan {
         link: matches!(spec.network, Network::Gate(_)).then(|| link::link(MachineOrders::HANDOVER)),
         cgroup_descriptors: 1,
         seccomp: ByteBuf::from(seccomp::filter().to_vec()),
+        disk_seccomp: ByteBuf::from(seccomp::filter_for_the_disk().to_vec()),
         landlock: Some(landlock(spec)),
         limit_pids: spec.limits.pids.into(),
         limit_files: spec.limits.files.into(),

@@ -340,6 +340,7 @@ fn plan(
         link: None,
         cgroup_descriptors,
         seccomp: ByteBuf::from(seccomp::filter().to_vec()),
+        disk_seccomp: ByteBuf::from(seccomp::filter_for_the_disk().to_vec()),
         landlock: Some(landlock(spec)),
         // The guest's own process counts where it has the work's id.
         limit_pids: u64::from(spec.limits.pids) + u64::from(identity.ids.single),

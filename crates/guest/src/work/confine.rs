@@ -30,6 +30,8 @@ pub struct Confinement {
     /// What the work keeps in its own user namespace: nothing, but for a build.
     kept: CapabilitySet,
     seccomp: BpfProgram,
+    /// Of tools that work on the disk itself, as it came.
+    disk_seccomp: Vec<u8>,
     /// Whether what is counted for whoever made the sandbox is counted by a kernel of its own, whose limits those are.
     own_kernel: bool,
 }
@@ -81,6 +83,7 @@ impl Confinement {
             shared: false,
             kept: if plan.install { OF_AN_INSTALLER } else { CapabilitySet::empty() },
             seccomp,
+            disk_seccomp: plan.disk_seccomp.to_vec(),
             own_kernel: matches!(plan.root, RootPlan::Standing { .. }),
         })
     }
@@ -155,7 +158,7 @@ impl Confinement {
             inheritable: CapabilitySet::empty(),
         };
         set_capabilities(None, sets).during(|| "drop capabilities".into())?;
-        self.filter()
+        load(&decode_filter(&self.disk_seccomp)?)
     }
 
     fn give_up(&self, uid: u32, gid: u32) -> Outcome<()> {
@@ -189,12 +192,7 @@ impl Confinement {
     }
 
     fn filter(&self) -> Outcome<()> {
-        // A filter needs the one or the other.
-        if without("no-new-privileges") {
-            return Ok(());
-        }
-        seccompiler::apply_filter(&self.seccomp)
-            .map_err(|_| Failure { step: "load the seccomp filter".into(), errno: Errno::PERM })
+        load(&self.seccomp)
     }
 
     fn limit_resources(&self) -> Outcome<()> {
@@ -322,6 +320,15 @@ fn prepare_landlock(plan: &LandlockPlan, trees: &Trees, anchor: Option<&OwnedFd>
 
 fn beneath((place, rights): (&OwnedFd, BitFlags<AccessFs>)) -> Result<PathBeneath<&OwnedFd>, RulesetError> {
     Ok(PathBeneath::new(place, rights))
+}
+
+fn load(filter: &BpfProgram) -> Outcome<()> {
+    // A filter needs the one or the other.
+    if without("no-new-privileges") {
+        return Ok(());
+    }
+    seccompiler::apply_filter(filter)
+        .map_err(|_| Failure { step: "load the seccomp filter".into(), errno: Errno::PERM })
 }
 
 /// Eight bytes an instruction, as the kernel lays them out.

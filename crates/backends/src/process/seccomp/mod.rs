@@ -57,6 +57,16 @@ pub fn filter_of_a_nursery() -> Vec<u8> {
     program::compile(&verdicts, calls::ARCHITECTURE)
 }
 
+/// The same with mknod whole, for tools that work on the disk itself and run no code of anybody's.
+pub fn filter_for_the_disk() -> &'static [u8] {
+    static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
+    COMPILED.get_or_init(|| {
+        let mut verdicts = verdicts();
+        verdicts.insert(libc::SYS_mknodat as u32, Verdict::Allow);
+        program::compile(&verdicts, calls::ARCHITECTURE)
+    })
+}
+
 fn verdicts() -> BTreeMap<u32, Verdict> {
     let mut verdicts = BTreeMap::new();
     let mut set = |calls: &[i64], verdict: Verdict| {
