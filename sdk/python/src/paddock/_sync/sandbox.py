@@ -140,7 +140,7 @@ class Sandbox:
                 (`ScanDenied` is raised); never weaker than the template's.
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
-                refuses to create it where it is not; `False` gives it a fence with nothing weaker for the sake of forks.
+                refuses to create it where it is not; `False` gives it a fence with nothing weaker for forks.
             client: the server to use; default is the one of the environment, started if need be.
         """
         body = given(
