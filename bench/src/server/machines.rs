@@ -234,6 +234,8 @@ fn add_template(server: &Server) -> Result<()> {
         .arg(&image)
         .output()
         .context("a root with Python")?;
+    // Whose own `true` is the first exec.
+    rootfs::add_busybox(&image, static_busybox()?)?;
     let policy = server.paddock.temporary.join("preloads.toml");
     let (memory, disk) = (MEMORY >> 20, DISK >> 20);
     let limits = format!("limits = {{ memory = \"{memory}MiB\", cpus = 1, disk = \"{disk}MiB\" }}");
@@ -276,6 +278,7 @@ async fn with_memory(caller: &mut Caller, image: &Path, findings: &mut Findings)
     let count = "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; sleep 1; done";
     let background = json!({ "argv": ["sh", "-c", count], "background": true });
     caller.post(&format!("{path}/execs"), &background).await?;
+    caller.exec(&sandbox, &["sh", "-c", "until test -e /tmp/count; do sleep 0.1; done"]).await?;
     let (mut one, mut many, mut kept) = (vec![], vec![], vec![]);
     let (mut paused, mut resumed, mut woken) = (vec![], vec![], vec![]);
     for _ in 0..FORKS {
@@ -287,7 +290,7 @@ async fn with_memory(caller: &mut Caller, image: &Path, findings: &mut Findings)
         paused.push(timed(caller.post(&format!("{path}/pause"), &json!({}))).await?.0);
         resumed.push(timed(caller.post(&format!("{path}/resume"), &json!({}))).await?.0);
         caller.post(&format!("{path}/hibernate"), &json!({})).await?;
-        woken.push(timed(caller.exec(&sandbox, &["test", "-s", "/tmp/count"])).await?.0);
+        woken.push(timed(caller.exec(&sandbox, &["test", "-e", "/tmp/count"])).await?.0);
     }
     many.push(fork(caller, &sandbox, CHILDREN).await?);
     caller.kill(&sandbox).await?;
@@ -309,7 +312,7 @@ async fn fork(caller: &mut Caller, parent: &str, count: usize) -> Result<Duratio
         let children = forked["sandboxes"].as_array().context("the answer has no sandboxes")?;
         let children = children.iter().map(|child| text(child, "id")).collect::<Result<Vec<_>>>()?;
         let last = children.last().context("no child")?;
-        caller.exec(last, &["test", "-s", "/tmp/count"]).await?;
+        caller.exec(last, &["test", "-e", "/tmp/count"]).await?;
         Ok(children)
     })
     .await?;
@@ -320,14 +323,15 @@ async fn fork(caller: &mut Caller, parent: &str, count: usize) -> Result<Duratio
     Ok(elapsed)
 }
 
+fn static_busybox() -> Result<&'static Path> {
+    let found = BUSYBOX.iter().map(Path::new).find(|path| path.exists() && rootfs::is_static(path));
+    found.context("there is no static busybox")
+}
+
 fn small_image(place: &Path) -> Result<()> {
-    let Some(busybox) = BUSYBOX.iter().map(Path::new).find(|path| path.exists() && rootfs::is_static(path))
-    else {
-        bail!("there is no static busybox")
-    };
     std::fs::create_dir_all(place)?;
     rootfs::build(place)?;
-    rootfs::add_busybox(place, busybox)?;
+    rootfs::add_busybox(place, static_busybox()?)?;
     for name in ["sh", "sleep", "test", "cat"] {
         std::os::unix::fs::symlink("busybox", place.join("usr/bin").join(name))?;
     }
