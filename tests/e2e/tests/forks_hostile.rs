@@ -22,11 +22,15 @@ for_both_callers!(
 const LIBC: &str =
     "import ctypes, os, mmap, threading, time, signal\nl = ctypes.CDLL(None, use_errno=True)\n";
 
-/// Runs the code, forks, and says what came of the context. The server answers afterwards, and so does another sandbox.
 fn attacked(caller: &Caller, code: &str) -> Result<Option<(bool, String, String)>> {
     let place = Place::new(caller)?;
     place.python(&format!("{LIBC}{code}"))?;
-    let forked = fork(&place, json!({}))?;
+    forked_from(caller, &place)
+}
+
+/// Forks, and says what came of the context. The server answers afterwards, and so does another sandbox.
+fn forked_from(caller: &Caller, place: &Place<'_>) -> Result<Option<(bool, String, String)>> {
+    let forked = fork(place, json!({}))?;
     if !caller.is_root {
         ensure!(forked["kind"] == "filesystem" && forked["reason"].is_string(), "{forked}");
         return Ok(None);
@@ -49,9 +53,26 @@ fn is_confined(status: &str) -> bool {
     status.contains("0000000000000000', '0000000000000000', '0000000000000000', '1', '2'")
 }
 
+/// It finds where the interpreter waits, and writes over that again and again.
 fn a_second_thread_rewrites_the_instruction(caller: &Caller) -> Result<()> {
-    let code = "def rewrite():\n  while True: time.sleep(0.001)\nthreading.Thread(target=rewrite, daemon=True).start()";
-    let Some((carried, reason, _)) = attacked(caller, code)? else { return Ok(()) };
+    let code = "def rewrite():\n\
+        \x20 while True:\n\
+        \x20   call = open('/proc/self/task/%d/syscall' % os.getpid()).read().split()\n\
+        \x20   if call[0] in ('0', '45'): break\n\
+        \x20   time.sleep(0.01)\n\
+        \x20 place = int(call[-1], 16) - 2\n\
+        \x20 page = ctypes.c_void_p(place & ~4095)\n\
+        \x20 assert ctypes.string_at(place, 2) == b'\\x0f\\x05' and l.mprotect(page, ctypes.c_size_t(8192), 7) == 0\n\
+        \x20 ctypes.memmove(place, b'\\x90\\x90', 2)\n\
+        \x20 open('/tmp/rewritten', 'w').close()\n\
+        \x20 while True:\n\
+        \x20   for two in (b'\\x0f\\x05', b'\\x90\\x90'): ctypes.memmove(place, two, 2)\n\
+        threading.Thread(target=rewrite, daemon=True).start()";
+    let ready = "for i in $(seq 600); do test -e /tmp/rewritten && exit 0; sleep 0.1; done; exit 1";
+    let place = Place::new(caller)?;
+    place.python(&format!("{LIBC}{code}"))?;
+    place.server.script(&place.id, ready)?.success()?;
+    let Some((carried, reason, _)) = forked_from(caller, &place)? else { return Ok(()) };
     ensure!(!carried && reason.contains("threads"), "{reason}");
     Ok(())
 }
