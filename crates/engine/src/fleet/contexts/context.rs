@@ -221,6 +221,14 @@ impl Context {
         Some(Released { job: call.job, timed_out: call.timed_out, failed: call.failed })
     }
 
+    /// The same, if this is the interpreter that it runs with.
+    pub fn release_of(&self, runner: &Arc<Job>) -> Option<Released> {
+        let mut state = self.state();
+        let own = state.runner.as_ref().is_some_and(|own| Arc::ptr_eq(own, runner));
+        let call = if own { state.call.take() } else { None }?;
+        Some(Released { job: call.job, timed_out: call.timed_out, failed: call.failed })
+    }
+
     /// Lets go of this call, if it is the one that runs.
     pub fn release_if(&self, number: u32) {
         let mut state = self.state();

@@ -272,9 +272,11 @@ impl Runner<'_> {
     /// The interpreter has gone, and the call that ran with it.
     pub fn ended(&self, cause: ExecCause, code: i32) {
         let how = describe(&cause, code);
-        let call = self.context.release();
+        let call = self.context.release_of(self.job);
         // First, so that whoever hears of the call's end finds the context ended.
         end_job(self.inner, self.live, self.job, cause.clone(), code);
+        // One that began between the two found it running.
+        let call = call.or_else(|| self.context.release_of(self.job));
         self.fail(call, &how, cause, code);
         self.inner.tell(self.live, "context_ended", Some(format!("{} {how}", self.context.id)));
     }
