@@ -319,6 +319,9 @@ fn the_file_of_the_storage_has_no_holes_and_grows_ahead_of_need() {
         return;
     };
     assert!(before < 4 << 30, "{before}");
+    let room = rustix::fs::statvfs(scratch.state.path()).unwrap();
+    let room = room.f_bavail.saturating_mul(room.f_frsize);
+    assert!(room > 16 << 30, "6 GiB are written, and 10 are left to others: {room} bytes are free");
     let disk = scratch.new_disk("large", 8 << 30).unwrap().unwrap();
     let large = std::fs::File::create(disk.join("large")).unwrap();
     let mut after = before;
