@@ -71,6 +71,8 @@ pub(crate) struct Newcomer {
     pub place: usize,
     /// How many seccomp filters it has to have.
     pub filters: u32,
+    /// It is in the sandbox's cgroups already.
+    pub is_limited: bool,
 }
 
 pub struct Exec {
@@ -113,8 +115,8 @@ impl Exec {
     ) -> Result<Exec, paddock_protocol::FrameError> {
         link.reserve_number(number);
         let exec = Exec::listen(link, number, 0);
-        let Newcomer { pid, place, filters } = newcomer;
-        link.send(&ToGuest::TakeIn { exec: number, pid, place, filters })?;
+        let Newcomer { pid, place, filters, is_limited } = newcomer;
+        link.send(&ToGuest::TakeIn { exec: number, pid, place, filters, is_limited })?;
         Ok(exec)
     }
 

@@ -121,7 +121,8 @@ impl Zygote {
         let forked = tokio::task::spawn_blocking(move || cradle.fork(&birth, FORK)).await;
         let pid =
             forked.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
-        let mut exec = sandbox.take_in(number, Newcomer { pid, place: 0, filters: FILTERS })?;
+        let mut exec =
+            sandbox.take_in(number, Newcomer { pid, place: 0, filters: FILTERS, is_limited: false })?;
         match tokio::time::timeout(FORK, exec.next()).await {
             Ok(ExecEvent::Started) => Ok(Newborn { sandbox, exec }),
             Ok(ExecEvent::StartFailed { step, errno }) => {

@@ -325,7 +325,9 @@ impl Agent {
             ToGuest::Alarm { exec, call, ms, grace_ms } => {
                 self.with(exec, |e| e.alarm.set(call, ms, grace_ms));
             }
-            ToGuest::TakeIn { exec, pid, place, filters } => self.take_in(exec, pid, place, filters),
+            ToGuest::TakeIn { exec, pid, place, filters, is_limited } => {
+                self.take_in(exec, work::Newcomer { pid, filters, is_limited }, place);
+            }
             ToGuest::Shelter => self.shelters = true,
             ToGuest::Describe { request, exec } => {
                 let exec = self.execs.iter().find(|known| known.number == exec);
@@ -421,13 +423,13 @@ impl Agent {
     }
 
     /// Once for each place: the streams are of one process.
-    fn take_in(&mut self, number: u32, pid: u32, place: usize, filters: u32) {
+    fn take_in(&mut self, number: u32, newcomer: work::Newcomer, place: usize) {
         if self.execs.iter().any(|e| e.number == number) {
             return;
         }
         self.has_worked = true;
         let streams = self.inside.awaited.get_mut(place).and_then(Option::take);
-        let taken = work::take_in(pid, streams, filters, &self.inside.confinement);
+        let taken = newcomer.take_in(streams, &self.inside.confinement);
         self.execs.push(Exec::taken_in(number, taken));
         self.advance(number);
     }

@@ -95,6 +95,9 @@ pub enum ToGuest {
         place: usize,
         /// How many seccomp filters it has at least.
         filters: u32,
+        /// It is under the limits already.
+        #[serde(default)]
+        is_limited: bool,
     },
     /// Where the process of an exec is to be found. Answered by `Described`.
     Describe {

@@ -68,6 +68,7 @@ struct Middle {
 }
 
 const STACK: usize = 32 * 1024;
+const MOST_TIMES_UNSEEN: u32 = 1000;
 /// What the engine's memory is marked with while the maps are written is the whole process's.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const STEPS: [&str; 9] = [
@@ -226,8 +227,8 @@ impl Middle {
         }
         self.guest = number_of(self.guest_descriptor).ok_or(5)?;
         self.enter_user_namespace()?;
-        write_map(self.guest, b"uid_map", &self.users).map_err(|()| 6)?;
-        write_map(self.guest, b"gid_map", &self.groups).map_err(|()| 7)
+        write_map_seen(self.guest, b"uid_map", &self.users).map_err(|()| 6)?;
+        write_map_seen(self.guest, b"gid_map", &self.groups).map_err(|()| 7)
     }
 
     fn clone_guest(&mut self) -> Stepped {
@@ -322,6 +323,21 @@ impl Path {
             }
         }
     }
+}
+
+/// A thread of the engine's that takes other ids meanwhile marks the memory that all of them share as nobody's to look at, and
+/// the guest's files are the host root's then: so that mark is taken away again.
+fn write_map_seen(pid: i32, name: &[u8], text: &[u8]) -> std::result::Result<(), ()> {
+    for _ in 0..MOST_TIMES_UNSEEN {
+        match write_map(pid, name, text) {
+            // SAFETY: errno is this thread's; a call that takes numbers.
+            Err(()) if unsafe { *libc::__errno_location() } == libc::EACCES => unsafe {
+                libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+            },
+            written => return written,
+        }
+    }
+    Err(())
 }
 
 /// Allocates nothing.

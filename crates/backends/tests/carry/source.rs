@@ -98,7 +98,7 @@ impl Source {
         let until = Instant::now() + patience;
         let mut landing = self.landing.take().unwrap();
         let carried = landing.carry(0, interpreter, until, &Mutex::new(()))?;
-        self.send(&ToGuest::TakeIn { exec: EXEC, pid: carried.pid, place: 0, filters: 1 });
+        self.send(&ToGuest::TakeIn { exec: EXEC, pid: carried.pid, place: 0, filters: 1, is_limited: true });
         self.started();
         Ok(carried)
     }

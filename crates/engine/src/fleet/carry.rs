@@ -153,7 +153,7 @@ impl Fleet {
             let (taken, closed, stood_still) = match carried {
                 Ok(carried) => {
                     tracing::debug!(sandbox = %live.id, context = %context.id, stood_still = ?carried.stood_still, "carried");
-                    let newcomer = Newcomer { pid: carried.pid, place, filters: FILTERS };
+                    let newcomer = Newcomer { pid: carried.pid, place, filters: FILTERS, is_limited: true };
                     (
                         take_in(inside, live.take_exec_number(), newcomer).await,
                         carried.closed,

@@ -15,5 +15,5 @@ mod tool;
 pub use confine::Confinement;
 pub use kill::{kill_all_but_nested, kill_session};
 pub use spawn::{Spawned, last_errno, resize, spawn, spawn_with};
-pub use taken::take_in;
+pub use taken::Newcomer;
 pub use tool::spawn_tool;

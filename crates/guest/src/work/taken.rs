@@ -10,30 +10,37 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use std::os::unix::fs::MetadataExt;
 
-/// Puts it under the limits, and gives it its streams. `filters`: how many it has to have.
-pub fn take_in(
-    number: u32,
-    streams: Option<Awaited>,
-    filters: u32,
-    confinement: &Confinement,
-) -> Outcome<Spawned> {
-    let refuse = |step: &str| Failure { step: step.into(), errno: Errno::INVAL };
-    let streams = streams.ok_or_else(|| refuse("take in a process that nobody awaited"))?;
-    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-    let pid = pid.filter(|pid| !pid.is_init()).ok_or_else(|| refuse("take in a process without a number"))?;
-    check(number, filters, confinement)?;
-    confinement.take_into_cgroups(number)?;
-    let stdin = streams.control.try_clone().during(|| "copy a descriptor".into())?;
-    let spawned = Spawned {
-        pid,
-        stdin: Some(stdin),
-        stdout: Some(streams.stdout),
-        stderr: Some(streams.stderr),
-        control: Some(streams.control),
-        report: None,
-    };
-    super::spawn::unblock(&spawned)?;
-    Ok(spawned)
+pub struct Newcomer {
+    pub pid: u32,
+    /// How many seccomp filters it has to have.
+    pub filters: u32,
+    /// The engine has put it under the limits.
+    pub is_limited: bool,
+}
+
+impl Newcomer {
+    /// Puts it under the limits, and gives it its streams.
+    pub fn take_in(&self, streams: Option<Awaited>, confinement: &Confinement) -> Outcome<Spawned> {
+        let refuse = |step: &str| Failure { step: step.into(), errno: Errno::INVAL };
+        let streams = streams.ok_or_else(|| refuse("take in a process that nobody awaited"))?;
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).filter(|pid| !pid.is_init());
+        let pid = pid.ok_or_else(|| refuse("take in a process without a number"))?;
+        check(self.pid, self.filters, confinement)?;
+        if !self.is_limited {
+            confinement.take_into_cgroups(self.pid)?;
+        }
+        let stdin = streams.control.try_clone().during(|| "copy a descriptor".into())?;
+        let spawned = Spawned {
+            pid,
+            stdin: Some(stdin),
+            stdout: Some(streams.stdout),
+            stderr: Some(streams.stderr),
+            control: Some(streams.control),
+            report: None,
+        };
+        super::spawn::unblock(&spawned)?;
+        Ok(spawned)
+    }
 }
 
 fn check(pid: u32, filters: u32, confinement: &Confinement) -> Outcome<()> {

@@ -3,13 +3,13 @@
 use super::as_work::HostIds;
 use super::belongings::{Belongings, Between};
 use super::tracee::{INSTRUCTION, Tracee, host};
-use super::{Journey, idle};
+use super::{Journey, idle, looks};
 use crate::backend::CarryError;
 use crate::process::probe;
 use paddock_protocol::NAMESPACES;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
-use std::io::{Error, IoSlice, Write};
+use std::io::{Error, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Two pages of the interpreter's memory that are ours while it stands: an instruction, and what calls point to.
@@ -136,18 +136,15 @@ impl Journey<'_> {
         scratch: u64,
         belongings: &Belongings,
     ) -> Result<(Vec<i32>, i32, Vec<(i32, i32, bool)>), CarryError> {
-        for mut entrance in self.entrances {
-            let number = first.pid.to_string();
-            entrance
-                .write_all(number.as_bytes())
-                .map_err(|source| host("put the copy into its cgroup", source))?;
-        }
         let namespaces = self.namespaces()?;
-        let mut passed: Vec<BorrowedFd<'_>> = namespaces.iter().map(AsFd::as_fd).collect();
+        let mut passed: Vec<BorrowedFd<'_>> = self.entrances.iter().map(AsFd::as_fd).collect();
+        passed.extend(namespaces.iter().map(AsFd::as_fd));
         passed.push(belongings.directory.as_fd());
         passed.extend(belongings.kept.iter().map(|(_, _, descriptor)| descriptor.as_fd()));
         let received = give(first, scratch, &passed)?;
-        let (entered, rest) = received.split_at(namespaces.len());
+        let (entrances, rest) = received.split_at(self.entrances.len());
+        self.join_cgroups(first, scratch, entrances)?;
+        let (entered, rest) = rest.split_at(namespaces.len());
         for (place, kind) in [(0, libc::CLONE_NEWUSER), (1, libc::CLONE_NEWPID)] {
             let arguments = [entered[place] as u64, kind as u64];
             first.must("enter the fork's namespaces", libc::SYS_setns, &arguments)?;
@@ -155,6 +152,22 @@ impl Journey<'_> {
         let kept = belongings.kept.iter().zip(&rest[1..]);
         let kept = kept.map(|((wanted, closes, _), number)| (*number, *wanted, *closes)).collect();
         Ok((entered[2..].to_vec(), rest[0], kept))
+    }
+
+    /// It joins them itself: to move another process, the kernel waits until nobody on the machine forks or ends, which takes
+    /// milliseconds in which the interpreter would stand still.
+    fn join_cgroups(&self, first: &mut Tracee, scratch: u64, entrances: &[i32]) -> Result<(), CarryError> {
+        first.write(scratch + BYTE, b"0")?;
+        for number in entrances {
+            let arguments = [*number as u64, scratch + BYTE, 1];
+            first.must("join the cgroups of the fork", libc::SYS_write, &arguments)?;
+        }
+        // What it wrote stood in its memory.
+        match looks::is_in_cgroups(first.pid, self.entrances) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(misled()),
+            Err(source) => Err(host("look at the cgroups of the copy", source)),
+        }
     }
 
     fn namespaces(&self) -> Result<Vec<OwnedFd>, CarryError> {

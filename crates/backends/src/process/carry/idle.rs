@@ -1,6 +1,7 @@
 //! Which process an interpreter is, and whether it waits for its next call.
 
 use super::looks::Status;
+use super::pulse::Pulse;
 use super::tracee::{Tracee, host};
 use crate::backend::CarryError;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -26,9 +27,9 @@ pub fn find(guest: u32, inside: u32) -> Result<i32, CarryError> {
 }
 
 /// Stops it where it waits for its next call. It is left alone until it does.
-pub fn stop_when_idle(pid: i32, guest: u32, until: Instant) -> Result<Tracee, CarryError> {
+pub fn stop_when_idle(pid: i32, guest: u32, until: Instant, pulse: &Pulse) -> Result<Tracee, CarryError> {
     loop {
-        let found = if waits(pid)? { stop_if_idle(pid, guest) } else { Err(busy()) };
+        let found = if waits(pid)? { stop_if_idle(pid, guest, pulse) } else { Err(busy()) };
         match found {
             Err(CarryError::Busy(_)) if Instant::now() < until => std::thread::sleep(LOOK),
             other => return other,
@@ -48,7 +49,7 @@ fn is_waiting(call: i64) -> bool {
     [libc::SYS_read, libc::SYS_recvfrom].contains(&call)
 }
 
-fn stop_if_idle(pid: i32, guest: u32) -> Result<Tracee, CarryError> {
+fn stop_if_idle(pid: i32, guest: u32, pulse: &Pulse) -> Result<Tracee, CarryError> {
     let threads = |pid| Status::of(pid).ok().and_then(|status| status.number("Threads"));
     if Status::of(pid).is_ok_and(|status| status.number("TracerPid").is_some_and(|tracer| tracer != 0)) {
         return Err(CarryError::Busy("somebody traces it".into()));
@@ -56,7 +57,7 @@ fn stop_if_idle(pid: i32, guest: u32) -> Result<Tracee, CarryError> {
     if threads(pid) != Some(1) {
         return Err(CarryError::Unable("it has other threads".into()));
     }
-    let tracee = Tracee::stop(pid, Instant::now() + super::PATIENCE)?;
+    let tracee = Tracee::stop(pid, Instant::now() + super::PATIENCE, pulse)?;
     // It may have begun one in between; now it cannot.
     if threads(pid) != Some(1) {
         return Err(CarryError::Unable("it has other threads".into()));

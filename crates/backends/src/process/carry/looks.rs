@@ -1,8 +1,11 @@
 //! What the kernel says of a process.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The lines of `/proc/PID/status`, by their names.
 pub struct Status(BTreeMap<String, String>);
@@ -71,6 +74,19 @@ pub fn unreadable() -> Error {
 pub fn namespace(pid: i32, name: &str) -> Result<(u64, u64)> {
     let found = std::fs::metadata(format!("/proc/{pid}/ns/{name}"))?;
     Ok((found.dev(), found.ino()))
+}
+
+/// Whether a process is in the cgroups that these are the ways into. Each is of another hierarchy, and all have one name, which
+/// nobody else's have.
+pub fn is_in_cgroups(pid: i32, entrances: &[File]) -> Result<bool> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let mut joined = entrances.iter().map(|entrance| {
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", entrance.as_raw_fd()))?;
+        let name =
+            path.parent().and_then(Path::file_name).ok_or_else(unreadable)?.to_string_lossy().into_owned();
+        Ok(text.lines().filter(|line| line.rsplit('/').next() == Some(name.as_str())).count())
+    });
+    joined.try_fold(true, |all, count: Result<usize>| Ok(all && count? >= entrances.len()))
 }
 
 #[cfg(test)]

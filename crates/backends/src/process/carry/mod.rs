@@ -18,6 +18,7 @@
 //! - [`settle`]: what the copy is made to do before it goes on
 //! - [`memory`]: what it shared becomes its own
 //! - [`together`]: all of that on one processor
+//! - [`pulse`]: that it is not waited for too long
 //! - [`looks`]: what the kernel says of a process
 
 mod as_work;
@@ -26,6 +27,7 @@ mod birth;
 mod idle;
 mod looks;
 mod memory;
+mod pulse;
 mod settle;
 mod together;
 mod tracee;
@@ -33,6 +35,7 @@ mod tracee;
 use super::create::Streams;
 use crate::backend::{Carried, CarryError, Interpreter};
 use paddock_protocol::Ids;
+use pulse::Pulse;
 use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -59,8 +62,9 @@ impl Journey<'_> {
     pub fn carry(&self, until: Instant, alone: &Mutex<()>) -> Result<Carried, CarryError> {
         let pid = idle::find(self.from, self.interpreter.pid)?;
         let _bound = Together::bind_this();
+        let pulse = Pulse::of_this().map_err(|source| tracee::host("set a timer", source))?;
         let turn = alone.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut source = idle::stop_when_idle(pid, self.from, until)?;
+        let mut source = idle::stop_when_idle(pid, self.from, until, &pulse)?;
         let stopped = Instant::now();
         let together = Together::bind(pid);
         let born = self.bear(&mut source);

@@ -3,11 +3,12 @@
 //! Whoever wrote the process's code may want to mislead us: so a call is compared, when it begins, with the one that was
 //! put into its registers, and what came of it is what the kernel says, never what stands in its memory.
 
+use super::pulse::Pulse;
 use crate::backend::CarryError;
 use std::fs::File;
-use std::io::{Error, Result as IoResult};
+use std::io::{Error, ErrorKind, Result as IoResult};
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Of x86-64: `syscall`, and the name that the kernel has for the processor.
 pub const INSTRUCTION: [u8; 2] = [0x0f, 0x05];
@@ -73,8 +74,9 @@ enum Stop {
 }
 
 impl Tracee {
-    /// Stops a process that runs. Whatever it is at: that is for the caller to look at.
-    pub fn stop(pid: i32, until: Instant) -> Result<Tracee, CarryError> {
+    /// Stops a process that runs. Whatever it is at: that is for the caller to look at. The pulse is what keeps this thread,
+    /// which is the only one that may ask anything of it, from waiting for ever.
+    pub fn stop(pid: i32, until: Instant, _: &Pulse) -> Result<Tracee, CarryError> {
         ask(libc::PTRACE_SEIZE, pid, 0, OPTIONS as u64).map_err(|error| refused(&error))?;
         let memory = open_memory(pid);
         let mut tracee = Tracee {
@@ -312,27 +314,19 @@ impl Tracee {
             .map_err(|source| host("let it make a call", source))
     }
 
-    /// The next stop. Soon as a rule: so it is looked for, and only after a while slept between.
+    /// The next stop.
     fn wait(&mut self, until: Instant) -> Result<Stop, CarryError> {
-        for look in 0_u32.. {
-            let mut status = 0;
-            // SAFETY: a number and a place for the answer.
-            let found = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL | libc::WNOHANG) };
-            if found == self.pid {
-                return Ok(decode(status));
-            }
-            if found < 0 {
-                return Err(host("wait for it", Error::last_os_error()));
-            }
-            if look < 200 {
-                std::thread::yield_now();
-            } else if Instant::now() > until {
-                return Err(self.astray("it does not stop"));
-            } else {
-                std::thread::sleep(Duration::from_micros(if look < 1000 { 20 } else { 1000 }));
+        loop {
+            match collect(self.pid) {
+                Ok(status) => return Ok(decode(status)),
+                // The pulse.
+                Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < until => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    return Err(self.astray("it does not stop"));
+                }
+                Err(error) => return Err(host("wait for it", error)),
             }
         }
-        Err(self.astray("it does not stop"))
     }
 
     fn gone(&mut self) -> CarryError {
@@ -352,10 +346,8 @@ impl Drop for Tracee {
             Kind::Source => drop(self.leave()),
             Kind::Own => {
                 kill(self.pid);
-                let mut status = 0;
-                // SAFETY: a number and a place for the answer. It was killed, and only we can collect it while we trace it;
-                // then it is its parent's.
-                unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) };
+                // Only we can collect it while we trace it; then it is its parent's.
+                while collect(self.pid).is_err_and(|error| error.kind() == ErrorKind::Interrupted) {}
             }
         }
     }
@@ -364,6 +356,14 @@ impl Drop for Tracee {
 fn kill(pid: i32) {
     // SAFETY: plain integers; the number is that of a process that we trace, which nobody else can collect.
     unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// Waits for the next stop of a tracee, or its end.
+fn collect(pid: i32) -> IoResult<i32> {
+    let mut status = 0;
+    // SAFETY: a number and a place for the answer.
+    let found = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
+    if found == pid { Ok(status) } else { Err(Error::last_os_error()) }
 }
 
 fn decode(status: i32) -> Stop {
