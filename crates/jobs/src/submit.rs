@@ -6,10 +6,10 @@ use crate::jobs::{Inner, Jobs};
 use crate::live::LiveJob;
 use crate::record::{JobRecord, Submitter, now_ms, without_values};
 use crate::script;
-use paddock_engine::fleet::{Actor, FleetError, Kind};
+use paddock_engine::fleet::{Actor, FleetError, Keeps, Kind};
 use paddock_engine::store::{JobInserted, JobKey, JobRow};
 use paddock_model::SecretValue;
-use paddock_model::api::{CreateSnapshot, Job, JobSpec, JobState, SandboxState};
+use paddock_model::api::{Job, JobSpec, JobState, SandboxState};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -126,8 +126,8 @@ pub async fn take_base(inner: &Inner, job: &LiveJob) -> Result<(), FleetError> {
     let taken = match inner.fleet.snapshot(&job.actor, &job.id).await {
         Ok(taken) => taken,
         Err(_) => {
-            let request = CreateSnapshot { name: Some(job.id.clone()) };
-            inner.fleet.create_snapshot(&job.actor, sandbox, request).await?
+            let name = Some(job.id.clone());
+            inner.fleet.snapshot_keeping(&job.actor, sandbox, name, Keeps::WhatItCan).await?
         }
     };
     let record = {

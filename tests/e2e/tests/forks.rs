@@ -22,7 +22,7 @@ fn in_fork(server: &Server<'_>, id: &str, body: &Value) -> Result<Value> {
     server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(body))?.expect(200)
 }
 
-fn python(server: &Server<'_>, id: &str, code: &str) -> Result<String> {
+pub fn python(server: &Server<'_>, id: &str, code: &str) -> Result<String> {
     text_of(&in_fork(server, id, &json!({ "code": code }))?)
 }
 
@@ -199,7 +199,7 @@ fn fork_kind(server: &Server<'_>, id: &str) -> Result<String> {
     Ok(described["guarantees"]["fork"].as_str().unwrap_or_default().to_string())
 }
 
-fn made(server: &Server<'_>, body: &Value) -> Result<String> {
+pub fn made(server: &Server<'_>, body: &Value) -> Result<String> {
     let made = server.api("POST", "/v1/sandboxes", Some(body))?.expect(201)?;
     Ok(made["id"].as_str().unwrap_or_default().to_string())
 }

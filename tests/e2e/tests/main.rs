@@ -49,6 +49,7 @@ mod serve;
 mod shield;
 mod shield_bad_input;
 mod signals;
+mod snapshots_live;
 mod state_directory;
 mod streams;
 mod templates;

@@ -52,6 +52,9 @@ pub enum SnapshotAction {
         /// A name of your own for the snapshot
         #[arg(long)]
         name: Option<String>,
+        /// Keep the code contexts too, with all that they know, in memory; an error if one cannot be
+        #[arg(long)]
+        live: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

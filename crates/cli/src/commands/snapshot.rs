@@ -11,9 +11,9 @@ use paddock_model::api::{CreateSnapshot, Snapshot};
 
 pub fn execute(action: SnapshotAction, caller: &mut Caller) -> Result<i32, CommandError> {
     with_client(caller, async |client, caller| match action {
-        SnapshotAction::Create { id, name, json } => {
+        SnapshotAction::Create { id, name, live, json } => {
             let call = Call::new(Method::POST, Target::sandbox(&id).part("snapshots"));
-            let snapshot: Snapshot = client.json(call.json(&CreateSnapshot { name })?).await?;
+            let snapshot: Snapshot = client.json(call.json(&CreateSnapshot { name, live })?).await?;
             match json {
                 true => print_json(&snapshot, caller)?,
                 false => print(&format!("{}\n", render::escape::line(&snapshot.id)), caller)?,

@@ -39,6 +39,16 @@ pub(super) enum Origin {
     },
 }
 
+impl Origin {
+    /// And with interpreters.
+    pub fn with(mut self, from: Option<Arc<Passage>>) -> Origin {
+        if let Origin::Files { passage, .. } = &mut self {
+            *passage = from;
+        }
+        self
+    }
+}
+
 impl Fleet {
     pub async fn create(
         &self,
@@ -150,7 +160,12 @@ impl Fleet {
         };
         let mounted = self.mount_volumes(actor, &volumes, &mut record).await;
         mounted.inspect_err(|_| self.free_disk(record.id.as_str()))?;
-        let live = self.bring_up(record, origin, permit).await?;
+        let aboard = match &snapshot {
+            Some(snapshot) => self.board_stand_in(actor, snapshot, &mut record).await,
+            None => None,
+        };
+        let (passage, _stays) = aboard.unzip();
+        let live = self.bring_up(record, origin.with(passage), permit).await?;
         self.created(actor, request, live, command).await
     }
 
@@ -230,6 +245,7 @@ impl Fleet {
             backend: None,
             within: None,
             around: Vec::new(),
+            stands_for: None,
             boot: boot_id().into(),
             ready_at_ns: 0,
             built_ns: Vec::new(),

@@ -57,6 +57,7 @@ impl Fleet {
                 if filter.states.is_empty() { record.lives() } else { filter.states.contains(&record.state) };
             let template = filter.template.is_none() || record.template == filter.template;
             state
+                && record.stands_for.is_none()
                 && template
                 && filter.metadata.iter().all(|(key, value)| record.metadata.get(key) == Some(value))
         };
@@ -257,11 +258,11 @@ impl Fleet {
         if self.0.shelters(live) {
             live.touch();
             let message = format!(
-                "forks of sandbox {} live in its namespaces: it cannot sleep before they end",
+                "forks of sandbox {}, or contexts that a snapshot keeps, live in its namespaces: it cannot sleep before they end",
                 live.id
             );
             return Err(FleetError::new(Kind::Conflict, "forks_live", message)
-                .hint("pause it instead, or end its forks"));
+                .hint("pause it instead, or end its forks and remove its snapshots of kind `interpreter`"));
         }
         let inside = live.running().ok_or_else(|| lost(live))?;
         // Nothing is written while it is being saved.
@@ -511,7 +512,7 @@ impl Fleet {
             return Ok(None);
         }
         let record: Record = serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))?;
-        Ok((!record.lives()).then_some(record))
+        Ok((!record.lives() && record.stands_for.is_none()).then_some(record))
     }
 
     /// The commands of a sandbox as the store has them.

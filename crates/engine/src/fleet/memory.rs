@@ -45,6 +45,19 @@ impl KeptFrom {
     }
 }
 
+impl KeptFrom {
+    /// The same for interpreters that are carried: what a carried one has about it is the fence of where it comes from, except
+    /// for what is around all of a sandbox's processes.
+    pub fn fits_interpreters(&self, record: &Record) -> bool {
+        let new = record.spec.clone();
+        let Spec { limits, disk, hostname, scan, require, .. } = new.clone();
+        let kept = Spec { limits, disk, hostname, scan, require, ..self.spec.clone() };
+        let same_network = (kept.network == Network::None) == (new.network == Network::None);
+        let kept = Spec { network: new.network.clone(), ..kept };
+        self.backend == record.guarantees.backend && same_network && kept == new
+    }
+}
+
 impl Live {
     pub(super) fn keeps_memory(&self) -> bool {
         self.record().guarantees.snapshot == SnapshotKind::Memory

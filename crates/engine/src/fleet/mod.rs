@@ -51,6 +51,7 @@ mod scan;
 mod scribe;
 mod secrets;
 mod snapshots;
+mod stand_in;
 mod streams;
 mod update;
 mod volumes;
@@ -61,6 +62,7 @@ pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
 pub use lifecycle::ListFilter;
 pub use pools::LentPool;
+pub use stand_in::Keeps;
 pub use streams::{Download, Upload};
 pub use volumes::VolumeUpload;
 
@@ -311,7 +313,9 @@ impl Fleet {
     }
 
     fn living(&self, actor: &Actor, id: &str) -> Option<Arc<Live>> {
-        let visible = |live: &Arc<Live>| actor.owner || live.tenant == actor.tenant;
+        let visible = |live: &Arc<Live>| {
+            (actor.owner || live.tenant == actor.tenant) && live.record().stands_for.is_none()
+        };
         let all = self.0.live.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = all.get(id).filter(|live| visible(live)) {
             return Some(live.clone());

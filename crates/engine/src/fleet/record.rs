@@ -51,6 +51,9 @@ pub struct Record {
     /// The sandboxes that it was forked from with its interpreters, and nests in; the innermost first.
     #[serde(default)]
     pub around: Vec<SandboxId>,
+    /// The snapshot whose interpreters wait in it. It is nobody's to use.
+    #[serde(default)]
+    pub stands_for: Option<String>,
     /// The boot of the machine in which its processes run.
     pub boot: String,
     /// When its inside was built, on the clock of its files: what changed later was changed by it.
@@ -101,6 +104,11 @@ impl Record {
     /// Everything whose namespaces it nests in: its processes end with theirs.
     pub fn nests_in(&self) -> impl Iterator<Item = &SandboxId> {
         self.around.iter().chain(&self.within)
+    }
+
+    /// It is to be forked from that one, with its interpreters.
+    pub fn nest_in(&mut self, source: &Record) {
+        self.around = std::iter::once(&source.id).chain(source.nests_in()).cloned().collect();
     }
 
     pub fn to_api(&self, running_execs: u32) -> Sandbox {

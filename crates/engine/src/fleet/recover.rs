@@ -79,6 +79,7 @@ impl Fleet {
             tasks.spawn(async move { fleet.take_over(record).await });
         }
         while tasks.join_next().await.is_some() {}
+        self.sweep_stand_ins().await?;
         self.settle_unfinished().await
     }
 

@@ -7,11 +7,12 @@ use super::memory::KeptFrom;
 use super::once::Note;
 use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, check_name, invalid, seconds};
+use super::stand_in::Keeps;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies};
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
 use paddock_model::api::{CreateSnapshot, Fork, Forked, ForkedContext, SandboxState, Snapshot, SnapshotPage};
-use paddock_model::{ForkKind, ScanRules};
+use paddock_model::{ForkKind, SandboxId, ScanRules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,17 +44,31 @@ pub struct SnapshotRecord {
     /// What its memory was kept from, where it was.
     #[serde(default)]
     pub memory: Option<KeptFrom>,
+    /// The sandbox in which its interpreters wait, where they were kept.
+    #[serde(default)]
+    pub stand_in: Option<SandboxId>,
+}
+
+impl Fleet {
+    fn show_snapshot(&self, record: &SnapshotRecord) -> Snapshot {
+        let kind = match self.stand_in_of(record) {
+            _ if record.memory.is_some() => "memory",
+            Some(_) => "interpreter",
+            None => "filesystem",
+        };
+        record.to_api(kind)
+    }
 }
 
 impl SnapshotRecord {
-    fn to_api(&self) -> Snapshot {
+    fn to_api(&self, kind: &str) -> Snapshot {
         Snapshot {
             id: self.id.clone(),
             name: self.name.clone(),
             tenant: self.tenant.clone(),
             sandbox: self.sandbox.clone(),
             created_at_ms: self.created_at_ms,
-            kind: if self.memory.is_some() { "memory" } else { "filesystem" }.into(),
+            kind: kind.into(),
             size_bytes: self.size_bytes,
         }
     }
@@ -66,8 +81,19 @@ impl Fleet {
         id: &str,
         request: CreateSnapshot,
     ) -> Result<Snapshot, FleetError> {
+        let keeps = if request.live { Keeps::Interpreters } else { Keeps::Files };
+        self.snapshot_keeping(actor, id, request.name, keeps).await
+    }
+
+    pub async fn snapshot_keeping(
+        &self,
+        actor: &Actor,
+        id: &str,
+        name: Option<String>,
+        keeps: Keeps,
+    ) -> Result<Snapshot, FleetError> {
         let live = self.find(actor, id)?;
-        if let Some(name) = &request.name {
+        if let Some(name) = &name {
             check_name(name)?;
             if self.0.store.snapshot_named(&live.tenant, name)?.is_some() {
                 return Err(FleetError::new(
@@ -80,7 +106,21 @@ impl Fleet {
         let snapshot = format!("sn-{:016x}", crate::engine::random()?);
         let actor = actor.clone();
         self.detached(async move |fleet: Fleet| {
+            let passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;
             let baseline = fleet.keep_files(&live, &snapshot).await?;
+            let stand_in = match passage {
+                Some(passage) => {
+                    let raised = fleet.raise_stand_in(&live, &snapshot, baseline.clone(), passage).await;
+                    match raised {
+                        Err(error) if keeps == Keeps::Interpreters => {
+                            fleet.forget_files(&snapshot, baseline.as_deref());
+                            return Err(error);
+                        }
+                        raised => raised.ok(),
+                    }
+                }
+                None => None,
+            };
             let (image, image_of_tenant, tenant, scan) = {
                 let record = live.record();
                 let scan = record.spec.scan.clone();
@@ -90,7 +130,7 @@ impl Fleet {
                 memory: fleet.kept_memory(&snapshot).map(|_| KeptFrom::of(&live)),
                 size_bytes: fleet.snapshot_size(&snapshot),
                 id: snapshot.clone(),
-                name: request.name.clone(),
+                name: name.clone(),
                 tenant: tenant.clone(),
                 sandbox: live.id.clone(),
                 created_at_ms: now_ms(),
@@ -98,23 +138,19 @@ impl Fleet {
                 image_of_tenant,
                 scan,
                 baseline,
+                stand_in: stand_in.as_ref().map(|stand_in| stand_in.record().id.clone()),
             };
             let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
-            let row = SnapshotRow {
-                id: snapshot,
-                tenant,
-                name: request.name,
-                created_ms: record.created_at_ms,
-                body,
-            };
+            let row = SnapshotRow { id: snapshot, tenant, name, created_ms: record.created_at_ms, body };
             if let Err(error) = fleet.0.store.insert_snapshot(&row) {
-                fleet.drop_files(&row.id);
+                fleet.end_stand_in(&record).await?;
+                fleet.forget_files(&row.id, record.baseline.as_deref());
                 return Err(error.into());
             }
             copies::keep_snapshot(&fleet.0.options.state, &row.id, &row.body);
             audit::call(&fleet.0, &actor, &live, "snapshot", serde_json::json!({ "snapshot": record.id }));
             fleet.0.tell(&live, "snapshot", Some(record.id.clone()));
-            Ok(record.to_api())
+            Ok(fleet.show_snapshot(&record))
         })
         .await
     }
@@ -129,24 +165,27 @@ impl Fleet {
         let limit = if limit == 0 { 100 } else { limit.min(LARGEST_PAGE) };
         let page = self.0.store.list_snapshots(tenant, limit, cursor)?;
         let parse = |row: &SnapshotRow| serde_json::from_str::<SnapshotRecord>(&row.body).ok();
-        let snapshots = page.rows.iter().filter_map(parse).map(|record| record.to_api()).collect();
+        let snapshots =
+            page.rows.iter().filter_map(parse).map(|record| self.show_snapshot(&record)).collect();
         Ok(SnapshotPage { snapshots, next_cursor: page.next_cursor })
     }
 
     pub async fn snapshot(&self, actor: &Actor, snapshot: &str) -> Result<Snapshot, FleetError> {
-        Ok(self.snapshot_record(actor, snapshot)?.to_api())
+        Ok(self.show_snapshot(&self.snapshot_record(actor, snapshot)?))
     }
 
     pub async fn delete_snapshot(&self, actor: &Actor, snapshot: &str) -> Result<Snapshot, FleetError> {
         let record = self.snapshot_record(actor, snapshot)?;
+        let shown = self.show_snapshot(&record);
         self.0.store.delete_snapshot(&record.id)?;
+        self.end_stand_in(&record).await?;
         copies::remove_snapshot(&self.0.options.state, &record.id);
         let (fleet, id) = (self.clone(), record.id.clone());
         let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
         if let Some(baseline) = &record.baseline {
             self.drop_baseline(baseline);
         }
-        Ok(record.to_api())
+        Ok(shown)
     }
 
     /// Children that begin with what the source has at this moment. The source goes on, its streams stay up.
@@ -203,8 +242,7 @@ impl Fleet {
         for _ in 0..count {
             let mut child = self.child_of(live, request, expires)?;
             if passage.is_some() {
-                let source = live.record();
-                child.around = std::iter::once(&source.id).chain(source.nests_in()).cloned().collect();
+                child.nest_in(&live.record());
             }
             self.inherit_secrets(live, &mut child, request.secrets)?;
             child.leave_volumes();
@@ -254,7 +292,7 @@ impl Fleet {
         Ok(Forked { sandboxes, kind, reason, contexts, left_behind })
     }
 
-    async fn raise_children(
+    pub(super) async fn raise_children(
         &self,
         moment: &str,
         baseline: Option<String>,
@@ -266,10 +304,7 @@ impl Fleet {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
             let from = passage.clone();
             tasks.spawn(async move {
-                let mut origin = fleet.clone_files(&moment, &record, baseline, true).await?;
-                if let Origin::Files { passage, .. } = &mut origin {
-                    *passage = from;
-                }
+                let origin = fleet.clone_files(&moment, &record, baseline, true).await?.with(from);
                 Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
             });
         }
@@ -290,7 +325,12 @@ impl Fleet {
         Err(error)
     }
 
-    fn child_of(&self, live: &Live, request: &Fork, expires: Option<u64>) -> Result<Record, FleetError> {
+    pub(super) fn child_of(
+        &self,
+        live: &Live,
+        request: &Fork,
+        expires: Option<u64>,
+    ) -> Result<Record, FleetError> {
         let source = live.record().clone();
         let mut metadata = source.metadata.clone();
         // What the server does with the source it does not do with its forks.
@@ -308,6 +348,7 @@ impl Fleet {
             moved: (0, 0),
             within: None,
             around: Vec::new(),
+            stands_for: None,
             built_ns: Vec::new(),
             paused_when_idle: false,
             intent: None,
@@ -344,13 +385,17 @@ impl Fleet {
                     inside.freeze(true).await?;
                 }
                 let kept = async {
+                    if !live.keeps_memory() && self.0.storage.keeps_disks() {
+                        // Nothing changes meanwhile: so what there is can be listed while it is copied.
+                        let copied = tokio::task::spawn_blocking(copy);
+                        let listed = inside.disk().manifest().await;
+                        copied.await.map_err(|error| FleetError::internal(&error))??;
+                        return Ok(listed.inspect_err(|_| self.drop_files(name))?);
+                    }
                     let manifest = inside.disk().manifest().await?;
                     if live.keeps_memory() {
                         // It goes on with that, and is stopped by no signal any more.
                         self.keep_with_memory(live, &inside, name, copy).await?;
-                    } else if self.0.storage.keeps_disks() {
-                        let kept = tokio::task::spawn_blocking(copy).await;
-                        kept.map_err(|error| FleetError::internal(&error))??;
                     } else {
                         export(&inside, &self.snapshot_archive(name)).await?;
                     }
@@ -450,6 +495,14 @@ impl Fleet {
         let named = self.0.store.snapshot(name).is_ok_and(|found| found.is_none());
         if named && !self.0.all().iter().any(began) {
             self.drop_files(name);
+        }
+    }
+
+    /// Of a snapshot that did not come to be.
+    fn forget_files(&self, name: &str, baseline: Option<&str>) {
+        self.drop_files(name);
+        if let Some(baseline) = baseline {
+            self.drop_baseline(baseline);
         }
     }
 

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 pub struct CreateSnapshot {
     /// Unique among the tenant's snapshots.
     pub name: Option<String>,
+    /// Whether the code contexts are kept too, with all that they know, so that whoever begins with the snapshot has them. They
+    /// are kept in memory, in a sandbox that counts as one of the tenant's and ends with the snapshot. An error if one cannot be.
+    pub live: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,7 +27,7 @@ pub struct Snapshot {
     /// The sandbox that it was taken of.
     pub sandbox: String,
     pub created_at_ms: u64,
-    /// What it keeps: `filesystem`, or `memory` and that.
+    /// What it keeps: `filesystem`; or `interpreter`, which is that and code contexts; or `memory` and that.
     pub kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
@@ -38,7 +41,7 @@ pub struct SnapshotPage {
     pub next_cursor: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Fork {

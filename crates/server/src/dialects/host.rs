@@ -210,7 +210,7 @@ impl Host for FleetHost {
     }
 
     async fn snapshot(&self, id: &str, name: Option<String>) -> Result<Snapshot> {
-        let request = CreateSnapshot { name };
+        let request = CreateSnapshot { name, live: false };
         self.told(self.fleet.create_snapshot(&self.actor, id, request).await).await
     }
 

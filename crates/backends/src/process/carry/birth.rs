@@ -58,14 +58,26 @@ impl Copy {
     }
 }
 
+/// What is known of where it goes before anything stands still.
+pub struct Arrival {
+    /// In the order of [`NAMESPACES`].
+    namespaces: Vec<OwnedFd>,
+    work: HostIds,
+}
+
 impl Journey<'_> {
-    /// Whatever fails, the source can be let go, and is as it was then.
-    pub fn bear(&self, source: &mut Tracee) -> Result<(Copy, Belongings), CarryError> {
-        let control = source.waits_in().map_or(-1, |(_, descriptor)| descriptor as i32);
-        let pipes = (self.interpreter.stdout, self.interpreter.stderr);
+    pub fn look_ahead(&self) -> Result<Arrival, CarryError> {
         let work = HostIds::of(self.to, self.ids.work, self.ids.work_group)
             .map_err(|source| host("look at the ids of the fork", source))?;
-        let between = Between { pid: source.pid, to: self.to, streams: self.streams, pipes, control, work };
+        Ok(Arrival { namespaces: self.namespaces()?, work })
+    }
+
+    /// Whatever fails, the source can be let go, and is as it was then.
+    pub fn bear(&self, source: &mut Tracee, arrival: &Arrival) -> Result<(Copy, Belongings), CarryError> {
+        let control = source.waits_in().map_or(-1, |(_, descriptor)| descriptor as i32);
+        let pipes = (self.interpreter.stdout, self.interpreter.stderr);
+        let (to, streams, work) = (self.to, self.streams, arrival.work);
+        let between = Between { pid: source.pid, to, streams, pipes, control, work };
         let belongings = between.collect()?;
         let robust_list = robust_list(source.pid);
         let rseq = rseq(source.pid);
@@ -73,7 +85,7 @@ impl Journey<'_> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let arguments = [0, SCRATCH, rights as u64, flags as u64, u64::MAX, 0];
         let scratch = source.must("map memory in the interpreter", libc::SYS_mmap, &arguments)?;
-        let born = self.bear_with(source, scratch, &belongings);
+        let born = self.bear_with(source, scratch, (&belongings, &arrival.namespaces));
         let unmapped = source.must("unmap it again", libc::SYS_munmap, &[scratch, SCRATCH]);
         let (tracee, namespaces, directory, kept) = born?;
         unmapped?;
@@ -85,7 +97,7 @@ impl Journey<'_> {
         &self,
         source: &mut Tracee,
         scratch: u64,
-        belongings: &Belongings,
+        (belongings, namespaces): (&Belongings, &[OwnedFd]),
     ) -> Result<(Tracee, Vec<i32>, i32, Vec<(i32, i32, bool)>), CarryError> {
         source.write(scratch, &INSTRUCTION)?;
         let dumpable = source.must(
@@ -98,7 +110,7 @@ impl Journey<'_> {
         let made = {
             let mut first = source.bear("copy the interpreter", &[flags, 0, 0, 0, 0])?;
             first.site = scratch;
-            self.enter_namespaces(&mut first, scratch, belongings).and_then(
+            self.enter_namespaces(&mut first, scratch, (belongings, namespaces)).and_then(
                 |(namespaces, directory, kept)| {
                     let mut second = first.bear("make a process in the fork", &[flags, 0, 0, 0, 0])?;
                     let (more, address) = match tid {
@@ -134,9 +146,8 @@ impl Journey<'_> {
         &self,
         first: &mut Tracee,
         scratch: u64,
-        belongings: &Belongings,
+        (belongings, namespaces): (&Belongings, &[OwnedFd]),
     ) -> Result<(Vec<i32>, i32, Vec<(i32, i32, bool)>), CarryError> {
-        let namespaces = self.namespaces()?;
         let mut passed: Vec<BorrowedFd<'_>> = self.entrances.iter().map(AsFd::as_fd).collect();
         passed.extend(namespaces.iter().map(AsFd::as_fd));
         passed.push(belongings.directory.as_fd());

@@ -61,13 +61,14 @@ impl Journey<'_> {
     /// `until`: how long it may take to be idle. `alone`: held while the interpreter stands still.
     pub fn carry(&self, until: Instant, alone: &Mutex<()>) -> Result<Carried, CarryError> {
         let pid = idle::find(self.from, self.interpreter.pid)?;
+        let arrival = self.look_ahead()?;
         let _bound = Together::bind_this();
         let pulse = Pulse::of_this().map_err(|source| tracee::host("set a timer", source))?;
         let turn = alone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut source = idle::stop_when_idle(pid, self.from, until, &pulse)?;
         let stopped = Instant::now();
         let together = Together::bind(pid);
-        let born = self.bear(&mut source);
+        let born = self.bear(&mut source, &arrival);
         // It goes on whatever came of it, as if nothing had been.
         if let Some(together) = &together {
             together.release(pid);

@@ -412,9 +412,10 @@ class Sandbox:
     def wake(self) -> SandboxInfo:
         return self._act("POST", "/wake", patience=LONG_PATIENCE)
 
-    def snapshot(self, name: Optional[str] = None) -> Snapshot:
-        """Keeps the state of its files; `create(snapshot=...)` begins with it."""
-        body = self._client.call("POST", f"{self._path}/snapshots", json=given(name=name), patience=LONG_PATIENCE)
+    def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> Snapshot:
+        """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it."""
+        wanted = given(name=name, live=live or None)
+        body = self._client.call("POST", f"{self._path}/snapshots", json=wanted, patience=LONG_PATIENCE)
         return Snapshot.parse(body)
 
     @overload

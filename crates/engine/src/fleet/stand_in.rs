@@ -1,0 +1,123 @@
+//! A snapshot that keeps interpreters has a stand-in: a fork of its sandbox that nobody uses, in which they wait as they stood
+//! then. Whoever begins with the snapshot is forked from that.
+//!
+//! It is a sandbox like others, recorded, limited and counted as one, so that it outlives the server; but no caller sees it, and
+//! it ends with its snapshot. If it ends before, the snapshot has its files.
+
+use super::carry::{Boarding, Passage, not_live};
+use super::live::Live;
+use super::memory::KeptFrom;
+use super::record::Record;
+use super::snapshots::SnapshotRecord;
+use super::{Actor, Fleet, FleetError};
+use paddock_model::api::{EndCause, Fork};
+use std::sync::{Arc, PoisonError};
+use tokio::sync::OwnedMutexGuard;
+
+/// Whether a snapshot is to keep interpreters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    Files,
+    /// Those that can be kept.
+    WhatItCan,
+    /// All, or it is an error.
+    Interpreters,
+}
+
+impl Fleet {
+    /// The interpreters of a sandbox, ready to be kept.
+    pub(super) async fn board_for_snapshot(
+        &self,
+        actor: &Actor,
+        live: &Arc<Live>,
+        keeps: Keeps,
+    ) -> Result<Option<Arc<Passage>>, FleetError> {
+        // Memory is kept whatever is asked for, where it can be.
+        if keeps == Keeps::Files || live.keeps_memory() {
+            return Ok(None);
+        }
+        match self.board(actor, live, keeps == Keeps::Interpreters).await? {
+            Boarding::Ready(passage, _) => Ok(Some(Arc::new(passage))),
+            Boarding::Nobody(why) if keeps == Keeps::Interpreters => Err(not_live(&why)),
+            Boarding::Nobody(_) => Ok(None),
+        }
+    }
+
+    /// Precondition: its files are kept under the snapshot's name.
+    pub(super) async fn raise_stand_in(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &str,
+        baseline: Option<String>,
+        passage: Arc<Passage>,
+    ) -> Result<Arc<Live>, FleetError> {
+        let mut record = self.child_of(live, &Fork::default(), None)?;
+        (record.expires_at_ms, record.idle, record.persistent) = (None, None, true);
+        record.stands_for = Some(snapshot.to_string());
+        record.nest_in(&live.record());
+        self.inherit_secrets(live, &mut record, false)?;
+        record.leave_volumes();
+        let permit = self.admit(&record).await?;
+        let _guard = live.transition.clone().lock_owned().await;
+        let made =
+            self.raise_children(snapshot, baseline, (vec![record], vec![permit]), Some(passage)).await?;
+        made.into_iter()
+            .next()
+            .ok_or_else(|| FleetError::internal(&std::io::Error::other("nothing was made")))
+    }
+
+    pub(super) fn stand_in_of(&self, snapshot: &SnapshotRecord) -> Option<Arc<Live>> {
+        let id = snapshot.stand_in.as_ref()?;
+        self.0.live.read().unwrap_or_else(PoisonError::into_inner).get(id.as_str()).cloned()
+    }
+
+    /// The interpreters that a sandbox of this record begins with, which nests in the stand-in then. Nobody ends that while the
+    /// guard is held. `None` where only files fit.
+    pub(super) async fn board_stand_in(
+        &self,
+        actor: &Actor,
+        snapshot: &SnapshotRecord,
+        record: &mut Record,
+    ) -> Option<(Arc<Passage>, OwnedMutexGuard<()>)> {
+        let stand_in = self.stand_in_of(snapshot)?;
+        let fits = KeptFrom::of(&stand_in).fits_interpreters(record) && stand_in.tenant == record.tenant;
+        if !fits {
+            return None;
+        }
+        let guard = stand_in.transition.clone().lock_owned().await;
+        match self.board(actor, &stand_in, false).await {
+            Ok(Boarding::Ready(passage, _)) => {
+                record.nest_in(&stand_in.record());
+                Some((Arc::new(passage), guard))
+            }
+            Ok(Boarding::Nobody(why)) => {
+                tracing::warn!(snapshot = snapshot.id, why, "begun with the files of a snapshot alone");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(snapshot = snapshot.id, why = error.message, "begun with the files alone");
+                None
+            }
+        }
+    }
+
+    pub(super) async fn end_stand_in(&self, snapshot: &SnapshotRecord) -> Result<(), FleetError> {
+        match self.stand_in_of(snapshot) {
+            Some(stand_in) => self.end(&stand_in, EndCause::Killed).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends those whose snapshot was never written, or is gone: its server was killed in between.
+    pub(super) async fn sweep_stand_ins(&self) -> Result<(), FleetError> {
+        for live in self.0.all() {
+            let snapshot = live.record().stands_for.clone();
+            if let Some(snapshot) = snapshot
+                && self.0.store.snapshot(&snapshot)?.is_none()
+            {
+                self.end(&live, EndCause::Killed).await?;
+            }
+        }
+        Ok(())
+    }
+}
