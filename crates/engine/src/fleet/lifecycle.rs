@@ -16,6 +16,7 @@ use paddock_model::api::{
 use paddock_model::{Access, Network};
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// How much of the last output is kept with an end.
 const LAST_OUTPUT: usize = 2048;
@@ -105,10 +106,10 @@ impl Fleet {
         Ok(SandboxPage { sandboxes: found.iter().map(|(_, live)| live.to_api()).collect(), next_cursor })
     }
 
-    pub async fn extend(&self, actor: &Actor, id: &str, request: Extend) -> Result<Sandbox, FleetError> {
-        let ttl = seconds("ttl_seconds", request.ttl_seconds)?;
-        let live = self.find(actor, id)?;
-        let _guard = live.transition.lock().await;
+    /// Its time to live begins anew.
+    ///
+    /// Precondition: the sandbox's transition is locked.
+    pub(super) fn prolong(&self, live: &Live, ttl: Duration) -> Result<(), FleetError> {
         let mut record = live.record().clone();
         record.set_time_to_live(Some(ttl));
         self.0.save(&record)?;
@@ -117,6 +118,14 @@ impl Fleet {
             inside.set_deadline(record.time_to_live());
         }
         *live.record() = record;
+        Ok(())
+    }
+
+    pub async fn extend(&self, actor: &Actor, id: &str, request: Extend) -> Result<Sandbox, FleetError> {
+        let ttl = seconds("ttl_seconds", request.ttl_seconds)?;
+        let live = self.find(actor, id)?;
+        let _guard = live.transition.lock().await;
+        self.prolong(&live, ttl)?;
         audit::call(
             &self.0,
             actor,

@@ -2,17 +2,21 @@
 //! then. Whoever begins with the snapshot is forked from that.
 //!
 //! It is a sandbox like others, recorded, limited and counted as one, so that it outlives the server; but no caller sees it, and
-//! it ends with its snapshot. If it ends before, the snapshot has its files.
+//! it ends with its snapshot, or when nobody has begun with that for a day. The snapshot has its files then.
 
 use super::carry::{Boarding, Passage, not_live};
 use super::live::Live;
 use super::memory::KeptFrom;
-use super::record::Record;
+use super::record::{Record, now_ms};
 use super::snapshots::SnapshotRecord;
 use super::{Actor, Fleet, FleetError};
 use paddock_model::api::{EndCause, Fork};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
+
+/// How long one waits that nobody needs, with or without a server.
+const UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Whether a snapshot is to keep interpreters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +56,8 @@ impl Fleet {
         passage: Arc<Passage>,
     ) -> Result<Arc<Live>, FleetError> {
         let mut record = self.child_of(live, &Fork::default(), None)?;
-        (record.expires_at_ms, record.idle, record.persistent) = (None, None, true);
+        let expires = now_ms() + UNUSED.as_millis() as u64;
+        (record.expires_at_ms, record.idle, record.persistent) = (Some(expires), None, false);
         record.stands_for = Some(snapshot.to_string());
         record.nest_in(&live.record());
         self.inherit_secrets(live, &mut record, false)?;
@@ -85,7 +90,11 @@ impl Fleet {
             return None;
         }
         let guard = stand_in.transition.clone().lock_owned().await;
-        match self.board(actor, &stand_in, false).await {
+        let boarded = match self.prolong(&stand_in, UNUSED) {
+            Ok(()) => self.board(actor, &stand_in, false).await,
+            Err(error) => Err(error),
+        };
+        match boarded {
             Ok(Boarding::Ready(passage, _)) => {
                 record.nest_in(&stand_in.record());
                 Some((Arc::new(passage), guard))

@@ -12,7 +12,8 @@ pub struct CreateSnapshot {
     /// Unique among the tenant's snapshots.
     pub name: Option<String>,
     /// Whether the code contexts are kept too, with all that they know, so that whoever begins with the snapshot has them. They
-    /// are kept in memory, in a sandbox that counts as one of the tenant's and ends with the snapshot. An error if one cannot be.
+    /// are kept in memory, in a sandbox that counts as one of the tenant's, until the snapshot is deleted or was not used for a
+    /// day. An error if one cannot be.
     pub live: bool,
 }
 
