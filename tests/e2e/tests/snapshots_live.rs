@@ -151,5 +151,15 @@ fn candidates_begin_with_what_their_base_knew(caller: &Caller) -> Result<()> {
     let job = ended(&place.server, &id)?;
     ensure!(job["state"] == "succeeded" && job["best"]["score"] == 42.0, "{job}");
     until(PATIENCE, "the end of all but the base", || Some(counted(&place.server).ok()? == 1))?;
+    // Where none can be kept they begin with the files.
+    place.python(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(999,), daemon=True).start()",
+    )?;
+    let candidate = json!({"code": "value = 8 if 'known' in globals() else 9\nopen('app.py', 'a').write(f'value += {value}\\n')"});
+    let best_of =
+        json!({"sandbox": place.id, "candidates": [candidate], "verifier": verifier, "rule": "best_score"});
+    let id = submit(&place.server, &json!({"best_of": best_of, "timeout_seconds": 60}))?;
+    let job = ended(&place.server, &id)?;
+    ensure!(job["state"] == "succeeded" && job["best"]["score"] == 10.0, "{job}");
     Ok(())
 }

@@ -108,19 +108,7 @@ impl Fleet {
         self.detached(async move |fleet: Fleet| {
             let passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;
             let baseline = fleet.keep_files(&live, &snapshot).await?;
-            let stand_in = match passage {
-                Some(passage) => {
-                    let raised = fleet.raise_stand_in(&live, &snapshot, baseline.clone(), passage).await;
-                    match raised {
-                        Err(error) if keeps == Keeps::Interpreters => {
-                            fleet.forget_files(&snapshot, baseline.as_deref());
-                            return Err(error);
-                        }
-                        raised => raised.ok(),
-                    }
-                }
-                None => None,
-            };
+            let stand_in = passage.as_ref().map(|_| fleet.stand_in_for(&live, &snapshot)).transpose()?;
             let (image, image_of_tenant, tenant, scan) = {
                 let record = live.record();
                 let scan = record.spec.scan.clone();
@@ -138,14 +126,24 @@ impl Fleet {
                 image_of_tenant,
                 scan,
                 baseline,
-                stand_in: stand_in.as_ref().map(|stand_in| stand_in.record().id.clone()),
+                stand_in: stand_in.as_ref().map(|stand_in| stand_in.id.clone()),
             };
             let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
             let row = SnapshotRow { id: snapshot, tenant, name, created_ms: record.created_at_ms, body };
             if let Err(error) = fleet.0.store.insert_snapshot(&row) {
-                fleet.end_stand_in(&record).await?;
                 fleet.forget_files(&row.id, record.baseline.as_deref());
                 return Err(error.into());
+            }
+            // From here on its files are not let go of by whoever began with them, and ended.
+            if let Some((passage, stand_in)) = passage.zip(stand_in)
+                && let Err(error) = fleet.raise_stand_in(&live, &record, stand_in, passage).await
+            {
+                if keeps == Keeps::Interpreters {
+                    fleet.0.store.delete_snapshot(&row.id)?;
+                    fleet.forget_files(&row.id, record.baseline.as_deref());
+                    return Err(error);
+                }
+                tracing::warn!(snapshot = row.id, why = error.message, "only its files are kept");
             }
             copies::keep_snapshot(&fleet.0.options.state, &row.id, &row.body);
             audit::call(&fleet.0, &actor, &live, "snapshot", serde_json::json!({ "snapshot": record.id }));
@@ -178,14 +176,14 @@ impl Fleet {
         let record = self.snapshot_record(actor, snapshot)?;
         let shown = self.show_snapshot(&record);
         self.0.store.delete_snapshot(&record.id)?;
-        self.end_stand_in(&record).await?;
+        let ended = self.end_stand_in(&record).await;
         copies::remove_snapshot(&self.0.options.state, &record.id);
         let (fleet, id) = (self.clone(), record.id.clone());
         let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
         if let Some(baseline) = &record.baseline {
             self.drop_baseline(baseline);
         }
-        Ok(shown)
+        ended.map(|()| shown)
     }
 
     /// Children that begin with what the source has at this moment. The source goes on, its streams stay up.

@@ -47,14 +47,8 @@ impl Fleet {
         }
     }
 
-    /// Precondition: its files are kept under the snapshot's name.
-    pub(super) async fn raise_stand_in(
-        &self,
-        live: &Arc<Live>,
-        snapshot: &str,
-        baseline: Option<String>,
-        passage: Arc<Passage>,
-    ) -> Result<Arc<Live>, FleetError> {
+    /// What it will be.
+    pub(super) fn stand_in_for(&self, live: &Arc<Live>, snapshot: &str) -> Result<Record, FleetError> {
         let mut record = self.child_of(live, &Fork::default(), None)?;
         let expires = now_ms() + UNUSED.as_millis() as u64;
         (record.expires_at_ms, record.idle, record.persistent) = (Some(expires), None, false);
@@ -62,13 +56,28 @@ impl Fleet {
         record.nest_in(&live.record());
         self.inherit_secrets(live, &mut record, false)?;
         record.leave_volumes();
+        Ok(record)
+    }
+
+    /// It is there afterwards, unless none of the interpreters could be carried.
+    ///
+    /// Precondition: the snapshot is stored.
+    pub(super) async fn raise_stand_in(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &SnapshotRecord,
+        record: Record,
+        passage: Arc<Passage>,
+    ) -> Result<(), FleetError> {
         let permit = self.admit(&record).await?;
         let _guard = live.transition.clone().lock_owned().await;
-        let made =
-            self.raise_children(snapshot, baseline, (vec![record], vec![permit]), Some(passage)).await?;
-        made.into_iter()
-            .next()
-            .ok_or_else(|| FleetError::internal(&std::io::Error::other("nothing was made")))
+        let (parts, baseline) = ((vec![record], vec![permit]), snapshot.baseline.clone());
+        for stand_in in self.raise_children(&snapshot.id, baseline, parts, Some(passage)).await? {
+            if stand_in.contexts.all().is_empty() {
+                self.end(&stand_in, EndCause::Killed).await?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn stand_in_of(&self, snapshot: &SnapshotRecord) -> Option<Arc<Live>> {
