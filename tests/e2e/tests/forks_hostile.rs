@@ -99,7 +99,9 @@ fn the_vdso_is_gone(caller: &Caller) -> Result<()> {
     let code = "v = [m.split() for m in open('/proc/self/maps') if '[vvar' in m or '[vdso]' in m]\n\
                 for m in v:\n  a, b = (int(x, 16) for x in m[0].split('-')); l.munmap(ctypes.c_void_p(a), ctypes.c_size_t(b - a))";
     let Some((carried, reason, status)) = attacked(caller, code)? else { return Ok(()) };
-    ensure!(!carried || is_confined(&status), "{reason} {status}");
+    // Who asks for the time there crashes, as in its source; that is told, and all.
+    let crashed = status.contains("the interpreter crashed: signal 11");
+    ensure!(!carried || crashed || is_confined(&status), "{reason} {status}");
     Ok(())
 }
 

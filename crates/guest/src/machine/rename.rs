@@ -2,10 +2,11 @@
 
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::Names;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 const MACHINE_ID: &str = "/etc/machine-id";
@@ -47,11 +48,25 @@ fn write_names(place: &OwnedFd, names: &Names) -> rustix::io::Result<()> {
     if unsafe { libc::setns(place.as_raw_fd(), libc::CLONE_NEWNS) } != 0 {
         return Err(crate::work::last_errno());
     }
+    set_clock_back()?;
     replace(MACHINE_ID, &names.machine_id)?;
     mount_remount(BOOT_ID, LIMITS, c"")?;
     let written = replace(BOOT_ID, &names.boot_id);
     mount_remount(BOOT_ID, LIMITS.union(MountFlags::RDONLY), c"")?;
     written
+}
+
+/// To when the file was written last: what is written now belongs to the making of the machine, too, and one that goes on at once
+/// after its memory was kept has a clock that is past the moment which the host takes for the end of that.
+fn set_clock_back() -> rustix::io::Result<()> {
+    let written = statat(CWD, MACHINE_ID, AtFlags::SYMLINK_NOFOLLOW)?;
+    let now = clock_gettime(ClockId::Realtime);
+    let then = Timespec { tv_sec: written.st_ctime as i64, tv_nsec: written.st_ctime_nsec as i64 };
+    if (then.tv_sec, then.tv_nsec) < (now.tv_sec, now.tv_nsec) {
+        clock_settime(ClockId::Realtime, then)
+    } else {
+        Ok(())
+    }
 }
 
 /// What a template's own code may have put in its place is not followed, and not waited for.
