@@ -240,5 +240,5 @@ pub fn not_carried(context: &str, why: &str) -> FleetError {
 
 pub fn not_live(why: &str) -> FleetError {
     FleetError::new(Kind::Conflict, "not_carried", format!("no context can be forked as it stands: {why}"))
-        .hint("leave `live` out to fork the files")
+        .hint("leave `live` out: the files go along without them")
 }

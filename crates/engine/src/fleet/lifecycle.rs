@@ -4,19 +4,15 @@ use super::contexts::{Part, Said};
 use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms, reason};
-use super::request::seconds;
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::journal::Journal;
 use crate::sandbox::Sandbox as Inside;
 use crate::store::{Cursor, SandboxQuery};
 use paddock_backends::FenceUsage;
-use paddock_model::api::{
-    End, EndCause, ExecCause, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage,
-};
+use paddock_model::api::{End, EndCause, ExecCause, Sandbox, SandboxPage, SandboxState, SandboxUsage};
 use paddock_model::{Access, Network};
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 /// How much of the last output is kept with an end.
 const LAST_OUTPUT: usize = 2048;
@@ -104,36 +100,6 @@ impl Fleet {
         let next_cursor = last
             .map(|((Reverse(created_ms), id), _)| Cursor { created_ms: *created_ms, id: id.clone() }.text());
         Ok(SandboxPage { sandboxes: found.iter().map(|(_, live)| live.to_api()).collect(), next_cursor })
-    }
-
-    /// Its time to live begins anew.
-    ///
-    /// Precondition: the sandbox's transition is locked.
-    pub(super) fn prolong(&self, live: &Live, ttl: Duration) -> Result<(), FleetError> {
-        let mut record = live.record().clone();
-        record.set_time_to_live(Some(ttl));
-        self.0.save(&record)?;
-        live.set_end(record.time_to_live());
-        if let Some(inside) = live.running() {
-            inside.set_deadline(record.time_to_live());
-        }
-        *live.record() = record;
-        Ok(())
-    }
-
-    pub async fn extend(&self, actor: &Actor, id: &str, request: Extend) -> Result<Sandbox, FleetError> {
-        let ttl = seconds("ttl_seconds", request.ttl_seconds)?;
-        let live = self.find(actor, id)?;
-        let _guard = live.transition.lock().await;
-        self.prolong(&live, ttl)?;
-        audit::call(
-            &self.0,
-            actor,
-            &live,
-            "extended",
-            serde_json::json!({ "ttl_seconds": request.ttl_seconds }),
-        );
-        Ok(live.to_api())
     }
 
     pub async fn kill(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {

@@ -1,4 +1,4 @@
-//! Changing a sandbox that lives: what is written on it, what later commands get, and its limits.
+//! Changing a sandbox that lives: what is written on it, what later commands get, its limits, and how long it lives.
 
 use super::live::Live;
 use super::record::Record;
@@ -8,7 +8,7 @@ use crate::access::Need;
 use crate::secrets::is_certificate_variable;
 use crate::settings::{check_environment, default_environment, network_environment, resolve_network};
 use crate::storage::StorageError;
-use paddock_model::api::{LimitsRequest, Sandbox, SandboxState, UpdateSandbox};
+use paddock_model::api::{Extend, LimitsRequest, Sandbox, SandboxState, UpdateSandbox};
 use paddock_model::net::{NetRules, NetSetting};
 use paddock_model::{Disk, Limits, Network, User};
 use std::collections::BTreeMap;
@@ -17,6 +17,36 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 impl Fleet {
+    /// Its time to live begins anew.
+    ///
+    /// Precondition: the sandbox's transition is locked.
+    pub(super) fn prolong(&self, live: &Live, ttl: Duration) -> Result<(), FleetError> {
+        let mut record = live.record().clone();
+        record.set_time_to_live(Some(ttl));
+        self.0.save(&record)?;
+        live.set_end(record.time_to_live());
+        if let Some(inside) = live.running() {
+            inside.set_deadline(record.time_to_live());
+        }
+        *live.record() = record;
+        Ok(())
+    }
+
+    pub async fn extend(&self, actor: &Actor, id: &str, request: Extend) -> Result<Sandbox, FleetError> {
+        let ttl = seconds("ttl_seconds", request.ttl_seconds)?;
+        let live = self.find(actor, id)?;
+        let _guard = live.transition.lock().await;
+        self.prolong(&live, ttl)?;
+        audit::call(
+            &self.0,
+            actor,
+            &live,
+            "extended",
+            serde_json::json!({ "ttl_seconds": request.ttl_seconds }),
+        );
+        Ok(live.to_api())
+    }
+
     /// All that was asked for, or nothing.
     pub async fn update(
         &self,
