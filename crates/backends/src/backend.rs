@@ -198,14 +198,22 @@ pub trait Cradle: Send {
 
 /// A place for a sandbox that nests in another one.
 pub trait ForkSite: Send {
-    /// As [`Backend::create`] of a lasting sandbox, into which so many interpreters of the one around it are then carried. It
-    /// ends with that one, unless that is [held](Fence::hold) for its sake.
-    fn create(
+    /// The first half of a lasting sandbox, into which so many interpreters of the one around it are then carried. It ends with
+    /// that one, unless that is [held](Fence::hold) for its sake. Its disk need not be there yet.
+    fn begin(
         self: Box<Self>,
         id: &SandboxId,
         spec: &Spec,
         interpreters: usize,
-    ) -> Result<(Raised, Box<dyn Landing>), CreateError>;
+    ) -> Result<Box<dyn ForkBegun>, CreateError>;
+}
+
+/// A fork that was begun, and has no disk yet. Dropped, it is taken down.
+pub trait ForkBegun: Send {
+    /// As [`Backend::create`] from here on.
+    ///
+    /// Precondition: the spec is the one that it was begun with, but for the disk.
+    fn finish(self: Box<Self>, spec: &Spec) -> Result<(Raised, Box<dyn Landing>), CreateError>;
 }
 
 /// A sandbox into which interpreters of another one are carried. Every method may block for a moment.

@@ -19,8 +19,8 @@ mod process;
 mod select;
 
 pub use backend::{
-    AdoptError, Backend, Birth, Carried, CarryError, Cradle, CreateError, Fence, FenceUsage, ForkSite,
-    Interpreter, Kept, Landing, Nursery, Raised, Shortage,
+    AdoptError, Backend, Birth, Carried, CarryError, Cradle, CreateError, Fence, FenceUsage, ForkBegun,
+    ForkSite, Interpreter, Kept, Landing, Nursery, Raised, Shortage,
 };
 pub use handover::{Handover, NetworkEnds};
 pub use process::{

@@ -4,7 +4,7 @@ use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
 use paddock_backends::{
-    AdoptError, Backend, Cradle, Fence, Handover, KeepsCgroups, Landing, Nursery, Raised,
+    AdoptError, Backend, Cradle, Fence, ForkBegun, Handover, KeepsCgroups, Landing, Nursery, Raised,
 };
 use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
@@ -163,23 +163,23 @@ impl Engine {
     }
 
     /// One into which interpreters of `source` are carried. Blocks for a moment.
-    pub(crate) fn raise_fork(
+    pub(crate) fn begin_fork(
         &self,
         source: &Sandbox,
         id: &SandboxId,
         spec: &Spec,
         interpreters: usize,
-    ) -> Result<(RaisedFence, Box<dyn Landing>), EngineError> {
+    ) -> Result<HalfRaised, EngineError> {
         let started = Instant::now();
         spec.limits.check()?;
         let root = self.hold_root(spec);
-        let (raised, landing) = source.create_fork(id, spec, interpreters)?;
+        let begun = source.begin_fork(id, spec, interpreters)?;
         let mut guarantees = source.guarantees.clone();
         let nested = "its source's work can send signals to its processes, and look into those that were carried: \
                       the kernel gives whoever is forked from rights over the fork";
         guarantees.weaknesses.retain(|weakness| weakness != nested);
         guarantees.weaknesses.push(nested.into());
-        Ok((finished(raised, guarantees, started, root), landing))
+        Ok(HalfRaised { begun, guarantees, started, root })
     }
 
     /// So that nobody removes a root that was built meanwhile.
@@ -253,6 +253,23 @@ fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant, root: 
     guarantees.weaknesses.extend(raised.notes.iter().cloned());
     let Raised { fence, stream, network, .. } = raised;
     RaisedFence { fence, stream, network, guarantees, started, root }
+}
+
+/// A fork of which the guest waits for its disk.
+pub struct HalfRaised {
+    begun: Box<dyn ForkBegun>,
+    guarantees: Guarantees,
+    started: Instant,
+    root: Option<File>,
+}
+
+impl HalfRaised {
+    /// Blocks for a moment.
+    pub(crate) fn finish(self, spec: &Spec) -> Result<(RaisedFence, Box<dyn Landing>), EngineError> {
+        let HalfRaised { begun, guarantees, started, root } = self;
+        let (raised, landing) = begun.finish(spec)?;
+        Ok((finished(raised, guarantees, started, root), landing))
+    }
 }
 
 /// A fence that stands, before anybody talks to its guest.

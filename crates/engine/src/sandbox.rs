@@ -11,7 +11,7 @@ use crate::network::Door;
 use crate::port::{self, PortStream};
 use crate::tool::Place;
 use paddock_backends::{
-    CreateError, Fence, FenceUsage, Handover, Interpreter, Kept, Landing, Raised, Shortage,
+    CreateError, Fence, FenceUsage, ForkBegun, Handover, Interpreter, Kept, Raised, Shortage,
 };
 use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Spec, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
@@ -331,13 +331,13 @@ impl Sandbox {
         let _ = self.link.send(&ToGuest::Shelter);
     }
 
-    /// The fence of a sandbox that nests in this one, into which interpreters are then carried. Blocks for a moment.
-    pub(crate) fn create_fork(
+    /// The first half of a sandbox that nests in this one, into which interpreters are then carried. Blocks for a moment.
+    pub(crate) fn begin_fork(
         &self,
         id: &SandboxId,
         spec: &Spec,
         interpreters: usize,
-    ) -> Result<(Raised, Box<dyn Landing>), EngineError> {
+    ) -> Result<Box<dyn ForkBegun>, EngineError> {
         let site = {
             let guard = self.fence();
             let fence =
@@ -345,7 +345,7 @@ impl Sandbox {
             fence.fork_site(spec)?
         };
         // Several are made at the same time.
-        Ok(site.create(id, spec, interpreters)?)
+        Ok(site.begin(id, spec, interpreters)?)
     }
 
     /// Ends all of it but what others nest in. What the kernel counted.

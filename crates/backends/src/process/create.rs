@@ -6,7 +6,7 @@ use super::fence::ProcessFence;
 use super::head_start::Waiting;
 use super::identity::Identity;
 use super::lasting::{self, Lasting};
-use super::launch::{Launched, launch};
+use super::launch::{Gate, Launched, launch};
 use super::mounts::Passed;
 use super::slot::{self, Record, Slot, lock_placeholders};
 use super::within::{self, Within};
@@ -95,6 +95,20 @@ pub trait Between {
     fn take_over(&self, plan: &mut Plan, spec: &Spec, passed: &mut Passed) -> Result<(), CreateError>;
 }
 
+/// The first half of a fence: a guest that waits for its plan, in its place and with its cgroups. It needs no disk yet.
+/// Dropped, it is taken down.
+pub struct Begun {
+    fence: ProcessFence,
+    stream: UnixStream,
+    gate: Gate,
+    /// PID 1 of the inside, by the host's numbers.
+    guest: u32,
+    identity: Identity,
+    hierarchies: Hierarchies,
+    entrances: Vec<File>,
+    record: Record,
+}
+
 pub fn create(
     state: &Path,
     id: &SandboxId,
@@ -102,6 +116,16 @@ pub fn create(
     role: Role<'_>,
     between: Option<&dyn Between>,
 ) -> Result<Made, CreateError> {
+    begin(state, id, spec, role, between)?.finish(state, spec, role, between)
+}
+
+pub fn begin(
+    state: &Path,
+    id: &SandboxId,
+    spec: &Spec,
+    role: Role<'_>,
+    between: Option<&dyn Between>,
+) -> Result<Begun, CreateError> {
     let own_network = spec.network != Network::Host;
     let lasting = !matches!(role, Role::Passing);
     let mut beginning = Beginning::choose(state, own_network, role)?;
@@ -117,7 +141,7 @@ pub fn create(
     }
     let mut fence = ProcessFence::new(state, id, slot, lasting);
     // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
-    let hierarchies = &cgroups::detect().for_life(lasting);
+    let hierarchies = cgroups::detect().for_life(lasting);
     let Launched { pid, process, stream, mut gate } = beginning.launched(own_network, role, &identity)?;
     fence.watch_over(process);
     if !has_ids {
@@ -130,9 +154,9 @@ pub fn create(
         gate.open().host(|| "release the guest".into())?;
     }
 
-    let mut record = Record {
+    let record = Record {
         guest: slot::start_time(pid).map(|started| (pid, started)),
-        cgroups: WorkGroup::directories(hierarchies, fence.name()),
+        cgroups: WorkGroup::directories(&hierarchies, fence.name()),
         placeholders: Vec::new(),
         lasting: lasting.then(|| Lasting {
             id: id.clone(),
@@ -148,79 +172,95 @@ pub fn create(
     fence.nest(record.nursery);
     fence.remember(&record)?;
     let limits = between.map_or_else(|| spec.limits.clone(), |between| between.limits(&spec.limits));
-    let entrances = fence.limit(hierarchies, &limits)?;
-    let mut passed = Passed::default();
-    passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
-    let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
-    let mut notes = Vec::new();
-    if let Some(place) = &spec.workspace {
-        let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
-        let survey = workspace::survey(place, fence.slot())?;
-        record.placeholders = survey.intended();
-        if !record.placeholders.is_empty() {
-            fence.start_janitor()?;
+    let entrances = fence.limit(&hierarchies, &limits)?;
+    Ok(Begun { fence, stream, gate, guest: pid, identity, hierarchies, entrances, record })
+}
+
+impl Begun {
+    /// The second half: the guest gets its plan, and enters.
+    ///
+    /// Precondition: all is as it was begun with, but for the disk.
+    pub fn finish(
+        self,
+        state: &Path,
+        spec: &Spec,
+        role: Role<'_>,
+        between: Option<&dyn Between>,
+    ) -> Result<Made, CreateError> {
+        let Begun { mut fence, stream, gate, guest, identity, hierarchies, entrances, mut record } = self;
+        let mut passed = Passed::default();
+        passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
+        let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
+        let mut notes = Vec::new();
+        if let Some(place) = &spec.workspace {
+            let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
+            let survey = workspace::survey(place, fence.slot())?;
+            record.placeholders = survey.intended();
+            if !record.placeholders.is_empty() {
+                fence.start_janitor()?;
+            }
+            fence.remember(&record)?;
+            let made = survey.make(&mut record.placeholders);
+            fence.hold(record.placeholders.clone());
+            made?;
+            fence.remember(&record)?;
+            steps.extend(survey.steps(&identity, &mut passed)?);
+            steps.extend(survey.hide_from_git(&spec.root));
+            notes = survey.notes;
         }
-        fence.remember(&record)?;
-        let made = survey.make(&mut record.placeholders);
-        fence.hold(record.placeholders.clone());
-        made?;
-        fence.remember(&record)?;
-        steps.extend(survey.steps(&identity, &mut passed)?);
-        steps.extend(survey.hide_from_git(&spec.root));
-        notes = survey.notes;
-    }
-    steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
-    // A nursery's work cannot make any all the same: its filter and its ids forbid it.
-    let namespaces = if matches!(role, Role::Nursery) { 2 * slot::SLOTS } else { 0 };
-    if between.is_none() {
-        steps.push(root::kernel(spec, namespaces));
-    }
-    let (disk, start) = disk::plan(spec, &identity, &mut passed)?;
-    let mut plan = plan(spec, &identity, hierarchies, entrances.len(), root, disk, steps);
-    plan.start = start;
-    let network = match spec.network {
-        Network::Gate(_) => {
-            let (link, handover) = link::plan(&mut passed)?;
-            plan.link = Some(link);
-            Some(handover)
+        steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
+        // A nursery's work cannot make any all the same: its filter and its ids forbid it.
+        let namespaces = if matches!(role, Role::Nursery) { 2 * slot::SLOTS } else { 0 };
+        if between.is_none() {
+            steps.push(root::kernel(spec, namespaces));
         }
-        Network::None | Network::Host => None,
-    };
-    let mut made = (None, Vec::new());
-    match role {
-        Role::Passing | Role::Lasting => {}
-        Role::Nursery => made.0 = Some(add_zygote(&mut plan, &mut passed)?),
-        Role::Nested(_) => made.1.push(add_streams(&mut plan, &mut passed, &identity)?),
-        Role::Forked(_, interpreters) => {
-            for _ in 0..interpreters {
-                made.1.push(add_streams(&mut plan, &mut passed, &identity)?);
+        let (disk, start) = disk::plan(spec, &identity, &mut passed)?;
+        let mut plan = plan(spec, &identity, &hierarchies, entrances.len(), root, disk, steps);
+        plan.start = start;
+        let network = match spec.network {
+            Network::Gate(_) => {
+                let (link, handover) = link::plan(&mut passed)?;
+                plan.link = Some(link);
+                Some(handover)
+            }
+            Network::None | Network::Host => None,
+        };
+        let mut made = (None, Vec::new());
+        match role {
+            Role::Passing | Role::Lasting => {}
+            Role::Nursery => made.0 = Some(add_zygote(&mut plan, &mut passed)?),
+            Role::Nested(_) => made.1.push(add_streams(&mut plan, &mut passed, &identity)?),
+            Role::Forked(_, interpreters) => {
+                for _ in 0..interpreters {
+                    made.1.push(add_streams(&mut plan, &mut passed, &identity)?);
+                }
             }
         }
+        if role.is_forked(spec) && between.is_none() {
+            plan.anchor = Some(passed.place(anchor::detached(state)?)?);
+        }
+        let copied: std::io::Result<Vec<File>> = match role {
+            Role::Forked(..) => entrances.iter().map(File::try_clone).collect(),
+            _ => Ok(Vec::new()),
+        };
+        let copied = copied.host(|| "copy the way into the cgroups".into())?;
+        if let Some(lasting) = &mut record.lasting {
+            lasting.notes.clone_from(&notes);
+            outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
+        }
+        #[cfg(feature = "weaken")]
+        super::weaken::plan(&mut plan);
+        if let Some(between) = between {
+            between.take_over(&mut plan, spec, &mut passed)?;
+        }
+        send(&stream, plan, entrances, passed)?;
+        if !matches!(role, Role::Passing) {
+            fence.stand_alone(gate.was_passed());
+        }
+        let raised = Raised { fence: Box::new(fence), stream, network, notes };
+        let (zygote, streams) = made;
+        Ok(Made { raised, guest, ids: identity.ids, zygote, streams, entrances: copied })
     }
-    if role.is_forked(spec) && between.is_none() {
-        plan.anchor = Some(passed.place(anchor::detached(state)?)?);
-    }
-    let copied: std::io::Result<Vec<File>> = match role {
-        Role::Forked(..) => entrances.iter().map(File::try_clone).collect(),
-        _ => Ok(Vec::new()),
-    };
-    let copied = copied.host(|| "copy the way into the cgroups".into())?;
-    if let Some(lasting) = &mut record.lasting {
-        lasting.notes.clone_from(&notes);
-        outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
-    }
-    #[cfg(feature = "weaken")]
-    super::weaken::plan(&mut plan);
-    if let Some(between) = between {
-        between.take_over(&mut plan, spec, &mut passed)?;
-    }
-    send(&stream, plan, entrances, passed)?;
-    if lasting {
-        fence.stand_alone(gate.was_passed());
-    }
-    let raised = Raised { fence: Box::new(fence), stream, network, notes };
-    let (zygote, streams) = made;
-    Ok(Made { raised, guest: pid, ids: identity.ids, zygote, streams, entrances: copied })
 }
 
 /// The interpreter of a nursery is fenced in as all work is, but for what it needs to be forked into others: one

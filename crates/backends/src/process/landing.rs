@@ -1,9 +1,11 @@
 //! A sandbox that nests in another one, whose interpreters are carried into it.
 
-use super::create::{Role, Streams, create};
+use super::create::{self, Begun, Role, Streams};
 use super::identity::{self, Method};
 use super::within::Within;
-use crate::backend::{Carried, CarryError, CreateError, ForkSite, HostStep, Interpreter, Landing, Raised};
+use crate::backend::{
+    Carried, CarryError, CreateError, ForkBegun, ForkSite, HostStep, Interpreter, Landing, Raised,
+};
 use paddock_model::{SandboxId, Spec};
 use paddock_protocol::{ANCHORED, Ids};
 use std::fs::File;
@@ -68,15 +70,29 @@ impl Site {
 }
 
 impl ForkSite for Site {
-    fn create(
+    fn begin(
         self: Box<Self>,
         id: &SandboxId,
         spec: &Spec,
         interpreters: usize,
-    ) -> Result<(Raised, Box<dyn Landing>), CreateError> {
-        let made = create(&self.state, id, spec, Role::Forked(&self.within, interpreters), None)?;
+    ) -> Result<Box<dyn ForkBegun>, CreateError> {
+        let begun = create::begin(&self.state, id, spec, Role::Forked(&self.within, interpreters), None)?;
+        Ok(Box::new(Half { begun, site: *self, interpreters }))
+    }
+}
+
+struct Half {
+    begun: Begun,
+    site: Site,
+    interpreters: usize,
+}
+
+impl ForkBegun for Half {
+    fn finish(self: Box<Self>, spec: &Spec) -> Result<(Raised, Box<dyn Landing>), CreateError> {
+        let Half { begun, site: Site { state, within }, interpreters } = *self;
+        let made = begun.finish(&state, spec, Role::Forked(&within, interpreters), None)?;
         let landing = ProcessLanding {
-            from: self.within.guest.0,
+            from: within.guest.0,
             to: made.guest,
             ids: made.ids,
             entrances: made.entrances,

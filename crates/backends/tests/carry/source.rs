@@ -45,8 +45,9 @@ pub struct Source {
 
 /// A sandbox that nests in another one and awaits its interpreter.
 pub fn land(source: &Source, _state: &Path) -> Source {
-    let (raised, landing) =
-        source.fence.fork_site(&spec(None)).unwrap().create(&new_id(), &spec(None), 1).unwrap();
+    let site = source.fence.fork_site(&spec(None)).unwrap();
+    let begun = site.begin(&new_id(), &spec(None), 1).unwrap();
+    let (raised, landing) = begun.finish(&spec(None)).unwrap();
     let mut child = Source::over(raised);
     child.landing = Some(landing);
     child

@@ -5,7 +5,10 @@
 
 use super::contexts::{Context, Frame, Language};
 use super::live::Live;
+use super::record::Record;
 use super::{Actor, Fleet, FleetError, Kind};
+use crate::EngineError;
+use crate::engine::HalfRaised;
 use crate::exec::{Exec, ExecEvent, Newcomer};
 use crate::sandbox::Sandbox as Inside;
 use paddock_backends::{CarryError, Interpreter, Landing};
@@ -13,6 +16,7 @@ use paddock_model::ForkKind;
 use paddock_model::api::{ForkedContext, LeftBehind, SandboxState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 
 /// A context that is busy is waited for so long.
 const UNTIL_IDLE: Duration = Duration::from_secs(10);
@@ -32,6 +36,24 @@ pub struct Passage {
     fates: Mutex<Vec<ForkedContext>>,
     /// One process is traced by one thread at a time.
     carrying: Mutex<()>,
+}
+
+/// The way of the interpreters into one of them.
+pub struct Crossing {
+    pub passage: Arc<Passage>,
+    begun: JoinHandle<Result<HalfRaised, EngineError>>,
+}
+
+impl Crossing {
+    /// The fence of the fork, which waits for its disk.
+    pub async fn fence(self) -> Result<HalfRaised, FleetError> {
+        Ok(self.begun.await.map_err(|error| FleetError::internal(&error))??)
+    }
+
+    /// Nobody goes that way: what was begun of it is gone afterwards.
+    pub async fn call_off(self) {
+        drop(self.begun.await);
+    }
 }
 
 /// A context that waits, and is not called meanwhile.
@@ -126,6 +148,18 @@ impl Fleet {
             carrying: Mutex::default(),
         };
         Ok(Boarding::Ready(passage, others))
+    }
+
+    /// Begins with the fence of a fork, which needs its files only later.
+    ///
+    /// Precondition: the transition of the source is locked until the fork is there or called off.
+    pub(super) fn begin_crossing(&self, passage: &Arc<Passage>, record: &Record) -> Crossing {
+        let (fleet, from) = (self.clone(), passage.clone());
+        let (id, spec) = (record.id.clone(), record.spec.clone());
+        let begun = tokio::task::spawn_blocking(move || {
+            fleet.0.engine.begin_fork(&from.source, &id, &spec, from.passengers.len())
+        });
+        Crossing { passage: passage.clone(), begun }
     }
 
     /// Carries the interpreters into a fork whose guest is ready, and has them taken in there.

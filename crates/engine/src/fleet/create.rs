@@ -1,6 +1,6 @@
 //! A sandbox comes to be: recorded before anything is made, acknowledged when its inside stands.
 
-use super::carry::Passage;
+use super::carry::Crossing;
 use super::clock::boot_id;
 use super::live::Live;
 use super::once::Note;
@@ -34,16 +34,16 @@ pub(super) enum Origin {
         base: String,
         /// What ran over those files, to go on from.
         memory: Option<PathBuf>,
-        /// Whose interpreters go along.
-        passage: Option<Arc<Passage>>,
+        /// What interpreters go along.
+        crossing: Option<Crossing>,
     },
 }
 
 impl Origin {
     /// And with interpreters.
-    pub fn with(mut self, from: Option<Arc<Passage>>) -> Origin {
-        if let Origin::Files { passage, .. } = &mut self {
-            *passage = from;
+    pub fn with(mut self, from: Option<Crossing>) -> Origin {
+        if let Origin::Files { crossing, .. } = &mut self {
+            *crossing = from;
         }
         self
     }
@@ -165,7 +165,8 @@ impl Fleet {
             None => None,
         };
         let (passage, _stays) = aboard.unzip();
-        let live = self.bring_up(record, origin.with(passage), permit).await?;
+        let crossing = passage.map(|passage| self.begin_crossing(&passage, &record));
+        let live = self.bring_up(record, origin.with(crossing), permit).await?;
         self.created(actor, request, live, command).await
     }
 
@@ -288,10 +289,10 @@ impl Fleet {
     ) -> Result<Arc<Live>, FleetError> {
         let inner = &self.0;
         let id = record.id.to_string();
-        let (archive, baseline, base, memory, passage) = match origin {
+        let (archive, baseline, base, memory, crossing) = match origin {
             Origin::Empty => (None, None, None, None, None),
-            Origin::Files { archive, baseline, base, memory, passage } => {
-                (archive, baseline, Some(base), memory, passage)
+            Origin::Files { archive, baseline, base, memory, crossing } => {
+                (archive, baseline, Some(base), memory, crossing)
             }
         };
         (record.baseline, record.base) = (baseline, base);
@@ -328,7 +329,7 @@ impl Fleet {
         inner.add(live.clone());
         let raised = match memory {
             Some(memory) => self.raise_from_memory(&live, &memory).await,
-            None => self.raise_with(&live, archive, passage).await,
+            None => self.raise_with(&live, archive, crossing).await,
         };
         drop(guard);
         match raised {
@@ -359,7 +360,7 @@ impl Fleet {
         &self,
         live: &Arc<Live>,
         archive: Option<PathBuf>,
-        passage: Option<Arc<Passage>>,
+        crossing: Option<Crossing>,
     ) -> Result<(), FleetError> {
         let inner = &self.0;
         let (id, backend, mut spec, base, slept) = {
@@ -368,15 +369,19 @@ impl Fleet {
             (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone(), slept)
         };
         let began_ns = now_ns();
-        let (fleet, raised_id, from) = (self.clone(), id.clone(), passage.clone());
+        let passage = crossing.as_ref().map(|crossing| crossing.passage.clone());
+        let begun = match crossing {
+            Some(crossing) => Some(crossing.fence().await?),
+            None => None,
+        };
+        let (fleet, raised_id) = (self.clone(), id.clone());
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
             fleet.give_disk(&raised_id, &mut spec, base.as_deref(), slept)?;
             let engine = &fleet.0.engine;
-            let (raised, landing) = match from {
-                Some(passage) => {
-                    let raised =
-                        engine.raise_fork(&passage.source, &raised_id, &spec, passage.passengers.len())?;
-                    (raised.0, Some(raised.1))
+            let (raised, landing) = match begun {
+                Some(begun) => {
+                    let (raised, landing) = begun.finish(&spec)?;
+                    (raised, Some(landing))
                 }
                 None => (engine.raise(&raised_id, backend.as_deref(), &spec)?, None),
             };

@@ -1,6 +1,6 @@
 //! Snapshots and forks: the files of a sandbox at one moment, kept, and begun with again.
 
-use super::carry::{Boarding, Passage, left_behind, not_live};
+use super::carry::{Boarding, Crossing, Passage, left_behind, not_live};
 use super::create::Origin;
 use super::live::Live;
 use super::memory::KeptFrom;
@@ -9,6 +9,7 @@ use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, check_name, invalid, seconds};
 use super::stand_in::Keeps;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies};
+use crate::access::Permit;
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
 use paddock_model::api::{CreateSnapshot, Fork, Forked, ForkedContext, SandboxState, Snapshot, SnapshotPage};
@@ -21,6 +22,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MOST_FORKS: u32 = 100;
 const LARGEST_PAGE: usize = 1000;
+/// So many forks are begun while the files are still being kept; more would only keep the source standing for longer.
+const BEGUN_EARLY: usize = 2;
 /// What goes in at once.
 const PIECE: usize = 128 * 1024;
 
@@ -47,6 +50,14 @@ pub struct SnapshotRecord {
     /// The sandbox in which its interpreters wait, where they were kept.
     #[serde(default)]
     pub stand_in: Option<SandboxId>,
+}
+
+/// A fork that is to be.
+pub struct Child {
+    pub record: Record,
+    pub permit: Permit,
+    /// Where it was begun already.
+    pub crossing: Option<Crossing>,
 }
 
 impl Fleet {
@@ -107,7 +118,10 @@ impl Fleet {
         let actor = actor.clone();
         self.detached(async move |fleet: Fleet| {
             let passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;
-            let baseline = fleet.keep_files(&live, &snapshot).await?;
+            let baseline = {
+                let _guard = live.transition.lock().await;
+                fleet.keep_files(&live, &snapshot).await?
+            };
             let stand_in = passage.as_ref().map(|_| fleet.stand_in_for(&live, &snapshot)).transpose()?;
             let (image, image_of_tenant, tenant, scan) = {
                 let record = live.record();
@@ -248,23 +262,20 @@ impl Fleet {
         }
         note.write(&children.iter().map(|child| &child.id).collect::<Vec<_>>())?;
         // All or none: the room for all of them is taken first.
-        let mut permits = Vec::new();
-        for child in &children {
-            permits.push(self.admit(child).await?);
+        let mut admitted = Vec::new();
+        for record in children {
+            let permit = self.admit(&record).await?;
+            admitted.push(Child { record, permit, crossing: None });
         }
         let moment = format!("fk-{:016x}", crate::engine::random()?);
-        let baseline = self.keep_files(live, &moment).await?;
-        // Until they are there, nobody ends what they nest in.
-        let guard = match &passage {
-            Some(_) => Some(live.transition.clone().lock_owned().await),
-            None => None,
-        };
-        let made = self.raise_children(&moment, baseline, (children, permits), passage.clone()).await;
-        drop(guard);
+        let made = self.fork_at(&moment, live, admitted, passage.clone()).await;
         self.drop_memory(&moment);
-        let (fleet, id) = (self.clone(), moment);
-        // Those who were made from it are compared with it for as long as they live.
-        let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
+        let fleet = self.clone();
+        // Those who were made from it are compared with it for as long as they live. Nobody waits for it to be seen.
+        let let_go = tokio::task::spawn_blocking(move || fleet.let_go(&moment));
+        if made.is_err() {
+            let _ = let_go.await;
+        }
         let children = made?;
         let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
         audit::call(&self.0, actor, live, "fork", serde_json::json!({ "children": ids }));
@@ -290,19 +301,49 @@ impl Fleet {
         Ok(Forked { sandboxes, kind, reason, contexts, left_behind })
     }
 
+    /// Keeps the files of the source under the name of the moment, and makes all of them from that, or none.
+    async fn fork_at(
+        &self,
+        moment: &str,
+        live: &Arc<Live>,
+        mut children: Vec<Child>,
+        passage: Option<Arc<Passage>>,
+    ) -> Result<Vec<Arc<Live>>, FleetError> {
+        let guard = live.transition.lock().await;
+        if let Some(passage) = &passage {
+            for child in children.iter_mut().take(BEGUN_EARLY) {
+                child.crossing = Some(self.begin_crossing(passage, &child.record));
+            }
+        }
+        let baseline = match self.keep_files(live, moment).await {
+            Ok(baseline) => baseline,
+            Err(error) => {
+                for crossing in children.into_iter().filter_map(|child| child.crossing) {
+                    crossing.call_off().await;
+                }
+                return Err(error);
+            }
+        };
+        // Until they are there, nobody ends what they nest in.
+        let _guard = Some(guard).filter(|_| passage.is_some());
+        self.raise_children(moment, baseline, children, passage).await
+    }
+
     pub(super) async fn raise_children(
         &self,
         moment: &str,
         baseline: Option<String>,
-        (children, permits): (Vec<Record>, Vec<crate::access::Permit>),
+        children: Vec<Child>,
         passage: Option<Arc<Passage>>,
     ) -> Result<Vec<Arc<Live>>, FleetError> {
         let mut tasks = tokio::task::JoinSet::new();
-        for (place, (record, permit)) in children.into_iter().zip(permits).enumerate() {
+        for (place, Child { record, permit, crossing }) in children.into_iter().enumerate() {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
-            let from = passage.clone();
+            let passage = passage.clone();
             tasks.spawn(async move {
-                let origin = fleet.clone_files(&moment, &record, baseline, true).await?.with(from);
+                let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
+                let crossing = crossing.or_else(begin);
+                let origin = fleet.clone_files(&moment, &record, baseline, true).await?.with(crossing);
                 Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
             });
         }
@@ -356,8 +397,9 @@ impl Fleet {
     }
 
     /// Freezes the sandbox for a moment, keeps its files under `name`, and says where the list of them is.
+    ///
+    /// Precondition: the sandbox's transition is locked.
     async fn keep_files(&self, live: &Arc<Live>, name: &str) -> Result<Option<String>, FleetError> {
-        let _guard = live.transition.lock().await;
         let state = live.record().state;
         let failed = |error: crate::storage::StorageError| FleetError::storage(&error);
         let (source, target) = (live.id.clone(), name.to_string());
@@ -426,14 +468,14 @@ impl Fleet {
     ) -> Result<Origin, FleetError> {
         if !self.0.storage.keeps_disks() {
             let archive = Some(self.snapshot_archive(name));
-            return Ok(Origin::Files { archive, baseline, base: name.into(), memory: None, passage: None });
+            return Ok(Origin::Files { archive, baseline, base: name.into(), memory: None, crossing: None });
         }
         let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
         let limit = record.spec.limits.disk;
         let cloned = tokio::task::spawn_blocking(move || fleet.0.storage.clone_disk(&from, &to, limit)).await;
         cloned.map_err(|error| FleetError::internal(&error))?.map_err(|error| FleetError::storage(&error))?;
         let memory = self.kept_memory(name).filter(|_| goes_on);
-        Ok(Origin::Files { archive: None, baseline, base: name.into(), memory, passage: None })
+        Ok(Origin::Files { archive: None, baseline, base: name.into(), memory, crossing: None })
     }
 
     pub(super) async fn clone_snapshot(

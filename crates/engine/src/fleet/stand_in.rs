@@ -8,7 +8,7 @@ use super::carry::{Boarding, Passage, not_live};
 use super::live::Live;
 use super::memory::KeptFrom;
 use super::record::{Record, now_ms};
-use super::snapshots::SnapshotRecord;
+use super::snapshots::{Child, SnapshotRecord};
 use super::{Actor, Fleet, FleetError};
 use paddock_model::api::{EndCause, Fork};
 use std::sync::{Arc, PoisonError};
@@ -71,8 +71,8 @@ impl Fleet {
     ) -> Result<(), FleetError> {
         let permit = self.admit(&record).await?;
         let _guard = live.transition.clone().lock_owned().await;
-        let (parts, baseline) = ((vec![record], vec![permit]), snapshot.baseline.clone());
-        for stand_in in self.raise_children(&snapshot.id, baseline, parts, Some(passage)).await? {
+        let (child, baseline) = (Child { record, permit, crossing: None }, snapshot.baseline.clone());
+        for stand_in in self.raise_children(&snapshot.id, baseline, vec![child], Some(passage)).await? {
             if stand_in.contexts.all().is_empty() {
                 self.end(&stand_in, EndCause::Killed).await?;
             }
