@@ -58,7 +58,16 @@ impl Disk {
 
     /// Everything in the layer, in no order.
     pub async fn manifest(&self) -> Result<Vec<Layered>, FileError> {
-        let mut run = self.start(Tool::Manifest)?;
+        self.listed_by(Tool::Manifest).await
+    }
+
+    /// The same of what the disk was cloned from.
+    pub async fn manifest_of_start(&self) -> Result<Vec<Layered>, FileError> {
+        self.listed_by(Tool::ManifestOfStart).await
+    }
+
+    async fn listed_by(&self, tool: Tool) -> Result<Vec<Layered>, FileError> {
+        let mut run = self.start(tool)?;
         let mut records = Records::default();
         let (mut found, mut bytes) = (Vec::new(), 0);
         while let Some(LayerEntry { node, changed_ns, born_ns, in_image, inode, whiteout, opaque }) =

@@ -95,6 +95,8 @@ pub enum Tool {
     Export,
     /// In: what `Export` gave. Only before any work has started.
     Import,
+    /// As `Manifest`, of what the disk was cloned from.
+    ManifestOfStart,
 }
 
 impl Tool {
@@ -108,6 +110,7 @@ impl Tool {
                 | Tool::Merge
                 | Tool::Export
                 | Tool::Import
+                | Tool::ManifestOfStart
         )
     }
 }

@@ -7,7 +7,9 @@ use crate::disk::Layered;
 use paddock_model::api::{Change, ChangeKind, Changes, FileKind, Since};
 use paddock_protocol::When;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Paths that the guest is asked about at a time.
@@ -38,7 +40,7 @@ impl Fleet {
 
     pub(super) async fn changes_of(&self, live: &Arc<Live>) -> Result<Vec<Change>, FleetError> {
         let now = self.layer(live).await?;
-        let before = self.baseline_of(live)?;
+        let before = self.baseline_of(live).await?;
         let (ready_at_ns, built_ns) = {
             let record = live.record();
             (record.ready_at_ns, record.built_ns.clone())
@@ -160,19 +162,14 @@ impl Fleet {
 
     /// Writes down what is there, for forks and for those who begin with a snapshot.
     pub(super) fn keep_baseline(&self, name: &str, manifest: &[Layered]) -> Result<String, FleetError> {
-        let paths: Vec<String> = manifest
-            .iter()
-            .filter(|entry| !entry.whiteout)
-            .map(|layered| layered.entry.path.clone())
-            .collect();
-        let directory = self.0.options.state.join("baselines");
-        let file = directory.join(format!("{name}.json"));
-        let write = || -> std::io::Result<()> {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-            std::fs::write(&file, serde_json::to_vec(&paths)?)
-        };
-        write().map_err(|error| FleetError::storage(&error))?;
-        Ok(format!("{name}.json"))
+        let named = baseline_named(name);
+        let file = self.baseline_file(&named);
+        write_paths(&file, &paths_of(manifest)).map_err(|error| FleetError::storage(&error))?;
+        Ok(named)
+    }
+
+    fn baseline_file(&self, baseline: &str) -> PathBuf {
+        self.0.options.state.join("baselines").join(baseline)
     }
 
     /// Once nobody began with it any more.
@@ -182,16 +179,44 @@ impl Fleet {
             .strip_suffix(".json")
             .is_some_and(|id| self.0.store.snapshot(id).is_ok_and(|found| found.is_some()));
         if !snapshot && !self.0.all().iter().any(used) {
-            let _ = std::fs::remove_file(self.0.options.state.join("baselines").join(name));
+            let _ = std::fs::remove_file(self.baseline_file(name));
         }
     }
 
-    pub(super) fn baseline_of(&self, live: &Live) -> Result<BTreeSet<String>, FleetError> {
+    /// What was there when it began. Of a disk that was cloned nobody listed that yet: its guest has what it was cloned from.
+    pub(super) async fn baseline_of(&self, live: &Arc<Live>) -> Result<BTreeSet<String>, FleetError> {
         let Some(name) = live.record().baseline.clone() else { return Ok(BTreeSet::new()) };
-        let file = self.0.options.state.join("baselines").join(name);
-        let bytes = std::fs::read(file).map_err(|error| FleetError::storage(&error))?;
-        serde_json::from_slice(&bytes).map_err(|error| FleetError::internal(&error))
+        let file = self.baseline_file(&name);
+        match std::fs::read(&file) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| FleetError::internal(&error)),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.0.storage.keeps_disks() => {
+                let inside = self.running_or_paused(live).await?;
+                let paths = paths_of(&inside.disk().manifest_of_start().await?);
+                write_paths(&file, &paths).map_err(|error| FleetError::storage(&error))?;
+                Ok(paths)
+            }
+            Err(error) => Err(FleetError::storage(&error)),
+        }
     }
+}
+
+/// Of what is kept under this name.
+pub(super) fn baseline_named(name: &str) -> String {
+    format!("{name}.json")
+}
+
+fn paths_of(manifest: &[Layered]) -> BTreeSet<String> {
+    let there = manifest.iter().filter(|entry| !entry.whiteout);
+    there.map(|layered| layered.entry.path.clone()).collect()
+}
+
+/// A reader sees all of it or nothing.
+fn write_paths(file: &Path, paths: &BTreeSet<String>) -> std::io::Result<()> {
+    let directory = file.parent().unwrap_or(file);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let mut new = tempfile::NamedTempFile::new_in(directory)?;
+    new.write_all(&serde_json::to_vec(paths)?)?;
+    new.persist(file).map(drop).map_err(|error| error.error)
 }
 
 pub(super) fn is_directory_change(change: &Change) -> bool {

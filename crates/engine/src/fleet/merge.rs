@@ -8,7 +8,7 @@ use crate::sandbox::Sandbox as Inside;
 use paddock_model::api::{
     Change, ChangeKind, FileKind, MergeConflict, MergeReport, MergeRequest, SandboxState,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Fleet {
@@ -110,6 +110,11 @@ impl Fleet {
     ) -> Result<Vec<MergeConflict>, FleetError> {
         let now = self.layer(parent).await?;
         let forked_at_ns = forked_at_ms as i64 * 1_000_000;
+        let is_gone = |change: &Change| change.kind != ChangeKind::Added && !now.contains_key(&change.path);
+        let before = match wanted.iter().any(is_gone) {
+            true => self.baseline_of(parent).await?,
+            false => BTreeSet::new(),
+        };
         let mut conflicts = Vec::new();
         for change in wanted {
             let entry = now.get(&change.path);
@@ -127,18 +132,12 @@ impl Fleet {
                 }
                 Some(_) => continue,
                 // Modified or deleted in the fork, and gone from the parent's own layer since.
-                None if change.kind != ChangeKind::Added && self.was_there(parent, &change.path)? => {
-                    "the parent deleted it"
-                }
+                None if is_gone(change) && before.contains(&change.path) => "the parent deleted it",
                 None => continue,
             };
             conflicts.push(MergeConflict { path: change.path.clone(), reason: reason.into() });
         }
         Ok(conflicts)
-    }
-
-    fn was_there(&self, live: &Live, path: &str) -> Result<bool, FleetError> {
-        Ok(self.baseline_of(live)?.contains(path))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Snapshots and forks: the files of a sandbox at one moment, kept, and begun with again.
 
 use super::carry::{Boarding, Crossing, Passage, left_behind, not_live};
+use super::changes::baseline_named;
 use super::create::Origin;
 use super::live::Live;
 use super::memory::KeptFrom;
@@ -13,7 +14,7 @@ use crate::access::Permit;
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
 use paddock_model::api::{CreateSnapshot, Fork, Forked, ForkedContext, SandboxState, Snapshot, SnapshotPage};
-use paddock_model::{ForkKind, SandboxId, ScanRules};
+use paddock_model::{Boundary, ForkKind, SandboxId, ScanRules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -415,7 +416,10 @@ impl Fleet {
                 let kept = tokio::task::spawn_blocking(copy).await;
                 kept.map_err(|error| FleetError::internal(&error))??;
                 self.copy_memory(&live.id, name)?;
-                Ok(live.record().baseline.clone())
+                match self.is_listed_later(live) {
+                    true => Ok(Some(baseline_named(name))),
+                    false => Ok(live.record().baseline.clone()),
+                }
             }
             SandboxState::Running | SandboxState::Paused => {
                 let inside = live.running().ok_or_else(|| {
@@ -426,9 +430,12 @@ impl Fleet {
                 }
                 let kept = async {
                     if !live.keeps_memory() && self.0.storage.keeps_disks() {
-                        // Nothing changes meanwhile: so what there is can be listed while it is copied.
                         let copied = tokio::task::spawn_blocking(copy);
-                        let listed = inside.disk().manifest().await;
+                        let listed = match self.is_listed_later(live) {
+                            true => Ok(None),
+                            // Nothing changes meanwhile: so what there is can be listed while it is copied.
+                            false => inside.disk().manifest().await.map(Some),
+                        };
                         copied.await.map_err(|error| FleetError::internal(&error))??;
                         return Ok(listed.inspect_err(|_| self.drop_files(name))?);
                     }
@@ -439,7 +446,7 @@ impl Fleet {
                     } else {
                         export(&inside, &self.snapshot_archive(name)).await?;
                     }
-                    Ok::<_, FleetError>(manifest)
+                    Ok::<_, FleetError>(Some(manifest))
                 }
                 .await;
                 // Who was taken over anew was told already.
@@ -448,7 +455,10 @@ impl Fleet {
                 {
                     same.freeze(false).await?;
                 }
-                Ok(Some(self.keep_baseline(name, &kept?)?))
+                match kept? {
+                    Some(manifest) => self.keep_baseline(name, &manifest).map(Some),
+                    None => Ok(Some(baseline_named(name))),
+                }
             }
             state => Err(FleetError::new(
                 Kind::Conflict,
@@ -456,6 +466,13 @@ impl Fleet {
                 format!("sandbox {} is {state:?}: there is nothing to keep", live.id),
             )),
         }
+    }
+
+    /// Whether what is kept of its files is listed only when somebody asks, by the guest of one that began with them: nobody
+    /// changes them any more. In a machine of its own no guest has them.
+    fn is_listed_later(&self, live: &Live) -> bool {
+        let in_a_machine = live.record().guarantees.boundary == Boundary::OwnKernel;
+        self.0.storage.keeps_disks() && !live.keeps_memory() && !in_a_machine
     }
 
     /// What a new sandbox begins with, from what `keep_files` kept. `goes_on`: in memory too, where it was kept.

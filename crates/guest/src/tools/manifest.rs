@@ -14,23 +14,53 @@ pub const OPAQUE: &str = "user.overlay.opaque";
 const ORIGIN: &str = "user.overlay.origin";
 
 pub fn manifest(layer: BorrowedFd<'_>) -> Outcome<()> {
-    let root =
-        beneath::open(layer, b".", OFlags::RDONLY | OFlags::DIRECTORY).during(|| "open the disk".into())?;
-    let device = fstat(&root).during(|| "look at the disk".into())?.st_dev;
-    let mut listing = Listing { device, answers: streams::Answers::open()? };
+    let tree = Tree::open(layer)?;
+    list(tree.root, Listing { device: tree.device, mounted: None, answers: streams::Answers::open()? })
+}
+
+/// As it was in what the layer was cloned from.
+pub fn manifest_of_start(layer: BorrowedFd<'_>, start: BorrowedFd<'_>) -> Outcome<()> {
+    let (tree, mounted) = (Tree::open(start)?, Tree::open(layer)?);
+    let answers = streams::Answers::open()?;
+    list(tree.root, Listing { device: tree.device, mounted: Some(mounted), answers })
+}
+
+fn list(root: OwnedFd, mut listing: Listing) -> Outcome<()> {
     walk(root, true, &mut listing)?;
     listing.answers.flush()
 }
 
+struct Tree {
+    root: OwnedFd,
+    device: u64,
+}
+
+impl Tree {
+    fn open(tree: BorrowedFd<'_>) -> Outcome<Tree> {
+        let root = beneath::open(tree, b".", OFlags::RDONLY | OFlags::DIRECTORY)
+            .during(|| "open the disk".into())?;
+        let device = fstat(&root).during(|| "look at the disk".into())?.st_dev;
+        Ok(Tree { root, device })
+    }
+
+    fn has_a_mount_at(&self, path: &[u8]) -> bool {
+        let found = beneath::open(&self.root, path, OFlags::PATH | OFlags::NOFOLLOW);
+        found.and_then(|found| fstat(&found)).is_ok_and(|found| found.st_dev != self.device)
+    }
+}
+
 struct Listing {
     device: u64,
+    /// Where to look whether something is mounted, of a tree in which nothing is.
+    mounted: Option<Tree>,
     answers: streams::Answers,
 }
 
 impl Visit for Listing {
     fn entry(&mut self, directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat) -> Outcome<bool> {
         // What is mounted here is not the disk's.
-        if found.st_dev != self.device {
+        let covered = self.mounted.as_ref().is_some_and(|tree| tree.has_a_mount_at(path));
+        if found.st_dev != self.device || covered {
             return Ok(false);
         }
         let entry = LayerEntry {

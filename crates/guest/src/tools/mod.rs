@@ -109,6 +109,13 @@ fn perform(tool: &Tool, reach: &Reach<'_>) -> Outcome<()> {
         Tool::Merge => merge::merge(),
         Tool::Export => export::export(of_the_disk()?),
         Tool::Import => import::import(of_the_disk()?),
+        Tool::ManifestOfStart => {
+            let start = reach.start.ok_or_else(|| Failure {
+                step: "what the disk was cloned from cannot be reached".into(),
+                errno: Errno::OPNOTSUPP,
+            })?;
+            manifest::manifest_of_start(of_the_disk()?, start)
+        }
     }
 }
 
