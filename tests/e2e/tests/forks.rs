@@ -15,6 +15,7 @@ for_both_callers!(
     whether_it_can_be_forked_is_said_when_it_is_made,
     who_insists_on_forks_has_them_or_an_error,
     who_wants_no_forks_has_a_fence_without_them,
+    a_fork_is_compared_with_what_its_source_had_when_it_slept,
 );
 
 /// Code in a fork.
@@ -270,5 +271,32 @@ fn who_wants_no_forks_has_a_fence_without_them(caller: &Caller) -> Result<()> {
     let strict = made(&server, &json!({ "live_forks": false, "user": "root" }))?;
     let (said, map) = seen_from_inside(&server, &strict)?;
     ensure!(said == "EACCES" && has_only_its_own_ids(&map), "{said} {map}");
+    Ok(())
+}
+
+/// What its source made, slept with and gave to the fork was there when the fork began.
+fn a_fork_is_compared_with_what_its_source_had_when_it_slept(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    place.python("for name in ('kept', 'gone'): open('/workspace/' + name, 'w').write(name)")?;
+    place.act("/hibernate")?;
+    let id = child(&fork(&place, json!({}))?, 0);
+    let server = &place.server;
+    python(server, &id, "import os; os.remove('/workspace/gone'); open('/workspace/new', 'w').write('new')")?;
+    let told = server.api("GET", &format!("/v1/sandboxes/{id}/changes"), None)?.expect(200)?;
+    let changes: Vec<String> = told["changes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|change| {
+            format!(
+                "{} {}",
+                change["kind"].as_str().unwrap_or_default(),
+                change["path"].as_str().unwrap_or_default()
+            )
+        })
+        .collect();
+    // What is kept as an archive is not listed.
+    let expected = &["deleted /workspace/gone", "added /workspace/new"][usize::from(!caller.is_root)..];
+    ensure!(changes == expected, "{changes:?}");
     Ok(())
 }

@@ -407,9 +407,8 @@ impl Fleet {
         let fleet = self.clone();
         let copy = move || match fleet.0.storage.keeps_disks() {
             true => fleet.0.storage.freeze_copy(&source, &target).map_err(failed),
-            false => std::fs::copy(fleet.archive_of(&source), fleet.snapshot_archive(&target))
-                .map(drop)
-                .map_err(|e| FleetError::storage(&e)),
+            false => copy_archive(&fleet.archive_of(&source), &fleet.snapshot_archive(&target))
+                .map_err(|error| FleetError::storage(&error)),
         };
         match state {
             SandboxState::Hibernated => {
@@ -574,6 +573,14 @@ impl Fleet {
     pub(super) fn snapshot_archive(&self, name: &str) -> PathBuf {
         self.0.options.state.join("snapshots").join(format!("{name}.tar"))
     }
+}
+
+/// Of a sandbox that sleeps.
+fn copy_archive(from: &Path, to: &Path) -> std::io::Result<()> {
+    if let Some(directory) = to.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    std::fs::copy(from, to).map(drop)
 }
 
 /// All of the sandbox's own disk into a file of the host, which appears whole or not at all.
