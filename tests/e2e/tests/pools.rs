@@ -98,7 +98,13 @@ fn a_sandbox_of_a_pool_is_as_any_other(caller: &Caller) -> Result<()> {
     ensure!(crashed["cause"].to_string().contains("11"), "{crashed}");
     assert_eq!(place.value("1 + 1")?, "2");
     place.act("/hibernate")?;
-    assert_eq!(place.value("open('/tmp/file').read()")?, "'made\\n'");
+    assert_eq!(place.value("known = open('/tmp/file').read(); known")?, "'made\\n'");
+    // Woken, it is no pool's any more, and can be forked as it stands.
+    let forked = crate::forks::fork(&place, json!({}))?;
+    let live = crate::forks::is_live(caller, &forked)?;
+    let child = forked["sandboxes"][0]["id"].as_str().unwrap_or_default();
+    let known = crate::forks::python(&place.server, child, "'known' in globals()")?;
+    assert_eq!(known, if live { "True" } else { "False" });
     Ok(())
 }
 

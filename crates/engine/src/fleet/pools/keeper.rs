@@ -1,7 +1,7 @@
 //! Who fills a pool: sees to the interpreter that sandboxes are forked from, makes as many as are wanted, and takes down
 //! what is not.
 
-use super::pool::{Blueprint, Pool, RESPITE_MS};
+use super::pool::{Blueprint, Mother, Pool, RESPITE_MS};
 use crate::fleet::contexts::Language;
 use crate::fleet::record::Record;
 use crate::fleet::request::{self, chain};
@@ -107,7 +107,11 @@ impl Keeper {
 
 async fn make(fleet: Fleet, pool: Arc<Pool>) {
     let Some(blueprint) = pool.blueprint() else { return pool.give_up_making() };
-    let made = fleet.make_member(&blueprint, &pool.mother()).await;
+    let mother = pool.mother();
+    let made = fleet.make_member(&blueprint, &mother).await;
+    if let (Ok(member), Mother::Baked(_)) = (&made, &mother) {
+        member.warm_up(&blueprint).await;
+    }
     if let Err(error) = &made {
         tracing::warn!(template = %pool.template, %error, "a sandbox could not be made ready");
         // Others would fail in the same way.

@@ -3,6 +3,7 @@
 use super::baked::{Woken, start_python};
 use super::newborn::{NUMBER, Newborn};
 use super::pool::{Blueprint, Mother};
+use crate::exec::{Command, ExecEvent};
 use crate::fleet::contexts::Position;
 use crate::fleet::record::now_ns;
 use crate::fleet::{Fleet, FleetError, Inner};
@@ -13,6 +14,10 @@ use std::time::Duration;
 
 /// One that nobody takes ends by itself so long after the server that made it.
 const WITHOUT_A_SERVER: Duration = Duration::from_secs(300);
+
+/// The number of a command that nobody asked for: the last that there is, to which no other comes.
+const WARMING: u32 = (1 << 29) - 1;
+const WARM: Duration = Duration::from_secs(10);
 
 /// Taken down where nobody takes it.
 pub struct Member {
@@ -44,6 +49,26 @@ impl Member {
 
     pub fn take(mut self) -> Option<Parts> {
         self.parts.take()
+    }
+
+    /// Has a command run in it, so that whoever takes it does not wait for what a machine does only once: an emulated one
+    /// translates each piece of code when it comes to it for the first time. A sandbox that cannot run this one is as good.
+    pub async fn warm_up(&self, blueprint: &Blueprint) {
+        let Some(parts) = &self.parts else { return };
+        let command = Command {
+            argv: vec!["true".into()],
+            env: blueprint.birth.env.clone(),
+            cwd: Some(blueprint.birth.cwd.clone()),
+            user: parts.spec.user.clone(),
+            deadline: Some(WARM),
+            ..Command::default()
+        };
+        let ran = async {
+            let Ok(mut exec) = parts.inside.exec_numbered(WARMING, command).await else { return };
+            while let ExecEvent::Started | ExecEvent::Output { .. } = exec.next().await {}
+        };
+        let _ = tokio::time::timeout(WARM, ran).await;
+        parts.inside.forget(WARMING);
     }
 
     pub fn prolong(&self) {

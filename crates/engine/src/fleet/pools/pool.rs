@@ -18,6 +18,8 @@ const DEMAND_MS: u64 = 2000;
 
 /// For so long after one was given away, others are made only when few are left.
 pub const RESPITE_MS: u64 = 15;
+/// The same where each takes a processor for itself for as long as a machine takes to begin.
+const RESPITE_OF_MACHINES_MS: u64 = 200;
 
 pub struct Pool {
     pub template: String,
@@ -329,7 +331,11 @@ impl State {
     }
 
     fn was_just_asked(&self) -> bool {
-        self.asked.back().is_some_and(|at| boot_ms().saturating_sub(*at) < RESPITE_MS)
+        let respite = match self.zygote {
+            ZygoteState::Baked(_) => RESPITE_OF_MACHINES_MS,
+            _ => RESPITE_MS,
+        };
+        self.asked.back().is_some_and(|at| boot_ms().saturating_sub(*at) < respite)
     }
 
     fn wanted(&mut self) -> u32 {
