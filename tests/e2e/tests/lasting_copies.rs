@@ -9,6 +9,7 @@ for_both_callers!(
     a_diff_is_a_tree_a_patch_and_an_archive,
     a_patch_of_a_fork_applies_to_what_its_parent_had,
     a_patch_knows_its_snapshot_after_hibernation_and_a_restart,
+    what_one_has_mounted_over_another_can_delete,
     a_patch_over_an_image_knows_what_the_image_had,
     a_merge_brings_changes_back_and_refuses_conflicts,
     a_merge_keeps_owners_modes_and_links,
@@ -132,6 +133,22 @@ fn a_patch_knows_its_snapshot_after_hibernation_and_a_restart(caller: &Caller) -
     server.run(["hibernate", &other])?.success()?;
     let patch = server.run(["diff", "--patch", "--since", "snapshot", &other])?.success()?;
     applies(caller, &patch)
+}
+
+fn what_one_has_mounted_over_another_can_delete(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.script(&id, "mkdir /tmp/d && echo kept > /tmp/d/f")?.success()?;
+    server.run(["snapshot", "create", &id, "--name", "both"])?.success()?;
+    let covered = server.create(&["--snapshot", "both", "--tmpfs", "/tmp/d"])?;
+    let tree = server.run(["diff", "--json", "--since", "snapshot", &covered])?.json()?;
+    ensure!(!tree["changes"].to_string().contains("/tmp/d/f"), "it is there still, under the mount: {tree}");
+    let open = server.create(&["--snapshot", "both"])?;
+    server.script(&open, "rm /tmp/d/f")?.success()?;
+    let tree = server.run(["diff", "--json", "--since", "snapshot", &open])?.json()?;
+    let deleted = |change: &serde_json::Value| change["path"] == "/tmp/d/f" && change["kind"] == "deleted";
+    ensure!(tree["changes"].as_array().is_some_and(|changes| changes.iter().any(deleted)), "{tree}");
+    Ok(())
 }
 
 fn a_patch_over_an_image_knows_what_the_image_had(caller: &Caller) -> Result<()> {

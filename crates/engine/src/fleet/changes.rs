@@ -7,7 +7,7 @@ use crate::disk::Layered;
 use paddock_model::api::{Change, ChangeKind, Changes, FileKind, Since};
 use paddock_protocol::When;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,7 +86,9 @@ impl Fleet {
             let entry = (kind != ChangeKind::Deleted).then_some(node);
             changes.push(Change { kind, path: path.clone(), entry });
         }
-        for path in before.iter().filter(|path| !now.contains_key(*path)) {
+        let covered = live.record().spec.mounts.iter().map(|mount| mount.target.clone()).collect::<Vec<_>>();
+        let is_covered = |path: &str| covered.iter().any(|target| Path::new(path).starts_with(target));
+        for path in before.iter().filter(|path| !now.contains_key(*path) && !is_covered(path)) {
             changes.push(Change { kind: ChangeKind::Deleted, path: path.clone(), entry: None });
         }
         if live.record().image.is_some() {
@@ -164,7 +166,12 @@ impl Fleet {
     pub(super) fn keep_baseline(&self, name: &str, manifest: &[Layered]) -> Result<String, FleetError> {
         let named = baseline_named(name);
         let file = self.baseline_file(&named);
-        write_paths(&file, &paths_of(manifest)).map_err(|error| FleetError::storage(&error))?;
+        let write = || -> std::io::Result<()> {
+            let directory = file.parent().unwrap_or(&file);
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            std::fs::write(&file, serde_json::to_vec(&paths_of(manifest))?)
+        };
+        write().map_err(|error| FleetError::storage(&error))?;
         Ok(named)
     }
 
@@ -183,7 +190,8 @@ impl Fleet {
         }
     }
 
-    /// What was there when it began. Of a disk that was cloned nobody listed that yet: its guest has what it was cloned from.
+    /// What was there when it began. Of a disk that was cloned nobody has listed that: its guest has what it was cloned from, and
+    /// leaves out what this very sandbox has something mounted over, so that the list is nobody else's.
     pub(super) async fn baseline_of(&self, live: &Arc<Live>) -> Result<BTreeSet<String>, FleetError> {
         let Some(name) = live.record().baseline.clone() else { return Ok(BTreeSet::new()) };
         let file = self.baseline_file(&name);
@@ -191,9 +199,7 @@ impl Fleet {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| FleetError::internal(&error)),
             Err(error) if error.kind() == ErrorKind::NotFound && self.0.storage.keeps_disks() => {
                 let inside = self.running_or_paused(live).await?;
-                let paths = paths_of(&inside.disk().manifest_of_start().await?);
-                write_paths(&file, &paths).map_err(|error| FleetError::storage(&error))?;
-                Ok(paths)
+                Ok(paths_of(&inside.disk().manifest_of_start().await?))
             }
             Err(error) => Err(FleetError::storage(&error)),
         }
@@ -208,15 +214,6 @@ pub(super) fn baseline_named(name: &str) -> String {
 fn paths_of(manifest: &[Layered]) -> BTreeSet<String> {
     let there = manifest.iter().filter(|entry| !entry.whiteout);
     there.map(|layered| layered.entry.path.clone()).collect()
-}
-
-/// A reader sees all of it or nothing.
-fn write_paths(file: &Path, paths: &BTreeSet<String>) -> std::io::Result<()> {
-    let directory = file.parent().unwrap_or(file);
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let mut new = tempfile::NamedTempFile::new_in(directory)?;
-    new.write_all(&serde_json::to_vec(paths)?)?;
-    new.persist(file).map(drop).map_err(|error| error.error)
 }
 
 pub(super) fn is_directory_change(change: &Change) -> bool {
