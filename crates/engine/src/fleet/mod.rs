@@ -13,7 +13,7 @@
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`carry`]: contexts that go along into forks
 //! - [`memory`]: what a backend keeps of a sandbox besides its files
-//! - [`snapshots`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
+//! - [`snapshots`], [`forks`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
 //! - [`access`]: tokens, tenants, quotas
 //! - [`hosted`]: what work that outlives its caller needs of all this
@@ -32,6 +32,7 @@ mod create;
 mod error;
 mod execs;
 mod files;
+mod forks;
 mod hosted;
 mod lifecycle;
 mod live;

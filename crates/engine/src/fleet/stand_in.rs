@@ -5,10 +5,11 @@
 //! it ends with its snapshot, or when nobody has begun with that for a day. The snapshot has its files then.
 
 use super::carry::{Boarding, Passage, not_live};
+use super::forks::Child;
 use super::live::Live;
 use super::memory::KeptFrom;
 use super::record::{Record, now_ms};
-use super::snapshots::{Child, SnapshotRecord};
+use super::snapshots::SnapshotRecord;
 use super::{Actor, Fleet, FleetError};
 use paddock_model::api::{EndCause, Fork};
 use std::sync::{Arc, PoisonError};
