@@ -3,24 +3,25 @@
 //! - [`host`]: the connection, and where the next one comes from
 //! - [`exec`], [`output`]: one command, and one of its streams
 //! - [`control`], [`alarm`]: for a program that serves many calls, what it says to the host alone, and their time limits
-//! - [`clock`]: when the guest itself has to act
+//! - [`clock`]: when the guest itself has to act; [`limits`]: what it holds itself
 
 mod alarm;
 mod clock;
 mod control;
 mod exec;
 mod host;
+mod limits;
 mod output;
 
 use crate::enter::{Inside, enter, stand};
 use crate::failure::{During, Failure, Outcome};
-use crate::{files, machine, sentry, system, usage, work};
+use crate::{files, machine, sentry, system, work};
 use clock::Lifetime;
 use exec::Exec;
 use host::CHUNK;
 pub use host::{Entrance, Host};
 use paddock_protocol::{
-    ExitKind, Frame, FromGuest, Kills, MemoryWatch, Plan, Start, ToGuest, Tool, VERSION, decode_to_guest,
+    ExitKind, Frame, FromGuest, MemoryWatch, Plan, Start, ToGuest, Tool, VERSION, decode_to_guest,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -524,56 +525,6 @@ impl Agent {
             exec.read_output(&mut buffer, &mut self.host.outbound);
         }
         self.buffer = buffer;
-    }
-
-    /// The limits that the guest holds itself: deadlines always, memory where the kernel does not. `false` when its
-    /// own time is over.
-    fn hold_limits(&mut self) -> bool {
-        let connected = self.host.control.is_some();
-        if self.lifetime.is_over(connected) {
-            return false;
-        }
-        if self.is_for_others() && !connected && is_alone() {
-            return false;
-        }
-        let now = Instant::now();
-        let frozen = self.frozen.is_some();
-        let passed = |exec: &Exec| !frozen && exec.deadline.is_some_and(|deadline| deadline <= now);
-        if self.execs.iter().any(|exec| passed(exec) && exec.kills == Kills::Everything) {
-            self.end_all_work();
-        }
-        for exec in self.execs.iter_mut().filter(|exec| passed(exec)) {
-            exec.pass_deadline();
-            if exec.kills == Kills::Exec {
-                exec.kill();
-            }
-        }
-        for exec in self.execs.iter_mut().filter(|exec| !frozen && exec.alarm.is_due(now)) {
-            exec.ring();
-        }
-        let Some(watch) = self.watch.filter(|_| now >= self.next_look && !self.execs.is_empty()) else {
-            return true;
-        };
-        self.next_look = now + Duration::from_millis(watch.interval_ms);
-        let bytes = match watch.own_kernel {
-            true => usage::memory_of_own_kernel(&self.inside.counters),
-            false => usage::memory_in_use(&self.inside.counters),
-        };
-        self.most_memory = self.most_memory.max(bytes);
-        if bytes > watch.limit_bytes {
-            self.end_all_work();
-            self.host.outbound.message(&FromGuest::MemoryExceeded { bytes });
-        }
-        true
-    }
-
-    /// Told before the ends that it explains.
-    fn look_for_memory_kills(&mut self) {
-        let Some(events) = &self.inside.memory_events else { return };
-        let kills = usage::memory_kills(events);
-        if kills > std::mem::replace(&mut self.memory_kills, kills) {
-            self.host.outbound.message(&FromGuest::MemoryExceeded { bytes: 0 });
-        }
     }
 
     fn report_ends(&mut self) {
