@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -210,27 +211,29 @@ pub trait ForkSite: Send {
 
 /// A fork that was begun, and has no disk yet. Dropped, it is taken down.
 pub trait ForkBegun: Send {
+    /// The way of the interpreters into it, which they can go before it has a disk. Once only.
+    fn landing(&mut self) -> Result<Box<dyn Landing>, CreateError>;
+
     /// As [`Backend::create`] from here on.
     ///
     /// Precondition: the spec is the one that it was begun with, but for the disk.
-    fn finish(self: Box<Self>, spec: &Spec) -> Result<(Raised, Box<dyn Landing>), CreateError>;
+    fn finish(self: Box<Self>, spec: &Spec) -> Result<Raised, CreateError>;
 }
 
-/// A sandbox into which interpreters of another one are carried. Every method may block for a moment.
+/// A sandbox into which interpreters of another one are carried.
 pub trait Landing: Send {
-    /// Forks an interpreter that waits for its next call, as it stands, into this sandbox; under the number of its place
-    /// its guest has the streams. Until `until` it is waited for. Whatever fails, the interpreter goes on as if nothing had
-    /// been, and nothing of it is in this sandbox. `alone` is held while the interpreter stands still: one process is traced
-    /// by one thread at a time.
-    ///
-    /// Precondition: the guest inside is ready.
+    /// Forks interpreters that wait for their next calls, as they stand, into this sandbox; its guest has the streams of each
+    /// under the number of its place. Until `until` they are waited for. What was copied stands still until `ready` says that
+    /// the guest is, and is taken down again where that never happens. Whatever fails, the interpreter goes on as if nothing
+    /// had been, and nothing of it is in this sandbox. `alone` is held while one stands still: a process is traced by one
+    /// thread at a time. Blocks, and all of it is one thread's.
     fn carry(
-        &mut self,
-        place: usize,
-        interpreter: Interpreter,
+        self: Box<Self>,
+        interpreters: &[Interpreter],
         until: Instant,
         alone: &Mutex<()>,
-    ) -> Result<Carried, CarryError>;
+        ready: &Receiver<()>,
+    ) -> Vec<Result<Carried, CarryError>>;
 }
 
 /// The process of an interpreter, as its guest describes it.

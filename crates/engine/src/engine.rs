@@ -264,11 +264,15 @@ pub struct HalfRaised {
 }
 
 impl HalfRaised {
+    /// The way of the interpreters into it. Once only.
+    pub(crate) fn landing(&mut self) -> Result<Box<dyn Landing>, EngineError> {
+        Ok(self.begun.landing()?)
+    }
+
     /// Blocks for a moment.
-    pub(crate) fn finish(self, spec: &Spec) -> Result<(RaisedFence, Box<dyn Landing>), EngineError> {
+    pub(crate) fn finish(self, spec: &Spec) -> Result<RaisedFence, EngineError> {
         let HalfRaised { begun, guarantees, started, root } = self;
-        let (raised, landing) = begun.finish(spec)?;
-        Ok((finished(raised, guarantees, started, root), landing))
+        Ok(finished(begun.finish(spec)?, guarantees, started, root))
     }
 }
 

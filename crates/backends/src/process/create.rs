@@ -69,8 +69,16 @@ pub struct Made {
     pub zygote: Option<OwnedFd>,
     /// What the processes that come in are to write to, of one that nests.
     pub streams: Vec<Streams>,
+}
+
+/// What those need to know who are carried into a sandbox.
+pub struct WayIn {
+    /// PID 1 of the inside, by the host's numbers.
+    pub guest: u32,
+    pub ids: Ids,
     /// By which a process joins its cgroups.
     pub entrances: Vec<File>,
+    pub streams: Vec<Streams>,
 }
 
 /// The ends that a process from outside brings along.
@@ -79,6 +87,9 @@ pub struct Streams {
     pub stderr: OwnedFd,
     pub control: OwnedFd,
 }
+
+/// The other ends, which the guest has.
+type Awaited = Streams;
 
 /// What another backend puts between this fence and the guest: a kernel in user space.
 pub trait Between {
@@ -107,6 +118,8 @@ pub struct Begun {
     hierarchies: Hierarchies,
     entrances: Vec<File>,
     record: Record,
+    streams: Vec<Streams>,
+    awaited: Vec<Awaited>,
 }
 
 pub fn create(
@@ -173,10 +186,28 @@ pub fn begin(
     fence.remember(&record)?;
     let limits = between.map_or_else(|| spec.limits.clone(), |between| between.limits(&spec.limits));
     let entrances = fence.limit(&hierarchies, &limits)?;
-    Ok(Begun { fence, stream, gate, guest: pid, identity, hierarchies, entrances, record })
+    let comers = match role {
+        Role::Passing | Role::Lasting | Role::Nursery => 0,
+        Role::Nested(_) => 1,
+        Role::Forked(_, interpreters) => interpreters,
+    };
+    let made: Result<Vec<_>, _> = (0..comers).map(|_| streams(&identity)).collect();
+    let (streams, awaited) = made?.into_iter().unzip();
+    Ok(Begun { fence, stream, gate, guest: pid, identity, hierarchies, entrances, record, streams, awaited })
 }
 
 impl Begun {
+    /// For those who are carried into it. Once only.
+    pub fn way_in(&mut self) -> Result<WayIn, CreateError> {
+        let entrances: std::io::Result<Vec<File>> = self.entrances.iter().map(File::try_clone).collect();
+        Ok(WayIn {
+            guest: self.guest,
+            ids: self.identity.ids,
+            entrances: entrances.host(|| "copy the way into the cgroups".into())?,
+            streams: std::mem::take(&mut self.streams),
+        })
+    }
+
     /// The second half: the guest gets its plan, and enters.
     ///
     /// Precondition: all is as it was begun with, but for the disk.
@@ -187,7 +218,18 @@ impl Begun {
         role: Role<'_>,
         between: Option<&dyn Between>,
     ) -> Result<Made, CreateError> {
-        let Begun { mut fence, stream, gate, guest, identity, hierarchies, entrances, mut record } = self;
+        let Begun {
+            mut fence,
+            stream,
+            gate,
+            guest,
+            identity,
+            hierarchies,
+            entrances,
+            mut record,
+            streams,
+            awaited,
+        } = self;
         let mut passed = Passed::default();
         passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
         let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
@@ -225,25 +267,17 @@ impl Begun {
             }
             Network::None | Network::Host => None,
         };
-        let mut made = (None, Vec::new());
-        match role {
-            Role::Passing | Role::Lasting => {}
-            Role::Nursery => made.0 = Some(add_zygote(&mut plan, &mut passed)?),
-            Role::Nested(_) => made.1.push(add_streams(&mut plan, &mut passed, &identity)?),
-            Role::Forked(_, interpreters) => {
-                for _ in 0..interpreters {
-                    made.1.push(add_streams(&mut plan, &mut passed, &identity)?);
-                }
-            }
+        let zygote = match role {
+            Role::Nursery => Some(add_zygote(&mut plan, &mut passed)?),
+            _ => None,
+        };
+        for Awaited { stdout, stderr, control } in awaited {
+            let (stdout, stderr) = (passed.place(stdout)?, passed.place(stderr)?);
+            plan.awaited.push(AwaitedPlan { stdout, stderr, control: passed.place(control)? });
         }
         if role.is_forked(spec) && between.is_none() {
             plan.anchor = Some(passed.place(anchor::detached(state)?)?);
         }
-        let copied: std::io::Result<Vec<File>> = match role {
-            Role::Forked(..) => entrances.iter().map(File::try_clone).collect(),
-            _ => Ok(Vec::new()),
-        };
-        let copied = copied.host(|| "copy the way into the cgroups".into())?;
         if let Some(lasting) = &mut record.lasting {
             lasting.notes.clone_from(&notes);
             outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
@@ -258,8 +292,7 @@ impl Begun {
             fence.stand_alone(gate.was_passed());
         }
         let raised = Raised { fence: Box::new(fence), stream, network, notes };
-        let (zygote, streams) = made;
-        Ok(Made { raised, guest, ids: identity.ids, zygote, streams, entrances: copied })
+        Ok(Made { raised, guest, ids: identity.ids, zygote, streams })
     }
 }
 
@@ -275,7 +308,8 @@ fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateErr
     Ok(ours)
 }
 
-fn add_streams(plan: &mut Plan, passed: &mut Passed, identity: &Identity) -> Result<Streams, CreateError> {
+/// For one who comes in from outside.
+fn streams(identity: &Identity) -> Result<(Streams, Awaited), CreateError> {
     let (stdout, their_stdout) = std::io::pipe().host(|| "make a pipe".into())?;
     let (stderr, their_stderr) = std::io::pipe().host(|| "make a pipe".into())?;
     let (control, their_control) = UnixStream::pair().host(|| "make a socket pair".into())?;
@@ -285,12 +319,10 @@ fn add_streams(plan: &mut Plan, passed: &mut Passed, identity: &Identity) -> Res
         let owner = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
         rustix::fs::fchown(end, Some(owner.0), Some(owner.1)).host(|| "give a pipe away".into())?;
     }
-    plan.awaited.push(AwaitedPlan {
-        stdout: passed.place(stdout.into())?,
-        stderr: passed.place(stderr.into())?,
-        control: passed.place(control.into())?,
-    });
-    Ok(Streams { stdout: their_stdout.into(), stderr: their_stderr.into(), control: their_control.into() })
+    let theirs =
+        Streams { stdout: their_stdout.into(), stderr: their_stderr.into(), control: their_control.into() };
+    let awaited = Awaited { stdout: stdout.into(), stderr: stderr.into(), control: control.into() };
+    Ok((theirs, awaited))
 }
 
 /// Gives the guest what it needs to go on without this engine, and the next engine what it needs to find it.

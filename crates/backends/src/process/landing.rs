@@ -1,16 +1,16 @@
 //! A sandbox that nests in another one, whose interpreters are carried into it.
 
-use super::create::{self, Begun, Role, Streams};
+use super::create::{self, Begun, Role, WayIn};
 use super::identity::{self, Method};
 use super::within::Within;
 use crate::backend::{
     Carried, CarryError, CreateError, ForkBegun, ForkSite, HostStep, Interpreter, Landing, Raised,
 };
 use paddock_model::{SandboxId, Spec};
-use paddock_protocol::{ANCHORED, Ids};
-use std::fs::File;
+use paddock_protocol::ANCHORED;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 /// Namespaces nest at most 32 deep, and the machine itself may be nested.
@@ -88,54 +88,44 @@ struct Half {
 }
 
 impl ForkBegun for Half {
-    fn finish(self: Box<Self>, spec: &Spec) -> Result<(Raised, Box<dyn Landing>), CreateError> {
+    fn landing(&mut self) -> Result<Box<dyn Landing>, CreateError> {
+        Ok(Box::new(ProcessLanding { from: self.site.within.guest.0, way: self.begun.way_in()? }))
+    }
+
+    fn finish(self: Box<Self>, spec: &Spec) -> Result<Raised, CreateError> {
         let Half { begun, site: Site { state, within }, interpreters } = *self;
-        let made = begun.finish(&state, spec, Role::Forked(&within, interpreters), None)?;
-        let landing = ProcessLanding {
-            from: within.guest.0,
-            to: made.guest,
-            ids: made.ids,
-            entrances: made.entrances,
-            streams: made.streams.into_iter().map(Some).collect(),
-        };
-        Ok((made.raised, Box::new(landing)))
+        Ok(begun.finish(&state, spec, Role::Forked(&within, interpreters), None)?.raised)
     }
 }
 
 struct ProcessLanding {
+    /// The guest of the sandbox that they come from.
     from: u32,
-    to: u32,
-    ids: Ids,
-    entrances: Vec<File>,
-    /// Each is of one interpreter.
-    streams: Vec<Option<Streams>>,
+    way: WayIn,
 }
 
 impl Landing for ProcessLanding {
     #[cfg(target_arch = "x86_64")]
     fn carry(
-        &mut self,
-        place: usize,
-        interpreter: Interpreter,
+        self: Box<Self>,
+        interpreters: &[Interpreter],
         until: Instant,
         alone: &Mutex<()>,
-    ) -> Result<Carried, CarryError> {
-        let streams = self.streams.get_mut(place).and_then(Option::take);
-        let streams = streams.ok_or_else(|| CarryError::Unable("nobody awaits it".into()))?;
-        let journey = super::carry::Journey {
-            from: self.from,
-            to: self.to,
-            ids: self.ids,
-            entrances: &self.entrances,
-            streams: &streams,
-            interpreter,
-        };
-        journey.carry(until, alone)
+        ready: &Receiver<()>,
+    ) -> Vec<Result<Carried, CarryError>> {
+        super::carry::carry(self.from, &self.way, interpreters, (until, alone), ready)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn carry(&mut self, _: usize, _: Interpreter, _: Instant, _: &Mutex<()>) -> Result<Carried, CarryError> {
-        let (Self { from: _, to: _, ids: _, entrances: _, streams: _ }, why) = (self, missing());
-        Err(CarryError::Unavailable(why.unwrap_or_default()))
+    fn carry(
+        self: Box<Self>,
+        interpreters: &[Interpreter],
+        _: Instant,
+        _: &Mutex<()>,
+        _: &Receiver<()>,
+    ) -> Vec<Result<Carried, CarryError>> {
+        let Self { from: _, way: WayIn { guest: _, ids: _, entrances: _, streams: _ } } = *self;
+        let unable = |_| Err(CarryError::Unavailable(missing().unwrap_or_default()));
+        interpreters.iter().map(unable).collect()
     }
 }

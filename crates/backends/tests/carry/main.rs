@@ -16,7 +16,7 @@ mod source;
 use paddock_backends::{CarryError, Fence};
 use source::{Source, land};
 use std::time::{Duration, Instant};
-use support::is_root;
+use support::{is_root, new_id, spec};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -115,4 +115,35 @@ fn it_ends_with_its_source_unless_that_is_held() {
     assert_eq!(grandchild.tell("x += 1; print(x)"), "8\n");
     let fences: Vec<&dyn Fence> = vec![source.fence(), child.fence()];
     assert!(fences.iter().all(|fence| fence.usage().unwrap().processes.unwrap_or(0) == 0));
+}
+
+#[test]
+fn what_comes_before_a_sandbox_that_never_is_goes_again() {
+    if !is_root() {
+        return println!("SKIP carry: only root suspends seccomp filters");
+    }
+    let state = tempfile::tempdir().unwrap();
+    let mut source = Source::python(state.path());
+    source.tell("x = 7");
+    let interpreter = source.describe();
+    for is_taken_down in [false, true] {
+        let site = source.fence().fork_site(&spec(None)).unwrap();
+        let mut begun = site.begin(&new_id(), &spec(None), 1).unwrap();
+        let landing = begun.landing().unwrap();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let carrier = std::thread::spawn(move || source::carry(landing, interpreter, SOON, &is_ready));
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(!carrier.is_finished(), "it waits for the guest to be ready");
+        // Its processes end before it does: were they not collected, this would never return.
+        match is_taken_down {
+            true => drop(begun),
+            false => drop(ready),
+        }
+        match carrier.join().unwrap() {
+            Err(CarryError::Unable(why)) => assert!(why.contains("did not come to be"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(source.tell("x += 1; print(x)"), "8\n");
+    assert_eq!(source.fence().usage().unwrap().processes, Some(1), "its interpreter alone");
 }

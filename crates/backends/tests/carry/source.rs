@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Reads code by its length, runs it, and says so.
@@ -46,11 +47,20 @@ pub struct Source {
 /// A sandbox that nests in another one and awaits its interpreter.
 pub fn land(source: &Source, _state: &Path) -> Source {
     let site = source.fence.fork_site(&spec(None)).unwrap();
-    let begun = site.begin(&new_id(), &spec(None), 1).unwrap();
-    let (raised, landing) = begun.finish(&spec(None)).unwrap();
-    let mut child = Source::over(raised);
+    let mut begun = site.begin(&new_id(), &spec(None), 1).unwrap();
+    let landing = begun.landing().unwrap();
+    let mut child = Source::over(begun.finish(&spec(None)).unwrap());
     child.landing = Some(landing);
     child
+}
+
+pub fn carry(
+    landing: Box<dyn Landing>,
+    interpreter: Interpreter,
+    patience: Duration,
+    ready: &Receiver<()>,
+) -> Result<Carried, CarryError> {
+    landing.carry(&[interpreter], Instant::now() + patience, &Mutex::new(()), ready).remove(0)
 }
 
 impl Source {
@@ -95,10 +105,9 @@ impl Source {
     }
 
     pub fn carry(&mut self, source: &mut Source, patience: Duration) -> Result<Carried, CarryError> {
-        let interpreter = source.describe();
-        let until = Instant::now() + patience;
-        let mut landing = self.landing.take().unwrap();
-        let carried = landing.carry(0, interpreter, until, &Mutex::new(()))?;
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        ready.send(()).unwrap();
+        let carried = carry(self.landing.take().unwrap(), source.describe(), patience, &is_ready)?;
         self.send(&ToGuest::TakeIn { exec: EXEC, pid: carried.pid, place: 0, filters: 1, is_limited: true });
         self.started();
         Ok(carried)

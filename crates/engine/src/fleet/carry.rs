@@ -11,11 +11,13 @@ use crate::EngineError;
 use crate::engine::HalfRaised;
 use crate::exec::{Exec, ExecEvent, Newcomer};
 use crate::sandbox::Sandbox as Inside;
-use paddock_backends::{CarryError, Interpreter, Landing};
+use paddock_backends::{Carried, CarryError, Interpreter};
 use paddock_model::ForkKind;
 use paddock_model::api::{ForkedContext, LeftBehind, SandboxState};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// A context that is busy is waited for so long.
@@ -38,16 +40,49 @@ pub struct Passage {
     carrying: Mutex<()>,
 }
 
-/// The way of the interpreters into one of them.
+/// The way of the interpreters into one of them, of which the fence is being begun.
 pub struct Crossing {
-    pub passage: Arc<Passage>,
+    passage: Arc<Passage>,
     begun: JoinHandle<Result<HalfRaised, EngineError>>,
 }
 
+/// Interpreters that are copied into a fork while it comes to be, and stand in it until its guest is ready. Dropped, they are
+/// gone.
+pub struct UnderWay {
+    passage: Arc<Passage>,
+    ready: Sender<()>,
+    carried: oneshot::Receiver<Vec<Result<Carried, CarryError>>>,
+}
+
+/// And the fence that was begun for them, which waits for its disk.
+pub struct Departed {
+    // Before the fence, which cannot be taken down while they stand in it.
+    pub under_way: UnderWay,
+    pub fence: HalfRaised,
+}
+
 impl Crossing {
-    /// The fence of the fork, which waits for its disk.
-    pub async fn fence(self) -> Result<HalfRaised, FleetError> {
-        Ok(self.begun.await.map_err(|error| FleetError::internal(&error))??)
+    /// Copies them, while the rest of the fork is made.
+    ///
+    /// Precondition: the source is not frozen.
+    pub async fn depart(self) -> Result<Box<Departed>, FleetError> {
+        let Crossing { passage, begun } = self;
+        let mut fence = begun.await.map_err(|error| FleetError::internal(&error))??;
+        let landing = fence.landing()?;
+        let interpreters: Vec<Interpreter> =
+            passage.passengers.iter().map(|passenger| passenger.interpreter).collect();
+        let ((ready, is_ready), (tell, carried)) = (std::sync::mpsc::channel(), oneshot::channel());
+        let (from, runtime) = (passage.clone(), tokio::runtime::Handle::current());
+        // None of the runtime's threads: it waits for others, who may need one of those.
+        let carrier = std::thread::Builder::new().name("carrier".into()).spawn(move || {
+            let _runtime = runtime.enter();
+            let until = Instant::now() + UNTIL_WAITING;
+            let carried = landing.carry(&interpreters, until, &from.carrying, &is_ready);
+            drop(from);
+            let _ = tell.send(carried);
+        });
+        carrier.map_err(|error| FleetError::internal(&error))?;
+        Ok(Box::new(Departed { under_way: UnderWay { passage, ready, carried }, fence }))
     }
 
     /// Nobody goes that way: what was begun of it is gone afterwards.
@@ -162,24 +197,16 @@ impl Fleet {
         Crossing { passage: passage.clone(), begun }
     }
 
-    /// Carries the interpreters into a fork whose guest is ready, and has them taken in there.
+    /// Lets the interpreters into a fork whose guest is ready, and has them taken in there.
     pub(super) async fn land(
         &self,
         inside: &Inside,
         live: &Arc<Live>,
-        passage: &Arc<Passage>,
-        landing: Box<dyn Landing>,
+        under_way: UnderWay,
     ) -> Result<Vec<Arrived>, FleetError> {
-        let interpreters: Vec<Interpreter> =
-            passage.passengers.iter().map(|passenger| passenger.interpreter).collect();
-        let source = passage.clone();
-        let carried = tokio::task::spawn_blocking(move || {
-            let mut landing = landing;
-            let mut carry = |(place, interpreter)| {
-                landing.carry(place, interpreter, Instant::now() + UNTIL_WAITING, &source.carrying)
-            };
-            interpreters.into_iter().enumerate().map(&mut carry).collect::<Vec<_>>()
-        });
+        let UnderWay { passage, ready, carried } = under_way;
+        // Who hears nothing says why.
+        let _ = ready.send(());
         let carried = carried.await.map_err(|error| FleetError::internal(&error))?;
         let mut arrived = Vec::new();
         for (place, (passenger, carried)) in passage.passengers.iter().zip(carried).enumerate() {

@@ -1,6 +1,6 @@
 //! A sandbox comes to be: recorded before anything is made, acknowledged when its inside stands.
 
-use super::carry::Crossing;
+use super::carry::Departed;
 use super::clock::boot_id;
 use super::live::Live;
 use super::once::Note;
@@ -35,13 +35,13 @@ pub(super) enum Origin {
         /// What ran over those files, to go on from.
         memory: Option<PathBuf>,
         /// What interpreters go along.
-        crossing: Option<Crossing>,
+        crossing: Option<Box<Departed>>,
     },
 }
 
 impl Origin {
     /// And with interpreters.
-    pub fn with(mut self, from: Option<Crossing>) -> Origin {
+    pub fn with(mut self, from: Option<Box<Departed>>) -> Origin {
         if let Origin::Files { crossing, .. } = &mut self {
             *crossing = from;
         }
@@ -165,7 +165,13 @@ impl Fleet {
             None => None,
         };
         let (passage, _stays) = aboard.unzip();
-        let crossing = passage.map(|passage| self.begin_crossing(&passage, &record));
+        let crossing = match passage {
+            Some(passage) => {
+                let departed = self.begin_crossing(&passage, &record).depart().await;
+                Some(departed.inspect_err(|_| self.free_disk(record.id.as_str()))?)
+            }
+            None => None,
+        };
         let live = self.bring_up(record, origin.with(crossing), permit).await?;
         self.created(actor, request, live, command).await
     }
@@ -360,7 +366,7 @@ impl Fleet {
         &self,
         live: &Arc<Live>,
         archive: Option<PathBuf>,
-        crossing: Option<Crossing>,
+        crossing: Option<Box<Departed>>,
     ) -> Result<(), FleetError> {
         let inner = &self.0;
         let (id, backend, mut spec, base, slept) = {
@@ -369,25 +375,18 @@ impl Fleet {
             (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone(), slept)
         };
         let began_ns = now_ns();
-        let passage = crossing.as_ref().map(|crossing| crossing.passage.clone());
-        let begun = match crossing {
-            Some(crossing) => Some(crossing.fence().await?),
-            None => None,
-        };
+        let (under_way, begun) = crossing.map(|departed| (departed.under_way, departed.fence)).unzip();
         let (fleet, raised_id) = (self.clone(), id.clone());
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
             fleet.give_disk(&raised_id, &mut spec, base.as_deref(), slept)?;
             let engine = &fleet.0.engine;
-            let (raised, landing) = match begun {
-                Some(begun) => {
-                    let (raised, landing) = begun.finish(&spec)?;
-                    (raised, Some(landing))
-                }
-                None => (engine.raise(&raised_id, backend.as_deref(), &spec)?, None),
+            let raised = match begun {
+                Some(begun) => begun.finish(&spec)?,
+                None => engine.raise(&raised_id, backend.as_deref(), &spec)?,
             };
-            Ok((raised, landing, spec))
+            Ok((raised, spec))
         });
-        let (raised, landing, spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
+        let (raised, spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
         live.record().spec = spec;
         let mut inside = Inside::start(id, raised)?;
         inside.ready().await?;
@@ -399,9 +398,9 @@ impl Fleet {
             ready_at_ns = ready_at_ns.max(installed_at);
         }
         self.open_gate(live, &inside).await?;
-        let arrived = match (passage, landing) {
-            (Some(passage), Some(landing)) => self.land(&inside, live, &passage, landing).await?,
-            _ => Vec::new(),
+        let arrived = match under_way {
+            Some(under_way) => self.land(&inside, live, under_way).await?,
+            None => Vec::new(),
         };
         let before = live.record().state;
         let record = {

@@ -166,7 +166,10 @@ impl Fleet {
             let passage = passage.clone();
             tasks.spawn(async move {
                 let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
-                let crossing = crossing.or_else(begin);
+                let crossing = match crossing.or_else(begin) {
+                    Some(crossing) => Some(crossing.depart().await?),
+                    None => None,
+                };
                 let origin = fleet.clone_files(&moment, &record, baseline, true).await?.with(crossing);
                 Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
             });

@@ -21,6 +21,23 @@ const LARGEST_COPY: u64 = 64 << 20;
 /// null, zero, full, random, urandom: the same in every sandbox.
 const DEVICES: [(u32, u32); 5] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9)];
 
+/// What it had open when it was copied, and where it stood.
+pub struct Listed {
+    opened: Vec<(Open, StandIn)>,
+    directory: String,
+}
+
+/// What takes the place of an open file in the new sandbox.
+enum StandIn {
+    This(OwnedFd),
+    /// The same path, opened there.
+    Again,
+    /// Another number of one opened file; its place among them.
+    Twin(usize),
+    /// It leads out of the old one.
+    Nothing,
+}
+
 pub struct Belongings {
     /// By the number that it has in the interpreter, and whether a program that is executed loses it.
     pub kept: Vec<(i32, bool, OwnedFd)>,
@@ -40,55 +57,42 @@ struct Open {
     position: u64,
 }
 
-/// Where the interpreter comes from and goes to.
+/// A copy that still stands in the sandbox that it comes from, and what it is given in the other one.
 pub struct Between<'a> {
     pub pid: i32,
-    /// The guest of the sandbox that it goes to, by the host's number.
-    pub to: u32,
     pub streams: &'a Streams,
     /// The pipes of its streams, by their inodes, and the number of its control stream.
     pub pipes: (u64, u64),
     pub control: i32,
-    /// Of the work there, by whose rights files are opened.
-    pub work: HostIds,
+    /// Numbers that it has by us.
+    pub ours: &'a [i32],
 }
 
 impl Between<'_> {
-    pub fn collect(&self) -> Result<Belongings, CarryError> {
-        let root = File::open(format!("/proc/{}/root", self.to))
-            .map_err(|source| host("open the root of the copy's sandbox", source))?;
-        let opened = self.opened()?;
-        let mut kept: Vec<(i32, bool, OwnedFd)> = Vec::new();
-        let mut closed = Vec::new();
-        for (place, open) in opened.iter().enumerate() {
-            let twin = opened[..place].iter().find(|other| self.is_same(other, open));
-            let twin = twin.and_then(|twin| kept.iter().find(|(number, ..)| *number == twin.number));
-            let copy = match twin {
-                Some((_, _, twin)) => Some(clone(twin.as_fd())?),
-                None => self.another(open, &opened, &root)?,
-            };
-            match copy {
-                Some(copy) => kept.push((open.number, open.flags.contains(OFlags::CLOEXEC), copy)),
-                None => closed.push(format!("descriptor {} ({})", open.number, shown(&open.link))),
-            }
+    pub fn list(&self) -> Result<Listed, CarryError> {
+        let all = self.opened()?;
+        let mut stand_ins: Vec<StandIn> = Vec::new();
+        for (place, open) in all.iter().enumerate() {
+            let twin = all[..place].iter().position(|other| self.is_same(other, open));
+            stand_ins.push(match twin {
+                Some(twin) if matches!(stand_ins[twin], StandIn::Nothing) => StandIn::Nothing,
+                Some(twin) => StandIn::Twin(twin),
+                None => self.stand_in(open, &all)?,
+            });
         }
-        let link = std::fs::read_link(format!("/proc/{}/cwd", self.pid));
-        let link = link.map_err(|source| host("ask where the interpreter stands", source))?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = self.open_below(&root, &link.display().to_string(), flags).map_err(|error| {
-            CarryError::Unable(format!("it stands in a directory that the fork lacks: {error}"))
-        })?;
-        Ok(Belongings { kept, directory, closed })
+        let directory = std::fs::read_link(format!("/proc/{}/cwd", self.pid))
+            .map_err(|source| host("ask where the interpreter stands", source))?;
+        let opened = all.into_iter().zip(stand_ins).collect();
+        Ok(Listed { opened, directory: directory.display().to_string() })
     }
 
     fn opened(&self) -> Result<Vec<Open>, CarryError> {
         let failed = |source| host("list the files of the interpreter", source);
         let mut opened = Vec::new();
         for entry in std::fs::read_dir(format!("/proc/{}/fd", self.pid)).map_err(failed)? {
-            let Some(number) = entry.map_err(failed)?.file_name().to_str().and_then(|name| name.parse().ok())
-            else {
-                continue;
-            };
+            let name = entry.map_err(failed)?.file_name();
+            let number = name.to_str().and_then(|name| name.parse().ok());
+            let Some(number) = number.filter(|number| !self.ours.contains(number)) else { continue };
             opened.push(Open::of(self.pid, number).map_err(failed)?);
             if opened.len() > MOST {
                 return Err(CarryError::Unable(format!("it has more than {MOST} files open")));
@@ -108,39 +112,35 @@ impl Between<'_> {
         unsafe { libc::syscall(libc::SYS_kcmp, self.pid, self.pid, FILE, one.number, other.number) == 0 }
     }
 
-    /// What stands for it in the new sandbox; `None` where it leads out of the old one.
-    fn another(&self, open: &Open, all: &[Open], root: &File) -> Result<Option<OwnedFd>, CarryError> {
+    fn stand_in(&self, open: &Open, all: &[Open]) -> Result<StandIn, CarryError> {
         let unable = |why: &str| {
             let what = format!("descriptor {} ({})", open.number, shown(&open.link));
             Err(CarryError::Unable(format!("it has {what} open: {why}")))
         };
+        let this = |descriptor: &OwnedFd| clone(descriptor.as_fd()).map(StandIn::This);
         match FileType::from_raw_mode(open.found.st_mode) {
-            FileType::Socket if open.number == self.control => clone(self.streams.control.as_fd()).map(Some),
-            FileType::Socket => Ok(None),
-            FileType::Fifo if open.found.st_ino == self.pipes.0 => {
-                clone(self.streams.stdout.as_fd()).map(Some)
-            }
-            FileType::Fifo if open.found.st_ino == self.pipes.1 => {
-                clone(self.streams.stderr.as_fd()).map(Some)
-            }
+            FileType::Socket if open.number == self.control => this(&self.streams.control),
+            FileType::Socket => Ok(StandIn::Nothing),
+            FileType::Fifo if open.found.st_ino == self.pipes.0 => this(&self.streams.stdout),
+            FileType::Fifo if open.found.st_ino == self.pipes.1 => this(&self.streams.stderr),
             FileType::Fifo => {
                 let ends = all.iter().filter(|other| other.found.st_ino == open.found.st_ino);
                 let mut modes: Vec<u32> = ends.map(|end| (end.flags & OFlags::ACCMODE).bits()).collect();
                 modes.dedup();
                 match modes.len() {
-                    1 => Ok(None),
+                    1 => Ok(StandIn::Nothing),
                     _ => unable("both ends of a pipe are its own"),
                 }
             }
             FileType::CharacterDevice => {
                 let device = (rustix::fs::major(open.found.st_rdev), rustix::fs::minor(open.found.st_rdev));
-                if !DEVICES.contains(&device) {
-                    return unable("a device that the fork has no other of");
+                match DEVICES.contains(&device) {
+                    true => Ok(StandIn::Again),
+                    false => unable("a device that the fork has no other of"),
                 }
-                self.reopen(open, root).map(Some)
             }
             FileType::RegularFile if open.found.st_nlink == 0 && open.link.starts_with("/memfd:") => {
-                copy_unnamed(self.pid, open).map(Some)
+                copy_unnamed(self.pid, open).map(StandIn::This)
             }
             FileType::RegularFile | FileType::Directory if open.found.st_nlink == 0 => {
                 unable("it has no name any more")
@@ -150,42 +150,61 @@ impl Between<'_> {
             {
                 unable("it is of another process")
             }
-            FileType::RegularFile | FileType::Directory => self.reopen(open, root).map(Some),
+            FileType::RegularFile | FileType::Directory => Ok(StandIn::Again),
             _ => unable("nobody knows what that would be elsewhere"),
         }
     }
+}
 
-    fn reopen(&self, open: &Open, root: &File) -> Result<OwnedFd, CarryError> {
-        let kept = OFlags::ACCMODE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECTORY | OFlags::PATH;
-        let again = self.open_below(root, &open.link, (open.flags & kept) | OFlags::CLOEXEC);
-        let again = again.map_err(|error| {
-            CarryError::Unable(format!("it has {} open, which the fork lacks: {error}", shown(&open.link)))
+impl Listed {
+    /// `to`: the guest of the sandbox that it goes to, by the host's number. `work`: by whose rights files are opened there.
+    ///
+    /// Precondition: that guest is ready.
+    pub fn open_in(self, to: u32, work: HostIds) -> Result<Belongings, CarryError> {
+        let root = File::open(format!("/proc/{to}/root"))
+            .map_err(|source| host("open the root of the copy's sandbox", source))?;
+        let opened = work.open(|| Ok(self.open_below(&root)));
+        opened.map_err(|source| host("take the rights of the work", source))?
+    }
+
+    fn open_below(self, root: &File) -> Result<Belongings, CarryError> {
+        let mut places: Vec<Option<usize>> = Vec::new();
+        let mut kept: Vec<(i32, bool, OwnedFd)> = Vec::new();
+        let mut closed = Vec::new();
+        for (open, stand_in) in self.opened {
+            let opened = match stand_in {
+                StandIn::This(descriptor) => Some(descriptor),
+                StandIn::Again => Some(open.again(root)?),
+                StandIn::Twin(twin) => places[twin].map(|place| clone(kept[place].2.as_fd())).transpose()?,
+                StandIn::Nothing => None,
+            };
+            places.push(opened.is_some().then_some(kept.len()));
+            match opened {
+                Some(opened) => kept.push((open.number, open.flags.contains(OFlags::CLOEXEC), opened)),
+                None => closed.push(format!("descriptor {} ({})", open.number, shown(&open.link))),
+            }
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = open_below(root, &self.directory, flags).map_err(|error| {
+            CarryError::Unable(format!("it stands in a directory that the fork lacks: {error}"))
         })?;
-        let found = rustix::fs::fstat(&again).map_err(|errno| host("look at a file", errno.into()))?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::from_raw_mode(open.found.st_mode) {
-            return Err(CarryError::Unable(format!("{} is something else in the fork", shown(&open.link))));
-        }
-        if open.position > 0 {
-            rustix::fs::seek(&again, SeekFrom::Start(open.position))
-                .map_err(|errno| host("go to where it stood in a file", errno.into()))?;
-        }
-        Ok(again)
+        Ok(Belongings { kept, directory, closed })
     }
+}
 
-    /// Exactly what the kernel says that the path is: no link is followed on the way.
-    fn open_below(&self, root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
-        // The sandbox's root is itself mounted below the anchor.
-        let inside = link.strip_prefix('/').and_then(|rest| rest.strip_prefix(ANCHORED));
-        let inside = match inside {
-            Some("") => ".",
-            Some(rest) if rest.starts_with('/') => &rest[1..],
-            _ => return Err(Error::other("it is outside of the sandbox")),
-        };
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        // Not what waits for somebody at the other end.
-        let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
-        self.work.open(|| Ok(rustix::fs::openat2(root, inside, flags, Mode::empty(), resolve)?))
-    }
+/// Exactly what the kernel says that the path is: no link is followed on the way.
+fn open_below(root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
+    // The sandbox's root is itself mounted below the anchor.
+    let inside = link.strip_prefix('/').and_then(|rest| rest.strip_prefix(ANCHORED));
+    let inside = match inside {
+        Some("") => ".",
+        Some(rest) if rest.starts_with('/') => &rest[1..],
+        _ => return Err(Error::other("it is outside of the sandbox")),
+    };
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    // Not what waits for somebody at the other end.
+    let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
+    Ok(rustix::fs::openat2(root, inside, flags, Mode::empty(), resolve)?)
 }
 
 impl Open {
@@ -209,6 +228,24 @@ impl Open {
             flags: OFlags::from_bits_retain(flags.ok_or_else(super::looks::unreadable)?),
             position: position.ok_or_else(super::looks::unreadable)?,
         })
+    }
+
+    /// In the root of the new sandbox.
+    fn again(&self, root: &File) -> Result<OwnedFd, CarryError> {
+        let kept = OFlags::ACCMODE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECTORY | OFlags::PATH;
+        let again = open_below(root, &self.link, (self.flags & kept) | OFlags::CLOEXEC);
+        let again = again.map_err(|error| {
+            CarryError::Unable(format!("it has {} open, which the fork lacks: {error}", shown(&self.link)))
+        })?;
+        let found = rustix::fs::fstat(&again).map_err(|errno| host("look at a file", errno.into()))?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::from_raw_mode(self.found.st_mode) {
+            return Err(CarryError::Unable(format!("{} is something else in the fork", shown(&self.link))));
+        }
+        if self.position > 0 {
+            rustix::fs::seek(&again, SeekFrom::Start(self.position))
+                .map_err(|errno| host("go to where it stood in a file", errno.into()))?;
+        }
+        Ok(again)
     }
 }
 

@@ -14,8 +14,8 @@
 //! - [`tracee`]: a stopped process, and calls that it makes for us, each checked when it begins and when it ends
 //! - [`idle`]: which process it is, and whether it waits
 //! - [`belongings`]: what of its files goes along; [`as_work`]: by whose rights
-//! - [`birth`]: the three processes
-//! - [`settle`]: what the copy is made to do before it goes on
+//! - [`birth`]: the three processes; [`chute`]: how they are handed descriptors
+//! - [`settle`]: what the copy is made to do before it goes on, of which the first half takes no root yet
 //! - [`memory`]: what it shared becomes its own
 //! - [`together`]: all of that on one processor
 //! - [`pulse`]: that it is not waited for too long
@@ -24,6 +24,7 @@
 mod as_work;
 mod belongings;
 mod birth;
+mod chute;
 mod idle;
 mod looks;
 mod memory;
@@ -32,17 +33,23 @@ mod settle;
 mod together;
 mod tracee;
 
-use super::create::Streams;
+use super::create::{Streams, WayIn};
 use crate::backend::{Carried, CarryError, Interpreter};
+use as_work::HostIds;
+use belongings::Listed;
+use birth::Copy;
 use paddock_protocol::Ids;
 use pulse::Pulse;
 use std::fs::File;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use together::Together;
 
 /// How long one process may take for what it is told: all of it is done in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked whether copies that stand in a sandbox have ended with it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Where an interpreter is carried from, and where to.
 pub struct Journey<'a> {
@@ -57,9 +64,57 @@ pub struct Journey<'a> {
     pub interpreter: Interpreter,
 }
 
+/// A copy that stands in its sandbox, and waits for the rest of that.
+struct Departed {
+    copy: Copy,
+    listed: Listed,
+    work: HostIds,
+    stood_still: Duration,
+    _pulse: Pulse,
+}
+
+/// As [`crate::backend::Landing::carry`].
+pub fn carry(
+    from: u32,
+    way: &WayIn,
+    interpreters: &[Interpreter],
+    (until, alone): (Instant, &Mutex<()>),
+    ready: &Receiver<()>,
+) -> Vec<Result<Carried, CarryError>> {
+    let depart = |(place, interpreter): (usize, &Interpreter)| {
+        let streams = way.streams.get(place).ok_or_else(|| CarryError::Unable("nobody awaits it".into()))?;
+        let (to, ids, entrances) = (way.guest, way.ids, way.entrances.as_slice());
+        let journey = Journey { from, to, ids, entrances, streams, interpreter: *interpreter };
+        let departed = journey.depart(until, alone)?;
+        Ok((journey, departed))
+    };
+    let mut departed: Vec<Result<_, CarryError>> = interpreters.iter().enumerate().map(depart).collect();
+    let is_there =
+        becomes_ready(ready, departed.iter_mut().flatten().map(|(_, departed)| departed).collect());
+    let arrive = |(journey, departed): (Journey<'_>, Departed)| match is_there {
+        true => journey.arrive(departed),
+        false => Err(CarryError::Unable("its fork did not come to be".into())),
+    };
+    departed.into_iter().map(|departed| departed.and_then(arrive)).collect()
+}
+
+/// Nobody else can collect what we trace: a sandbox that ends before it is ready waits for us to see that.
+fn becomes_ready(ready: &Receiver<()>, mut departed: Vec<&mut Departed>) -> bool {
+    loop {
+        match ready.recv_timeout(LOOK) {
+            Ok(()) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if departed.iter_mut().any(|departed| departed.copy.tracee.has_ended()) {
+            return false;
+        }
+    }
+}
+
 impl Journey<'_> {
     /// `until`: how long it may take to be idle. `alone`: held while the interpreter stands still.
-    pub fn carry(&self, until: Instant, alone: &Mutex<()>) -> Result<Carried, CarryError> {
+    fn depart(&self, until: Instant, alone: &Mutex<()>) -> Result<Departed, CarryError> {
         let pid = idle::find(self.from, self.interpreter.pid)?;
         let arrival = self.look_ahead()?;
         let _bound = Together::bind_this();
@@ -76,13 +131,23 @@ impl Journey<'_> {
         let left = source.let_go();
         let stood_still = stopped.elapsed();
         drop(turn);
-        let (mut child, belongings) = born?;
+        let mut copy = born?;
         left?;
-        let inside = self.settle(&mut child)?;
+        let listed = self.prepare(&mut copy)?;
         if let Some(together) = &together {
-            together.release(child.tracee.pid);
+            together.release(copy.tracee.pid);
         }
-        child.go_on()?;
-        Ok(Carried { pid: inside, closed: belongings.closed, stood_still })
+        Ok(Departed { copy, listed, work: arrival.work, stood_still, _pulse: pulse })
+    }
+
+    /// Precondition: the guest there is ready.
+    fn arrive(&self, departed: Departed) -> Result<Carried, CarryError> {
+        let Departed { mut copy, listed, work, stood_still, _pulse } = departed;
+        let _bound = Together::bind_this();
+        let together = Together::bind(copy.tracee.pid);
+        let (pid, closed) = self.settle(&mut copy, listed, work)?;
+        drop(together);
+        copy.go_on()?;
+        Ok(Carried { pid, closed, stood_still })
     }
 }

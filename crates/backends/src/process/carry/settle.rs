@@ -1,11 +1,14 @@
 //! What a copy is made to do before it goes on: it enters the rest of its sandbox, takes its files, and gives up everything.
 
+use super::as_work::HostIds;
+use super::belongings::{Between, Listed};
 use super::birth::{Copy, FREE, SCRATCH};
 use super::looks::{Mapping, Status, namespace};
-use super::tracee::host;
+use super::tracee::{Tracee, host};
 use super::{Journey, memory};
 use crate::backend::CarryError;
 use paddock_protocol::{ANCHORED, NAMESPACES};
+use std::os::fd::AsFd;
 
 /// No root, no change of capabilities with the id, no raising of ambient ones; each locked.
 const SECURE_BITS: u64 = 1 | 2 | 4 | 8 | 64 | 128;
@@ -13,54 +16,55 @@ const SECURE_BITS: u64 = 1 | 2 | 4 | 8 | 64 | 128;
 const CAPABILITIES: u64 = 64;
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
+/// A file that it has: under which number, which that is to be, and whether it is lost at an exec.
+type Kept = (i32, i32, bool);
+
 impl Journey<'_> {
-    /// The number that it has inside. It has no capability and its own filter again when it goes on.
-    pub fn settle(&self, copy: &mut Copy) -> Result<u32, CarryError> {
+    /// What needs none of the fork's own: it is done while that comes to be.
+    pub fn prepare(&self, copy: &mut Copy) -> Result<Listed, CarryError> {
+        let pipes = (self.interpreter.stdout, self.interpreter.stderr);
+        let (pid, control, ours) = (copy.tracee.pid, copy.control, copy.ours.as_slice());
+        let listed = Between { pid, streams: self.streams, pipes, control, ours }.list()?;
+        memory::separate(&mut copy.tracee)?;
+        give_up_bounds(&mut copy.tracee)?;
+        Ok(listed)
+    }
+
+    /// The number that it has inside, and what it has no more. It has no capability and its own filter again when it goes on.
+    pub fn settle(
+        &self,
+        copy: &mut Copy,
+        listed: Listed,
+        work: HostIds,
+    ) -> Result<(u32, Vec<String>), CarryError> {
         let free = copy.scratch + FREE;
+        let belongings = listed.open_in(self.to, work)?;
+        let namespaces = self.other_namespaces()?;
+        let mut passed: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
+        passed.push(belongings.directory.as_fd());
+        passed.extend(belongings.kept.iter().map(|(_, _, descriptor)| descriptor.as_fd()));
         let tracee = &mut copy.tracee;
-        for number in &copy.namespaces {
+        let received = copy.chute.pass(tracee, &passed)?;
+        let (entered, rest) = received.split_at(namespaces.len());
+        for number in entered {
             tracee.must("enter the fork's namespaces", libc::SYS_setns, &[*number as u64, 0])?;
         }
         let mut below = ANCHORED.as_bytes().to_vec();
         below.push(0);
         tracee.write(free, &below)?;
         tracee.must("go below the anchor", libc::SYS_chroot, &[free])?;
-        tracee.must("go to its directory", libc::SYS_fchdir, &[copy.directory as u64])?;
+        tracee.must("go to its directory", libc::SYS_fchdir, &[rest[0] as u64])?;
         tracee.must("begin a session", libc::SYS_setsid, &[])?;
-        self.take_files(copy)?;
-        memory::separate(&mut copy.tracee)?;
+        let kept = belongings.kept.iter().zip(&rest[1..]);
+        let kept: Vec<Kept> = kept.map(|((wanted, closes, _), number)| (*number, *wanted, *closes)).collect();
+        take_files(tracee, &kept)?;
         self.give_up(copy)?;
-        self.check(copy)
-    }
-
-    fn take_files(&self, copy: &mut Copy) -> Result<(), CarryError> {
-        let tracee = &mut copy.tracee;
-        for (number, wanted, closes) in &copy.kept {
-            let flags = if *closes { libc::O_CLOEXEC } else { 0 };
-            let arguments = [*number as u64, *wanted as u64, flags as u64];
-            tracee.must("take a file", libc::SYS_dup3, &arguments)?;
-        }
-        let mut next = 0;
-        let mut wanted: Vec<u64> = copy.kept.iter().map(|(_, wanted, _)| *wanted as u64).collect();
-        wanted.sort_unstable();
-        for number in wanted.into_iter().chain([u64::from(u32::MAX)]) {
-            if next < number {
-                tracee.must("close what leads elsewhere", libc::SYS_close_range, &[next, number - 1, 0])?;
-            }
-            next = number + 1;
-        }
-        Ok(())
+        Ok((self.check(copy)?, belongings.closed))
     }
 
     fn give_up(&self, copy: &mut Copy) -> Result<(), CarryError> {
         let free = copy.scratch + FREE;
         let tracee = &mut copy.tracee;
-        for capability in 0..CAPABILITIES {
-            let arguments = [libc::PR_CAPBSET_DROP as u64, capability, 0, 0, 0];
-            if tracee.call(libc::SYS_prctl, &arguments)? != 0 {
-                break;
-            }
-        }
         let secure = [libc::PR_SET_SECUREBITS as u64, SECURE_BITS, 0, 0, 0];
         tracee.must("lock its secure bits", libc::SYS_prctl, &secure)?;
         let (uid, gid) = (u64::from(self.ids.work), u64::from(self.ids.work_group));
@@ -115,4 +119,33 @@ impl Journey<'_> {
         }
         status.numbers().last().copied().ok_or_else(|| wrong("it has no number"))
     }
+}
+
+/// It keeps those that it has until the end.
+fn give_up_bounds(tracee: &mut Tracee) -> Result<(), CarryError> {
+    for capability in 0..CAPABILITIES {
+        let arguments = [libc::PR_CAPBSET_DROP as u64, capability, 0, 0, 0];
+        if tracee.call(libc::SYS_prctl, &arguments)? != 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn take_files(tracee: &mut Tracee, kept: &[Kept]) -> Result<(), CarryError> {
+    for (number, wanted, closes) in kept {
+        let flags = if *closes { libc::O_CLOEXEC } else { 0 };
+        let arguments = [*number as u64, *wanted as u64, flags as u64];
+        tracee.must("take a file", libc::SYS_dup3, &arguments)?;
+    }
+    let mut next = 0;
+    let mut wanted: Vec<u64> = kept.iter().map(|(_, wanted, _)| *wanted as u64).collect();
+    wanted.sort_unstable();
+    for number in wanted.into_iter().chain([u64::from(u32::MAX)]) {
+        if next < number {
+            tracee.must("close what leads elsewhere", libc::SYS_close_range, &[next, number - 1, 0])?;
+        }
+        next = number + 1;
+    }
+    Ok(())
 }

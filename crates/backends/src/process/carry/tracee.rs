@@ -329,6 +329,18 @@ impl Tracee {
         }
     }
 
+    /// Whether it has ended where it stands.
+    pub fn has_ended(&mut self) -> bool {
+        let mut status = 0;
+        // SAFETY: a number and a place for the answer.
+        let found = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        let ended = found == self.pid && matches!(decode(status), Stop::Ended);
+        if ended {
+            self.kind = Kind::Gone;
+        }
+        ended
+    }
+
     fn gone(&mut self) -> CarryError {
         self.kind = Kind::Gone;
         CarryError::Unable("it ended meanwhile".into())
