@@ -239,6 +239,23 @@ impl Sandbox {
         if on { Ok(()) } else { self.tell_frozen(on, signals).await }
     }
 
+    /// Has nothing of the work go on. So many of its tasks wait and are held to that; only if there are others, which may do
+    /// something of their own, all are frozen. Says whether they were. Afterwards it is to [go on](Sandbox::go_on).
+    pub(crate) async fn hold_still(&self, waiting: usize) -> Result<bool, EngineError> {
+        // From here on nobody is begun.
+        self.tell_frozen(true, false).await?;
+        if self.usage().processes == Some(waiting as u64) {
+            return Ok(false);
+        }
+        self.freeze(true).await?;
+        Ok(true)
+    }
+
+    /// `frozen`: as it was told.
+    pub(crate) async fn go_on(&self, frozen: bool) -> Result<(), EngineError> {
+        if frozen { self.freeze(false).await } else { self.tell_frozen(false, false).await }
+    }
+
     async fn tell_frozen(&self, on: bool, signals: bool) -> Result<(), EngineError> {
         let request = self.link.next_number();
         let message = ToGuest::Freeze { request, on, signals };

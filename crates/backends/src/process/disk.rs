@@ -23,6 +23,7 @@ pub const NEUTRAL_ID: u32 = 0x6F00_0000;
 pub fn plan(
     spec: &Spec,
     identity: &Identity,
+    translation: Option<OwnedFd>,
     passed: &mut Passed,
 ) -> Result<(DiskPlan, Option<Source>), CreateError> {
     let (path, start) = match &spec.disk {
@@ -31,11 +32,19 @@ pub fn plan(
         }
         Disk::Directory { path, start } => (path, start),
     };
-    let namespace = neutral(path, identity)?;
+    let namespace = translation.map_or_else(|| neutral(path, identity), Ok)?;
     let disk = DiskPlan::Mounted(passed.add(mounted(path, &namespace, 0)?)?);
     let start =
         start.as_ref().map(|start| mounted(start, &namespace, libc::MOUNT_ATTR_RDONLY)).transpose()?;
     Ok((disk, start.map(|start| passed.add(start)).transpose()?))
+}
+
+/// What [`plan`] needs where the disk is in storage; it takes a moment, and need not know which disk that is.
+pub fn translation(spec: &Spec, identity: &Identity) -> Result<Option<OwnedFd>, CreateError> {
+    match &spec.disk {
+        Disk::Memory => Ok(None),
+        Disk::Directory { path, .. } => neutral(path, identity).map(Some),
+    }
 }
 
 /// A namespace that translates the neutral ids to the sandbox's.

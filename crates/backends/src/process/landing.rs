@@ -93,8 +93,8 @@ impl ForkBegun for Half {
     }
 
     fn finish(self: Box<Self>, spec: &Spec) -> Result<Raised, CreateError> {
-        let Half { begun, site: Site { state, within }, interpreters } = *self;
-        Ok(begun.finish(&state, spec, Role::Forked(&within, interpreters), None)?.raised)
+        let Half { begun, site, interpreters } = *self;
+        Ok(begun.finish(spec, Role::Forked(&site.within, interpreters), None)?.raised)
     }
 }
 

@@ -7,7 +7,6 @@ use super::contexts::{Context, Frame, Language};
 use super::live::Live;
 use super::record::Record;
 use super::{Actor, Fleet, FleetError, Kind};
-use crate::EngineError;
 use crate::engine::HalfRaised;
 use crate::exec::{Exec, ExecEvent, Newcomer};
 use crate::sandbox::Sandbox as Inside;
@@ -17,7 +16,7 @@ use paddock_model::api::{ForkedContext, LeftBehind, SandboxState};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// A context that is busy is waited for so long.
@@ -38,13 +37,12 @@ pub struct Passage {
     fates: Mutex<Vec<ForkedContext>>,
     /// One process is traced by one thread at a time.
     carrying: Mutex<()>,
+    way: watch::Sender<Way>,
 }
 
-/// The way of the interpreters into one of them, of which the fence is being begun.
-pub struct Crossing {
-    passage: Arc<Passage>,
-    begun: JoinHandle<Result<HalfRaised, EngineError>>,
-}
+/// The way of the interpreters into one of them: its fence is begun, and they are copied into it as soon as they may set out.
+/// Whoever does not wait for that has it taken down behind him.
+pub struct Crossing(JoinHandle<Result<Box<Departed>, FleetError>>);
 
 /// Interpreters that are copied into a fork while it comes to be, and stand in it until its guest is ready. Dropped, they are
 /// gone.
@@ -61,33 +59,23 @@ pub struct Departed {
     pub fence: HalfRaised,
 }
 
+/// Whether interpreters may set out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Their sandbox may be frozen: they could not do what they are told.
+    Barred,
+    Free,
+    CalledOff,
+}
+
 impl Crossing {
-    /// Copies them, while the rest of the fork is made.
-    ///
-    /// Precondition: the source is not frozen.
-    pub async fn depart(self) -> Result<Box<Departed>, FleetError> {
-        let Crossing { passage, begun } = self;
-        let mut fence = begun.await.map_err(|error| FleetError::internal(&error))??;
-        let landing = fence.landing()?;
-        let interpreters: Vec<Interpreter> =
-            passage.passengers.iter().map(|passenger| passenger.interpreter).collect();
-        let ((ready, is_ready), (tell, carried)) = (std::sync::mpsc::channel(), oneshot::channel());
-        let (from, runtime) = (passage.clone(), tokio::runtime::Handle::current());
-        // None of the runtime's threads: it waits for others, who may need one of those.
-        let carrier = std::thread::Builder::new().name("carrier".into()).spawn(move || {
-            let _runtime = runtime.enter();
-            let until = Instant::now() + UNTIL_WAITING;
-            let carried = landing.carry(&interpreters, until, &from.carrying, &is_ready);
-            drop(from);
-            let _ = tell.send(carried);
-        });
-        carrier.map_err(|error| FleetError::internal(&error))?;
-        Ok(Box::new(Departed { under_way: UnderWay { passage, ready, carried }, fence }))
+    pub async fn departed(self) -> Result<Box<Departed>, FleetError> {
+        self.0.await.map_err(|error| FleetError::internal(&error))?
     }
 
     /// Nobody goes that way: what was begun of it is gone afterwards.
-    pub async fn call_off(self) {
-        drop(self.begun.await);
+    pub async fn take_down(self) {
+        drop(self.0.await);
     }
 }
 
@@ -111,6 +99,36 @@ impl Passage {
         let mut fates = self.fates.lock().unwrap_or_else(PoisonError::into_inner).clone();
         fates.sort_by_key(|fate| children.iter().position(|child| *child == fate.sandbox));
         fates
+    }
+
+    /// Their sandbox is not frozen, and will not be before all of them have gone.
+    pub fn set_out(&self) {
+        self.way.send_replace(Way::Free);
+    }
+
+    pub fn call_off(&self) {
+        self.way.send_replace(Way::CalledOff);
+    }
+
+    /// Copies all of them, while the rest of the fork is made.
+    ///
+    /// Precondition: their sandbox is not frozen.
+    fn depart(self: Arc<Passage>, mut fence: HalfRaised) -> Result<Box<Departed>, FleetError> {
+        let landing = fence.landing()?;
+        let interpreters: Vec<Interpreter> =
+            self.passengers.iter().map(|passenger| passenger.interpreter).collect();
+        let ((ready, is_ready), (tell, carried)) = (std::sync::mpsc::channel(), oneshot::channel());
+        let (from, runtime) = (self.clone(), tokio::runtime::Handle::current());
+        // None of the runtime's threads: it waits for others, who may need one of those.
+        let carrier = std::thread::Builder::new().name("carrier".into()).spawn(move || {
+            let _runtime = runtime.enter();
+            let until = Instant::now() + UNTIL_WAITING;
+            let carried = landing.carry(&interpreters, until, &from.carrying, &is_ready);
+            drop(from);
+            let _ = tell.send(carried);
+        });
+        carrier.map_err(|error| FleetError::internal(&error))?;
+        Ok(Box::new(Departed { under_way: UnderWay { passage: self, ready, carried }, fence }))
     }
 
     fn note(&self, fate: ForkedContext) {
@@ -181,20 +199,29 @@ impl Fleet {
             required,
             fates: Mutex::default(),
             carrying: Mutex::default(),
+            way: watch::Sender::new(Way::Barred),
         };
         Ok(Boarding::Ready(passage, others))
     }
 
-    /// Begins with the fence of a fork, which needs its files only later.
+    /// Begins with the fence of a fork, which needs its files only later, and with the copies that go into it.
     ///
-    /// Precondition: the transition of the source is locked until the fork is there or called off.
+    /// Precondition: the transition of the source is locked until the fork is there or taken down.
     pub(super) fn begin_crossing(&self, passage: &Arc<Passage>, record: &Record) -> Crossing {
-        let (fleet, from) = (self.clone(), passage.clone());
+        let (fleet, passage) = (self.clone(), passage.clone());
         let (id, spec) = (record.id.clone(), record.spec.clone());
-        let begun = tokio::task::spawn_blocking(move || {
-            fleet.0.engine.begin_fork(&from.source, &id, &spec, from.passengers.len())
-        });
-        Crossing { passage: passage.clone(), begun }
+        let mut way = passage.way.subscribe();
+        Crossing(tokio::spawn(async move {
+            let from = passage.clone();
+            let begun = tokio::task::spawn_blocking(move || {
+                fleet.0.engine.begin_fork(&from.source, &id, &spec, from.passengers.len())
+            });
+            let fence = begun.await.map_err(|error| FleetError::internal(&error))??;
+            match way.wait_for(|way| *way != Way::Barred).await.map(|way| *way) {
+                Ok(Way::Free) => passage.depart(fence),
+                _ => Err(not_live("the fork was called off")),
+            }
+        }))
     }
 
     /// Lets the interpreters into a fork whose guest is ready, and has them taken in there.

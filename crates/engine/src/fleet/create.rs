@@ -1,6 +1,6 @@
 //! A sandbox comes to be: recorded before anything is made, acknowledged when its inside stands.
 
-use super::carry::Departed;
+use super::carry::Crossing;
 use super::clock::boot_id;
 use super::live::Live;
 use super::once::Note;
@@ -35,13 +35,13 @@ pub(super) enum Origin {
         /// What ran over those files, to go on from.
         memory: Option<PathBuf>,
         /// What interpreters go along.
-        crossing: Option<Box<Departed>>,
+        crossing: Option<Crossing>,
     },
 }
 
 impl Origin {
     /// And with interpreters.
-    pub fn with(mut self, from: Option<Box<Departed>>) -> Origin {
+    pub fn with(mut self, from: Option<Crossing>) -> Origin {
         if let Origin::Files { crossing, .. } = &mut self {
             *crossing = from;
         }
@@ -165,13 +165,10 @@ impl Fleet {
             None => None,
         };
         let (passage, _stays) = aboard.unzip();
-        let crossing = match passage {
-            Some(passage) => {
-                let departed = self.begin_crossing(&passage, &record).depart().await;
-                Some(departed.inspect_err(|_| self.free_disk(record.id.as_str()))?)
-            }
-            None => None,
-        };
+        let crossing = passage.map(|passage| {
+            passage.set_out();
+            self.begin_crossing(&passage, &record)
+        });
         let live = self.bring_up(record, origin.with(crossing), permit).await?;
         self.created(actor, request, live, command).await
     }
@@ -366,7 +363,7 @@ impl Fleet {
         &self,
         live: &Arc<Live>,
         archive: Option<PathBuf>,
-        crossing: Option<Box<Departed>>,
+        crossing: Option<Crossing>,
     ) -> Result<(), FleetError> {
         let inner = &self.0;
         let (id, backend, mut spec, base, slept) = {
@@ -375,7 +372,11 @@ impl Fleet {
             (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone(), slept)
         };
         let began_ns = now_ns();
-        let (under_way, begun) = crossing.map(|departed| (departed.under_way, departed.fence)).unzip();
+        let departed = match crossing {
+            Some(crossing) => Some(crossing.departed().await?),
+            None => None,
+        };
+        let (under_way, begun) = departed.map(|departed| (departed.under_way, departed.fence)).unzip();
         let (fleet, raised_id) = (self.clone(), id.clone());
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
             fleet.give_disk(&raised_id, &mut spec, base.as_deref(), slept)?;

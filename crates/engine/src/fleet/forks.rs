@@ -139,11 +139,14 @@ impl Fleet {
                 child.crossing = Some(self.begin_crossing(passage, &child.record));
             }
         }
-        let baseline = match self.keep_files(live, moment).await {
+        let baseline = match self.keep_files(live, moment, passage.as_deref()).await {
             Ok(baseline) => baseline,
             Err(error) => {
+                if let Some(passage) = &passage {
+                    passage.call_off();
+                }
                 for crossing in children.into_iter().filter_map(|child| child.crossing) {
-                    crossing.call_off().await;
+                    crossing.take_down().await;
                 }
                 return Err(error);
             }
@@ -166,11 +169,16 @@ impl Fleet {
             let passage = passage.clone();
             tasks.spawn(async move {
                 let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
-                let crossing = match crossing.or_else(begin) {
-                    Some(crossing) => Some(crossing.depart().await?),
-                    None => None,
+                let crossing = crossing.or_else(begin);
+                let origin = match fleet.clone_files(&moment, &record, baseline, true).await {
+                    Ok(origin) => origin.with(crossing),
+                    Err(error) => {
+                        if let Some(crossing) = crossing {
+                            crossing.take_down().await;
+                        }
+                        return Err(error);
+                    }
                 };
-                let origin = fleet.clone_files(&moment, &record, baseline, true).await?.with(crossing);
                 Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
             });
         }

@@ -1,5 +1,6 @@
 //! Snapshots: the files of a sandbox at one moment, kept, and begun with again.
 
+use super::carry::Passage;
 use super::changes::baseline_named;
 use super::create::Origin;
 use super::live::Live;
@@ -107,7 +108,7 @@ impl Fleet {
             let passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;
             let baseline = {
                 let _guard = live.transition.lock().await;
-                fleet.keep_files(&live, &snapshot).await?
+                fleet.keep_files(&live, &snapshot, passage.as_deref()).await?
             };
             let stand_in = passage.as_ref().map(|_| fleet.stand_in_for(&live, &snapshot)).transpose()?;
             let (image, image_of_tenant, tenant, scan) = {
@@ -187,13 +188,15 @@ impl Fleet {
         ended.map(|()| shown)
     }
 
-    /// Freezes the sandbox for a moment, keeps its files under `name`, and says where the list of them is.
+    /// Has the sandbox stand still for a moment, keeps its files under `name`, and says where the list of them is. Who goes along
+    /// waits already, and may set out as soon as nothing is frozen.
     ///
     /// Precondition: the sandbox's transition is locked.
     pub(super) async fn keep_files(
         &self,
         live: &Arc<Live>,
         name: &str,
+        passage: Option<&Passage>,
     ) -> Result<Option<String>, FleetError> {
         let state = live.record().state;
         let failed = |error: crate::storage::StorageError| FleetError::storage(&error);
@@ -218,8 +221,13 @@ impl Fleet {
                 let inside = live.running().ok_or_else(|| {
                     FleetError::new(Kind::Unavailable, "guest_lost", "its guest does not answer")
                 })?;
-                if state == SandboxState::Running {
-                    inside.freeze(true).await?;
+                let aboard = passage.map_or(0, |passage| passage.passengers.len());
+                let frozen = match state {
+                    SandboxState::Running => inside.hold_still(aboard).await?,
+                    _ => false,
+                };
+                if let Some(passage) = passage.filter(|_| !frozen) {
+                    passage.set_out();
                 }
                 let kept = async {
                     if !live.keeps_memory() && self.0.storage.keeps_disks() {
@@ -246,7 +254,10 @@ impl Fleet {
                 if let Some(same) = live.running().filter(|now| Arc::ptr_eq(now, &inside))
                     && state == SandboxState::Running
                 {
-                    same.freeze(false).await?;
+                    same.go_on(frozen).await?;
+                }
+                if let Some(passage) = passage.filter(|_| kept.is_ok()) {
+                    passage.set_out();
                 }
                 match kept? {
                     Some(manifest) => self.keep_baseline(name, &manifest).map(Some),

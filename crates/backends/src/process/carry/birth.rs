@@ -60,7 +60,7 @@ pub struct Arrival {
 }
 
 impl Journey<'_> {
-    pub fn look_ahead(&self) -> Result<Arrival, CarryError> {
+    pub fn arrival(&self) -> Result<Arrival, CarryError> {
         let work = HostIds::of(self.to, self.ids.work, self.ids.work_group)
             .map_err(|source| host("look at the ids of the fork", source))?;
         Ok(Arrival { user: self.namespace("user")?, pid: self.namespace("pid")?, work })

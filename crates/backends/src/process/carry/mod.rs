@@ -37,7 +37,7 @@ use super::create::{Streams, WayIn};
 use crate::backend::{Carried, CarryError, Interpreter};
 use as_work::HostIds;
 use belongings::Listed;
-use birth::Copy;
+use birth::{Arrival, Copy};
 use paddock_protocol::Ids;
 use pulse::Pulse;
 use std::fs::File;
@@ -64,10 +64,17 @@ pub struct Journey<'a> {
     pub interpreter: Interpreter,
 }
 
-/// A copy that stands in its sandbox, and waits for the rest of that.
+/// What is known before the interpreter stands still.
+struct Ahead {
+    /// Of the interpreter, by the host's number.
+    pid: i32,
+    arrival: Arrival,
+    pulse: Pulse,
+}
+
+/// A copy that stands in its sandbox.
 struct Departed {
     copy: Copy,
-    listed: Listed,
     work: HostIds,
     stood_still: Duration,
     _pulse: Pulse,
@@ -81,69 +88,91 @@ pub fn carry(
     (until, alone): (Instant, &Mutex<()>),
     ready: &Receiver<()>,
 ) -> Vec<Result<Carried, CarryError>> {
-    let depart = |(place, interpreter): (usize, &Interpreter)| {
+    let bound = Together::bind_this();
+    let ahead = interpreters.iter().enumerate().map(|(place, interpreter)| {
         let streams = way.streams.get(place).ok_or_else(|| CarryError::Unable("nobody awaits it".into()))?;
         let (to, ids, entrances) = (way.guest, way.ids, way.entrances.as_slice());
         let journey = Journey { from, to, ids, entrances, streams, interpreter: *interpreter };
-        let departed = journey.depart(until, alone)?;
+        let ahead = journey.look_ahead()?;
+        Ok((journey, ahead))
+    });
+    let ahead: Vec<Result<_, CarryError>> = ahead.collect();
+    // All of them in one turn: while some stand in the fork, nobody is waited for who might not come.
+    let turn = alone.lock().unwrap_or_else(PoisonError::into_inner);
+    let departed = ahead.into_iter().map(|ahead| {
+        let (journey, ahead) = ahead?;
+        let departed = journey.depart(ahead, until)?;
         Ok((journey, departed))
-    };
-    let mut departed: Vec<Result<_, CarryError>> = interpreters.iter().enumerate().map(depart).collect();
-    let is_there =
-        becomes_ready(ready, departed.iter_mut().flatten().map(|(_, departed)| departed).collect());
-    let arrive = |(journey, departed): (Journey<'_>, Departed)| match is_there {
-        true => journey.arrive(departed),
-        false => Err(CarryError::Unable("its fork did not come to be".into())),
-    };
-    departed.into_iter().map(|departed| departed.and_then(arrive)).collect()
+    });
+    let departed: Vec<Result<_, CarryError>> = departed.collect();
+    drop(turn);
+    let prepared = departed.into_iter().map(|departed| {
+        let (journey, mut departed) = departed?;
+        let _together = Together::bind(departed.copy.tracee.pid);
+        let listed = journey.prepare(&mut departed.copy)?;
+        Ok((journey, departed, listed))
+    });
+    let mut prepared: Vec<Result<_, CarryError>> = prepared.collect();
+    drop(bound);
+    let copies = prepared.iter_mut().flatten().map(|(_, departed, _)| &mut departed.copy);
+    let is_there = becomes_ready(ready, copies.collect());
+    let _bound = Together::bind_this();
+    let arrived = prepared.into_iter().map(|prepared| {
+        let (journey, departed, listed) = prepared?;
+        match is_there {
+            true => journey.arrive(departed, listed),
+            false => Err(CarryError::Unable("its fork did not come to be".into())),
+        }
+    });
+    arrived.collect()
 }
 
 /// Nobody else can collect what we trace: a sandbox that ends before it is ready waits for us to see that.
-fn becomes_ready(ready: &Receiver<()>, mut departed: Vec<&mut Departed>) -> bool {
+fn becomes_ready(ready: &Receiver<()>, mut copies: Vec<&mut Copy>) -> bool {
     loop {
         match ready.recv_timeout(LOOK) {
             Ok(()) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if departed.iter_mut().any(|departed| departed.copy.tracee.has_ended()) {
+        if copies.iter_mut().any(|copy| copy.tracee.has_ended()) {
             return false;
         }
     }
 }
 
 impl Journey<'_> {
-    /// `until`: how long it may take to be idle. `alone`: held while the interpreter stands still.
-    fn depart(&self, until: Instant, alone: &Mutex<()>) -> Result<Departed, CarryError> {
+    fn look_ahead(&self) -> Result<Ahead, CarryError> {
         let pid = idle::find(self.from, self.interpreter.pid)?;
-        let arrival = self.look_ahead()?;
-        let _bound = Together::bind_this();
+        let arrival = self.arrival()?;
         let pulse = Pulse::of_this().map_err(|source| tracee::host("set a timer", source))?;
-        let turn = alone.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Ahead { pid, arrival, pulse })
+    }
+
+    /// `until`: how long it may take to be idle.
+    ///
+    /// Precondition: this thread is bound, and nobody else stops the interpreter.
+    fn depart(&self, ahead: Ahead, until: Instant) -> Result<Departed, CarryError> {
+        let Ahead { pid, arrival, pulse } = ahead;
         let mut source = idle::stop_when_idle(pid, self.from, until, &pulse)?;
         let stopped = Instant::now();
         let together = Together::bind(pid);
         let born = self.bear(&mut source, &arrival);
         // It goes on whatever came of it, as if nothing had been.
-        if let Some(together) = &together {
-            together.release(pid);
-        }
-        let left = source.let_go();
-        let stood_still = stopped.elapsed();
-        drop(turn);
-        let mut copy = born?;
-        left?;
-        let listed = self.prepare(&mut copy)?;
-        if let Some(together) = &together {
+        if let (Some(together), Ok(copy)) = (&together, &born) {
             together.release(copy.tracee.pid);
         }
-        Ok(Departed { copy, listed, work: arrival.work, stood_still, _pulse: pulse })
+        drop(together);
+        let left = source.let_go();
+        let stood_still = stopped.elapsed();
+        let copy = born?;
+        left?;
+        Ok(Departed { copy, work: arrival.work, stood_still, _pulse: pulse })
     }
 
-    /// Precondition: the guest there is ready.
-    fn arrive(&self, departed: Departed) -> Result<Carried, CarryError> {
-        let Departed { mut copy, listed, work, stood_still, _pulse } = departed;
-        let _bound = Together::bind_this();
+    /// Precondition: the guest there is ready, and this thread is bound.
+    fn arrive(&self, departed: Departed, listed: Listed) -> Result<Carried, CarryError> {
+        let Departed { mut copy, work, stood_still, _pulse } = departed;
         let together = Together::bind(copy.tracee.pid);
         let (pid, closed) = self.settle(&mut copy, listed, work)?;
         drop(together);
