@@ -209,11 +209,17 @@ pub trait ForkSite: Send {
     ) -> Result<Box<dyn ForkBegun>, CreateError>;
 }
 
-/// A fork that was begun, and has no disk yet. Dropped, it is taken down.
+/// A fork that was begun: its namespaces and cgroups are there. Dropped, it is taken down.
 pub trait ForkBegun: Send {
-    /// The way of the interpreters into it, which they can go before it has a disk. Once only.
+    /// The way of the interpreters into it, which they can go at once. Once only.
     fn landing(&mut self) -> Result<Box<dyn Landing>, CreateError>;
 
+    /// Makes the rest, but for the disk. The spec is the one that it was begun with.
+    fn compose(self: Box<Self>, spec: &Spec) -> Result<Box<dyn ForkComposed>, CreateError>;
+}
+
+/// A fork that has no disk yet. Dropped, it is taken down.
+pub trait ForkComposed: Send {
     /// As [`Backend::create`] from here on.
     ///
     /// Precondition: the spec is the one that it was begun with, but for the disk.

@@ -4,7 +4,8 @@ use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
 use paddock_backends::{
-    AdoptError, Backend, Cradle, Fence, ForkBegun, Handover, KeepsCgroups, Landing, Nursery, Raised,
+    AdoptError, Backend, Cradle, Fence, ForkBegun, ForkComposed, Handover, KeepsCgroups, Landing, Nursery,
+    Raised,
 };
 use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
@@ -169,7 +170,7 @@ impl Engine {
         id: &SandboxId,
         spec: &Spec,
         interpreters: usize,
-    ) -> Result<HalfRaised, EngineError> {
+    ) -> Result<HalfRaised<Box<dyn ForkBegun>>, EngineError> {
         let started = Instant::now();
         spec.limits.check()?;
         let root = self.hold_root(spec);
@@ -179,7 +180,7 @@ impl Engine {
                       the kernel gives whoever is forked from rights over the fork";
         guarantees.weaknesses.retain(|weakness| weakness != nested);
         guarantees.weaknesses.push(nested.into());
-        Ok(HalfRaised { begun, guarantees, started, root })
+        Ok(HalfRaised { half: begun, guarantees, started, root })
     }
 
     /// So that nobody removes a root that was built meanwhile.
@@ -255,24 +256,32 @@ fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant, root: 
     RaisedFence { fence, stream, network, guarantees, started, root }
 }
 
-/// A fork of which the guest waits for its disk.
-pub struct HalfRaised {
-    begun: Box<dyn ForkBegun>,
+/// A fork of which the guest waits for its plan, or for its disk alone.
+pub struct HalfRaised<T> {
+    half: T,
     guarantees: Guarantees,
     started: Instant,
     root: Option<File>,
 }
 
-impl HalfRaised {
+impl HalfRaised<Box<dyn ForkBegun>> {
     /// The way of the interpreters into it. Once only.
     pub(crate) fn landing(&mut self) -> Result<Box<dyn Landing>, EngineError> {
-        Ok(self.begun.landing()?)
+        Ok(self.half.landing()?)
     }
 
     /// Blocks for a moment.
+    pub(crate) fn compose(self, spec: &Spec) -> Result<HalfRaised<Box<dyn ForkComposed>>, EngineError> {
+        let HalfRaised { half, guarantees, started, root } = self;
+        Ok(HalfRaised { half: half.compose(spec)?, guarantees, started, root })
+    }
+}
+
+impl HalfRaised<Box<dyn ForkComposed>> {
+    /// Blocks for a moment.
     pub(crate) fn finish(self, spec: &Spec) -> Result<RaisedFence, EngineError> {
-        let HalfRaised { begun, guarantees, started, root } = self;
-        Ok(finished(begun.finish(spec)?, guarantees, started, root))
+        let HalfRaised { half, guarantees, started, root } = self;
+        Ok(finished(half.finish(spec)?, guarantees, started, root))
     }
 }
 

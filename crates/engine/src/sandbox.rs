@@ -16,7 +16,7 @@ use paddock_backends::{
 use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Spec, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A guest that is not ready by then never will be.
@@ -40,6 +40,7 @@ pub struct Sandbox {
     pub(crate) door: Door,
     /// The root of its image, held so that nobody removes it meanwhile.
     _root: Option<std::fs::File>,
+    carries_nothing: OnceLock<Option<String>>,
 }
 
 /// What was counted at the end.
@@ -62,7 +63,18 @@ impl Sandbox {
     ) -> Sandbox {
         let fence = Arc::new(Mutex::new(Some(fence)));
         let door = Door::new(network);
-        Sandbox { id, guarantees, fence, link, started, ready: false, ready_at: 0, door, _root: None }
+        Sandbox {
+            id,
+            guarantees,
+            fence,
+            link,
+            started,
+            ready: false,
+            ready_at: 0,
+            door,
+            _root: None,
+            carries_nothing: OnceLock::new(),
+        }
     }
 
     /// Over a fence that a backend has just put up: its guest is still coming up, as after
@@ -92,7 +104,18 @@ impl Sandbox {
     ) -> Sandbox {
         let fence = Arc::new(Mutex::new(Some(fence)));
         let door = Door::new(network);
-        Sandbox { id, guarantees, fence, link, started, ready: true, ready_at, door, _root: None }
+        Sandbox {
+            id,
+            guarantees,
+            fence,
+            link,
+            started,
+            ready: true,
+            ready_at,
+            door,
+            _root: None,
+            carries_nothing: OnceLock::new(),
+        }
     }
 
     /// Waits until the inside is built. What was asked of the sandbox before is done then, in order.
@@ -332,9 +355,21 @@ impl Sandbox {
     }
 
     /// Why no interpreter can be carried out of it, whatever it is.
-    pub(crate) fn carries_nothing(&self) -> Option<String> {
-        let guard = self.fence();
-        guard.as_ref().map_or_else(|| Some("it was let go of".into()), |fence| fence.carries_nothing())
+    pub(crate) async fn carries_nothing(&self) -> Option<String> {
+        // It stays the same as long as it lives.
+        if let Some(known) = self.carries_nothing.get() {
+            return known.clone();
+        }
+        let fence = self.fence.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let guard = fence.lock().unwrap_or_else(PoisonError::into_inner);
+            guard.as_ref().map(|fence| fence.carries_nothing())
+        });
+        match asked.await {
+            Ok(Some(found)) => self.carries_nothing.get_or_init(|| found).clone(),
+            Ok(None) => Some("it was let go of".into()),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// Where the process of an exec is to be found.

@@ -89,6 +89,9 @@ pub struct Streams {
     pub control: OwnedFd,
 }
 
+/// The other ends, which the guest has.
+type Awaited = Streams;
+
 /// What another backend puts between this fence and the guest: a kernel in user space.
 pub trait Between {
     /// The name of that backend.
@@ -104,8 +107,7 @@ pub trait Between {
     fn take_over(&self, plan: &mut Plan, spec: &Spec, passed: &mut Passed) -> Result<(), CreateError>;
 }
 
-/// The first half of a fence: a guest that waits for its plan, in its place and with its cgroups, and that plan but for the
-/// disk. Dropped, it is taken down.
+/// The beginning of a fence: a guest that waits for its plan, in its place and with its cgroups. Dropped, it is taken down.
 pub struct Begun {
     fence: ProcessFence,
     stream: UnixStream,
@@ -113,9 +115,29 @@ pub struct Begun {
     /// PID 1 of the inside, by the host's numbers.
     guest: u32,
     identity: Identity,
-    translation: Option<OwnedFd>,
+    hierarchies: Hierarchies,
     entrances: Vec<File>,
-    composed: Composed,
+    record: Record,
+    streams: Vec<Streams>,
+    awaited: Vec<Awaited>,
+}
+
+/// And what the guest is to do, but for the disk.
+pub struct Composed {
+    fence: ProcessFence,
+    stream: UnixStream,
+    gate: Gate,
+    guest: u32,
+    identity: Identity,
+    entrances: Vec<File>,
+    plan: Plan,
+    passed: Passed,
+    /// By which a disk in storage gets the sandbox's ids.
+    translation: Option<OwnedFd>,
+    network: Option<Handover>,
+    zygote: Option<OwnedFd>,
+    streams: Vec<Streams>,
+    notes: Vec<String>,
 }
 
 pub fn create(
@@ -125,7 +147,7 @@ pub fn create(
     role: Role<'_>,
     between: Option<&dyn Between>,
 ) -> Result<Made, CreateError> {
-    begin(state, id, spec, role, between)?.finish(spec, role, between)
+    begin(state, id, spec, role, between)?.compose(state, spec, role, between)?.finish(spec, role, between)
 }
 
 pub fn begin(
@@ -163,7 +185,7 @@ pub fn begin(
         gate.open().host(|| "release the guest".into())?;
     }
 
-    let mut record = Record {
+    let record = Record {
         guest: slot::start_time(pid).map(|started| (pid, started)),
         cgroups: WorkGroup::directories(&hierarchies, fence.name()),
         placeholders: Vec::new(),
@@ -183,87 +205,14 @@ pub fn begin(
     let limits = between.map_or_else(|| spec.limits.clone(), |between| between.limits(&spec.limits));
     let entrances = fence.limit(&hierarchies, &limits)?;
 
-    let composed = compose(
-        (state, spec, role, between),
-        (&identity, &hierarchies, entrances.len()),
-        &mut fence,
-        &mut record,
-    )?;
-    let translation = disk::translation(spec, &identity)?;
-    Ok(Begun { fence, stream, gate, guest: pid, identity, translation, entrances, composed })
-}
-
-/// What the guest is to do, but for the disk; and what that brings with it.
-struct Composed {
-    plan: Plan,
-    passed: Passed,
-    network: Option<Handover>,
-    zygote: Option<OwnedFd>,
-    streams: Vec<Streams>,
-    notes: Vec<String>,
-}
-
-fn compose(
-    (state, spec, role, between): (&Path, &Spec, Role<'_>, Option<&dyn Between>),
-    (identity, hierarchies, entrances): (&Identity, &Hierarchies, usize),
-    fence: &mut ProcessFence,
-    record: &mut Record,
-) -> Result<Composed, CreateError> {
-    let mut passed = Passed::default();
-    passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
-    let (root, mut steps) = root::plan(spec, identity, &mut passed)?;
-    let mut notes = Vec::new();
-    if let Some(place) = &spec.workspace {
-        let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
-        let survey = workspace::survey(place, fence.slot())?;
-        record.placeholders = survey.intended();
-        if !record.placeholders.is_empty() {
-            fence.start_janitor()?;
-        }
-        fence.remember(record)?;
-        let made = survey.make(&mut record.placeholders);
-        fence.hold(record.placeholders.clone());
-        made?;
-        fence.remember(record)?;
-        steps.extend(survey.steps(identity, &mut passed)?);
-        steps.extend(survey.hide_from_git(&spec.root));
-        notes = survey.notes;
-    }
-    steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, identity, &mut passed)?);
-    // A nursery's work cannot make any all the same: its filter and its ids forbid it.
-    let namespaces = if matches!(role, Role::Nursery) { 2 * slot::SLOTS } else { 0 };
-    if between.is_none() {
-        steps.push(root::kernel(spec, namespaces));
-    }
-    let mut plan = plan(spec, identity, hierarchies, entrances, root, steps);
-    let network = match spec.network {
-        Network::Gate(_) => {
-            let (link, handover) = link::plan(&mut passed)?;
-            plan.link = Some(link);
-            Some(handover)
-        }
-        Network::None | Network::Host => None,
-    };
-    let zygote = match role {
-        Role::Nursery => Some(add_zygote(&mut plan, &mut passed)?),
-        _ => None,
-    };
     let comers = match role {
         Role::Passing | Role::Lasting | Role::Nursery => 0,
         Role::Nested(_) => 1,
         Role::Forked(_, interpreters) => interpreters,
     };
-    let streams: Result<Vec<Streams>, _> =
-        (0..comers).map(|_| add_streams(&mut plan, &mut passed, identity)).collect();
-    let streams = streams?;
-    if role.is_forked(spec) && between.is_none() {
-        plan.anchor = Some(passed.place(anchor::detached(state)?)?);
-    }
-    if let Some(lasting) = &mut record.lasting {
-        lasting.notes.clone_from(&notes);
-        outlive(state, record, fence.slot(), &mut plan, &mut passed)?;
-    }
-    Ok(Composed { plan, passed, network, zygote, streams, notes })
+    let made: Result<Vec<_>, _> = (0..comers).map(|_| streams(&identity)).collect();
+    let (streams, awaited) = made?.into_iter().unzip();
+    Ok(Begun { fence, stream, gate, guest: pid, identity, hierarchies, entrances, record, streams, awaited })
 }
 
 impl Begun {
@@ -274,11 +223,103 @@ impl Begun {
             guest: self.guest,
             ids: self.identity.ids,
             entrances: entrances.host(|| "copy the way into the cgroups".into())?,
-            streams: std::mem::take(&mut self.composed.streams),
+            streams: std::mem::take(&mut self.streams),
         })
     }
 
-    /// The second half: the guest gets its plan, and enters.
+    /// Makes what the guest is told of.
+    ///
+    /// Precondition: all is as it was begun with.
+    pub fn compose(
+        self,
+        state: &Path,
+        spec: &Spec,
+        role: Role<'_>,
+        between: Option<&dyn Between>,
+    ) -> Result<Composed, CreateError> {
+        let Begun {
+            mut fence,
+            stream,
+            gate,
+            guest,
+            identity,
+            hierarchies,
+            entrances,
+            mut record,
+            streams,
+            awaited,
+        } = self;
+        let mut passed = Passed::default();
+        passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
+        let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
+        let mut notes = Vec::new();
+        if let Some(place) = &spec.workspace {
+            let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
+            let survey = workspace::survey(place, fence.slot())?;
+            record.placeholders = survey.intended();
+            if !record.placeholders.is_empty() {
+                fence.start_janitor()?;
+            }
+            fence.remember(&record)?;
+            let made = survey.make(&mut record.placeholders);
+            fence.hold(record.placeholders.clone());
+            made?;
+            fence.remember(&record)?;
+            steps.extend(survey.steps(&identity, &mut passed)?);
+            steps.extend(survey.hide_from_git(&spec.root));
+            notes = survey.notes;
+        }
+        steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
+        // A nursery's work cannot make any all the same: its filter and its ids forbid it.
+        let namespaces = if matches!(role, Role::Nursery) { 2 * slot::SLOTS } else { 0 };
+        if between.is_none() {
+            steps.push(root::kernel(spec, namespaces));
+        }
+        let mut plan = plan(spec, &identity, &hierarchies, entrances.len(), root, steps);
+        let network = match spec.network {
+            Network::Gate(_) => {
+                let (link, handover) = link::plan(&mut passed)?;
+                plan.link = Some(link);
+                Some(handover)
+            }
+            Network::None | Network::Host => None,
+        };
+        let zygote = match role {
+            Role::Nursery => Some(add_zygote(&mut plan, &mut passed)?),
+            _ => None,
+        };
+        for Awaited { stdout, stderr, control } in awaited {
+            let (stdout, stderr) = (passed.place(stdout)?, passed.place(stderr)?);
+            plan.awaited.push(AwaitedPlan { stdout, stderr, control: passed.place(control)? });
+        }
+        if role.is_forked(spec) && between.is_none() {
+            plan.anchor = Some(passed.place(anchor::detached(state)?)?);
+        }
+        if let Some(lasting) = &mut record.lasting {
+            lasting.notes.clone_from(&notes);
+            outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
+        }
+        let translation = disk::translation(spec, &identity)?;
+        Ok(Composed {
+            fence,
+            stream,
+            gate,
+            guest,
+            identity,
+            entrances,
+            plan,
+            passed,
+            translation,
+            network,
+            zygote,
+            streams,
+            notes,
+        })
+    }
+}
+
+impl Composed {
+    /// The guest gets its plan, and enters.
     ///
     /// Precondition: all is as it was begun with, but for the disk.
     pub fn finish(
@@ -287,8 +328,21 @@ impl Begun {
         role: Role<'_>,
         between: Option<&dyn Between>,
     ) -> Result<Made, CreateError> {
-        let Begun { mut fence, stream, gate, guest, identity, translation, entrances, composed } = self;
-        let Composed { mut plan, mut passed, network, zygote, streams, notes } = composed;
+        let Composed {
+            mut fence,
+            stream,
+            gate,
+            guest,
+            identity,
+            entrances,
+            mut plan,
+            mut passed,
+            translation,
+            network,
+            zygote,
+            streams,
+            notes,
+        } = self;
         (plan.disk, plan.start) = disk::plan(spec, &identity, translation, &mut passed)?;
         #[cfg(feature = "weaken")]
         super::weaken::plan(&mut plan);
@@ -317,7 +371,7 @@ fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateErr
 }
 
 /// For one who comes in from outside.
-fn add_streams(plan: &mut Plan, passed: &mut Passed, identity: &Identity) -> Result<Streams, CreateError> {
+fn streams(identity: &Identity) -> Result<(Streams, Awaited), CreateError> {
     let (stdout, their_stdout) = std::io::pipe().host(|| "make a pipe".into())?;
     let (stderr, their_stderr) = std::io::pipe().host(|| "make a pipe".into())?;
     let (control, their_control) = UnixStream::pair().host(|| "make a socket pair".into())?;
@@ -327,12 +381,10 @@ fn add_streams(plan: &mut Plan, passed: &mut Passed, identity: &Identity) -> Res
         let owner = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
         rustix::fs::fchown(end, Some(owner.0), Some(owner.1)).host(|| "give a pipe away".into())?;
     }
-    plan.awaited.push(AwaitedPlan {
-        stdout: passed.place(stdout.into())?,
-        stderr: passed.place(stderr.into())?,
-        control: passed.place(control.into())?,
-    });
-    Ok(Streams { stdout: their_stdout.into(), stderr: their_stderr.into(), control: their_control.into() })
+    let theirs =
+        Streams { stdout: their_stdout.into(), stderr: their_stderr.into(), control: their_control.into() };
+    let awaited = Awaited { stdout: stdout.into(), stderr: stderr.into(), control: control.into() };
+    Ok((theirs, awaited))
 }
 
 /// Gives the guest what it needs to go on without this engine, and the next engine what it needs to find it.

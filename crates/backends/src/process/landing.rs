@@ -1,10 +1,11 @@
 //! A sandbox that nests in another one, whose interpreters are carried into it.
 
-use super::create::{self, Begun, Role, WayIn};
+use super::create::{self, Begun, Composed, Role, WayIn};
 use super::identity::{self, Method};
 use super::within::Within;
 use crate::backend::{
-    Carried, CarryError, CreateError, ForkBegun, ForkSite, HostStep, Interpreter, Landing, Raised,
+    Carried, CarryError, CreateError, ForkBegun, ForkComposed, ForkSite, HostStep, Interpreter, Landing,
+    Raised,
 };
 use paddock_model::{SandboxId, Spec};
 use paddock_protocol::ANCHORED;
@@ -77,24 +78,38 @@ impl ForkSite for Site {
         interpreters: usize,
     ) -> Result<Box<dyn ForkBegun>, CreateError> {
         let begun = create::begin(&self.state, id, spec, Role::Forked(&self.within, interpreters), None)?;
-        Ok(Box::new(Half { begun, site: *self, interpreters }))
+        Ok(Box::new(ProcessBegun { begun, site: *self, interpreters }))
     }
 }
 
-struct Half {
+struct ProcessBegun {
     begun: Begun,
     site: Site,
     interpreters: usize,
 }
 
-impl ForkBegun for Half {
+struct ProcessComposed {
+    composed: Composed,
+    site: Site,
+    interpreters: usize,
+}
+
+impl ForkBegun for ProcessBegun {
     fn landing(&mut self) -> Result<Box<dyn Landing>, CreateError> {
         Ok(Box::new(ProcessLanding { from: self.site.within.guest.0, way: self.begun.way_in()? }))
     }
 
+    fn compose(self: Box<Self>, spec: &Spec) -> Result<Box<dyn ForkComposed>, CreateError> {
+        let ProcessBegun { begun, site, interpreters } = *self;
+        let composed = begun.compose(&site.state, spec, Role::Forked(&site.within, interpreters), None)?;
+        Ok(Box::new(ProcessComposed { composed, site, interpreters }))
+    }
+}
+
+impl ForkComposed for ProcessComposed {
     fn finish(self: Box<Self>, spec: &Spec) -> Result<Raised, CreateError> {
-        let Half { begun, site, interpreters } = *self;
-        Ok(begun.finish(spec, Role::Forked(&site.within, interpreters), None)?.raised)
+        let ProcessComposed { composed, site, interpreters } = *self;
+        Ok(composed.finish(spec, Role::Forked(&site.within, interpreters), None)?.raised)
     }
 }
 

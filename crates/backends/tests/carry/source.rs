@@ -49,7 +49,7 @@ pub fn land(source: &Source, _state: &Path) -> Source {
     let site = source.fence.fork_site(&spec(None)).unwrap();
     let mut begun = site.begin(&new_id(), &spec(None), 1).unwrap();
     let landing = begun.landing().unwrap();
-    let mut child = Source::over(begun.finish(&spec(None)).unwrap());
+    let mut child = Source::over(begun.compose(&spec(None)).unwrap().finish(&spec(None)).unwrap());
     child.landing = Some(landing);
     child
 }

@@ -10,7 +10,7 @@ use super::{Actor, Fleet, FleetError, Kind};
 use crate::engine::HalfRaised;
 use crate::exec::{Exec, ExecEvent, Newcomer};
 use crate::sandbox::Sandbox as Inside;
-use paddock_backends::{Carried, CarryError, Interpreter};
+use paddock_backends::{Carried, CarryError, ForkComposed, Interpreter, Landing};
 use paddock_model::ForkKind;
 use paddock_model::api::{ForkedContext, LeftBehind, SandboxState};
 use std::sync::mpsc::Sender;
@@ -34,6 +34,8 @@ pub struct Passage {
     actor: Actor,
     /// Whether it is an error if one cannot be carried.
     required: bool,
+    /// To so few that they may get ready for their first call at once; of many the rest would wait for that.
+    pub few: bool,
     fates: Mutex<Vec<ForkedContext>>,
     /// One process is traced by one thread at a time.
     carrying: Mutex<()>,
@@ -56,7 +58,7 @@ pub struct UnderWay {
 pub struct Departed {
     // Before the fence, which cannot be taken down while they stand in it.
     pub under_way: UnderWay,
-    pub fence: HalfRaised,
+    pub fence: HalfRaised<Box<dyn ForkComposed>>,
 }
 
 /// Whether interpreters may set out.
@@ -91,6 +93,7 @@ pub struct Arrived {
     pub context: Arc<Context>,
     pub exec: Exec,
     pub actor: Actor,
+    is_of_few: bool,
 }
 
 impl Passage {
@@ -113,8 +116,7 @@ impl Passage {
     /// Copies all of them, while the rest of the fork is made.
     ///
     /// Precondition: their sandbox is not frozen.
-    fn depart(self: Arc<Passage>, mut fence: HalfRaised) -> Result<Box<Departed>, FleetError> {
-        let landing = fence.landing()?;
+    fn depart(self: Arc<Passage>, landing: Box<dyn Landing>) -> Result<UnderWay, FleetError> {
         let interpreters: Vec<Interpreter> =
             self.passengers.iter().map(|passenger| passenger.interpreter).collect();
         let ((ready, is_ready), (tell, carried)) = (std::sync::mpsc::channel(), oneshot::channel());
@@ -128,7 +130,7 @@ impl Passage {
             let _ = tell.send(carried);
         });
         carrier.map_err(|error| FleetError::internal(&error))?;
-        Ok(Box::new(Departed { under_way: UnderWay { passage: self, ready, carried }, fence }))
+        Ok(UnderWay { passage: self, ready, carried })
     }
 
     fn note(&self, fate: ForkedContext) {
@@ -158,9 +160,7 @@ impl Fleet {
             return nobody("`live_forks` was off when it was made");
         }
         let Some(source) = live.running() else { return nobody("its guest does not answer") };
-        let asked = source.clone();
-        let missing = tokio::task::spawn_blocking(move || asked.carries_nothing()).await;
-        if let Some(missing) = missing.map_err(|error| FleetError::internal(&error))? {
+        if let Some(missing) = source.carries_nothing().await {
             return Ok(Boarding::Nobody(missing));
         }
         let (mut passengers, mut others) = (Vec::new(), Vec::new());
@@ -178,7 +178,14 @@ impl Fleet {
                 others.push((context.id.clone(), "it was busy for too long".to_string()));
                 continue;
             };
-            let interpreter = source.describe(runner.number()).await?;
+            let interpreter = match context.described(&runner) {
+                Some(known) => known,
+                None => {
+                    let described = source.describe(runner.number()).await?;
+                    context.describe(&runner, described);
+                    described
+                }
+            };
             passengers.push(Passenger { context, interpreter, _turn: turn });
         }
         if passengers.is_empty() && others.is_empty() {
@@ -197,6 +204,7 @@ impl Fleet {
             passengers,
             actor: actor.clone(),
             required,
+            few: false,
             fates: Mutex::default(),
             carrying: Mutex::default(),
             way: watch::Sender::new(Way::Barred),
@@ -213,14 +221,22 @@ impl Fleet {
         let mut way = passage.way.subscribe();
         Crossing(tokio::spawn(async move {
             let from = passage.clone();
-            let begun = tokio::task::spawn_blocking(move || {
-                fleet.0.engine.begin_fork(&from.source, &id, &spec, from.passengers.len())
+            let (tell, begun) = oneshot::channel();
+            let composed = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
+                let mut fence = fleet.0.engine.begin_fork(&from.source, &id, &spec, from.passengers.len())?;
+                // They need not wait for the rest.
+                let _ = tell.send(fence.landing()?);
+                Ok(fence.compose(&spec)?)
             });
-            let fence = begun.await.map_err(|error| FleetError::internal(&error))??;
-            match way.wait_for(|way| *way != Way::Barred).await.map(|way| *way) {
-                Ok(Way::Free) => passage.depart(fence),
-                _ => Err(not_live("the fork was called off")),
-            }
+            let under_way = match begun.await {
+                Ok(landing) => match way.wait_for(|way| *way != Way::Barred).await.map(|way| *way) {
+                    Ok(Way::Free) => passage.depart(landing),
+                    _ => Err(not_live("the fork was called off")),
+                },
+                Err(_) => Err(not_live("its fence could not be begun")),
+            };
+            let fence = composed.await.map_err(|error| FleetError::internal(&error))??;
+            Ok(Box::new(Departed { under_way: under_way?, fence }))
         }))
     }
 
@@ -262,7 +278,7 @@ impl Fleet {
                 Ok(exec) => {
                     passage.note(fate(true, None));
                     let (context, actor) = (context.clone(), passage.actor.clone());
-                    arrived.push(Arrived { context, exec, actor });
+                    arrived.push(Arrived { context, exec, actor, is_of_few: passage.few });
                 }
                 Err(why) if passage.required => return Err(not_carried(&context.id, &why)),
                 Err(why) => passage.note(fate(false, Some(why))),
@@ -273,11 +289,12 @@ impl Fleet {
 
     /// From here on it is a context of the fork.
     pub(super) async fn go_on_with(&self, live: &Arc<Live>, arrived: Arrived) -> Result<(), FleetError> {
-        let Arrived { context: of, exec, actor } = arrived;
+        let Arrived { context: of, exec, actor, is_of_few } = arrived;
         let context = Context::new(&of.id, &of.language, of.default, of.cwd.clone(), of.env.clone());
         let seed = (crate::engine::random()? as u32 & 0x7fff).to_string();
-        let first = Frame::new("carried").with("seed", seed).encode();
-        self.adopt_runner(&actor, live, &context, exec, first).await
+        let first = Frame::new("carried").with("seed", seed);
+        let first = if is_of_few { first.with("rehearse", "") } else { first };
+        self.adopt_runner(&actor, live, &context, exec, first.encode()).await
     }
 }
 

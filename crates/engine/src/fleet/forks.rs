@@ -12,8 +12,9 @@ use paddock_model::api::{Fork, Forked, ForkedContext, SandboxState};
 use std::sync::Arc;
 
 const MOST_FORKS: u32 = 100;
-/// So many forks are begun while the files are still being kept; more would only keep the source standing for longer.
-const BEGUN_EARLY: usize = 2;
+/// So many forks are begun while the files are still being kept; more would only keep the source standing for longer. And they
+/// get ready for a first call while their maker is still told of them.
+const FEW: usize = 2;
 
 /// A fork that is to be.
 pub struct Child {
@@ -67,7 +68,10 @@ impl Fleet {
             wanted => self.board(actor, live, wanted == Some(true)).await?,
         };
         let (passage, others, reason) = match boarding {
-            Boarding::Ready(passage, others) => (Some(Arc::new(passage)), others, None),
+            Boarding::Ready(mut passage, others) => {
+                passage.few = count as usize <= FEW;
+                (Some(Arc::new(passage)), others, None)
+            }
             Boarding::Nobody(why) if request.live == Some(true) && !live.keeps_memory() => {
                 return Err(not_live(&why));
             }
@@ -135,7 +139,7 @@ impl Fleet {
     ) -> Result<Vec<Arc<Live>>, FleetError> {
         let guard = live.transition.lock().await;
         if let Some(passage) = &passage {
-            for child in children.iter_mut().take(BEGUN_EARLY) {
+            for child in children.iter_mut().take(FEW) {
                 child.crossing = Some(self.begin_crossing(passage, &child.record));
             }
         }

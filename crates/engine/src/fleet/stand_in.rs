@@ -105,7 +105,8 @@ impl Fleet {
             Err(error) => Err(error),
         };
         match boarded {
-            Ok(Boarding::Ready(passage, _)) => {
+            Ok(Boarding::Ready(mut passage, _)) => {
+                passage.few = true;
                 record.nest_in(&stand_in.record());
                 Some((Arc::new(passage), guard))
             }

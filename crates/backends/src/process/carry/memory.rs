@@ -8,15 +8,27 @@ use crate::backend::CarryError;
 const MOST: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
-/// Precondition: nobody else has the copy's memory.
+/// Precondition: nobody else has the copy's memory. It maps nothing of its own until it goes on.
 pub fn separate(copy: &mut Tracee) -> Result<(), CarryError> {
-    let maps = Mapping::all(copy.pid).map_err(|source| host("look at the copy's memory", source))?;
-    let shared: Vec<Mapping> = maps.into_iter().filter(Mapping::is_shared).collect();
+    let shared = shared(copy)?;
+    if shared.is_empty() {
+        return Ok(());
+    }
     let total: u64 = shared.iter().map(|mapping| mapping.end - mapping.start).sum();
     if total > MOST {
         return Err(CarryError::Unable(format!("it shares {} MiB of memory", total >> 20)));
     }
-    shared.iter().try_for_each(|mapping| replace(copy, mapping))
+    shared.iter().try_for_each(|mapping| replace(copy, mapping))?;
+    // By what the kernel says of it then.
+    match self::shared(copy)?.is_empty() {
+        true => Ok(()),
+        false => Err(CarryError::Unable("its copy is not as it should be: it shares memory".into())),
+    }
+}
+
+fn shared(copy: &Tracee) -> Result<Vec<Mapping>, CarryError> {
+    let maps = Mapping::all(copy.pid).map_err(|source| host("look at the copy's memory", source))?;
+    Ok(maps.into_iter().filter(Mapping::is_shared).collect())
 }
 
 /// A private copy is made elsewhere, filled, and moved to its place.

@@ -6,6 +6,7 @@ use super::records::Position;
 use crate::fleet::execs::Job;
 use crate::fleet::request::invalid;
 use crate::fleet::{FleetError, Kind};
+use paddock_backends::Interpreter;
 use paddock_model::api::{self, ContextState, ExecCause};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,6 +37,8 @@ struct State {
     call: Option<Current>,
     frames: Frames,
     consumed: Position,
+    /// Where the process of the runner is to be found.
+    described: Option<Interpreter>,
 }
 
 /// The call that runs.
@@ -158,6 +161,19 @@ impl Context {
 
     pub fn living_runner(&self) -> Option<Arc<Job>> {
         self.runner().filter(|job| job.runs())
+    }
+
+    /// What is known of the process of this runner.
+    pub fn described(&self, runner: &Arc<Job>) -> Option<Interpreter> {
+        let state = self.state();
+        state.described.filter(|_| state.runner.as_ref().is_some_and(|current| Arc::ptr_eq(current, runner)))
+    }
+
+    pub fn describe(&self, runner: &Arc<Job>, described: Interpreter) {
+        let mut state = self.state();
+        if state.runner.as_ref().is_some_and(|current| Arc::ptr_eq(current, runner)) {
+            state.described = Some(described);
+        }
     }
 
     /// How its interpreter ended; `None` where it runs, or never did.

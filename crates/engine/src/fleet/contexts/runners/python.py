@@ -281,7 +281,7 @@ class Runner:
             if kind == "setup":
                 self.setup(fields)
             if kind == "carried":
-                self.carried()
+                self.carried(dict(fields))
             if kind != "run":
                 continue
             request = {"env": []}
@@ -292,10 +292,25 @@ class Runner:
                     request[name] = value
             self.answer(request)
 
-    def carried(self):
+    def carried(self, fields):
         """This is a copy, in another sandbox."""
         self.process = _getpid()
         renew(False)
+        if "rehearse" in fields:
+            self.touch()
+
+    def touch(self):
+        """Does what a call does and what nobody sees: a copy gets memory of its own where it writes first, which takes time."""
+        try:
+            self.standard.prepare(None)
+            cell = ast.parse("len(())\n()", "<cell>")
+            last = ast.Expression(cell.body.pop().value)
+            names = {"__builtins__": {"len": _len}}
+            _exec(_compile(cell, "<cell>", "exec"), names)
+            _repr(_eval(_compile(last, "<cell>", "eval"), names))
+            Control.encode("done", [("call", b"0"), ("exit_code", "0")])
+        except Exception:
+            pass
 
     def setup(self, fields):
         """For an interpreter that was there before its sandbox had a caller."""
