@@ -376,6 +376,7 @@ impl Fleet {
             Some(crossing) => Some(crossing.departed().await?),
             None => None,
         };
+        let crossed = departed.is_some();
         let (under_way, begun) = departed.map(|departed| (departed.under_way, departed.fence)).unzip();
         let (fleet, raised_id) = (self.clone(), id.clone());
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
@@ -417,7 +418,12 @@ impl Fleet {
             record.clone()
         };
         inside.set_deadline(record.time_to_live());
-        if let Err(error) = inner.save(&record) {
+        let saved = match crossed {
+            // It may be done with in a moment, and its maker waits.
+            true => inner.save_for_a_moment(&record).map(|body| inner.scribe.copy_in_a_moment(&record, body)),
+            false => inner.save(&record),
+        };
+        if let Err(error) = saved {
             live.record().state = before;
             return Err(error);
         }

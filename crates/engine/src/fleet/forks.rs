@@ -7,8 +7,8 @@ use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
 use super::{Actor, Fleet, FleetError, audit};
 use crate::access::Permit;
-use paddock_model::ForkKind;
 use paddock_model::api::{Fork, Forked, ForkedContext, SandboxState};
+use paddock_model::{ForkKind, SandboxId};
 use std::sync::Arc;
 
 const MOST_FORKS: u32 = 100;
@@ -96,6 +96,13 @@ impl Fleet {
             admitted.push(Child { record, permit, crossing: None });
         }
         let moment = format!("fk-{:016x}", crate::engine::random()?);
+        let few: Vec<SandboxId> = match &passage {
+            Some(passage) if passage.few => admitted.iter().map(|child| child.record.id.clone()).collect(),
+            _ => Vec::new(),
+        };
+        for child in &few {
+            self.0.scribe.prepare(child);
+        }
         let made = self.fork_at(&moment, live, admitted, passage.clone()).await;
         self.drop_memory(&moment);
         let fleet = self.clone();
@@ -103,6 +110,10 @@ impl Fleet {
         let let_go = tokio::task::spawn_blocking(move || fleet.let_go(&moment));
         if made.is_err() {
             let _ = let_go.await;
+            // Of those that were recorded the timeline tells.
+            for child in few.iter().filter(|child| self.find(actor, child.as_str()).is_err()) {
+                self.0.scribe.forget(child);
+            }
         }
         let children = made?;
         let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
