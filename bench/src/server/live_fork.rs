@@ -17,6 +17,8 @@ const CHILDREN: usize = 100;
 const FEW: usize = 8;
 const CURVE_ROUNDS: usize = 5;
 const GVISOR_ROUNDS: usize = 5;
+/// The kernel takes a sandbox apart for a while after it was killed.
+const REST: Duration = Duration::from_millis(20);
 /// Of the one that is measured most.
 const DATA: u64 = 64;
 /// How much data is touched, and under which names the curve is told: of a fork, and of `os.fork()` beside it.
@@ -115,7 +117,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     findings.notes.push(
         "A Python context with 64 MiB of touched bytes and a dictionary of 200,000 strings (the curve: the named size of touched bytes, and \
          the dictionary). `and the child answers`: from the call of fork to the answer of run_code in the child, which says how long the \
-         dictionary is; killed before the next round. `stood still`: from the moment that the interpreter is stopped until it waits again, \
+         dictionary is; killed before the next round, which begins 20 ms later. `stood still`: from the moment that the interpreter is stopped until it waits again, \
          as the answer of fork has it. `os.fork()`: of the same interpreter by its own code, until it goes on. `its own`: pages that no other \
          process has (private, of smaps_rollup) of the interpreters of eight children that were not called yet, and of their guests."
             .into(),
@@ -146,6 +148,7 @@ async fn fork(caller: &mut Caller, source: &str) -> Result<(String, Duration)> {
 async fn one_by_one(caller: &mut Caller, source: &str, findings: &mut Findings) -> Result<()> {
     let (mut stood_still, mut answered, mut files) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
+        tokio::time::sleep(REST).await;
         let (elapsed, (child, still)) = timed(async {
             let (child, still) = fork(caller, source).await?;
             caller.run_code(&child, "print(len(d))", "200000\n").await?;
@@ -155,6 +158,7 @@ async fn one_by_one(caller: &mut Caller, source: &str, findings: &mut Findings) 
         stood_still.push(still);
         answered.push(elapsed);
         caller.kill(&child).await?;
+        tokio::time::sleep(REST).await;
         let path = format!("/v1/sandboxes/{source}/fork");
         let (elapsed, forked) = timed(caller.post(&path, &json!({ "live": false }))).await?;
         files.push(elapsed);
