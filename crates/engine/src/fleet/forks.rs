@@ -10,11 +10,15 @@ use crate::access::Permit;
 use paddock_model::api::{Fork, Forked, ForkedContext, SandboxState};
 use paddock_model::{ForkKind, SandboxId};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 const MOST_FORKS: u32 = 100;
 /// So many forks are begun while the files are still being kept; more would only keep the source standing for longer. And they
 /// get ready for a first call while their maker is still told of them.
 const FEW: usize = 2;
+/// So many of those that carry interpreters are made at a time for each processor: they wait for each other where their source
+/// stands still, and more would only be in the way of that.
+const FOR_EACH_PROCESSOR: usize = 4;
 
 /// A fork that is to be.
 pub struct Child {
@@ -179,10 +183,14 @@ impl Fleet {
         passage: Option<Arc<Passage>>,
     ) -> Result<Vec<Arc<Live>>, FleetError> {
         let mut tasks = tokio::task::JoinSet::new();
+        let room = if passage.is_some() { at_a_time() } else { children.len() };
+        let room = Arc::new(Semaphore::new(room));
         for (place, Child { record, permit, crossing }) in children.into_iter().enumerate() {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
-            let passage = passage.clone();
+            let (passage, room) = (passage.clone(), room.clone());
             tasks.spawn(async move {
+                // Never closed.
+                let _room = room.acquire().await;
                 let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
                 let crossing = crossing.or_else(begin);
                 let origin = match fleet.clone_files(&moment, &record, baseline, true).await {
@@ -245,4 +253,8 @@ impl Fleet {
             ..source
         })
     }
+}
+
+fn at_a_time() -> usize {
+    FOR_EACH_PROCESSOR * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
