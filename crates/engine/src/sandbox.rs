@@ -102,20 +102,8 @@ impl Sandbox {
         started: Instant,
         ready_at: u64,
     ) -> Sandbox {
-        let fence = Arc::new(Mutex::new(Some(fence)));
-        let door = Door::new(network);
-        Sandbox {
-            id,
-            guarantees,
-            fence,
-            link,
-            started,
-            ready: true,
-            ready_at,
-            door,
-            _root: None,
-            carries_nothing: OnceLock::new(),
-        }
+        let sandbox = Sandbox::new(id, guarantees, fence, link, network, started);
+        Sandbox { ready: true, ready_at, ..sandbox }
     }
 
     /// Waits until the inside is built. What was asked of the sandbox before is done then, in order.
