@@ -138,11 +138,14 @@ fn a_patch_knows_its_snapshot_after_hibernation_and_a_restart(caller: &Caller) -
 fn what_one_has_mounted_over_another_can_delete(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let id = server.create(&[])?;
-    server.script(&id, "mkdir /tmp/d && echo kept > /tmp/d/f")?.success()?;
+    server.script(&id, "mkdir /tmp/d && echo kept > /tmp/d/f; echo kept > /workspace/f")?.success()?;
     server.run(["snapshot", "create", &id, "--name", "both"])?.success()?;
-    let covered = server.create(&["--snapshot", "both", "--tmpfs", "/tmp/d"])?;
+    let place = caller.home().join("place");
+    caller.shell(&caller.home(), "mkdir place")?.success()?;
+    let place = place.display().to_string();
+    let covered = server.create(&["--snapshot", "both", "--tmpfs", "/tmp/d", "--workspace", &place])?;
     let tree = server.run(["diff", "--json", "--since", "snapshot", &covered])?.json()?;
-    ensure!(!tree["changes"].to_string().contains("/tmp/d/f"), "it is there still, under the mount: {tree}");
+    ensure!(!tree["changes"].to_string().contains("deleted"), "all is there still, under the mounts: {tree}");
     let open = server.create(&["--snapshot", "both"])?;
     server.script(&open, "rm /tmp/d/f")?.success()?;
     let tree = server.run(["diff", "--json", "--since", "snapshot", &open])?.json()?;

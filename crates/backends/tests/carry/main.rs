@@ -124,7 +124,7 @@ fn what_comes_before_a_sandbox_that_never_is_goes_again() {
     }
     let state = tempfile::tempdir().unwrap();
     let mut source = Source::python(state.path());
-    source.tell("x = 7");
+    source.tell("x = 7; open('/proc/self/comm', 'w').write('waiting-copy')");
     let interpreter = source.describe();
     for is_taken_down in [false, true] {
         let site = source.fence().fork_site(&spec(None)).unwrap();
@@ -132,8 +132,10 @@ fn what_comes_before_a_sandbox_that_never_is_goes_again() {
         let landing = begun.landing().unwrap();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let carrier = std::thread::spawn(move || source::carry(landing, interpreter, SOON, &is_ready));
-        std::thread::sleep(Duration::from_millis(60));
-        assert!(!carrier.is_finished(), "it waits for the guest to be ready");
+        while !copy_stands() {
+            assert!(!carrier.is_finished(), "it waits for the guest to be ready");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         // Its processes end before it does: were they not collected, this would never return.
         match is_taken_down {
             true => drop(begun),
@@ -146,4 +148,16 @@ fn what_comes_before_a_sandbox_that_never_is_goes_again() {
     }
     assert_eq!(source.tell("x += 1; print(x)"), "8\n");
     assert_eq!(source.fence().usage().unwrap().processes, Some(1), "its interpreter alone");
+}
+
+/// Whether there is a copy that has done what it does before its guest is ready, its name being that of no other test's.
+fn copy_stands() -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut texts = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok());
+    texts.any(|status| {
+        ["Name:\twaiting-copy\n", "State:\tt", "CapBnd:\t0000000000000000\n", "CapEff:\t"]
+            .iter()
+            .all(|line| status.contains(line))
+            && !status.contains("CapEff:\t0000000000000000\n")
+    })
 }

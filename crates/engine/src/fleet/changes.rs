@@ -4,6 +4,8 @@ use super::live::Live;
 use super::patch::Beginning;
 use super::{Actor, Download, Fleet, FleetError, Kind};
 use crate::disk::Layered;
+use crate::settings::WORKSPACE_TARGET;
+use paddock_model::Spec;
 use paddock_model::api::{Change, ChangeKind, Changes, FileKind, Since};
 use paddock_protocol::When;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +88,7 @@ impl Fleet {
             let entry = (kind != ChangeKind::Deleted).then_some(node);
             changes.push(Change { kind, path: path.clone(), entry });
         }
-        let covered = live.record().spec.mounts.iter().map(|mount| mount.target.clone()).collect::<Vec<_>>();
+        let covered = covered(&live.record().spec);
         let is_covered = |path: &str| covered.iter().any(|target| Path::new(path).starts_with(target));
         for path in before.iter().filter(|path| !now.contains_key(*path) && !is_covered(path)) {
             changes.push(Change { kind: ChangeKind::Deleted, path: path.clone(), entry: None });
@@ -214,6 +216,12 @@ pub(super) fn baseline_named(name: &str) -> String {
 fn paths_of(manifest: &[Layered]) -> BTreeSet<String> {
     let there = manifest.iter().filter(|entry| !entry.whiteout);
     there.map(|layered| layered.entry.path.clone()).collect()
+}
+
+/// Below these it has something else than its own disk.
+fn covered(spec: &Spec) -> Vec<PathBuf> {
+    let workspace = spec.workspace.iter().map(|_| PathBuf::from(WORKSPACE_TARGET));
+    spec.mounts.iter().map(|mount| mount.target.clone()).chain(workspace).collect()
 }
 
 pub(super) fn is_directory_change(change: &Change) -> bool {

@@ -256,7 +256,7 @@ impl Fleet {
                 {
                     same.go_on(frozen).await?;
                 }
-                if let Some(passage) = passage.filter(|_| kept.is_ok()) {
+                if let Some(passage) = passage.filter(|_| frozen && kept.is_ok()) {
                     passage.set_out();
                 }
                 match kept? {

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Two pages of the interpreter's memory that are ours while it stands: an instruction, and what calls point to.
 pub const SCRATCH: u64 = 8192;
-/// Places in there; from the second on they are the chute's.
+/// Places in there, before those of the chute.
 const TID: u64 = 64;
 const BYTE: u64 = 72;
 /// For whoever needs more.
@@ -163,7 +163,7 @@ impl Journey<'_> {
         }
     }
 
-    /// What it enters itself: its children need not be the first in it.
+    /// What the copy enters itself, when the guest is ready.
     pub fn other_namespaces(&self) -> Result<Vec<OwnedFd>, CarryError> {
         let others = NAMESPACES.iter().filter(|(name, _)| !["user", "pid"].contains(name));
         let wanted = others.filter(|(name, _)| *name != "time" || probe::has_time_namespace());
