@@ -5,7 +5,7 @@ use crate::contexts::Place;
 use crate::forks::fork;
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, for_both_callers};
-use serde_json::json;
+use serde_json::{Value, json};
 
 for_both_callers!(
     a_second_thread_rewrites_the_instruction,
@@ -17,6 +17,7 @@ for_both_callers!(
     it_forks_all_the_time,
     memory_is_shared_with_a_child,
     what_it_could_not_open_is_not_opened_for_it,
+    what_it_has_replaced_is_not_called_before_its_next_call,
 );
 
 const LIBC: &str =
@@ -172,5 +173,32 @@ fn what_it_could_not_open_is_not_opened_for_it(caller: &Caller) -> Result<()> {
     let code = "f = open('/tmp/mine', 'w+'); os.chmod('/tmp/mine', 0)";
     let Some((carried, reason, _)) = attacked(caller, code)? else { return Ok(()) };
     ensure!(!carried && reason.contains("/tmp/mine") && reason.contains("Permission denied"), "{reason}");
+    Ok(())
+}
+
+fn what_it_has_replaced_is_not_called_before_its_next_call(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    let replace = "import ast, builtins, os\n\
+        def gone(*_, **__):\n\
+        \x20 open('/tmp/called', 'w').close()\n\
+        \x20 raise SystemExit(3)\n\
+        ast.parse = ast.Expression = builtins.len = builtins.repr = builtins.compile = os.dup2 = gone";
+    place.python(replace)?;
+    let forked = fork(&place, json!({}))?;
+    if !caller.is_root {
+        return Ok(());
+    }
+    ensure!(forked["contexts"][0]["carried"] == true, "{forked}");
+    let id = forked["sandboxes"][0]["id"].as_str().unwrap_or_default().to_string();
+    let call = |id: &str| -> Result<(Value, Value)> {
+        let body = json!({ "code": "1" });
+        let answer =
+            place.server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&body))?.expect(200)?;
+        Ok((answer["exit_code"].clone(), answer["error"]["name"].clone()))
+    };
+    // Its own next call is the first that meets it, in the fork as in the source.
+    let looked = place.server.script(&id, "test -e /tmp/called; echo $?")?.success()?;
+    assert_eq!(looked, "1\n");
+    assert_eq!(call(&id)?, call(&place.id)?);
     Ok(())
 }

@@ -20,6 +20,7 @@ import types
 
 DRAIN_SECONDS = 0.05
 PARSER = ast.__file__
+ONLY_TREE = ast.PyCF_ONLY_AST
 
 # Kept here, so that code which replaces them in their modules does not break the next call.
 _getpid, _exit, _dup2, _close = os.getpid, os._exit, os.dup2, os.close
@@ -300,16 +301,14 @@ class Runner:
             self.touch()
 
     def touch(self):
-        """Does what a call does and what nobody sees: a copy gets memory of its own where it writes first, which takes time."""
+        """Does of what a call does what nobody sees, by nothing that code could have replaced: a copy gets memory of its own
+        where it writes first, which takes time."""
         try:
-            self.standard.prepare(None)
-            cell = ast.parse("len(())\n()", "<cell>")
-            last = ast.Expression(cell.body.pop().value)
             names = {"__builtins__": {"len": _len}}
-            _exec(_compile(cell, "<cell>", "exec"), names)
-            _repr(_eval(_compile(last, "<cell>", "eval"), names))
+            _exec(_compile(_compile("len(())", "<cell>", "exec", ONLY_TREE), "<cell>", "exec"), names)
+            _repr(_eval(_compile("len(())", "<cell>", "eval"), names))
             Control.encode("done", [("call", b"0"), ("exit_code", "0")])
-        except Exception:
+        except BaseException:
             pass
 
     def setup(self, fields):
