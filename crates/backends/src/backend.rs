@@ -62,6 +62,14 @@ pub trait Backend: Send + Sync {
         })
     }
 
+    /// A lasting sandbox that is to [stand](Fence::stand) for others to be copied from, and never does any work for a caller.
+    fn create_stem(&self, _id: &SandboxId, _spec: &Spec) -> Result<Raised, CreateError> {
+        Err(CreateError::Unavailable {
+            missing: "no sandbox of this backend is copied as it stands".into(),
+            remedy: None,
+        })
+    }
+
     /// A lasting sandbox in which an interpreter is to wait, to be forked into others. Those nest in it: it outlives
     /// them, or they end with it.
     fn create_nursery(&self, id: &SandboxId, spec: &Spec) -> Result<(Raised, Arc<dyn Nursery>), CreateError>;
@@ -130,6 +138,16 @@ pub trait Fence: Send + Sync {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
+    /// Stops everything inside, for others to be copied from it as it stands.
+    ///
+    /// Precondition: no host is connected to its guest; the spec is this one's own.
+    fn stand(&self, _spec: &Spec) -> Result<Box<dyn Stem>, CreateError> {
+        Err(CreateError::Unavailable {
+            missing: "no sandbox of this backend is copied as it stands".into(),
+            remedy: None,
+        })
+    }
+
     /// Where a fork of this sandbox can be made. It stays so while this sandbox lives.
     ///
     /// Precondition: the spec is this one's own, but for the disk.
@@ -167,6 +185,16 @@ pub trait Kept: Send {
 
     /// It need not go on: its fence is about to be destroyed.
     fn stay_down(self: Box<Self>) -> std::io::Result<()>;
+}
+
+/// A sandbox in which nothing runs, and that others are copied from, memory and all. Dropped, it goes on.
+pub trait Stem: Send + Sync {
+    /// As [`Backend::create_from_memory`], of a sandbox that nests in this one: it ends with it. Its disk is a copy of this one's
+    /// where it has none yet; `renamed`: it gets names of its own. An error leaves nothing, and is no reason not to make it in
+    /// another way. Blocks.
+    ///
+    /// Precondition: the spec is that of the one that stands, but for the disk.
+    fn copy(&self, id: &SandboxId, spec: &Spec, renamed: bool) -> Result<Raised, CreateError>;
 }
 
 /// The sandbox of an interpreter that is forked into others. Every method may block for a moment.

@@ -20,7 +20,7 @@ mod select;
 
 pub use backend::{
     AdoptError, Backend, Birth, Carried, CarryError, Cradle, CreateError, Fence, FenceUsage, ForkBegun,
-    ForkComposed, ForkSite, Interpreter, Kept, Landing, Nursery, Raised, Shortage,
+    ForkComposed, ForkSite, Interpreter, Kept, Landing, Nursery, Raised, Shortage, Stem,
 };
 pub use handover::{Handover, NetworkEnds};
 pub use process::{

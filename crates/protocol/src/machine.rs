@@ -6,7 +6,8 @@ use serde_bytes::ByteBuf;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MachinePlan {
-    /// The whole command. `{N}` stands for the number of the N-th of `files`, `{port}` for that of the machine's port.
+    /// The whole command. `{N}` stands for the number of the N-th of `files`, `{port}` for that of the machine's port. Of one
+    /// that the host copies into the fence, which is the first of [`Plan::awaited`](crate::Plan), nothing.
     pub command: Vec<String>,
     pub env: Vec<String>,
     /// What the machine inherits: places in [`Plan::keep`](crate::Plan), counted from its first.

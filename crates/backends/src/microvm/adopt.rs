@@ -21,7 +21,7 @@ pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
         let detail = "what its machine was begun with cannot be read".into();
         return Err(AdoptError::Damaged { id: id.clone(), detail });
     };
-    Ok(Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape, None)), ..raised })
+    Ok(Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape)), ..raised })
 }
 
 pub fn sweep(state: &Path, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {

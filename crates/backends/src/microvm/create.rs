@@ -3,9 +3,9 @@
 use super::above::Baking;
 use super::fence::MicrovmFence;
 use super::kernel::Kernel;
-use super::machine::{Acceleration, Files, Monitor, Origin, Shape, Vmm};
+use super::machine::{Acceleration, Command, Files, Monitor, Origin, Shape, Vmm};
 use super::qemu::{Qemu, TRANSLATED};
-use super::{MicrovmBackend, bake, disk, image, kernel, kvm, orders, probe, runtime, sparse};
+use super::{MicrovmBackend, bake, copy, disk, image, kernel, kvm, orders, probe, runtime, sparse};
 use crate::backend::{CreateError, HostStep, Raised};
 use crate::process::create::{Between, Role, create as create_fence};
 use crate::process::mounts::Passed;
@@ -34,19 +34,17 @@ const OWN_DISK: u64 = 16 << 20;
 const MOST_PROCESSORS: u32 = 16;
 const NOTHING: &str = "/nothing";
 
-pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
+pub fn create(state: &Path, id: &SandboxId, spec: &Spec, life: Life) -> Result<Raised, CreateError> {
     let parts = Parts::find(state, spec)?;
     let shape = shape(&spec.limits, kvm::decide(state, &parts).acceleration);
+    if let Some(missing) = copy::missing(shape, spec).filter(|_| life == Life::Stem) {
+        return Err(CreateError::Unavailable { missing, remedy: None });
+    }
     let baked = bake::get(state, &parts, shape)?;
     let memory = baked.memory.try_clone().host(|| "copy a descriptor".into())?;
     let origin = Origin::Copy { memory: memory.into(), shared: false };
-    let kind = Kind::Sandbox(Work {
-        spec,
-        lasting,
-        disk: disk::open(state, spec, None)?,
-        recalled: None,
-        baking: None,
-    });
+    let disk = disk::open(state, spec, None)?;
+    let kind = Kind::Sandbox(Work { spec, life, disk, recalled: None, baking: None });
     let (raised, mut monitor) = raise(state, id, kind, &parts, shape, origin)?;
     baked.recall(&mut *monitor).map_err(|error| failed(&raised, error))?;
     Ok(raised)
@@ -65,7 +63,7 @@ pub fn create_to_bake(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raise
     let origin = Origin::Copy { memory: copy(&memory)?.into(), shared: true };
     let work = Work {
         spec,
-        lasting: true,
+        life: Life::Lasting,
         disk: copy(&disk)?,
         recalled: None,
         baking: Some(Baking { memory, disk }),
@@ -164,9 +162,19 @@ pub enum Kind<'a> {
     Sandbox(Work<'a>),
 }
 
+/// How long a sandbox goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Until its engine ends.
+    Passing,
+    Lasting,
+    /// For the sake of those that are copied from it.
+    Stem,
+}
+
 pub struct Work<'a> {
     pub spec: &'a Spec,
-    pub lasting: bool,
+    pub life: Life,
     pub disk: File,
     /// It goes on from kept memory, and has its orders.
     pub recalled: Option<Recalled>,
@@ -191,10 +199,10 @@ pub fn raise(
     shape: Shape,
     origin: Origin,
 ) -> Result<(Raised, Box<dyn Monitor>), CreateError> {
-    let (jail, lasting, files, baking) = match &mut kind {
+    let (jail, life, files, baking) = match &mut kind {
         Kind::Bake => {
             let files = (placeholder(image::LARGEST)?.0, placeholder(image::LARGEST)?.1);
-            (around(None, shape), false, files, None)
+            (around(None, shape), Life::Passing, files, None)
         }
         Kind::Sandbox(work) => {
             let image = match image::open(state, &work.spec.root)? {
@@ -202,9 +210,11 @@ pub fn raise(
                 None => placeholder(1 << 20)?.0,
             };
             let disk = work.disk.try_clone().host(|| "copy a descriptor".into())?;
-            (around(Some(work.spec), shape), work.lasting, (image, disk), work.baking.take())
+            (around(Some(work.spec), shape), work.life, (image, disk), work.baking.take())
         }
     };
+    let lasting = life != Life::Passing;
+    let own_disk = files.1.try_clone().host(|| "copy a descriptor".into())?;
     let (monitor, theirs) = match lasting {
         true => (None, None),
         false => {
@@ -212,15 +222,14 @@ pub fn raise(
             (Some(ours), Some(OwnedFd::from(theirs)))
         }
     };
-    let machine = Machine {
-        state: state.to_path_buf(),
-        id: id.clone(),
-        kind,
-        parts,
-        shape,
-        held: RefCell::new(Some(Held { origin, image: files.0, disk: files.1, monitor: theirs })),
+    let held = Held { origin, image: files.0, disk: files.1, monitor: theirs };
+    let held = Beginning::Started(RefCell::new(Some((parts, held))));
+    let machine = Machine { state: state.to_path_buf(), id: id.clone(), kind, shape, held };
+    let role = match life {
+        Life::Passing => Role::Passing,
+        Life::Lasting => Role::Lasting,
+        Life::Stem => Role::Nursery,
     };
-    let role = if lasting { Role::Lasting } else { Role::Passing };
     let raised = create_fence(state, id, &jail, role, Some(&machine))?.raised;
     if lasting {
         let written = super::memory::write_shape(&lasting::directory(state, id), shape);
@@ -230,8 +239,8 @@ pub fn raise(
         Some(monitor) => Ok(monitor),
         None => lasting::connect_for_monitor(&lasting::directory(state, id)),
     };
-    let raised =
-        Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape, baking)), ..raised };
+    let fence = MicrovmFence::new(state, id, raised.fence, shape).with(baking, own_disk);
+    let raised = Raised { fence: Box::new(fence), ..raised };
     let monitor = monitor.and_then(|monitor| parts.vmm.monitor(monitor));
     match monitor {
         Ok(monitor) => Ok((raised, monitor)),
@@ -254,7 +263,7 @@ pub fn failed(raised: &Raised, error: std::io::Error) -> CreateError {
 }
 
 /// The fence around a machine: what is shared with it, and the memory that it has.
-fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
+pub fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
     let limits = spec.map(|spec| spec.limits.clone()).unwrap_or_default();
     let mounts = spec.map(|spec| {
         let shared = orders::shared_mounts(spec);
@@ -286,16 +295,23 @@ pub fn with_own(work: &Limits, shape: Shape) -> Limits {
     }
 }
 
-struct Machine<'a> {
-    state: PathBuf,
-    id: SandboxId,
-    kind: Kind<'a>,
-    parts: &'a Parts,
-    shape: Shape,
-    held: RefCell<Option<Held>>,
+pub struct Machine<'a> {
+    pub state: PathBuf,
+    pub id: SandboxId,
+    pub kind: Kind<'a>,
+    pub shape: Shape,
+    pub held: Beginning<'a>,
 }
 
-struct Held {
+/// How the process of a machine comes to be.
+pub enum Beginning<'a> {
+    /// With these files, once.
+    Started(RefCell<Option<(&'a Parts, Held)>>),
+    /// From another one that runs.
+    Copied,
+}
+
+pub struct Held {
     origin: Origin,
     image: File,
     disk: File,
@@ -318,7 +334,10 @@ impl Between for Machine<'_> {
     fn take_over(&self, plan: &mut Plan, jail: &Spec, passed: &mut Passed) -> Result<(), CreateError> {
         let (shares_system, shares, lasting) = match &self.kind {
             Kind::Bake => (false, false, false),
-            Kind::Sandbox(work) => (work.spec.root == Root::HostUsr, orders::shares(work.spec), work.lasting),
+            Kind::Sandbox(work) => {
+                let lasting = work.life != Life::Passing;
+                (work.spec.root == Root::HostUsr, orders::shares(work.spec), lasting)
+            }
         };
         if let Some(link) = &mut plan.link {
             link::for_a_machine(link);
@@ -334,26 +353,29 @@ impl Between for Machine<'_> {
             scope_abstract_sockets: false,
         });
         let directory = lasting::directory(&self.state, &self.id);
-        let held = self
-            .held
-            .take()
-            .ok_or_else(|| CreateError::Guest { reason: "a machine was begun twice".into() })?;
-        let monitor = match held.monitor {
-            Some(monitor) => monitor,
-            None => lasting::listen_for_monitor(&directory)
-                .host(|| "listen for the machine's monitor".into())?
-                .into(),
+        let command = match &self.held {
+            Beginning::Copied => Command { words: Vec::new(), files: Vec::new() },
+            Beginning::Started(held) => {
+                let twice = || CreateError::Guest { reason: "a machine was begun twice".into() };
+                let (parts, held) = held.take().ok_or_else(twice)?;
+                let monitor = match held.monitor {
+                    Some(monitor) => monitor,
+                    None => lasting::listen_for_monitor(&directory)
+                        .host(|| "listen for the machine's monitor".into())?
+                        .into(),
+                };
+                let files = Files {
+                    origin: held.origin,
+                    image: held.image.into(),
+                    disk: held.disk.into(),
+                    monitor,
+                    listens: lasting,
+                    shares_system,
+                    shares,
+                };
+                parts.vmm.command(self.shape, files)
+            }
         };
-        let files = Files {
-            origin: held.origin,
-            image: held.image.into(),
-            disk: held.disk.into(),
-            monitor,
-            listens: lasting,
-            shares_system,
-            shares,
-        };
-        let command = self.parts.vmm.command(self.shape, files);
         let mut keep = |file: OwnedFd, plan: &mut Plan| {
             plan.keep.push(passed.place(file)?);
             Ok::<usize, CreateError>(plan.keep.len() - 1)
@@ -390,9 +412,11 @@ impl Machine<'_> {
             Kind::Sandbox(Work { recalled: Some(recalled), .. }) => {
                 Ok(MachineBeginning::Renewal(encoded(&orders::renewal(recalled.renamed)?)?))
             }
-            Kind::Sandbox(work) => {
-                Ok(MachineBeginning::Orders(encoded(&orders::compose(work.spec, work.lasting, git)?)?))
-            }
+            Kind::Sandbox(work) => Ok(MachineBeginning::Orders(encoded(&orders::compose(
+                work.spec,
+                work.life != Life::Passing,
+                git,
+            )?)?)),
         }
     }
 }

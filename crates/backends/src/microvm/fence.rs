@@ -1,11 +1,13 @@
 //! The process backend's fence with a machine in it. Its end is the end of everything inside: the machine is one of its processes.
 
 use super::above::{self, Baking};
+use super::copy::Standing;
 use super::create::with_own;
 use super::machine::Shape;
 use super::memory;
-use crate::backend::{CreateError, Fence, FenceUsage, Kept};
-use paddock_model::{Limits, SandboxId};
+use crate::backend::{CreateError, Fence, FenceUsage, Kept, Stem};
+use paddock_model::{Limits, SandboxId, Spec};
+use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -17,17 +19,17 @@ pub struct MicrovmFence {
     shape: Shape,
     /// Its memory is kept for others to begin with.
     baking: Option<Baking>,
+    /// Of one that this engine has made.
+    disk: Option<File>,
 }
 
 impl MicrovmFence {
-    pub fn new(
-        state: &Path,
-        id: &SandboxId,
-        outer: Box<dyn Fence>,
-        shape: Shape,
-        baking: Option<Baking>,
-    ) -> Self {
-        MicrovmFence { state: state.to_path_buf(), id: id.clone(), outer, shape, baking }
+    pub fn new(state: &Path, id: &SandboxId, outer: Box<dyn Fence>, shape: Shape) -> Self {
+        MicrovmFence { state: state.to_path_buf(), id: id.clone(), outer, shape, baking: None, disk: None }
+    }
+
+    pub fn with(self, baking: Option<Baking>, disk: File) -> Self {
+        MicrovmFence { baking, disk: Some(disk), ..self }
     }
 }
 
@@ -76,6 +78,10 @@ impl Fence for MicrovmFence {
             Some(baking) => above::keep(&self.state, &self.id, self.shape, baking, directory),
             None => memory::keep(&self.state, &self.id, self.shape, directory, false),
         }
+    }
+
+    fn stand(&self, spec: &Spec) -> std::result::Result<Box<dyn Stem>, CreateError> {
+        Ok(Box::new(Standing::stand(&self.state, &self.id, self.shape, spec, self.disk.as_ref())?))
     }
 
     fn leave(self: Box<Self>) {

@@ -61,6 +61,9 @@ pub trait Monitor: Send {
     /// machine stands still afterwards.
     fn keep(&mut self, state: &File, shared: bool) -> Result<()>;
 
+    /// Has it stand still where it is.
+    fn pause(&mut self) -> Result<()>;
+
     /// Lets a machine that stands still go on.
     fn go_on(&mut self) -> Result<()>;
 }

@@ -1,7 +1,7 @@
 //! What a running machine is, kept in a directory and brought back: QEMU writes it, memory included, to one file. What is said to
 //! who keeps the machine is said over the socket that lies beside the guest's.
 
-use super::create::{Kind, Parts, Recalled, Work, failed, raise, shape};
+use super::create::{Kind, Life, Parts, Recalled, Work, failed, raise, shape};
 use super::machine::{Monitor, Origin, Shape, Vmm};
 use super::qemu::Qemu;
 use super::{above, disk, kvm, runtime};
@@ -36,11 +36,7 @@ pub fn keep(
     shared: bool,
 ) -> Result<Box<dyn Kept>> {
     let place = lasting::directory(state, id);
-    let keeper = lasting::connect_for_commands(&place)?;
-    keeper.set_read_timeout(Some(SILENCE))?;
-    (&keeper).write_all(&[BE_SILENT])?;
-    let mut answer = [0];
-    (&keeper).read_exact(&mut answer)?;
+    let keeper = silence(&place)?;
     let mut monitor = monitor(&place)?;
     let written = File::create_new(directory.join(STATE))
         .and_then(|file| monitor.keep(&file, shared))
@@ -112,7 +108,7 @@ pub fn recall(
     let parts = Parts::find(state, spec)?;
     let above = above::load(memory)?;
     let recalled = Some(Recalled { connection: random()?, renamed: above.is_some() });
-    let work = |disk: File| Kind::Sandbox(Work { spec, lasting: true, disk, recalled, baking: None });
+    let work = |disk: File| Kind::Sandbox(Work { spec, life: Life::Lasting, disk, recalled, baking: None });
     let (raised, recalled) = match above {
         Some(above) => {
             let kind = work(disk::open(state, spec, Some(&above.disk))?);
@@ -134,6 +130,11 @@ pub fn recall(
     };
     recalled
         .map_err(|error| failed(&raised, Error::new(error.kind(), format!("the kept memory: {error}"))))?;
+    reach(state, id, raised)
+}
+
+/// With a stream to the guest in a machine that has gone on.
+pub fn reach(state: &Path, id: &SandboxId, raised: Raised) -> std::result::Result<Raised, CreateError> {
     let stream = lasting::connect(&lasting::directory(state, id)).host(|| "reach the guest".into())?;
     // Every connection is handed what leads out, before anything else.
     let network = match raised.network {
@@ -143,7 +144,17 @@ pub fn recall(
     Ok(Raised { stream, network: network.map(Handover::Here), ..raised })
 }
 
-fn random() -> std::result::Result<u32, CreateError> {
+/// Has a machine say no more, so that nothing is half under way in its port. It may again when the connection ends.
+pub fn silence(place: &Path) -> Result<UnixStream> {
+    let keeper = lasting::connect_for_commands(place)?;
+    keeper.set_read_timeout(Some(SILENCE))?;
+    (&keeper).write_all(&[BE_SILENT])?;
+    let mut answer = [0];
+    (&keeper).read_exact(&mut answer)?;
+    Ok(keeper)
+}
+
+pub fn random() -> std::result::Result<u32, CreateError> {
     let mut bytes = [0; 4];
     getrandom(&mut bytes, GetRandomFlags::empty()).host(|| "take random bytes".into())?;
     Ok(u32::from_le_bytes(bytes))

@@ -12,6 +12,7 @@
 //! - [`image`], [`disk`], [`ext4`]: the disks of a machine
 //! - [`bake`]: a machine that waits for orders, kept with its memory; every other is a copy of it
 //! - [`create`], [`orders`]: from the plan of a process sandbox to that of one with a machine, and the plan of the guest in it
+//! - [`copy`]: a machine that runs, copied as it stands
 //! - [`adopt`]: what an earlier engine left
 //! - [`fence`]: the standing fence
 //! - [`memory`]: what is kept of a running machine, and brought back; [`above`]: the same for any number of others
@@ -19,6 +20,7 @@
 mod above;
 mod adopt;
 mod bake;
+mod copy;
 mod counter;
 mod create;
 mod disk;
@@ -38,6 +40,7 @@ mod runtime;
 mod sparse;
 
 use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};
+use create::Life;
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -73,7 +76,12 @@ impl Backend for MicrovmBackend {
     }
 
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
-        create::create(&self.state, id, spec, lasting)
+        let life = if lasting { Life::Lasting } else { Life::Passing };
+        create::create(&self.state, id, spec, life)
+    }
+
+    fn create_stem(&self, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
+        create::create(&self.state, id, spec, Life::Stem)
     }
 
     fn create_from_memory(&self, id: &SandboxId, spec: &Spec, memory: &Path) -> Result<Raised, CreateError> {

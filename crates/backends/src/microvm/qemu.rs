@@ -196,13 +196,17 @@ impl Monitor for QemuMonitor {
 
     fn keep(&mut self, state: &File, shared: bool) -> Result<()> {
         if !shared {
-            self.qmp.execute("stop", None)?;
+            self.pause()?;
         }
         let unbounded = json!({ "max-bandwidth": u64::MAX >> 2, "downtime-limit": 100_000 });
         self.qmp.execute("migrate-set-parameters", Some(unbounded))?;
         self.set_up(state, shared)?;
         self.qmp.execute("migrate", Some(json!({ "uri": "fd:state" })))?;
         self.wait()
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        self.qmp.execute("stop", None).map(drop)
     }
 
     fn go_on(&mut self) -> Result<()> {

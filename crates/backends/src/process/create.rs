@@ -43,12 +43,22 @@ pub enum Role<'a> {
     Nested(&'a Within),
     /// It nests in a sandbox from which so many interpreters are carried into it.
     Forked(&'a Within, usize),
+    /// It nests in another one, whose machine is copied into it. In a nursery it has ids of its own.
+    Copied(&'a Within, Whose),
+}
+
+/// The host ids of a sandbox that nests in another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    Own,
+    /// Those of the one around it, which has no others.
+    Source,
 }
 
 impl<'a> Role<'a> {
     fn within(self) -> Option<&'a Within> {
         match self {
-            Role::Nested(within) | Role::Forked(within, _) => Some(within),
+            Role::Nested(within) | Role::Forked(within, _) | Role::Copied(within, _) => Some(within),
             Role::Passing | Role::Lasting | Role::Nursery => None,
         }
     }
@@ -167,7 +177,7 @@ pub fn begin(
         None => Slot::take(state).host(|| "take a place for a sandbox".into())?,
     };
     let mut identity = Identity::choose(slot.number, spec)?;
-    if let Role::Forked(source, _) = role {
+    if let Role::Forked(source, _) | Role::Copied(source, Whose::Source) = role {
         identity = identity.of_a_source(source.guest.0)?;
     }
     let mut fence = ProcessFence::new(state, id, slot, lasting);
@@ -180,7 +190,7 @@ pub fn begin(
             Role::Passing | Role::Lasting => identity.write_maps(pid)?,
             Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number)?,
             // Written by who made it.
-            Role::Nested(_) | Role::Forked(..) => {}
+            Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => {}
         }
         gate.open().host(|| "release the guest".into())?;
     }
@@ -207,7 +217,7 @@ pub fn begin(
 
     let comers = match role {
         Role::Passing | Role::Lasting | Role::Nursery => 0,
-        Role::Nested(_) => 1,
+        Role::Nested(_) | Role::Copied(..) => 1,
         Role::Forked(_, interpreters) => interpreters,
     };
     let made: Result<Vec<_>, _> = (0..comers).map(|_| streams(&identity)).collect();
@@ -285,7 +295,8 @@ impl Begun {
             Network::None | Network::Host => None,
         };
         let zygote = match role {
-            Role::Nursery => Some(add_zygote(&mut plan, &mut passed)?),
+            // A machine is copied from outside.
+            Role::Nursery if between.is_none() => Some(add_zygote(&mut plan, &mut passed)?),
             _ => None,
         };
         for Awaited { stdout, stderr, control } in awaited {
@@ -436,11 +447,11 @@ impl Beginning {
     ) -> Result<Launched, CreateError> {
         match (self, role) {
             (Beginning::Waiting(waiting), _) => Ok(waiting.launched),
-            (Beginning::Guest(guest), Role::Nested(nursery)) => {
+            (Beginning::Guest(guest), Role::Nested(nursery) | Role::Copied(nursery, Whose::Own)) => {
                 let (users, groups) = identity.maps();
                 within::launch(&guest, own_network, nursery, users, groups)
             }
-            (Beginning::Guest(guest), Role::Forked(source, _)) => {
+            (Beginning::Guest(guest), Role::Forked(source, _) | Role::Copied(source, Whose::Source)) => {
                 let same = Identity::same_ids();
                 within::launch(&guest, own_network, source, &same, &same)
             }

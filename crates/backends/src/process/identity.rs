@@ -220,6 +220,12 @@ pub fn work_of(spec: &Spec) -> Result<u32, CreateError> {
     work_ids(spec, method()).map(|(uid, _)| uid)
 }
 
+/// Whether ids of other sandboxes are in the user namespace of a guest, as in that of a nursery.
+pub fn has_those_of_others(guest: u32) -> std::io::Result<bool> {
+    let text = std::fs::read_to_string(format!("/proc/{guest}/uid_map"))?;
+    Ok(text.lines().count() > 1)
+}
+
 /// The ids that a sandbox of root's has, by its guest.
 fn range_of_guest(guest: u32) -> std::io::Result<Line> {
     let text = std::fs::read_to_string(format!("/proc/{guest}/uid_map"))?;

@@ -28,13 +28,18 @@ pub fn missing() -> Option<String> {
     })
 }
 
-/// As `missing`, of the sandbox of this guest.
-pub fn missing_in(guest: u32) -> Option<String> {
+/// Why nothing nests in the sandbox of this guest, where others nest it already.
+pub fn too_deep(guest: u32) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{guest}/status")).unwrap_or_default();
     let depth = status.lines().find_map(|line| line.strip_prefix("NSpid:")).map_or(0, |numbers| {
         // The host's own is none of ours.
         numbers.split_whitespace().count().saturating_sub(1)
     });
+    (depth >= DEEPEST).then(|| format!("it is a fork of a fork, {DEEPEST} deep: namespaces nest no deeper"))
+}
+
+/// As `missing`, of the sandbox of this guest.
+pub fn missing_in(guest: u32) -> Option<String> {
     let anchored = std::fs::read_link(format!("/proc/{guest}/root"));
     let anchored = anchored.is_ok_and(|root| root == Path::new("/").join(ANCHORED));
     let missing = missing().or_else(|| {
@@ -44,10 +49,7 @@ pub fn missing_in(guest: u32) -> Option<String> {
                 .into()
         })
     });
-    missing.or_else(|| {
-        (depth >= DEEPEST)
-            .then(|| format!("it is a fork of a fork, {DEEPEST} deep: namespaces nest no deeper"))
-    })
+    missing.or_else(|| too_deep(guest))
 }
 
 /// A place in the sandbox of a guest.

@@ -26,7 +26,7 @@
 pub(crate) mod adopt;
 mod anchor;
 #[cfg(target_arch = "x86_64")]
-mod carry;
+pub(crate) mod carry;
 pub(crate) mod cgroups;
 pub(crate) mod create;
 mod disk;
@@ -35,7 +35,7 @@ pub(crate) mod guest_executable;
 mod head_start;
 pub(crate) mod identity;
 mod janitor;
-mod landing;
+pub(crate) mod landing;
 pub(crate) mod lasting;
 mod launch;
 pub(crate) mod link;
@@ -50,7 +50,7 @@ mod run_directory;
 pub(crate) mod seccomp;
 mod slot;
 mod weaken;
-mod within;
+pub(crate) mod within;
 mod workspace;
 
 pub use cgroups::Keeping as KeepsCgroups;

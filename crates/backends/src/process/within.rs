@@ -33,8 +33,8 @@ impl Within {
         Within::owned(guest, 0, false)
     }
 
-    /// Those of a sandbox that runs code of its own. Its interpreter can enter another user namespace only if it owns that:
-    /// so its own id has to be the owner.
+    /// Those of a sandbox out of which a process is copied. That can enter another user namespace only if it owns that: so the
+    /// id of the work has to be the owner.
     pub fn of_a_source(guest: u32, work: u32) -> Result<Within> {
         Within::owned(guest, work, true)
     }

@@ -9,6 +9,7 @@
     reason = "a test: whatever fails shall fail it; the host of these tests is that of others too"
 )]
 
+mod copies;
 #[path = "../lasting/support.rs"]
 mod support;
 

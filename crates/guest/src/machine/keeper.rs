@@ -1,5 +1,5 @@
 //! PID 1 of a fence in which a machine with a kernel of its own runs. The machine's process is fenced in as all work is; what it
-//! inherits is its files and one end of its port. The host's connections are passed through that port, one at a time.
+//! has is its files and one end of its port. The host's connections are passed through that port, one at a time.
 
 use super::net::{Network, Proxy};
 use super::process::{self, Machine, SAID};
@@ -27,11 +27,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<()> {
     let gone = || Failure { step: "the host went away".into(), errno: Errno::PIPE };
     let commands = plan.commands.map(|place| process::copy(&inside, place)).transpose()?.map(Commands::new);
-    let (port, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-        .during(|| "make the machine's port".into())?;
-    rustix::io::ioctl_fionbio(&port, true).during(|| "unblock the machine's port".into())?;
     let children = system::signal_descriptor(libc::SIGCHLD).during(|| "watch for ended processes".into())?;
-    let machine = Machine::start(&inside, &plan, theirs)?;
+    let awaited = inside.awaited.first_mut().and_then(Option::take);
+    let is_to_come = awaited.is_some();
+    let (machine, port) = match awaited {
+        Some(streams) => Machine::to_come(streams)?,
+        None => start(&inside, &plan)?,
+    };
+    rustix::io::ioctl_fionbio(&port, true).during(|| "unblock the machine's port".into())?;
     let listener = match inside.listener.take() {
         Some(Entrance::Listener(listener)) => Some(listener),
         _ => None,
@@ -59,11 +62,21 @@ pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<
         ended: false,
         inside,
     };
+    if is_to_come {
+        // The host brings it now.
+        keeper.tell_that_it_waits();
+    }
     let served = keeper.serve();
     if served.is_err() {
         host.control = keeper.host.take();
     }
     served
+}
+
+fn start(inside: &Inside, plan: &MachinePlan) -> Outcome<(Machine, OwnedFd)> {
+    let (port, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .during(|| "make the machine's port".into())?;
+    Ok((Machine::start(inside, plan, theirs)?, port))
 }
 
 fn proxy_of(inside: &Inside) -> Outcome<OwnedFd> {
@@ -315,7 +328,7 @@ impl Keeper {
         while rustix::io::read(&self.children, &mut drain).is_ok_and(|count| count > 0) {}
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let over = status.exit_status().is_some() || status.terminating_signal().is_some();
-            if over && pid == self.machine.pid() {
+            if over && self.machine.is(pid) {
                 self.ended = true;
                 let mut buffer = vec![0; SAID];
                 self.machine.hear_complaints(&mut buffer);

@@ -1,9 +1,9 @@
-//! The process that a machine is: started as all work of the fence is, with its files and one end of its port; and what it
-//! complains about.
+//! The process that a machine is: started as all work of the fence is, with its files and one end of its port, or copied into
+//! it by the host; and what it complains about.
 
-use crate::enter::Inside;
+use crate::enter::{Awaited, Inside};
 use crate::failure::{During, Failure, Outcome};
-use crate::work::{Spawned, spawn_with};
+use crate::work::spawn_with;
 use paddock_protocol::{MachinePlan, Start, Who};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -14,7 +14,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub const SAID: usize = 1024;
 
 pub struct Machine {
-    spawned: Spawned,
+    /// None of one that is still to come: whoever ends then is it, because nobody else is there.
+    pid: Option<Pid>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    report: Option<OwnedFd>,
     said: Vec<u8>,
 }
 
@@ -44,20 +48,31 @@ impl Machine {
         let start = Start::program(1, argv, env, user);
         files.push(port);
         let spawned = spawn_with(&start, &inside.confinement, files)?;
-        Ok(Machine { spawned, said: Vec::new() })
+        let (stdout, stderr) = (spawned.stdout, spawned.stderr);
+        Ok(Machine { pid: Some(spawned.pid), stdout, stderr, report: spawned.report, said: Vec::new() })
     }
 
-    pub fn pid(&self) -> Pid {
-        self.spawned.pid
+    /// One that the host copies into this fence; and the near end of its port.
+    pub fn to_come(streams: Awaited) -> Outcome<(Machine, OwnedFd)> {
+        let Awaited { stdout, stderr, control } = streams;
+        for pipe in [&stdout, &stderr] {
+            rustix::io::ioctl_fionbio(pipe, true).during(|| "unblock a stream".into())?;
+        }
+        let (stdout, stderr) = (Some(stdout), Some(stderr));
+        Ok((Machine { pid: None, stdout, stderr, report: None, said: Vec::new() }, control))
+    }
+
+    pub fn is(&self, pid: Pid) -> bool {
+        self.pid.is_none_or(|own| own == pid)
     }
 
     /// Where it complains, while it does.
     pub fn complaints(&self) -> [Option<&OwnedFd>; 2] {
-        [self.spawned.stderr.as_ref(), self.spawned.stdout.as_ref()]
+        [self.stderr.as_ref(), self.stdout.as_ref()]
     }
 
     pub fn hear_complaints(&mut self, buffer: &mut [u8]) {
-        for pipe in [&mut self.spawned.stderr, &mut self.spawned.stdout] {
+        for pipe in [&mut self.stderr, &mut self.stdout] {
             let Some(open) = pipe.as_ref() else { continue };
             match rustix::io::read(open, &mut *buffer) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
@@ -74,7 +89,7 @@ impl Machine {
     /// Precondition: it has ended.
     pub fn why_it_ended(&mut self) -> Failure {
         let mut report = [0; 512];
-        let count = self.spawned.report.take().and_then(|pipe| rustix::io::read(&pipe, &mut report).ok());
+        let count = self.report.take().and_then(|pipe| rustix::io::read(&pipe, &mut report).ok());
         if let Some((errno, step)) = report[..count.unwrap_or(0)].split_first_chunk::<4>() {
             let step = format!("start the machine: {}", String::from_utf8_lossy(step));
             return Failure { step, errno: Errno::from_raw_os_error(i32::from_ne_bytes(*errno)) };

@@ -47,14 +47,14 @@ pub struct Belongings {
     pub closed: Vec<String>,
 }
 
-/// An open file of the interpreter's.
-struct Open {
-    number: i32,
-    link: String,
-    found: Stat,
+/// An open file of a process.
+pub struct Open {
+    pub number: i32,
+    pub link: String,
+    pub found: Stat,
     /// As it was opened, and where it stands in it.
-    flags: OFlags,
-    position: u64,
+    pub flags: OFlags,
+    pub position: u64,
 }
 
 /// A copy that still stands in the sandbox that it comes from, and what it is given in the other one.
@@ -70,10 +70,10 @@ pub struct Between<'a> {
 
 impl Between<'_> {
     pub fn list(&self) -> Result<Listed, CarryError> {
-        let all = self.opened()?;
+        let all = Open::all(self.pid, self.ours, MOST)?;
         let mut stand_ins: Vec<StandIn> = Vec::new();
         for (place, open) in all.iter().enumerate() {
-            let twin = all[..place].iter().position(|other| self.is_same(other, open));
+            let twin = all[..place].iter().position(|other| other.is_same(open, self.pid));
             stand_ins.push(match twin {
                 Some(twin) if matches!(stand_ins[twin], StandIn::Nothing) => StandIn::Nothing,
                 Some(twin) => StandIn::Twin(twin),
@@ -84,32 +84,6 @@ impl Between<'_> {
             .map_err(|source| host("ask where the interpreter stands", source))?;
         let opened = all.into_iter().zip(stand_ins).collect();
         Ok(Listed { opened, directory: directory.display().to_string() })
-    }
-
-    fn opened(&self) -> Result<Vec<Open>, CarryError> {
-        let failed = |source| host("list the files of the interpreter", source);
-        let mut opened = Vec::new();
-        for entry in std::fs::read_dir(format!("/proc/{}/fd", self.pid)).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let number = name.to_str().and_then(|name| name.parse().ok());
-            let Some(number) = number.filter(|number| !self.ours.contains(number)) else { continue };
-            opened.push(Open::of(self.pid, number).map_err(failed)?);
-            if opened.len() > MOST {
-                return Err(CarryError::Unable(format!("it has more than {MOST} files open")));
-            }
-        }
-        opened.sort_by_key(|open| open.number);
-        Ok(opened)
-    }
-
-    /// Whether two numbers stand for one opened file.
-    fn is_same(&self, one: &Open, other: &Open) -> bool {
-        const FILE: i32 = 0;
-        if one.link != other.link {
-            return false;
-        }
-        // SAFETY: numbers only.
-        unsafe { libc::syscall(libc::SYS_kcmp, self.pid, self.pid, FILE, one.number, other.number) == 0 }
     }
 
     fn stand_in(&self, open: &Open, all: &[Open]) -> Result<StandIn, CarryError> {
@@ -208,6 +182,33 @@ fn open_below(root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd
 }
 
 impl Open {
+    /// All but those that the process has by us.
+    pub fn all(pid: i32, ours: &[i32], most: usize) -> Result<Vec<Open>, CarryError> {
+        let failed = |source| host("list the files of the copy", source);
+        let mut opened = Vec::new();
+        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let number = name.to_str().and_then(|name| name.parse().ok());
+            let Some(number) = number.filter(|number| !ours.contains(number)) else { continue };
+            opened.push(Open::of(pid, number).map_err(failed)?);
+            if opened.len() > most {
+                return Err(CarryError::Unable(format!("it has more than {most} files open")));
+            }
+        }
+        opened.sort_by_key(|open| open.number);
+        Ok(opened)
+    }
+
+    /// Whether two numbers of a process stand for one opened file.
+    pub fn is_same(&self, other: &Open, pid: i32) -> bool {
+        const FILE: i32 = 0;
+        if self.link != other.link {
+            return false;
+        }
+        // SAFETY: numbers only.
+        unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, FILE, self.number, other.number) == 0 }
+    }
+
     fn of(pid: i32, number: i32) -> std::io::Result<Open> {
         let path = format!("/proc/{pid}/fd/{number}");
         let link = std::fs::read_link(&path)?.into_os_string();

@@ -33,6 +33,8 @@ pub struct Copy {
     /// What the kernel was told of the original's memory, and is told anew.
     pub robust_list: (u64, u64),
     pub rseq: Option<Rseq>,
+    /// Where its C library notes its number.
+    pub tid: Option<u64>,
 }
 
 /// `struct ptrace_rseq_configuration`.
@@ -44,6 +46,13 @@ pub struct Rseq {
     pub signature: u32,
     pub flags: u32,
     pad: u32,
+}
+
+impl Rseq {
+    /// Of the call that names it.
+    pub fn arguments(self) -> [u64; 4] {
+        [self.address, self.size.into(), self.flags.into(), self.signature.into()]
+    }
 }
 
 impl Copy {
@@ -77,9 +86,9 @@ impl Journey<'_> {
         let scratch = source.must("map memory in the interpreter", libc::SYS_mmap, &arguments)?;
         let born = self.bear_with(source, scratch, arrival);
         let unmapped = source.must("unmap it again", libc::SYS_munmap, &[scratch, SCRATCH]);
-        let (tracee, chute, ours) = born?;
+        let (tracee, chute, ours, tid) = born?;
         unmapped?;
-        Ok(Copy { tracee, scratch, chute, ours, control, robust_list, rseq })
+        Ok(Copy { tracee, scratch, chute, ours, control, robust_list, rseq, tid })
     }
 
     fn bear_with(
@@ -87,7 +96,7 @@ impl Journey<'_> {
         source: &mut Tracee,
         scratch: u64,
         arrival: &Arrival,
-    ) -> Result<(Tracee, Chute, Vec<i32>), CarryError> {
+    ) -> Result<(Tracee, Chute, Vec<i32>, Option<u64>), CarryError> {
         source.write(scratch, &INSTRUCTION)?;
         let dumpable = source.must(
             "ask who may look at it",
@@ -107,7 +116,7 @@ impl Journey<'_> {
                 };
                 let flags = (libc::SIGCHLD | more) as u64;
                 let third = second.bear("copy the memory of the interpreter", &[flags, 0, 0, address, 0])?;
-                Ok((third, chute, ours))
+                Ok((third, chute, ours, tid))
             })
             // Those that only stood between end here, the second before the first.
         };
@@ -177,7 +186,7 @@ impl Journey<'_> {
 }
 
 /// Where the kernel finds locks that a process held when it died.
-fn robust_list(pid: i32) -> (u64, u64) {
+pub fn robust_list(pid: i32) -> (u64, u64) {
     let (mut head, mut length) = (0_u64, 0_u64);
     // SAFETY: the kernel writes two words.
     let found = unsafe { libc::syscall(libc::SYS_get_robust_list, pid, &raw mut head, &raw mut length) };
@@ -185,7 +194,7 @@ fn robust_list(pid: i32) -> (u64, u64) {
 }
 
 /// Where the kernel tells a process on which processor it runs.
-fn rseq(pid: i32) -> Option<Rseq> {
+pub fn rseq(pid: i32) -> Option<Rseq> {
     const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
     let mut found = Rseq::default();
     let size = size_of::<Rseq>() as u64;

@@ -48,7 +48,7 @@ impl Mapping {
             .collect()
     }
 
-    fn parse(line: &str) -> Option<Mapping> {
+    pub fn parse(line: &str) -> Option<Mapping> {
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
         let rights = fields.next()?.to_string();

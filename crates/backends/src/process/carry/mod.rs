@@ -17,6 +17,7 @@
 //! - [`birth`]: the three processes; [`chute`]: how they are handed descriptors
 //! - [`settle`]: what the copy is made to do before it goes on, of which the first half takes no root yet
 //! - [`memory`]: what it shared becomes its own
+//! - [`machine`]: the same for what runs a machine: [`threads`] and all, and [`equipment`] in the place of what it has open
 //! - [`together`]: all of that on one processor
 //! - [`pulse`]: that it is not waited for too long
 //! - [`looks`]: what the kernel says of a process
@@ -25,13 +26,18 @@ mod as_work;
 mod belongings;
 mod birth;
 mod chute;
+mod equipment;
 mod idle;
 mod looks;
+mod machine;
 mod memory;
 mod pulse;
 mod settle;
+mod threads;
 mod together;
 mod tracee;
+
+pub use machine::{MachineCopy, Outfit, let_be_copied};
 
 use super::create::{Streams, WayIn};
 use crate::backend::{Carried, CarryError, Interpreter};

@@ -1,14 +1,14 @@
 //! What a copy is made to do before it goes on: it enters the rest of its sandbox, takes its files, and gives up everything.
 
 use super::as_work::HostIds;
-use super::belongings::{Between, Listed};
+use super::belongings::{Belongings, Between, Listed};
 use super::birth::{Copy, FREE, SCRATCH};
 use super::looks::{Status, namespace};
 use super::tracee::{Tracee, host};
 use super::{Journey, memory};
 use crate::backend::CarryError;
 use paddock_protocol::{ANCHORED, NAMESPACES};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// No root, no change of capabilities with the id, no raising of ambient ones; each locked.
 const SECURE_BITS: u64 = 1 | 2 | 4 | 8 | 64 | 128;
@@ -37,32 +37,46 @@ impl Journey<'_> {
         listed: Listed,
         work: HostIds,
     ) -> Result<(u32, Vec<String>), CarryError> {
+        let Belongings { kept, directory, closed } = listed.open_in(self.to, work)?;
+        self.move_in(copy, &kept, &directory, Some(ANCHORED))?;
+        self.give_up(copy)?;
+        copy.forget_ours()?;
+        Ok((self.check(copy, 1)?, closed))
+    }
+
+    /// It enters the rest of its sandbox, where it has these files and stands there. `below`: the root that it goes to.
+    pub fn move_in(
+        &self,
+        copy: &mut Copy,
+        kept: &[(i32, bool, OwnedFd)],
+        directory: &OwnedFd,
+        below: Option<&str>,
+    ) -> Result<(), CarryError> {
         let free = copy.scratch + FREE;
-        let belongings = listed.open_in(self.to, work)?;
         let namespaces = self.other_namespaces()?;
         let mut passed: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
-        passed.push(belongings.directory.as_fd());
-        passed.extend(belongings.kept.iter().map(|(_, _, descriptor)| descriptor.as_fd()));
+        passed.push(directory.as_fd());
+        passed.extend(kept.iter().map(|(_, _, descriptor)| descriptor.as_fd()));
         let tracee = &mut copy.tracee;
         let received = copy.chute.pass(tracee, &passed)?;
         let (entered, rest) = received.split_at(namespaces.len());
         for number in entered {
             tracee.must("enter the fork's namespaces", libc::SYS_setns, &[*number as u64, 0])?;
         }
-        let mut below = ANCHORED.as_bytes().to_vec();
-        below.push(0);
-        tracee.write(free, &below)?;
-        tracee.must("go below the anchor", libc::SYS_chroot, &[free])?;
+        if let Some(below) = below {
+            let mut below = below.as_bytes().to_vec();
+            below.push(0);
+            tracee.write(free, &below)?;
+            tracee.must("go below the anchor", libc::SYS_chroot, &[free])?;
+        }
         tracee.must("go to its directory", libc::SYS_fchdir, &[rest[0] as u64])?;
         tracee.must("begin a session", libc::SYS_setsid, &[])?;
-        let kept = belongings.kept.iter().zip(&rest[1..]);
+        let kept = kept.iter().zip(&rest[1..]);
         let kept: Vec<Kept> = kept.map(|((wanted, closes, _), number)| (*number, *wanted, *closes)).collect();
-        take_files(tracee, &kept)?;
-        self.give_up(copy)?;
-        Ok((self.check(copy)?, belongings.closed))
+        take_files(tracee, &kept)
     }
 
-    fn give_up(&self, copy: &mut Copy) -> Result<(), CarryError> {
+    pub fn give_up(&self, copy: &mut Copy) -> Result<(), CarryError> {
         let free = copy.scratch + FREE;
         let tracee = &mut copy.tracee;
         let secure = [libc::PR_SET_SECUREBITS as u64, SECURE_BITS, 0, 0, 0];
@@ -81,18 +95,15 @@ impl Journey<'_> {
             tracee.must("name its locks", libc::SYS_set_robust_list, &[head, length])?;
         }
         if let Some(rseq) = copy.rseq {
-            let arguments = [rseq.address, rseq.size.into(), rseq.flags.into(), rseq.signature.into()];
-            tracee.must("name its processor's place", libc::SYS_rseq, &arguments)?;
+            tracee.must("name its processor's place", libc::SYS_rseq, &rseq.arguments())?;
         }
         let seen = [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0];
         tracee.must("let its guest look at it", libc::SYS_prctl, &seen)?;
-        // The last one: it unmaps the instruction that it is made with.
-        tracee.must("unmap what was ours", libc::SYS_munmap, &[copy.scratch, SCRATCH])?;
         Ok(())
     }
 
     /// By what the kernel says of it, before it goes on; the guest looks once more.
-    fn check(&self, copy: &Copy) -> Result<u32, CarryError> {
+    pub fn check(&self, copy: &Copy, threads: u32) -> Result<u32, CarryError> {
         let pid = copy.tracee.pid;
         let status = Status::of(pid).map_err(|source| host("look at the copy", source))?;
         let wrong = |what: &str| CarryError::Unable(format!("its copy is not as it should be: {what}"));
@@ -105,7 +116,7 @@ impl Journey<'_> {
         if status.field("NoNewPrivs") != "1" || status.field("Seccomp") != "2" {
             return Err(wrong("its filter"));
         }
-        if status.number("PPid") != Some(self.to) || status.number("Threads") != Some(1) {
+        if status.number("PPid") != Some(self.to) || status.number("Threads") != Some(threads) {
             return Err(wrong("its parent"));
         }
         for (own, guest) in NAMESPACES {
@@ -117,8 +128,16 @@ impl Journey<'_> {
     }
 }
 
+impl Copy {
+    /// The last call: it unmaps the instruction that it is made with.
+    pub fn forget_ours(&mut self) -> Result<(), CarryError> {
+        let arguments = [self.scratch, SCRATCH];
+        self.tracee.must("unmap what was ours", libc::SYS_munmap, &arguments).map(drop)
+    }
+}
+
 /// It keeps those that it has until the end.
-fn give_up_bounds(tracee: &mut Tracee) -> Result<(), CarryError> {
+pub fn give_up_bounds(tracee: &mut Tracee) -> Result<(), CarryError> {
     for capability in 0..CAPABILITIES {
         let arguments = [libc::PR_CAPBSET_DROP as u64, capability, 0, 0, 0];
         if tracee.call(libc::SYS_prctl, &arguments)? != 0 {

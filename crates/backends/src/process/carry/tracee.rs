@@ -15,6 +15,9 @@ pub const INSTRUCTION: [u8; 2] = [0x0f, 0x05];
 const ARCHITECTURE: u32 = 0xc000_003e;
 /// What a call that was interrupted returns while it waits to be made again.
 const TO_BE_MADE_AGAIN: i64 = -512;
+/// The same for those that are not made again after a signal's handler, and those that go on with the time that is left.
+const UNLESS_HANDLED: i64 = -514;
+const WITH_WHAT_IS_LEFT: i64 = -516;
 
 const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACEFORK
@@ -110,6 +113,25 @@ impl Tracee {
         self.read(self.site, &mut code).ok()?;
         let again = self.before.rax as i64 == TO_BE_MADE_AGAIN && code == INSTRUCTION;
         again.then_some((self.before.orig_rax as i64, self.before.rdi))
+    }
+
+    /// As [`Tracee::waits_in`], where it may begin anew to wait: the number of the call.
+    pub fn stands_in(&self) -> Option<i64> {
+        let mut code = [0; INSTRUCTION.len()];
+        self.read(self.site, &mut code).ok()?;
+        let again = [TO_BE_MADE_AGAIN, UNLESS_HANDLED, WITH_WHAT_IS_LEFT].contains(&(self.before.rax as i64));
+        (again && code == INSTRUCTION).then_some(self.before.orig_rax as i64)
+    }
+
+    /// As it was when it stopped first.
+    pub fn stood_at(&self) -> &libc::user_regs_struct {
+        &self.before
+    }
+
+    /// Has it go on where another one stands, with the call that that one waits in.
+    pub fn stand_at(&mut self, registers: libc::user_regs_struct) {
+        self.before = registers;
+        self.place = Place::End;
     }
 
     /// Has it make a call, and says what the kernel answered.

@@ -1,0 +1,187 @@
+//! What a copy of a machine's process has open: each file of its original has one in its place, or nothing is copied.
+//!
+//! Its disk and its sockets are its own. What it only reads is opened once more, so that nobody shares a place in a file with
+//! another machine. What the kernel made for one process alone (events, signals) is made anew.
+
+use super::belongings::Open;
+use super::idle::copy_of;
+use super::tracee::host;
+use crate::backend::CarryError;
+use rustix::fs::{FileType, Mode, OFlags, SealFlags, SeekFrom, Stat};
+use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// What a message holds, with the namespaces.
+const MOST: usize = 200;
+
+/// Whatever differs between a machine and its copy.
+pub struct Outfit {
+    /// The disk of the original, by what the kernel says of it, and that of the copy.
+    pub disk: (Stat, OwnedFd),
+    /// Where the monitor of the copy listens.
+    pub monitor: OwnedFd,
+    /// One end of its port, and what it complains to.
+    pub port: OwnedFd,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+}
+
+/// By the number that it has, and whether a program that is executed loses it.
+pub type Equipped = Vec<(i32, bool, OwnedFd)>;
+
+/// `ours`: numbers that the copy has by us.
+pub fn equip(pid: i32, ours: &[i32], outfit: &Outfit) -> Result<Equipped, CarryError> {
+    let all = Open::all(pid, ours, MOST)?;
+    let mut equipped = Equipped::new();
+    for (place, open) in all.iter().enumerate() {
+        let twin = all[..place].iter().position(|other| other.is_same(open, pid));
+        let descriptor = match twin.and_then(|twin| equipped.get(twin)) {
+            Some((_, _, twin)) => clone(twin)?,
+            None => instead(pid, open, outfit)?,
+        };
+        equipped.push((open.number, open.flags.contains(OFlags::CLOEXEC), descriptor));
+    }
+    Ok(equipped)
+}
+
+/// Whether nobody asks its monitor: a connection ends a moment after who made it has closed it.
+pub fn is_unasked(pid: i32) -> Result<bool, CarryError> {
+    for open in Open::all(pid, &[], MOST)? {
+        if FileType::from_raw_mode(open.found.st_mode) != FileType::Socket {
+            continue;
+        }
+        let own = original(pid, &open)?;
+        if !listens(&own)? && has_name(&own)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn instead(pid: i32, open: &Open, outfit: &Outfit) -> Result<OwnedFd, CarryError> {
+    match FileType::from_raw_mode(open.found.st_mode) {
+        FileType::Socket => socket(pid, open, outfit),
+        // What it was started with; it makes no others.
+        FileType::Fifo if open.number == libc::STDOUT_FILENO => clone(&outfit.stdout),
+        FileType::Fifo if open.number == libc::STDERR_FILENO => clone(&outfit.stderr),
+        FileType::RegularFile => file(pid, open, outfit),
+        FileType::Directory => again(pid, open),
+        FileType::CharacterDevice if open.link == "/dev/null" => again(pid, open),
+        _ => match open.link.strip_prefix("anon_inode:") {
+            Some(kind) => made_anew(pid, open, kind),
+            None => Err(unable(open, "nobody knows what that would be elsewhere")),
+        },
+    }
+}
+
+fn socket(pid: i32, open: &Open, outfit: &Outfit) -> Result<OwnedFd, CarryError> {
+    let own = original(pid, open)?;
+    let given = match listens(&own)? {
+        true => &outfit.monitor,
+        false if has_name(&own)? => return Err(CarryError::Busy("somebody asks its monitor".into())),
+        false if socket_peercred(&own).is_ok() => &outfit.port,
+        false => return Err(unable(open, "it is not a socket that it was given")),
+    };
+    let blocks = !open.flags.contains(OFlags::NONBLOCK);
+    rustix::io::ioctl_fionbio(given, !blocks).map_err(|errno| host("set up a socket", errno.into()))?;
+    clone(given)
+}
+
+fn listens(socket: &OwnedFd) -> Result<bool, CarryError> {
+    socket_acceptconn(socket).map_err(|errno| host("look at a socket", errno.into()))
+}
+
+/// As a connection to the monitor has, and the port has not.
+fn has_name(socket: &OwnedFd) -> Result<bool, CarryError> {
+    let name = rustix::net::getsockname(socket).map_err(|errno| host("look at a socket", errno.into()))?;
+    let name = rustix::net::SocketAddrUnix::try_from(name);
+    // One without a name is told as one whose abstract name is empty.
+    Ok(name
+        .is_ok_and(|name| name.path().is_some() || name.abstract_name().is_some_and(|name| !name.is_empty())))
+}
+
+fn file(pid: i32, open: &Open, outfit: &Outfit) -> Result<OwnedFd, CarryError> {
+    let writes = !matches!(open.flags & OFlags::ACCMODE, OFlags::RDONLY);
+    let (disk, own) = &outfit.disk;
+    if (open.found.st_dev, open.found.st_ino) == (disk.st_dev, disk.st_ino) {
+        return clone(own);
+    }
+    if !writes {
+        return again(pid, open);
+    }
+    // The memory that it was copied from, which nobody can write to: it need not be opened again.
+    let own = original(pid, open)?;
+    let sealed = rustix::fs::fcntl_get_seals(&own).is_ok_and(|seals| seals.contains(SealFlags::WRITE));
+    if sealed { Ok(own) } else { Err(unable(open, "others write to it")) }
+}
+
+/// The same file, from the mount that it was opened in. Only to be read: whatever else it was opened for is refused above.
+fn again(pid: i32, open: &Open) -> Result<OwnedFd, CarryError> {
+    let own = original(pid, open)?;
+    if open.flags.contains(OFlags::PATH) {
+        return Ok(own);
+    }
+    let kept = OFlags::NONBLOCK | OFlags::DIRECTORY;
+    let flags = (open.flags & kept) | OFlags::RDONLY | OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{}", own.as_raw_fd());
+    let opened = rustix::fs::open(path.as_str(), flags, Mode::empty())
+        .map_err(|errno| host("open a file of the machine once more", errno.into()))?;
+    if open.position > 0 && FileType::from_raw_mode(open.found.st_mode) == FileType::RegularFile {
+        rustix::fs::seek(&opened, SeekFrom::Start(open.position))
+            .map_err(|errno| host("go to where it stood in a file", errno.into()))?;
+    }
+    Ok(opened)
+}
+
+fn made_anew(pid: i32, open: &Open, kind: &str) -> Result<OwnedFd, CarryError> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", open.number))
+        .map_err(|source| host("look at a file of the machine", source))?;
+    let fields: BTreeMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name, value.trim()))
+        .collect();
+    let hexadecimal = |name: &str| {
+        fields
+            .get(name)
+            .and_then(|value| u64::from_str_radix(value, 16).ok())
+            .ok_or_else(|| host("look at a file of the machine", super::looks::unreadable()))
+    };
+    let flags = (open.flags & (OFlags::NONBLOCK | OFlags::CLOEXEC)).bits() as i32;
+    // SAFETY: numbers, and a mask that lives across the call and has the size that is named; the kernel gives a descriptor
+    // that nobody else owns.
+    let made = unsafe {
+        match kind {
+            "[eventfd]" if fields.get("eventfd-semaphore").is_none_or(|value| *value == "0") => {
+                let count = u32::try_from(hexadecimal("eventfd-count")?);
+                libc::eventfd(count.map_err(|_| unable(open, "it counts too far"))?, flags)
+            }
+            "[eventpoll]" if !fields.contains_key("tfd") => libc::epoll_create1(flags & libc::EPOLL_CLOEXEC),
+            "[signalfd]" => {
+                let mask = hexadecimal("sigmask")?;
+                let made = libc::syscall(libc::SYS_signalfd4, -1, &raw const mask, 8, flags);
+                i32::try_from(made).unwrap_or(-1)
+            }
+            _ => return Err(unable(open, "nobody knows what that would be elsewhere")),
+        }
+    };
+    if made < 0 {
+        return Err(host("make a file of the machine anew", std::io::Error::last_os_error()));
+    }
+    // SAFETY: it was just made, and is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(made) })
+}
+
+fn original(pid: i32, open: &Open) -> Result<OwnedFd, CarryError> {
+    copy_of(pid, open.number).map_err(|source| host("look at a file of the machine", source))
+}
+
+fn clone(descriptor: &OwnedFd) -> Result<OwnedFd, CarryError> {
+    descriptor.as_fd().try_clone_to_owned().map_err(|source| host("copy a descriptor", source))
+}
+
+fn unable(open: &Open, why: &str) -> CarryError {
+    let link: String = open.link.chars().take(80).collect();
+    CarryError::Unable(format!("it has descriptor {} ({}) open: {why}", open.number, link.escape_debug()))
+}
