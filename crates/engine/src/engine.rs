@@ -4,8 +4,8 @@ use crate::error::EngineError;
 use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
 use paddock_backends::{
-    AdoptError, Backend, Cradle, Fence, ForkBegun, ForkComposed, Handover, KeepsCgroups, Landing, Nursery,
-    Raised,
+    AdoptError, Backend, Cradle, CreateError, Fence, ForkBegun, ForkComposed, Handover, KeepsCgroups,
+    Landing, Nursery, Raised,
 };
 use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
@@ -125,12 +125,17 @@ impl Engine {
         backend: Option<&str>,
         spec: &Spec,
     ) -> Result<RaisedFence, EngineError> {
-        let started = Instant::now();
-        spec.limits.check()?;
-        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
-        let root = self.hold_root(spec);
-        let raised = backend.create_to_bake(id, spec)?;
-        Ok(finished(raised, backend.guarantees(spec), started, root))
+        self.raise_by(backend, spec, |backend| backend.create_to_bake(id, spec))
+    }
+
+    /// A sandbox that others are to be copied from. Blocks until its machine stands.
+    pub(crate) fn raise_stem(
+        &self,
+        id: &SandboxId,
+        backend: Option<&str>,
+        spec: &Spec,
+    ) -> Result<RaisedFence, EngineError> {
+        self.raise_by(backend, spec, |backend| backend.create_stem(id, spec))
     }
 
     /// The sandbox of an interpreter that is forked into others. Blocks for a moment.
@@ -198,11 +203,20 @@ impl Engine {
         spec: &Spec,
         lasting: bool,
     ) -> Result<RaisedFence, EngineError> {
+        self.raise_by(backend, spec, |backend| backend.create(id, spec, lasting))
+    }
+
+    fn raise_by(
+        &self,
+        backend: Option<&str>,
+        spec: &Spec,
+        create: impl FnOnce(&dyn Backend) -> Result<Raised, CreateError>,
+    ) -> Result<RaisedFence, EngineError> {
         let started = Instant::now();
         spec.limits.check()?;
         let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
         let root = self.hold_root(spec);
-        let raised = backend.create(id, spec, lasting)?;
+        let raised = create(backend.as_ref())?;
         // While the guest builds its inside.
         Ok(finished(raised, backend.guarantees(spec), started, root))
     }

@@ -11,7 +11,7 @@ use crate::network::Door;
 use crate::port::{self, PortStream};
 use crate::tool::Place;
 use paddock_backends::{
-    CreateError, Fence, FenceUsage, ForkBegun, Handover, Interpreter, Kept, Raised, Shortage,
+    CreateError, Fence, FenceUsage, ForkBegun, Handover, Interpreter, Kept, Raised, Shortage, Stem,
 };
 use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Spec, Usage, User};
 use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
@@ -340,6 +340,14 @@ impl Sandbox {
     pub(crate) fn keep_memory(&self, directory: &Path) -> std::io::Result<Box<dyn Kept>> {
         let guard = self.fence();
         guard.as_ref().ok_or(std::io::ErrorKind::NotConnected)?.keep_memory(directory)
+    }
+
+    /// Stops everything inside, for others to be copied from it. Blocks.
+    ///
+    /// Precondition: the guest has let go of this engine; the spec is its own.
+    pub(crate) fn stand(&self, spec: &Spec) -> Result<Box<dyn Stem>, EngineError> {
+        let gone = || CreateError::Guest { reason: "it has ended".into() };
+        Ok(self.fence().as_ref().ok_or_else(gone)?.stand(spec)?)
     }
 
     /// Why no interpreter can be carried out of it, whatever it is.

@@ -160,6 +160,11 @@ fn pools(app: &App, registry: &mut Registry) {
         "Sandboxes that wait in a pool, are being made, or should be",
         counts,
     );
+    registry.register(
+        "stems",
+        "Machines that stand for others to be copied from",
+        ConstGauge::new(app.fleet().stems() as u64),
+    );
     registry.register("pool_creates", "Creates that found a sandbox ready in the pool, or did not", creates);
 }
 

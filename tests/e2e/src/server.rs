@@ -15,6 +15,7 @@ pub struct Server<'a> {
     caller: &'a Caller,
     socket: PathBuf,
     options: Vec<String>,
+    environment: Vec<(&'static str, &'static str)>,
     running: Option<Running>,
 }
 
@@ -25,9 +26,22 @@ impl<'a> Server<'a> {
 
     /// With more options of `paddock serve`.
     pub fn start_with(caller: &'a Caller, options: &[&str]) -> Result<Server<'a>> {
+        Server::begun(caller, options, &[])
+    }
+
+    /// With more in its environment.
+    pub fn start_in(caller: &'a Caller, environment: &[(&'static str, &'static str)]) -> Result<Server<'a>> {
+        Server::begun(caller, &[], environment)
+    }
+
+    fn begun(
+        caller: &'a Caller,
+        options: &[&str],
+        environment: &[(&'static str, &'static str)],
+    ) -> Result<Server<'a>> {
         let socket = caller.directory("run")?.join("api.sock");
         let options = options.iter().map(ToString::to_string).collect();
-        let mut server = Server { caller, socket, options, running: None };
+        let mut server = Server { caller, socket, options, environment: environment.to_vec(), running: None };
         server.start_again()?;
         Ok(server)
     }
@@ -72,8 +86,10 @@ impl<'a> Server<'a> {
     /// After [`Server::kill`].
     pub fn start_again(&mut self) -> Result<()> {
         let socket = self.socket.display().to_string();
-        let mut running =
-            self.caller.paddock(["serve", "--socket", &socket])?.arguments(&self.options).start()?;
+        let serve = self.caller.paddock(["serve", "--socket", &socket])?.arguments(&self.options);
+        let with = self.environment.iter();
+        let serve = with.fold(serve, |command, (name, value)| command.environment(name, value));
+        let mut running = serve.start()?;
         until(PATIENCE, "a server that listens", || {
             let listens = UnixStream::connect(&self.socket).is_ok();
             (listens || running.has_ended()).then_some(listens)

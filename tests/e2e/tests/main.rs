@@ -35,6 +35,7 @@ mod lasting_terminal;
 mod limits;
 mod machine;
 mod microvm;
+mod microvm_copies;
 mod mounts;
 mod network;
 mod policy;

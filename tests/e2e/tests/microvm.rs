@@ -6,7 +6,7 @@ use paddock_e2e::{Caller, Server, Terminal, as_root_behind, images, skip};
 use serde_json::{Value, json};
 
 /// One machine for all sandboxes of a test: small, so that it boots soon.
-const SIZE: [&str; 6] = ["--memory", "192MiB", "--cpus", "1", "--disk", "64MiB"];
+pub const SIZE: [&str; 6] = ["--memory", "192MiB", "--cpus", "1", "--disk", "64MiB"];
 
 /// Says so, too.
 pub fn is_missing() -> bool {
@@ -44,7 +44,7 @@ where_there_are_machines!(
 );
 
 /// A machine of the server's, from the side of root.
-mod machine {
+pub mod machine {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::fs::MetadataExt;
@@ -60,7 +60,7 @@ mod machine {
     }
 
     /// Found by their cgroup, which has the name of the sandbox.
-    fn processes(id: &str) -> Vec<u32> {
+    pub fn processes(id: &str) -> Vec<u32> {
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let of = |pid: &u32| {
@@ -163,21 +163,28 @@ mod machine {
     }
 }
 
+/// The first machine of a size is booted, which takes as long as it takes: the engine itself gives up in the end.
+pub fn boot(caller: &Caller) -> Result<()> {
+    let mut command = caller.program(caller.executable()?);
+    let booted = command.args(["run", "--backend", "microvm"]).args(SIZE).args(["--", "true"]).output()?;
+    let said = String::from_utf8_lossy(&booted.stderr);
+    ensure!(booted.status.success() && said.contains("booting a machine"), "{said}");
+    Ok(())
+}
+
+/// The end of a sandbox is noticed, not asked for.
+pub fn ended(server: &Server, id: &str) -> Result<Value> {
+    paddock_e2e::until(paddock_e2e::PATIENCE, "the end of the sandbox", || {
+        let shown = server.run(["inspect", id]).and_then(|ran| ran.json()).ok()?;
+        (shown["state"] == "ended").then(|| shown["end"]["cause"].clone())
+    })
+}
+
 mod tests {
     use super::*;
 
     fn with<'a>(options: &[&'a str]) -> Vec<&'a str> {
         SIZE.iter().chain(options).copied().collect()
-    }
-
-    /// The first machine of a size is booted, which takes as long as it takes: the engine itself gives up in the end.
-    fn boot(caller: &Caller) -> Result<()> {
-        let mut command = caller.program(caller.executable()?);
-        let booted =
-            command.args(["run", "--backend", "microvm"]).args(SIZE).args(["--", "true"]).output()?;
-        let said = String::from_utf8_lossy(&booted.stderr);
-        ensure!(booted.status.success() && said.contains("booting a machine"), "{said}");
-        Ok(())
     }
 
     pub fn commands_workspaces_limits_and_refusals(caller: &Caller) -> Result<()> {
@@ -364,14 +371,6 @@ mod tests {
         ensure!(much.err().contains("and this host has") && much.err().contains("hint:"), "{}", much.err());
         ensure!(!much.err().contains("booting"), "{}", much.err());
         Ok(())
-    }
-
-    /// The end of a sandbox is noticed, not asked for.
-    fn ended(server: &Server, id: &str) -> Result<Value> {
-        paddock_e2e::until(paddock_e2e::PATIENCE, "the end of the sandbox", || {
-            let shown = server.run(["inspect", id]).and_then(|ran| ran.json()).ok()?;
-            (shown["state"] == "ended").then(|| shown["end"]["cause"].clone())
-        })
     }
 
     /// On most machines that tests run on no kernel boots on /dev/kvm, or there is none: what matters is that it is said.

@@ -134,7 +134,10 @@ impl Fleet {
         };
         let member = match &snapshot {
             None if volumes.is_empty() => match self.ready_made(&record, &preload).await {
-                None => self.born_baked(&record, &preload).await,
+                None => match self.born_baked(&record, &preload).await {
+                    None => self.copied(&record, &preload).await,
+                    member => member,
+                },
                 member => member,
             },
             _ => None,

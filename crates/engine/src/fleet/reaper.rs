@@ -15,6 +15,8 @@ const LOOK: u64 = 5;
 /// Ended sandboxes are remembered so long.
 const MEMORY_MS: u64 = 24 * 3600 * 1000;
 const SWEEP_TICKS: u64 = 3000;
+/// How often it is looked whether something stands to be copied that nobody needs.
+const STEM_TICKS: u64 = 300;
 /// Processor time between two looks that is still idle: a sleeping shell's housekeeping.
 const QUIET_US: u64 = 2_000;
 
@@ -35,6 +37,9 @@ pub fn start(fleet: &Fleet) {
             }
             if tick.is_multiple_of(SWEEP_TICKS) {
                 forget_old(&fleet);
+            }
+            if tick.is_multiple_of(STEM_TICKS) {
+                fleet.drop_unused_stems().await;
             }
         }
     });

@@ -40,18 +40,18 @@ pub struct Baked {
 
 /// What is known of the interpreter in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Interpreter {
+pub struct Interpreter {
     /// Bytes that went to it already.
-    sent: u64,
+    pub sent: u64,
     /// What it has said.
-    said: Position,
-    began_ns: i64,
+    pub said: Position,
+    pub began_ns: i64,
 }
 
-/// An interpreter that goes on in a sandbox of its own.
+/// A sandbox that goes on from what was kept, and the interpreter in it.
 pub struct Woken {
     pub inside: Inside,
-    pub exec: Exec,
+    pub exec: Option<Exec>,
     pub sent: u64,
     pub said: Position,
     /// When what was there before its caller was built, by the clock inside.
@@ -223,7 +223,7 @@ pub async fn start_python(
 }
 
 /// Until it has said that its imports are done; what it has said by then, or why it never will.
-async fn hear_settled(exec: &mut Exec) -> Result<Position, String> {
+pub async fn hear_settled(exec: &mut Exec) -> Result<Position, String> {
     let (mut said, mut frames, mut words) = (Position::default(), Frames::default(), Vec::new());
     loop {
         match exec.next().await {
@@ -290,23 +290,24 @@ impl Baked {
         let Some(found) = resumed.into_iter().find(own) else {
             return Err(not_made("its interpreter has gone".into()));
         };
-        let renew = Frame::new("setup").with("renew", "").encode();
-        found.exec.input().write(&renew).await;
-        Ok(Woken {
-            inside,
-            exec: found.exec,
-            sent: sent + renew.len() as u64,
-            said,
-            built_ns: (began_ns, ready_at_ns),
-        })
+        let sent = sent + renew(&found.exec).await;
+        let built_ns = (began_ns, ready_at_ns);
+        Ok(Woken { inside, exec: Some(found.exec), sent, said, built_ns })
     }
 }
 
-fn not_made(detail: String) -> FleetError {
+/// Tells an interpreter that others have the same memory. How many bytes that takes.
+pub async fn renew(exec: &Exec) -> u64 {
+    let renew = Frame::new("setup").with("renew", "").encode();
+    exec.input().write(&renew).await;
+    renew.len() as u64
+}
+
+pub fn not_made(detail: String) -> FleetError {
     crate::error::EngineError::Zygote { detail }.into()
 }
 
-async fn blocking<T: Send + 'static>(
+pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
 ) -> Result<T, FleetError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| FleetError::internal(&error))?

@@ -89,7 +89,9 @@ impl Fleet {
         let Parts { inside, newborn, .. } = parts;
         inside.set_deadline(live.record().time_to_live());
         let inside = Arc::new(inside);
-        live.set_newborn(newborn);
+        if let Some(newborn) = newborn {
+            live.set_newborn(newborn);
+        }
         live.set_running(Some(inside.clone()));
         inner.add(live.clone());
         reaper::watch_over(self, &live, inside);

@@ -157,7 +157,7 @@ impl Fleet {
         let cwd = record.cwd.unwrap_or_else(|| crate::settings::WORKSPACE_TARGET.into());
         let birth = Birth { env: record.env, cwd };
         let spec = Spec { live_forks: false, ..record.spec };
-        Ok(Blueprint { backend, spec, image: record.image, birth, preload })
+        Ok(Blueprint { backend, spec, image: record.image, birth, preload, has_interpreter: true })
     }
 
     async fn start_zygote(&self, pool: &Arc<Pool>) {

@@ -31,7 +31,8 @@ pub struct Parts {
     pub inside: Inside,
     /// With the disk that was made for it.
     pub spec: Spec,
-    pub newborn: Newborn,
+    /// Where one waits in it.
+    pub newborn: Option<Newborn>,
     /// The nursery that it nests in.
     pub within: Option<SandboxId>,
     /// From when until when what is in it was built.
@@ -40,7 +41,7 @@ pub struct Parts {
 
 impl Member {
     pub fn lives(&self) -> bool {
-        self.parts.as_ref().is_some_and(|parts| parts.newborn.lives())
+        self.parts.as_ref().is_some_and(|parts| parts.newborn.as_ref().is_none_or(Newborn::lives))
     }
 
     pub fn id(&self) -> &SandboxId {
@@ -51,24 +52,11 @@ impl Member {
         self.parts.take()
     }
 
-    /// Has a command run in it, so that whoever takes it does not wait for what a machine does only once: an emulated one
-    /// translates each piece of code when it comes to it for the first time. A sandbox that cannot run this one is as good.
+    /// So that whoever takes it does not wait for what a machine does only once.
     pub async fn warm_up(&self, blueprint: &Blueprint) {
-        let Some(parts) = &self.parts else { return };
-        let command = Command {
-            argv: vec!["true".into()],
-            env: blueprint.birth.env.clone(),
-            cwd: Some(blueprint.birth.cwd.clone()),
-            user: parts.spec.user.clone(),
-            deadline: Some(WARM),
-            ..Command::default()
-        };
-        let ran = async {
-            let Ok(mut exec) = parts.inside.exec_numbered(WARMING, command).await else { return };
-            while let ExecEvent::Started | ExecEvent::Output { .. } = exec.next().await {}
-        };
-        let _ = tokio::time::timeout(WARM, ran).await;
-        parts.inside.forget(WARMING);
+        if let Some(parts) = &self.parts {
+            warm_up(&parts.inside, blueprint, &["true"]).await;
+        }
     }
 
     pub fn prolong(&self) {
@@ -76,6 +64,25 @@ impl Member {
             parts.inside.set_deadline(Some(WITHOUT_A_SERVER));
         }
     }
+}
+
+/// Has a command run that nobody asked for: an emulated machine translates each piece of code when it comes to it for the first
+/// time. A sandbox that cannot run this one is as good.
+pub async fn warm_up(inside: &Inside, blueprint: &Blueprint, argv: &[&str]) {
+    let command = Command {
+        argv: argv.iter().map(ToString::to_string).collect(),
+        env: blueprint.birth.env.clone(),
+        cwd: Some(blueprint.birth.cwd.clone()),
+        user: blueprint.spec.user.clone(),
+        deadline: Some(WARM),
+        ..Command::default()
+    };
+    let ran = async {
+        let Ok(mut exec) = inside.exec_numbered(WARMING, command).await else { return };
+        while let ExecEvent::Started | ExecEvent::Output { .. } = exec.next().await {}
+    };
+    let _ = tokio::time::timeout(WARM, ran).await;
+    inside.forget(WARMING);
 }
 
 impl Drop for Member {
@@ -115,12 +122,32 @@ impl Fleet {
         mother: &Mother,
     ) -> Result<Member, FleetError> {
         let id = crate::engine::new_id()?;
+        // Where there is one to copy, what was kept need not be read.
+        let stem = match mother {
+            Mother::Baked(_) => self.stem_of(blueprint).map(Mother::Stem),
+            _ => None,
+        };
+        let mother = match stem {
+            Some(stem) => match self.make_parts(id.clone(), blueprint, &stem).await {
+                Ok(parts) => return Ok(self.member(id, parts)),
+                Err(error) => {
+                    tracing::warn!(%error, "a sandbox could not be copied from one that stands; it is made anew");
+                    self.free_disk(id.as_str());
+                    mother
+                }
+            },
+            None => mother,
+        };
         let made = self.make_parts(id.clone(), blueprint, mother).await;
         let parts = made.inspect_err(|_| self.free_disk(id.as_str()))?;
+        Ok(self.member(id, parts))
+    }
+
+    fn member(&self, id: SandboxId, parts: Parts) -> Member {
         self.0.scribe.prepare(&id);
         let member = Member { fleet: Arc::downgrade(&self.0), id, parts: Some(parts) };
         member.prolong();
-        Ok(member)
+        member
     }
 
     async fn make_parts(
@@ -141,20 +168,31 @@ impl Fleet {
             Mother::Zygote(zygote) => {
                 let born = zygote.bear(&self.0.engine, id.clone(), &spec, birth, NUMBER).await?;
                 let built_ns = built_now(&born.sandbox);
-                Woken { inside: born.sandbox, exec: born.exec, sent: 0, said: Position::default(), built_ns }
+                let said = Position::default();
+                Woken { inside: born.sandbox, exec: Some(born.exec), sent: 0, said, built_ns }
             }
             Mother::Baked(baked) => {
                 baked.wake(&self.0.engine, id.clone(), blueprint.backend.clone(), &spec).await?
             }
+            Mother::Stem(stem) => match stem.wake(id.clone(), &spec).await {
+                Ok(woken) => woken,
+                Err(error) => {
+                    // Whatever it is: the next one is made anew.
+                    self.lose_stem(&stem.id).await;
+                    return Err(error);
+                }
+            },
             Mother::None => {
                 let (inside, exec, sent) = self.start_alone(id.clone(), blueprint, &spec).await?;
                 let built_ns = built_now(&inside);
-                Woken { inside, exec, sent, said: Position::default(), built_ns }
+                Woken { inside, exec: Some(exec), sent, said: Position::default(), built_ns }
             }
         };
-        let newborn = Newborn { exec, env: birth.env.clone(), cwd: birth.cwd.clone(), sent, said };
+        let (env, cwd) = (birth.env.clone(), birth.cwd.clone());
+        let newborn = exec.map(|exec| Newborn { exec, env, cwd, sent, said });
         let within = match mother {
             Mother::Zygote(zygote) => Some(zygote.id.clone()),
+            Mother::Stem(stem) => Some(stem.id.clone()),
             Mother::Baked(_) | Mother::None => None,
         };
         Ok(Parts { id, inside, spec, newborn, within, built_ns })

@@ -4,6 +4,7 @@
 //! - [`keeper`]: who fills it, and the interpreter that its sandboxes are forked from
 //! - [`member`]: one that is ready; [`newborn`]: the interpreter in it
 //! - [`baked`]: memory that they begin with, where nothing can be forked
+//! - [`stems`]: what they are copied from as it stands, where machines can be
 //! - [`create`]: from a request to a sandbox that was ready
 //! - [`lent`]: a pool for a while
 //! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
@@ -16,6 +17,7 @@ mod member;
 mod newborn;
 mod nurseries;
 mod pool;
+mod stems;
 
 pub use lent::LentPool;
 pub use newborn::Newborn;
@@ -43,6 +45,7 @@ pub struct Pools {
     /// Those that nobody set, and how many use each. Locked before the others.
     lent: Mutex<BTreeMap<String, usize>>,
     baking: baked::Baking,
+    pub(super) stems: stems::Stems,
 }
 
 impl Pools {
@@ -150,6 +153,7 @@ impl Fleet {
             pool.idle(MAKING).await;
             keeper::empty(self, &pool).await;
         }
+        self.close_stems(MAKING).await;
         self.leave_nurseries().await;
     }
 }

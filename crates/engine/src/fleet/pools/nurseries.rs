@@ -56,6 +56,12 @@ impl Fleet {
         self.0.end_nursery_unless_used(&id);
     }
 
+    /// The same for what others were copied from. Blocks for a moment.
+    pub(super) fn shelter(&self, id: SandboxId, inside: Arc<Inside>) {
+        self.0.nurseries.lock().insert(id.clone(), Held::Sandbox(inside));
+        self.0.end_nursery_unless_used(&id);
+    }
+
     /// Ends a sandbox, but for what its forks nest in. What the kernel counted.
     pub(in crate::fleet) async fn hold(
         &self,

@@ -2,6 +2,7 @@
 
 use super::baked::Baked;
 use super::member::Member;
+use super::stems::Stem;
 use crate::fleet::clock::boot_ms;
 use crate::fleet::record::Record;
 use crate::zygote::Zygote;
@@ -38,6 +39,8 @@ pub struct Blueprint {
     pub image: Option<String>,
     pub birth: Birth,
     pub preload: Vec<String>,
+    /// Whether an interpreter is to wait in them.
+    pub has_interpreter: bool,
 }
 
 impl Blueprint {
@@ -98,6 +101,8 @@ pub enum Taken {
 pub enum Mother {
     Zygote(Arc<Zygote>),
     Baked(Arc<Baked>),
+    /// It stands in a sandbox that is copied.
+    Stem(Arc<Stem>),
     /// It is started.
     None,
 }

@@ -1,0 +1,318 @@
+//! Sandboxes that others are copied from as they stand, where a backend can: a machine's process is forked, and nothing of what it
+//! has started, loaded or translated is done again.
+//!
+//! One is made behind the back of those who ask for the same sandbox again and again. It never does anything for a caller, and
+//! stays for those that were copied from it. Whatever fails with it, a sandbox is made as if there were none.
+
+use super::baked::{Interpreter, Woken, blocking, hear_settled, start_python};
+use super::member::{Member, warm_up};
+use super::newborn::NUMBER;
+use super::pool::{Blueprint, Mother};
+use crate::fleet::record::{Record, now_ns};
+use crate::fleet::{Fleet, FleetError};
+use crate::resume::KnownExec;
+use crate::sandbox::Sandbox as Inside;
+use paddock_model::net::NetRules;
+use paddock_model::{Boundary, Disk, Network, SandboxId, Spec};
+use paddock_protocol::ExecPhase;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Each holds what its machine has touched.
+const MOST: usize = 4;
+/// Whoever asks for the same so often within this time will ask again.
+const OFTEN: usize = 2;
+const LATELY: Duration = Duration::from_secs(600);
+/// One that nobody needs goes.
+const UNUSED: Duration = Duration::from_secs(900);
+/// One that could not be made may be another time.
+const AGAIN: Duration = Duration::from_secs(60);
+const IMPORTS: Duration = Duration::from_secs(600);
+
+/// Everything that makes one stem another than the next.
+type Key = Vec<u8>;
+
+#[derive(Default)]
+pub struct Stems(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The one that was used last is the last.
+    ready: Vec<(Key, Instant, Arc<Stem>)>,
+    asked: VecDeque<(Key, Instant)>,
+    /// One is made at a time.
+    making: bool,
+    failed: BTreeMap<Key, Instant>,
+    closed: bool,
+}
+
+pub struct Stem {
+    pub id: SandboxId,
+    inside: Arc<Inside>,
+    standing: Box<dyn paddock_backends::Stem>,
+    /// Where it has one that waits for its first call.
+    interpreter: Option<Interpreter>,
+    began_ns: i64,
+}
+
+impl Stems {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one for sandboxes of this key; or whether it is time to make it.
+    fn find(&self, key: &Key) -> Result<Arc<Stem>, bool> {
+        let mut state = self.lock();
+        let now = Instant::now();
+        if let Some(at) = state.ready.iter().position(|(known, ..)| known == key) {
+            let (key, _, stem) = state.ready.remove(at);
+            state.ready.push((key, now, stem.clone()));
+            return Ok(stem);
+        }
+        state.asked.retain(|(_, at)| now.duration_since(*at) < LATELY);
+        state.asked.push_back((key.clone(), now));
+        state.failed.retain(|_, at| now.duration_since(*at) < AGAIN);
+        let often = state.asked.iter().filter(|(known, _)| known == key).count() >= OFTEN;
+        let due = often && !state.making && !state.closed && !state.failed.contains_key(key);
+        state.making |= due;
+        Err(due)
+    }
+
+    /// Those that are not wanted any more.
+    fn put(&self, key: Key, made: Result<Arc<Stem>, FleetError>) -> Vec<Arc<Stem>> {
+        let mut state = self.lock();
+        state.making = false;
+        match made {
+            Ok(stem) if state.closed => vec![stem],
+            Ok(stem) => {
+                state.ready.push((key, Instant::now(), stem));
+                let surplus = state.ready.len().saturating_sub(MOST);
+                state.ready.drain(..surplus).map(|(.., stem)| stem).collect()
+            }
+            Err(error) => {
+                tracing::info!(%error, "no sandbox to copy others from could be made");
+                state.failed.insert(key, Instant::now());
+                Vec::new()
+            }
+        }
+    }
+
+    fn take(&self, id: &SandboxId) -> Option<Arc<Stem>> {
+        let mut state = self.lock();
+        let at = state.ready.iter().position(|(.., stem)| stem.id == *id)?;
+        Some(state.ready.remove(at).2)
+    }
+
+    /// Those that nobody has needed for a while.
+    fn unused(&self) -> Vec<Arc<Stem>> {
+        let mut state = self.lock();
+        let (kept, unused): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.ready).into_iter().partition(|(_, at, _)| at.elapsed() < UNUSED);
+        state.ready = kept;
+        unused.into_iter().map(|(.., stem)| stem).collect()
+    }
+
+    /// None is made any more.
+    fn close(&self) -> Vec<Arc<Stem>> {
+        let mut state = self.lock();
+        state.closed = true;
+        std::mem::take(&mut state.ready).into_iter().map(|(.., stem)| stem).collect()
+    }
+
+    async fn idle(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while self.lock().making && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Fleet {
+    /// How many sandboxes stand for others to be copied from.
+    pub fn stems(&self) -> usize {
+        self.0.pools.stems.lock().ready.len()
+    }
+
+    /// A sandbox as it is wanted, copied from one that was made before. `None` where there is none.
+    pub(in crate::fleet) async fn copied(&self, record: &Record, preload: &[String]) -> Option<Member> {
+        // What is preloaded is the template's: its sandboxes come another way to the same.
+        if !preload.is_empty() || record.guarantees.boundary != Boundary::OwnKernel || shares(&record.spec) {
+            return None;
+        }
+        let blueprint = Blueprint::without_interpreter(record);
+        let stem = self.stem_of(&blueprint)?;
+        match self.make_member(&blueprint, &Mother::Stem(stem)).await {
+            Ok(member) => Some(member),
+            Err(error) => {
+                tracing::warn!(%error, "a sandbox could not be copied from one that stands; it is made anew");
+                None
+            }
+        }
+    }
+
+    /// What sandboxes of this blueprint are copied from. Where there is nothing, it is made for those who come later.
+    pub(super) fn stem_of(&self, blueprint: &Blueprint) -> Option<Arc<Stem>> {
+        let key = key(blueprint)?;
+        match self.0.pools.stems.find(&key) {
+            Ok(stem) => Some(stem),
+            Err(due) => {
+                if due {
+                    let (fleet, blueprint) = (self.clone(), blueprint.clone());
+                    tokio::spawn(async move { fleet.make_stem(key, &blueprint).await });
+                }
+                None
+            }
+        }
+    }
+
+    async fn make_stem(&self, key: Key, blueprint: &Blueprint) {
+        let made = Stem::make(self, blueprint).await.map(Arc::new);
+        let surplus = self.0.pools.stems.put(key, made);
+        self.retire_stems(surplus).await;
+    }
+
+    /// It cannot be copied any more, or is stale.
+    pub(super) async fn lose_stem(&self, id: &SandboxId) {
+        self.retire_stems(self.0.pools.stems.take(id).into_iter().collect()).await;
+    }
+
+    pub(in crate::fleet) async fn drop_unused_stems(&self) {
+        self.retire_stems(self.0.pools.stems.unused()).await;
+    }
+
+    /// The server ends.
+    pub(super) async fn close_stems(&self, patience: Duration) {
+        let all = self.0.pools.stems.close();
+        self.0.pools.stems.idle(patience).await;
+        self.retire_stems(all).await;
+    }
+
+    async fn retire_stems(&self, stems: Vec<Arc<Stem>>) {
+        let fleet = self.clone();
+        let _ = tokio::task::spawn_blocking(move || {
+            for stem in stems {
+                fleet.shelter(stem.id.clone(), stem.inside.clone());
+            }
+        })
+        .await;
+    }
+}
+
+impl Stem {
+    async fn make(fleet: &Fleet, blueprint: &Blueprint) -> Result<Stem, FleetError> {
+        let began_ns = now_ns();
+        let id = crate::engine::new_id()?;
+        let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
+        let (engine, backend) = (fleet.0.engine.clone(), blueprint.backend.clone());
+        let (raised_id, raised_spec) = (id.clone(), spec.clone());
+        let raised = blocking(move || Ok(engine.raise_stem(&raised_id, backend.as_deref(), &raised_spec)?));
+        let mut inside = Inside::start(id.clone(), raised.await?)?;
+        let made = async {
+            inside.ready().await?;
+            let interpreter = match blueprint.has_interpreter {
+                true => {
+                    let (mut exec, sent) = start_python(&inside, blueprint, spec.user.clone(), true).await?;
+                    let said = tokio::time::timeout(IMPORTS, hear_settled(&mut exec)).await;
+                    let said = said.unwrap_or_else(|_| Err("its imports did not end in time".into()));
+                    let said = said.map_err(super::baked::not_made)?;
+                    Some(Interpreter { sent, said, began_ns })
+                }
+                false => None,
+            };
+            // What it has translated its copies need not.
+            for argv in WARMING {
+                warm_up(&inside, blueprint, argv).await;
+            }
+            inside.part().await?;
+            Ok(interpreter)
+        };
+        let made: Result<Option<Interpreter>, FleetError> = made.await;
+        let inside = Arc::new(inside);
+        let (stands, own_spec) = (inside.clone(), spec.clone());
+        let standing = match made {
+            Ok(interpreter) => {
+                blocking(move || Ok(stands.stand(&own_spec)?)).await.map(|it| (it, interpreter))
+            }
+            Err(error) => Err(error),
+        };
+        match standing {
+            Ok((standing, interpreter)) => Ok(Stem { id, inside, standing, interpreter, began_ns }),
+            Err(error) => {
+                let _ = tokio::task::spawn_blocking(move || inside.destroy()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// A sandbox that is a copy of it, and has a disk that is its own.
+    pub async fn wake(self: &Arc<Self>, id: SandboxId, spec: &Spec) -> Result<Woken, FleetError> {
+        // Everything there was written before this, by the clock that it is given.
+        let ready_at_ns = now_ns();
+        let (stem, copied_id, copied_spec) = (self.clone(), id.clone(), spec.clone());
+        let raised = blocking(move || {
+            let copied = stem.standing.copy(&copied_id, &copied_spec, true);
+            Ok(copied.map_err(crate::error::EngineError::from)?)
+        });
+        let raised = raised.await?;
+        let mut guarantees = self.inside.guarantees.clone();
+        guarantees.weaknesses.push(IN_COMMON.into());
+        let known = self.interpreter.as_ref().map(|Interpreter { said, .. }| KnownExec {
+            number: NUMBER,
+            stdout: said.stdout,
+            stderr: said.stderr,
+            control: said.control,
+        });
+        let (inside, resumed) = Inside::resume(id, guarantees, raised, known.as_slice()).await?;
+        let built_ns = (self.began_ns, ready_at_ns);
+        let Some(Interpreter { sent, said, .. }) = self.interpreter.clone() else {
+            return Ok(Woken { inside, exec: None, sent: 0, said: Default::default(), built_ns });
+        };
+        let own = resumed.into_iter().find(|exec| exec.number == NUMBER && exec.phase == ExecPhase::Running);
+        let found = own.ok_or_else(|| super::baked::not_made("its interpreter has gone".into()))?;
+        let sent = sent + super::baked::renew(&found.exec).await;
+        Ok(Woken { inside, exec: Some(found.exec), sent, said, built_ns })
+    }
+}
+
+/// Programs that are often run, each once.
+const WARMING: [&[&str]; 3] = [&["true"], &["sh", "-c", "true; cat /dev/null"], &["true"]];
+
+const IN_COMMON: &str = "what runs its machine has its addresses in common with other sandboxes that were copied from the same one \
+     (PADDOCK_MACHINE_COPIES=off makes each anew)";
+
+impl Blueprint {
+    /// Of a sandbox that is wanted as it is, in which nothing runs yet.
+    fn without_interpreter(record: &Record) -> Blueprint {
+        Blueprint {
+            backend: record.backend.clone(),
+            spec: Spec { live_forks: false, ..record.spec.clone() },
+            image: record.image.clone(),
+            birth: paddock_backends::Birth { env: crate::settings::default_environment(), cwd: "/".into() },
+            preload: Vec::new(),
+            has_interpreter: false,
+        }
+    }
+}
+
+/// But for what its backend looks at itself, and what is the engine's affair alone.
+fn key(blueprint: &Blueprint) -> Option<Key> {
+    let network = match &blueprint.spec.network {
+        Network::Gate(_) => Network::Gate(NetRules::default()),
+        other => other.clone(),
+    };
+    let spec = Spec {
+        disk: Disk::Memory,
+        network,
+        scan: Default::default(),
+        require: Vec::new(),
+        ..blueprint.spec.clone()
+    };
+    let interpreter = blueprint.has_interpreter.then_some((&blueprint.birth.env, &blueprint.birth.cwd));
+    serde_json::to_vec(&(&blueprint.backend, spec, &blueprint.preload, interpreter)).ok()
+}
+
+/// Whether directories of the caller's are shared with it.
+fn shares(spec: &Spec) -> bool {
+    spec.workspace.is_some() || spec.mounts.iter().any(|mount| mount.source.is_some())
+}
