@@ -78,6 +78,10 @@ pub trait Backend: Send + Sync {
     /// one; its guest goes on where the old one broke.
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError>;
 
+    /// Ends and removes a lasting sandbox that an earlier engine left, or what others nested in: whether or not its guest can be
+    /// reached.
+    fn remove(&self, id: &SandboxId) -> Result<(), AdoptError>;
+
     /// Ends and removes every lasting sandbox of this state directory that is not in `keep`, those included whose
     /// engine was killed while it made them; says which.
     ///
@@ -168,6 +172,11 @@ pub trait Fence: Send + Sync {
     ///
     /// Precondition: the guest was told to hold.
     fn hold(&self) -> std::io::Result<FenceUsage> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    /// As [`Fence::hold`], under another name from then on: the sandbox itself goes on elsewhere.
+    fn become_shell(&mut self, _name: &SandboxId) -> std::io::Result<FenceUsage> {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 

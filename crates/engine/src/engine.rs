@@ -252,9 +252,12 @@ impl Engine {
 
     /// Removes what is left of one sandbox that has ended by itself.
     pub(crate) fn remove(&self, id: &SandboxId) {
-        match self.adopt(id, None) {
-            Ok(mut raised) => drop(raised.fence.destroy()),
-            Err(error) => tracing::debug!(%error, "nothing was left"),
+        for backend in self.backends(None) {
+            match backend.remove(id) {
+                Ok(()) => return,
+                Err(AdoptError::Foreign { .. }) => {}
+                Err(error) => tracing::debug!(%error, "nothing was left"),
+            }
         }
     }
 

@@ -52,6 +52,10 @@ pub struct Ended {
     pub lost_to: Option<Shortage>,
 }
 
+fn hold_fence(fence: Option<&dyn Fence>) -> std::io::Result<FenceUsage> {
+    fence.map_or_else(|| Ok(FenceUsage::default()), Fence::hold)
+}
+
 impl Sandbox {
     pub(crate) fn new(
         id: SandboxId,
@@ -407,12 +411,32 @@ impl Sandbox {
         let fence = self.fence.clone();
         let held = tokio::task::spawn_blocking(move || {
             let guard = fence.lock().unwrap_or_else(PoisonError::into_inner);
-            guard.as_ref().map_or_else(|| Ok(FenceUsage::default()), |fence| fence.hold())
+            hold_fence(guard.as_deref())
         });
         let failed = |source: std::io::Error| EngineError::Freeze { source };
         let held = held.await.map_err(|error| failed(std::io::Error::other(error)))?;
         self.end_gate();
         held.map_err(failed)
+    }
+
+    /// As [`Sandbox::hold`], of one whose guest has let go of this engine. Blocks.
+    ///
+    /// Precondition: whoever runs it stays when it ends.
+    pub(crate) fn hold_parted(&self) -> std::io::Result<FenceUsage> {
+        hold_fence(self.fence().as_deref())
+    }
+
+    /// Ends all of it, but for what others nest in, which has that name from then on. Blocks.
+    ///
+    /// Precondition: its memory is kept, and nothing runs in it.
+    pub(crate) fn become_shell(&self, name: &SandboxId) -> std::io::Result<FenceUsage> {
+        self.close_gate();
+        let became = match self.fence().as_mut() {
+            Some(fence) => fence.become_shell(name),
+            None => Ok(FenceUsage::default()),
+        };
+        self.end_gate();
+        became
     }
 
     /// Lets go of a sandbox that goes on without this engine.

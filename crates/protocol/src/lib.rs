@@ -22,7 +22,7 @@ pub use extents::{EXTENTS, MOST_EXTENTS, parse_extents};
 pub use frame::{Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode_data, encode_message};
 pub use machine::{
     BE_SILENT, GO_ON, MACHINE_PORT, MACHINE_SHARE, MACHINE_SHARE_TAG, MACHINE_SYSTEM, MACHINE_SYSTEM_TAG,
-    MachineBeginning, MachineOrders, MachinePlan, Names, Renewal,
+    MachineBeginning, MachineOrders, MachinePlan, Names, Renewal, SHELTER,
 };
 pub use message::{
     CONTROL_VARIABLE, Channel, ExecPhase, ExecState, ExitKind, FromGuest, Kills, Start, StreamKind, ToGuest,

@@ -89,5 +89,7 @@ pub const MACHINE_SYSTEM_TAG: &str = "system";
 pub const MACHINE_PORT: &str = "paddock";
 /// Says to who runs a machine: let it be silent, so that its memory can be kept. Answered by the same, once it is.
 pub const BE_SILENT: u8 = b's';
+/// Says to it: others nest in this fence, so stay when the machine ends. Answered by the same.
+pub const SHELTER: u8 = b'h';
 /// Says to it: the machine goes on. So does the end of the connection.
 pub const GO_ON: u8 = b'g';

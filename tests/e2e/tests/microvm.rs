@@ -172,6 +172,20 @@ pub fn boot(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
+/// For sandboxes that share nothing with the host: their memory can be kept. Says so where there is none.
+pub fn busybox_image(caller: &Caller) -> Result<Option<String>> {
+    let busybox = match images::busybox() {
+        Ok(busybox) => busybox,
+        Err(reason) => {
+            skip("microvm::memory", &reason);
+            return Ok(None);
+        }
+    };
+    let image = caller.directory("image")?;
+    images::directory(&image, &busybox)?;
+    Ok(Some(image.display().to_string()))
+}
+
 /// The end of a sandbox is noticed, not asked for.
 pub fn ended(server: &Server, id: &str) -> Result<Value> {
     paddock_e2e::until(paddock_e2e::PATIENCE, "the end of the sandbox", || {
@@ -535,16 +549,7 @@ mod tests {
     }
 
     pub fn memory_is_in_every_fork_snapshot_and_sleep(caller: &Caller) -> Result<()> {
-        let busybox = match images::busybox() {
-            Ok(busybox) => busybox,
-            Err(reason) => {
-                skip("microvm::memory", &reason);
-                return Ok(());
-            }
-        };
-        let image = caller.directory("image")?;
-        images::directory(&image, &busybox)?;
-        let image = image.display().to_string();
+        let Some(image) = busybox_image(caller)? else { return Ok(()) };
         boot(caller)?;
         let server = Server::start(caller)?;
         let id = server.create(&with(&["--image", &image]))?;

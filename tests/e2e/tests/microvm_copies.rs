@@ -1,9 +1,9 @@
 //! Who asks for the same machine again gets a copy of one that stands, with everything that it has translated: what two of them may
 //! not have in common, and what becomes of them when something ends.
 
-use crate::microvm::{SIZE, boot, ended, is_missing, machine};
+use crate::microvm::{SIZE, boot, busybox_image, ended, is_missing, machine};
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, PATIENCE, Server, as_root_behind, until};
+use paddock_e2e::{Caller, PATIENCE, Server, as_root_behind, skip, until};
 use std::collections::BTreeSet;
 
 #[test]
@@ -74,6 +74,79 @@ fn copies_can_be_turned_off() -> Result<()> {
         assert_eq!(stands(&server)?, 0);
         Ok(())
     })
+}
+
+/// They are copied from a machine that stands for a moment, and nest in its fence: which has to be there for them, whatever becomes
+/// of the machine.
+#[test]
+fn forks_outlive_the_machine_that_they_were_copied_from() -> Result<()> {
+    if is_missing() {
+        return Ok(());
+    }
+    let name = "microvm_copies::forks_outlive_the_machine_that_they_were_copied_from";
+    as_root_behind("microvm", name, |caller: &Caller| {
+        let Some(image) = busybox_image(caller)? else { return Ok(()) };
+        boot(caller)?;
+        let mut server = Server::start(caller)?;
+        let options: Vec<&str> = SIZE.iter().copied().chain(["--image", &image]).collect();
+        let source = server.create(&options)?;
+        if server.run(["inspect", &source])?.json()?["guarantees"]["snapshot"] != "memory" {
+            skip("microvm::memory", "disks of this machine are in memory");
+            return Ok(());
+        }
+        let count = "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; sleep 1; done";
+        server.run(["exec", "-d", &source, "--", "sh", "-c", count])?.success()?;
+        server.script(&source, "echo mine > /tmp/file")?.success()?;
+        let fork = |server: &Server, of: &str, many: &str| -> Result<Vec<String>> {
+            let forked = server.run(["fork", "-n", many, of])?.success()?;
+            Ok(forked.lines().map(String::from).collect())
+        };
+        let forks = fork(&server, &source, "3")?;
+        for id in &forks {
+            machine::is_jailed(id)?;
+            let shown = server.run(["inspect", id])?.json()?;
+            ensure!(shown["guarantees"]["weaknesses"].to_string().contains("nests in the fence"), "{shown}");
+            goes_on(&server, id)?;
+        }
+        let of_a_fork = fork(&server, &forks[0], "1")?.remove(0);
+        goes_on(&server, &of_a_fork)?;
+
+        // Asleep, it is not there: what they nest in is.
+        server.run(["hibernate", &source])?.success()?;
+        ensure!(machine::parts(&source).is_empty(), "left behind: {:?}", machine::parts(&source));
+        goes_on(&server, &forks[0])?;
+        goes_on(&server, &source)?;
+        let later = fork(&server, &source, "1")?.remove(0);
+
+        // Its machine is killed, it is ended, a server is: in any order.
+        machine::kill(&source)?;
+        assert_eq!(ended(&server, &source)?["kind"], "guest_lost");
+        server.run(["kill", &forks[0]])?.success()?;
+        for id in [&forks[1], &forks[2], &of_a_fork, &later] {
+            goes_on(&server, id)?;
+        }
+        server.kill()?;
+        server.start_again()?;
+        for id in [&forks[1], &forks[2], &of_a_fork, &later] {
+            goes_on(&server, id)?;
+        }
+        machine::kill(&forks[1])?;
+        assert_eq!(ended(&server, &forks[1])?["kind"], "guest_lost");
+        goes_on(&server, &of_a_fork)?;
+        for id in [&forks[2], &of_a_fork, &later] {
+            server.run(["kill", id])?.success()?;
+        }
+        Ok(())
+    })
+}
+
+/// What was begun before it was forked.
+fn goes_on(server: &Server, id: &str) -> Result<()> {
+    let script =
+        "a=$(cat /tmp/count); while test \"$(cat /tmp/count)\" = \"$a\"; do sleep 1; done; cat /tmp/file";
+    let said = server.script(id, script)?.success()?;
+    ensure!(said == "mine\n", "{id} says {said}");
+    Ok(())
 }
 
 fn is_copy(server: &Server, id: &str) -> Result<bool> {

@@ -79,6 +79,10 @@ impl Backend for GvisorBackend {
         adopt::adopt(&self.state, id)
     }
 
+    fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
+        crate::process::adopt::remove(&self.state, id, Some(GvisorBackend::NAME))
+    }
+
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
         adopt::sweep(&self.state, keep)
     }

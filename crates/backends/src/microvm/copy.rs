@@ -15,7 +15,7 @@ use crate::process::create::{Role, WayIn, Whose, begin};
 use crate::process::within::Within;
 use crate::process::{identity, landing, lasting};
 use paddock_model::{Disk, SandboxId, Spec};
-use paddock_protocol::GO_ON;
+use paddock_protocol::{GO_ON, SHELTER};
 use rustix::fs::{Stat, fstat};
 use std::fs::File;
 use std::io::Write;
@@ -126,6 +126,8 @@ impl Standing {
         memory::monitor(&standing.place)
             .and_then(|mut monitor| monitor.pause())
             .host(|| "have the machine stand still".into())?;
+        // Those who nest in it go on when its machine has ended.
+        memory::tell(&standing.keeper, SHELTER).host(|| "speak to who runs the machine".into())?;
         let_be_copied(guest).map_err(not_copied)?;
         Ok(standing)
     }

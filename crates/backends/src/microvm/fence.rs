@@ -84,6 +84,17 @@ impl Fence for MicrovmFence {
         Ok(Box::new(Standing::stand(&self.state, &self.id, self.shape, spec, self.disk.as_ref())?))
     }
 
+    /// Who runs the machine was told when it stood, before anybody could nest.
+    fn hold(&self) -> Result<FenceUsage> {
+        self.outer.hold().map(of_all)
+    }
+
+    fn become_shell(&mut self, name: &SandboxId) -> Result<FenceUsage> {
+        let usage = self.outer.become_shell(name)?;
+        self.id = name.clone();
+        Ok(of_all(usage))
+    }
+
     fn leave(self: Box<Self>) {
         self.outer.leave();
     }

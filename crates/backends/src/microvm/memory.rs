@@ -147,11 +147,16 @@ pub fn reach(state: &Path, id: &SandboxId, raised: Raised) -> std::result::Resul
 /// Has a machine say no more, so that nothing is half under way in its port. It may again when the connection ends.
 pub fn silence(place: &Path) -> Result<UnixStream> {
     let keeper = lasting::connect_for_commands(place)?;
-    keeper.set_read_timeout(Some(SILENCE))?;
-    (&keeper).write_all(&[BE_SILENT])?;
-    let mut answer = [0];
-    (&keeper).read_exact(&mut answer)?;
+    tell(&keeper, BE_SILENT)?;
     Ok(keeper)
+}
+
+/// Until whoever runs a machine has done that.
+pub fn tell(keeper: &UnixStream, what: u8) -> Result<()> {
+    keeper.set_read_timeout(Some(SILENCE))?;
+    let (mut keeper, mut answer) = (keeper, [0]);
+    keeper.write_all(&[what])?;
+    keeper.read_exact(&mut answer)
 }
 
 pub fn random() -> std::result::Result<u32, CreateError> {

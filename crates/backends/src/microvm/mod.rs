@@ -111,6 +111,10 @@ impl Backend for MicrovmBackend {
         adopt::adopt(&self.state, id)
     }
 
+    fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
+        crate::process::adopt::remove(&self.state, id, Some(MicrovmBackend::NAME))
+    }
+
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
         adopt::sweep(&self.state, keep)
     }

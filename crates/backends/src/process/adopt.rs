@@ -1,6 +1,7 @@
 //! Sandboxes that an earlier engine left: taken over, or ended.
 
 use super::fence::ProcessFence;
+use super::lasting::Lasting;
 use super::{lasting, slot};
 use crate::backend::{AdoptError, Fence, Raised};
 use crate::handover::{self, Handover};
@@ -14,11 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `backend`: whose sandboxes are meant, where it puts something between the fence and the guest.
 pub fn adopt(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<Raised, AdoptError> {
-    let (record, kept) = lasting::read(state, id)?;
-    if kept.between.as_deref() != backend {
-        return Err(AdoptError::Foreign { id: id.clone() });
-    }
-    let fence = ProcessFence::found(state, record, &kept);
+    let (fence, kept) = find(state, id, backend)?;
     if fence.ended().is_none() {
         // What is left of it goes with the fence.
         return Err(AdoptError::Gone { id: id.clone(), detail: "its guest runs no more".into() });
@@ -35,6 +32,21 @@ pub fn adopt(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<Rais
             Err(AdoptError::Connect { id: id.clone(), source })
         }
     }
+}
+
+/// `backend` as in [`adopt`].
+pub fn remove(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<(), AdoptError> {
+    let (mut fence, _) = find(state, id, backend)?;
+    let removed = fence.destroy();
+    removed.map(drop).map_err(|source| AdoptError::Connect { id: id.clone(), source })
+}
+
+fn find(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<(ProcessFence, Lasting), AdoptError> {
+    let (record, kept) = lasting::read(state, id)?;
+    if kept.between.as_deref() != backend {
+        return Err(AdoptError::Foreign { id: id.clone() });
+    }
+    Ok((ProcessFence::found(state, record, &kept), kept))
 }
 
 /// `backend` as in [`adopt`].

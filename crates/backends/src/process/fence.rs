@@ -237,6 +237,20 @@ impl Fence for ProcessFence {
         Ok(usage)
     }
 
+    fn become_shell(&mut self, name: &SandboxId) -> Result<FenceUsage> {
+        let usage = Fence::hold(self)?;
+        self.group = None;
+        let (mut record, kept) = lasting::read(&self.state, &self.id).map_err(std::io::Error::other)?;
+        record.lasting = Some(Lasting { id: name.clone(), ..kept });
+        record.cgroups = Vec::new();
+        let place = lasting::directory(&self.state, name);
+        std::fs::rename(lasting::directory(&self.state, &self.id), &place)?;
+        lasting::write(&place, &record)?;
+        self.slot.remember(&record)?;
+        (self.id, self.name) = (name.clone(), format!("paddock-{name}"));
+        Ok(usage)
+    }
+
     fn leave(mut self: Box<Self>) {
         if let Some(guest) = self.guest.take_if(|_| self.lasting && !self.down) {
             guest.leave();

@@ -104,6 +104,10 @@ impl Backend for ProcessBackend {
         adopt::adopt(&self.state, id, None)
     }
 
+    fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
+        adopt::remove(&self.state, id, None)
+    }
+
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {
         cgroups::sweep_spares(cgroups::detect());
         adopt::sweep(&self.state, keep, None)

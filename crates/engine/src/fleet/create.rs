@@ -6,6 +6,7 @@ use super::live::Live;
 use super::once::Note;
 use super::record::{Record, now_ms, now_ns};
 use super::request::{self, invalid, seconds};
+use super::standing::Copied;
 use super::volumes::Wanted;
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::EngineError;
@@ -34,6 +35,8 @@ pub(super) enum Origin {
         base: String,
         /// What ran over those files, to go on from.
         memory: Option<PathBuf>,
+        /// And where it does already.
+        copied: Option<Box<Copied>>,
         /// What interpreters go along.
         crossing: Option<Crossing>,
     },
@@ -295,10 +298,10 @@ impl Fleet {
     ) -> Result<Arc<Live>, FleetError> {
         let inner = &self.0;
         let id = record.id.to_string();
-        let (archive, baseline, base, memory, crossing) = match origin {
-            Origin::Empty => (None, None, None, None, None),
-            Origin::Files { archive, baseline, base, memory, crossing } => {
-                (archive, baseline, Some(base), memory, crossing)
+        let (archive, baseline, base, memory, copied, crossing) = match origin {
+            Origin::Empty => (None, None, None, None, None, None),
+            Origin::Files { archive, baseline, base, memory, copied, crossing } => {
+                (archive, baseline, Some(base), memory, copied, crossing)
             }
         };
         (record.baseline, record.base) = (baseline, base);
@@ -334,7 +337,7 @@ impl Fleet {
         let guard = live.transition.lock().await;
         inner.add(live.clone());
         let raised = match memory {
-            Some(memory) => self.raise_from_memory(&live, &memory).await,
+            Some(memory) => self.raise_from_memory(&live, &memory, copied).await,
             None => self.raise_with(&live, archive, crossing).await,
         };
         drop(guard);

@@ -5,6 +5,7 @@ use super::live::Live;
 use super::once::Note;
 use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
+use super::standing::Copied;
 use super::{Actor, Fleet, FleetError, audit};
 use crate::access::Permit;
 use paddock_model::api::{Fork, Forked, ForkedContext, SandboxState};
@@ -26,6 +27,8 @@ pub struct Child {
     pub permit: Permit,
     /// Where it was begun already.
     pub crossing: Option<Crossing>,
+    /// Where it was copied already, memory and all.
+    pub copied: Option<Box<Copied>>,
 }
 
 impl Fleet {
@@ -97,7 +100,7 @@ impl Fleet {
         let mut admitted = Vec::new();
         for record in children {
             let permit = self.admit(&record).await?;
-            admitted.push(Child { record, permit, crossing: None });
+            admitted.push(Child { record, permit, crossing: None, copied: None });
         }
         let moment = format!("fk-{:016x}", crate::engine::random()?);
         let few: Vec<SandboxId> = match &passage {
@@ -153,6 +156,11 @@ impl Fleet {
         passage: Option<Arc<Passage>>,
     ) -> Result<Vec<Arc<Live>>, FleetError> {
         let guard = live.transition.lock().await;
+        if live.keeps_memory()
+            && let Some(copied) = self.copy_forks(live, moment, &children).await?
+        {
+            return self.raise_copied(moment, live, children, copied).await;
+        }
         if let Some(passage) = &passage {
             for child in children.iter_mut().take(FEW) {
                 child.crossing = Some(self.begin_crossing(passage, &child.record));
@@ -185,7 +193,7 @@ impl Fleet {
         let mut tasks = tokio::task::JoinSet::new();
         let room = if passage.is_some() { at_a_time() } else { children.len() };
         let room = Arc::new(Semaphore::new(room));
-        for (place, Child { record, permit, crossing }) in children.into_iter().enumerate() {
+        for (place, Child { record, permit, crossing, copied }) in children.into_iter().enumerate() {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
             let (passage, room) = (passage.clone(), room.clone());
             tasks.spawn(async move {
@@ -193,7 +201,7 @@ impl Fleet {
                 let _room = room.acquire().await;
                 let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
                 let crossing = crossing.or_else(begin);
-                let origin = match fleet.clone_files(&moment, &record, baseline, true).await {
+                let origin = match fleet.clone_files(&moment, &record, baseline, copied).await {
                     Ok(origin) => origin.with(crossing),
                     Err(error) => {
                         if let Some(crossing) = crossing {

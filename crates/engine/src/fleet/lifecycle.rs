@@ -230,7 +230,9 @@ impl Fleet {
             SandboxState::Hibernated => return Ok(()),
             state => return Err(wrong_state(live, state, "hibernated")),
         }
-        if self.0.shelters(live) {
+        // Where memory is kept, what forks nest in is left behind.
+        let shelters = self.0.shelters(live);
+        if shelters && !live.keeps_memory() {
             live.touch();
             let message = format!(
                 "forks of sandbox {}, or contexts that a snapshot keeps, live in its namespaces: it cannot sleep before they end",
@@ -254,7 +256,11 @@ impl Fleet {
                 live.record().intent = None;
                 return Err(error);
             }
-            self.take_down(inside).await?;
+            if shelters {
+                self.leave_shell(live, inside).await?;
+            } else {
+                self.take_down(inside).await?;
+            }
         } else {
             live.set_running(None);
             self.take_down(inside).await?;
@@ -306,7 +312,7 @@ impl Fleet {
         let ready_at_ns = live.record().ready_at_ns;
         match self.kept_memory(&live.id) {
             Some(memory) => {
-                self.raise_from_memory(live, &memory).await?;
+                self.raise_from_memory(live, &memory, None).await?;
                 self.drop_memory(&live.id);
             }
             None => self.raise(live, archive.clone()).await?,
@@ -348,6 +354,11 @@ impl Fleet {
         let used = match live.set_running(None) {
             Some(inside) if sheltered => self.hold(live, inside).await?,
             Some(inside) => self.take_down(inside).await?,
+            None if sheltered => {
+                // Its machine has ended; who runs it stays for those that nest in its fence.
+                self.0.nurseries.find_again(live.record().id.clone());
+                FenceUsage::default()
+            }
             None => FenceUsage::default(),
         };
         self.end_jobs(live);

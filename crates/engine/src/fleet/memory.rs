@@ -9,6 +9,7 @@ use super::contexts::{Part, last_call_of};
 use super::execs::JobRecord;
 use super::live::Live;
 use super::record::{Record, now_ns};
+use super::standing::Copied;
 use super::{Fleet, FleetError, Kind};
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::api::SandboxState;
@@ -154,7 +155,7 @@ impl Fleet {
     }
 
     /// The guest lets go of this engine, so that nothing of its memory is a connection to it.
-    async fn part_with(
+    pub(super) async fn part_with(
         &self,
         live: &Arc<Live>,
         inside: &Arc<Inside>,
@@ -176,7 +177,7 @@ impl Fleet {
     }
 
     /// What is known of the commands that run, and what they have printed.
-    fn keep_commands(&self, live: &Live, name: &str) -> Result<(), FleetError> {
+    pub(super) fn keep_commands(&self, live: &Live, name: &str) -> Result<(), FleetError> {
         let jobs = live.jobs();
         let mut kept: Vec<JobRecord> = Vec::new();
         for job in jobs.iter().filter(|job| job.runs()) {
@@ -218,10 +219,15 @@ impl Fleet {
         Ok(())
     }
 
-    /// Puts a fence around the sandbox's disk in which what was kept goes on.
+    /// Puts a fence around the sandbox's disk in which what was kept goes on. `copied`: where it does already.
     ///
     /// Precondition: the sandbox's transition is locked; its jobs are those that were kept.
-    pub(super) async fn raise_from_memory(&self, live: &Arc<Live>, memory: &Path) -> Result<(), FleetError> {
+    pub(super) async fn raise_from_memory(
+        &self,
+        live: &Arc<Live>,
+        memory: &Path,
+        copied: Option<Box<Copied>>,
+    ) -> Result<(), FleetError> {
         let (id, backend, mut spec, base) = {
             let record = live.record();
             (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone())
@@ -229,6 +235,10 @@ impl Fleet {
         let ready_at_ns = now_ns();
         let (fleet, image) = (self.clone(), memory.join(IMAGE));
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
+            if let Some(copied) = copied {
+                let (raised, guarantees, spec) = copied.into_parts();
+                return Ok(((raised, guarantees), spec));
+            }
             fleet.give_disk(&id, &mut spec, base.as_deref(), true)?;
             let raised = fleet.0.engine.raise_from_memory(&id, backend.as_deref(), &spec, &image)?;
             Ok((raised, spec))

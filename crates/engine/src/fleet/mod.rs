@@ -53,6 +53,7 @@ mod scribe;
 mod secrets;
 mod snapshots;
 mod stand_in;
+mod standing;
 mod streams;
 mod update;
 mod volumes;

@@ -165,8 +165,11 @@ impl Fleet {
     async fn finish_end(&self, live: &Arc<Live>, cause: EndCause) {
         let id = live.record().id.clone();
         let fleet = self.clone();
-        // What is left of it, if anything.
-        let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
+        // What is left of it, if anything; but for what others nest in.
+        match self.0.shelters(live) {
+            true => self.0.nurseries.find_again(id),
+            false => drop(tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await),
+        }
         self.end_jobs(live);
         self.settle_volumes(live, &cause).await;
         self.record_end(live, cause, Default::default());

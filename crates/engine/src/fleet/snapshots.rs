@@ -8,6 +8,7 @@ use super::memory::KeptFrom;
 use super::record::{Record, now_ms};
 use super::request::check_name;
 use super::stand_in::Keeps;
+use super::standing::Copied;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies};
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
@@ -279,8 +280,23 @@ impl Fleet {
         self.0.storage.keeps_disks() && !live.keeps_memory() && !in_a_machine
     }
 
-    /// What a new sandbox begins with, from what `keep_files` kept. `goes_on`: in memory too, where it was kept.
+    /// What a fork begins with, from what `keep_files` kept; `copied`: where it goes on already, on a disk of its own.
     pub(super) async fn clone_files(
+        &self,
+        name: &str,
+        record: &Record,
+        baseline: Option<String>,
+        copied: Option<Box<Copied>>,
+    ) -> Result<Origin, FleetError> {
+        if copied.is_some() {
+            let (base, memory) = (name.into(), self.kept_memory(name));
+            return Ok(Origin::Files { archive: None, baseline, base, memory, copied, crossing: None });
+        }
+        self.clone_kept(name, record, baseline, true).await
+    }
+
+    /// `goes_on`: in memory too, where it was kept.
+    async fn clone_kept(
         &self,
         name: &str,
         record: &Record,
@@ -289,14 +305,16 @@ impl Fleet {
     ) -> Result<Origin, FleetError> {
         if !self.0.storage.keeps_disks() {
             let archive = Some(self.snapshot_archive(name));
-            return Ok(Origin::Files { archive, baseline, base: name.into(), memory: None, crossing: None });
+            let (base, memory, copied) = (name.into(), None, None);
+            return Ok(Origin::Files { archive, baseline, base, memory, copied, crossing: None });
         }
         let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
         let limit = record.spec.limits.disk;
         let cloned = tokio::task::spawn_blocking(move || fleet.0.storage.clone_disk(&from, &to, limit)).await;
         cloned.map_err(|error| FleetError::internal(&error))?.map_err(|error| FleetError::storage(&error))?;
         let memory = self.kept_memory(name).filter(|_| goes_on);
-        Ok(Origin::Files { archive: None, baseline, base: name.into(), memory, crossing: None })
+        let base = name.into();
+        Ok(Origin::Files { archive: None, baseline, base, memory, copied: None, crossing: None })
     }
 
     pub(super) async fn clone_snapshot(
@@ -306,7 +324,7 @@ impl Fleet {
     ) -> Result<Origin, FleetError> {
         // Memory fits what it was kept from: another fence would not have what runs in it holds open.
         let goes_on = snapshot.memory.as_ref().is_some_and(|kept| kept.fits(record));
-        self.clone_files(&snapshot.id, record, snapshot.baseline.clone(), goes_on).await
+        self.clone_kept(&snapshot.id, record, snapshot.baseline.clone(), goes_on).await
     }
 
     /// By id or name, of the actor's tenant.
@@ -367,7 +385,7 @@ impl Fleet {
         }
     }
 
-    fn drop_files(&self, name: &str) {
+    pub(super) fn drop_files(&self, name: &str) {
         if let Err(error) = self.0.storage.delete(name) {
             tracing::warn!(name, %error, "kept files could not be removed");
         }

@@ -72,7 +72,8 @@ impl Fleet {
     ) -> Result<(), FleetError> {
         let permit = self.admit(&record).await?;
         let _guard = live.transition.clone().lock_owned().await;
-        let (child, baseline) = (Child { record, permit, crossing: None }, snapshot.baseline.clone());
+        let (child, baseline) =
+            (Child { record, permit, crossing: None, copied: None }, snapshot.baseline.clone());
         for stand_in in self.raise_children(&snapshot.id, baseline, vec![child], Some(passage)).await? {
             if stand_in.contexts.all().is_empty() {
                 self.end(&stand_in, EndCause::Killed).await?;

@@ -9,7 +9,7 @@ use crate::agent::{Entrance, Host};
 use crate::enter::Inside;
 use crate::failure::{During, Failure, Outcome};
 use crate::system;
-use paddock_protocol::{FromGuest, MachineBeginning, MachinePlan, VERSION};
+use paddock_protocol::{BE_SILENT, FromGuest, MachineBeginning, MachinePlan, SHELTER, VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -60,6 +60,7 @@ pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<
         is_open: false,
         heard: false,
         ended: false,
+        shelters: false,
         inside,
     };
     if is_to_come {
@@ -106,6 +107,8 @@ struct Keeper {
     /// Whether the machine has said anything.
     heard: bool,
     ended: bool,
+    /// Others nest in this fence: it stays when the machine ends.
+    shelters: bool,
     inside: Inside,
 }
 
@@ -129,6 +132,10 @@ impl Keeper {
                 self.ended = true;
             }
             self.feed();
+            if self.ended && self.shelters {
+                let _ = self.end();
+                return self.stay();
+            }
             if self.ended {
                 return self.end();
             }
@@ -233,7 +240,7 @@ impl Keeper {
                 }
             }
             Kind::Silent => match &self.commands {
-                Some(commands) => commands.answer(),
+                Some(commands) => commands.answer(BE_SILENT),
                 None => self.tell_that_it_waits(),
             },
             Kind::Failed => {
@@ -299,6 +306,12 @@ impl Keeper {
         match self.commands.as_mut().and_then(Commands::hear) {
             Some(Wish::Silence) => self.wire.put(Kind::BeSilent, b""),
             Some(Wish::GoOn) => self.wire.put(Kind::GoOn, b""),
+            Some(Wish::Shelter) => {
+                self.shelters = true;
+                if let Some(commands) = &self.commands {
+                    commands.answer(SHELTER);
+                }
+            }
             None => {}
         }
     }
@@ -326,18 +339,46 @@ impl Keeper {
     fn reap(&mut self) -> Outcome<()> {
         let mut drain = [0; 512];
         while rustix::io::read(&self.children, &mut drain).is_ok_and(|count| count > 0) {}
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            let over = status.exit_status().is_some() || status.terminating_signal().is_some();
-            if over && self.machine.is(pid) {
-                self.ended = true;
-                let mut buffer = vec![0; SAID];
-                self.machine.hear_complaints(&mut buffer);
-                if !self.heard {
-                    return Err(self.machine.why_it_ended());
+        let (mut over, mut any) = (false, false);
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    let ended = status.exit_status().is_some() || status.terminating_signal().is_some();
+                    any |= ended;
+                    over |= ended && self.machine.is(pid);
+                }
+                Ok(None) => break,
+                // Of one that came from outside the number is not known; nobody but it stays here.
+                Err(_) => {
+                    over |= any && self.machine.is_unnumbered();
+                    break;
                 }
             }
         }
-        Ok(())
+        if !over {
+            return Ok(());
+        }
+        self.ended = true;
+        let mut buffer = vec![0; SAID];
+        self.machine.hear_complaints(&mut buffer);
+        if self.heard { Ok(()) } else { Err(self.machine.why_it_ended()) }
+    }
+
+    /// Nobody can be reached here any more. It goes when the host ends it.
+    fn stay(&mut self) -> Outcome<()> {
+        (self.host, self.listener, self.commands, self.network) = (None, None, None, None);
+        self.machine.close();
+        // But for what holds its place: a machine's files are kept behind that, the socket of its monitor among them.
+        self.inside.kept.truncate(1);
+        loop {
+            let mut polled = [PollFd::new(&self.children, PollFlags::IN)];
+            match poll(&mut polled, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(Failure { step: "poll".into(), errno }),
+            }
+            // Whatever became of the machine was told.
+            let _ = self.reap();
+        }
     }
 
     /// Whoever is there gets the last words.

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub const SAID: usize = 1024;
 
 pub struct Machine {
-    /// None of one that is still to come: whoever ends then is it, because nobody else is there.
+    /// None of one that the host brings: it is there as long as anybody is. Who makes others of it passes by.
     pid: Option<Pid>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
@@ -63,12 +63,21 @@ impl Machine {
     }
 
     pub fn is(&self, pid: Pid) -> bool {
-        self.pid.is_none_or(|own| own == pid)
+        self.pid == Some(pid)
+    }
+
+    pub fn is_unnumbered(&self) -> bool {
+        self.pid.is_none()
     }
 
     /// Where it complains, while it does.
     pub fn complaints(&self) -> [Option<&OwnedFd>; 2] {
         [self.stderr.as_ref(), self.stdout.as_ref()]
+    }
+
+    /// Nothing of it is heard any more.
+    pub fn close(&mut self) {
+        (self.stdout, self.stderr, self.report) = (None, None, None);
     }
 
     pub fn hear_complaints(&mut self, buffer: &mut [u8]) {

@@ -2,7 +2,7 @@
 //! at the other end. The host asks for silence over a socket of its own, and has it until it says so or goes.
 
 use crate::system;
-use paddock_protocol::{BE_SILENT, GO_ON};
+use paddock_protocol::{BE_SILENT, GO_ON, SHELTER};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
@@ -11,6 +11,8 @@ use std::os::fd::OwnedFd;
 pub enum Wish {
     Silence,
     GoOn,
+    /// That it stays when its machine ends.
+    Shelter,
 }
 
 pub struct Commands {
@@ -50,14 +52,15 @@ impl Commands {
                 self.silenced = true;
                 Some(Wish::Silence)
             }
+            SHELTER => Some(Wish::Shelter),
             _ => std::mem::replace(&mut self.silenced, false).then_some(Wish::GoOn),
         }
     }
 
-    /// The machine is silent.
-    pub fn answer(&self) {
+    /// It is as the host wished.
+    pub fn answer(&self, wished: u8) {
         if let Some(host) = &self.host {
-            let _ = rustix::io::write(host, &[BE_SILENT]);
+            let _ = rustix::io::write(host, &[wished]);
         }
     }
 }

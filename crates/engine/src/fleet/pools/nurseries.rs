@@ -57,7 +57,7 @@ impl Fleet {
     }
 
     /// The same for what others were copied from. Blocks for a moment.
-    pub(super) fn shelter(&self, id: SandboxId, inside: Arc<Inside>) {
+    pub(in crate::fleet) fn shelter(&self, id: SandboxId, inside: Arc<Inside>) {
         self.0.nurseries.lock().insert(id.clone(), Held::Sandbox(inside));
         self.0.end_nursery_unless_used(&id);
     }

@@ -193,6 +193,11 @@ impl Fleet {
         let _ = tokio::task::spawn_blocking(move || {
             for stem in stems {
                 fleet.shelter(stem.id.clone(), stem.inside.clone());
+                if fleet.0.is_held(&stem.id)
+                    && let Err(error) = stem.inside.hold_parted()
+                {
+                    tracing::warn!(stem = %stem.id, %error, "a machine that nobody copies any more stays");
+                }
             }
         })
         .await;
