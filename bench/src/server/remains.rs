@@ -30,24 +30,33 @@ pub async fn look(server: &Server) -> Result<Vec<String>> {
         bail!("the server knows of no sandbox that ended, so nothing was looked for");
     }
     let until = Instant::now() + PATIENCE;
+    // What keeps a machine that stands to be copied is no sandbox's: it ends with the server.
+    let standing = super::machines::standing(&mut server.caller().await?).await?;
     loop {
         let found = of_sandboxes(&server.paddock.state, &ended);
-        if found.is_empty() || Instant::now() > until {
+        let is_theirs = found.len() == standing && found.iter().all(|one| one.starts_with("process "));
+        if found.is_empty() || is_theirs {
+            return Ok(Vec::new());
+        }
+        if Instant::now() > until {
             return Ok(found);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
+/// What no sandbox had.
+///
 /// Precondition: the server has ended.
 pub fn mounts(server: &Server) -> Vec<String> {
     let state = &server.paddock.state;
+    let processes = processes_below(state).into_iter().map(|path| format!("process {}", path.display()));
     let mounts = mounts_below(state).into_iter().map(|path| format!("mount {}", path.display()));
     let devices = entries(Path::new("/sys/block")).into_iter().filter(|device| {
         let file = std::fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
         Path::new(file.trim_end()).starts_with(state)
     });
-    mounts.chain(devices.map(|path| format!("loop device {}", path.display()))).collect()
+    processes.chain(mounts).chain(devices.map(|path| format!("loop device {}", path.display()))).collect()
 }
 
 fn of_sandboxes(state: &Path, ids: &BTreeSet<String>) -> Vec<String> {

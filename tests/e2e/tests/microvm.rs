@@ -1,7 +1,11 @@
 //! Sandboxes with a kernel of their own: what a person sees of them, and what of their memory outlives what. Booting an emulated
 //! machine takes seconds, so that few tests do, and each asks much.
 
+#[path = "../../../crates/backends/tests/microvm/booted.rs"]
+mod booted;
+
 use anyhow::{Result, ensure};
+use booted::boot_once;
 use paddock_e2e::{Caller, Server, Terminal, as_root_behind, images, skip};
 use serde_json::{Value, json};
 
@@ -163,8 +167,13 @@ pub mod machine {
     }
 }
 
-/// The first machine of a size is booted, which takes as long as it takes: the engine itself gives up in the end.
+/// There is a machine of that size to begin with.
 pub fn boot(caller: &Caller) -> Result<()> {
+    boot_once(&caller.state().join("machines"), || boot_anew(caller))
+}
+
+/// The first machine of a size is booted, which takes as long as it takes: the engine itself gives up in the end.
+pub fn boot_anew(caller: &Caller) -> Result<()> {
     let mut command = caller.program(caller.executable()?);
     let booted = command.args(["run", "--backend", "microvm"]).args(SIZE).args(["--", "true"]).output()?;
     let said = String::from_utf8_lossy(&booted.stderr);
@@ -275,7 +284,7 @@ mod tests {
 
     /// Cut off by a host that lost its power, or written over by somebody: of the machine's memory and of the rest.
     pub fn a_bake_that_is_not_whole_is_made_again(caller: &Caller) -> Result<()> {
-        boot(caller)?;
+        boot_anew(caller)?;
         let kept = |name: &str| -> Result<std::path::PathBuf> {
             let machines = std::fs::read_dir(caller.state().join("machines"))?.flatten();
             let mut found = machines.map(|entry| entry.path().join(name)).filter(|path| path.exists());
@@ -284,14 +293,14 @@ mod tests {
         let memory = kept("memory")?;
         std::fs::OpenOptions::new().write(true).open(&memory)?.set_len(1 << 20)?;
         // As long as it takes: it boots.
-        boot(caller)?;
+        boot_anew(caller)?;
         let state = kept("state")?;
         std::fs::write(&state, b"QEVM and nothing else")?;
         let refused = caller.run(with(&["--", "true"]))?;
         refused.exited(125)?;
         ensure!(refused.err().contains("machine"), "{}", refused.err());
         ensure!(!state.exists(), "it is there for the next one");
-        boot(caller)
+        boot_anew(caller)
     }
 
     fn a_workspace_stays_the_callers(caller: &Caller) -> Result<()> {

@@ -47,6 +47,9 @@ fn copies_are_sandboxes_of_their_own() -> Result<()> {
         server.kill()?;
         server.start_again()?;
         assert_eq!(server.script(&copies[1], "cat /tmp/own")?.success()?, format!("{}\n", copies[1]));
+        // Awake again, it nests in nobody's fence any more.
+        server.run(["hibernate", &copies[2]])?.success()?;
+        assert_eq!(server.script(&copies[2], "cat /workspace/own")?.success()?, format!("{}\n", copies[2]));
         assert_eq!(stands(&server)?, 0);
         let later = server.create(&SIZE)?;
         ensure!(!is_copy(&server, &later)?, "it was copied from what an earlier server had");

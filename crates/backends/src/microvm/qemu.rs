@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 const PARAMETERS: &str = "console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on";
 /// The kernel is told the rate of its clock: an emulated one cannot measure it, and hangs in the attempt.
 const EMULATED_CLOCK: &str = "tsc_early_khz";
+/// A filter that the kernel translated would be translated once more, for every command anew.
+const INTERPRETED: &str = "sysctl.net.core.bpf_jit_enable=0";
 /// Grows with every change of what follows: machines that were kept before it do not go on after it.
-pub const FORM: u32 = 3;
+pub const FORM: u32 = 4;
 /// Where a machine has nothing to see.
 const NOTHING: &str = "/nothing";
 /// How much translated code is kept, in MiB.
@@ -47,7 +49,7 @@ impl Vmm for Qemu {
                 command.pair("-cpu", "host");
             }
             Acceleration::Emulated => {
-                parameters = format!("{parameters} {EMULATED_CLOCK}={}", counter::rate());
+                parameters = format!("{parameters} {EMULATED_CLOCK}={} {INTERPRETED}", counter::rate());
                 command.pair("-accel", format!("tcg,thread=multi,tb-size={TRANSLATED}"));
                 command.pair("-cpu", "max");
             }

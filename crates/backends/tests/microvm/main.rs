@@ -9,6 +9,7 @@
     reason = "a test: whatever fails shall fail it; the host of these tests is that of others too"
 )]
 
+mod booted;
 mod copies;
 #[path = "../lasting/support.rs"]
 mod support;
@@ -32,7 +33,16 @@ fn machines(state: &Path) -> Option<Box<dyn Backend>> {
         // Past the harness, which would keep it to itself.
         let _ = writeln!(std::io::stderr().lock(), "\nSKIP microvm: {missing}");
     }
-    missing.is_none().then_some(backend)
+    if missing.is_some() {
+        return None;
+    }
+    let boot = || -> std::io::Result<()> {
+        let id = new_id();
+        let mut raised = backend.create(&id, &small(), false).map_err(std::io::Error::other)?;
+        raised.fence.destroy().map(drop)
+    };
+    booted::boot_once(&state.join("machines"), boot).unwrap();
+    Some(backend)
 }
 
 fn small() -> Spec {

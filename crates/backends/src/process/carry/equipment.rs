@@ -67,7 +67,7 @@ fn instead(pid: i32, open: &Open, outfit: &Outfit) -> Result<OwnedFd, CarryError
         FileType::Fifo if open.number == libc::STDERR_FILENO => clone(&outfit.stderr),
         FileType::RegularFile => file(pid, open, outfit),
         FileType::Directory => again(pid, open),
-        FileType::CharacterDevice if open.link == "/dev/null" => again(pid, open),
+        FileType::CharacterDevice if open.found.st_rdev == rustix::fs::makedev(1, 3) => again(pid, open),
         _ => match open.link.strip_prefix("anon_inode:") {
             Some(kind) => made_anew(pid, open, kind),
             None => Err(unable(open, "nobody knows what that would be elsewhere")),

@@ -15,6 +15,7 @@ use super::tracee::{Tracee, host};
 use super::{Journey, memory};
 use crate::backend::{CarryError, Interpreter};
 use crate::process::create::{Streams, WayIn};
+use crate::process::slot::start_time;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -133,11 +134,12 @@ struct Whole {
     copy: Copy,
 }
 
-/// The guest around a machine starts nobody else.
+/// The guest around a machine starts nobody else. Who stood between a machine and its last copy may not be collected yet.
 fn only_child(guest: u32) -> Result<i32, CarryError> {
     let children = std::fs::read_to_string(format!("/proc/{guest}/task/{guest}/children"))
         .map_err(|source| host("list the guest's children", source))?;
-    let mut numbers = children.split_whitespace().filter_map(|number| number.parse::<i32>().ok());
+    let numbers = children.split_whitespace().filter_map(|number| number.parse::<u32>().ok());
+    let mut numbers = numbers.filter(|number| start_time(*number).is_some()).map(|number| number as i32);
     match (numbers.next(), numbers.next()) {
         (Some(only), None) => Ok(only),
         _ => Err(CarryError::Unable("it ended meanwhile".into())),

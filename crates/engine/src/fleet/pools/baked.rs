@@ -207,7 +207,8 @@ pub async fn start_python(
         setup = setup.with("preload", name.as_str());
     }
     if kept {
-        setup = setup.with("settle", "");
+        // Each that begins with it does that first, and need not do what it takes only once.
+        setup = setup.with("renew", "").with("settle", "");
     }
     if !setup.fields.is_empty() {
         bytes.extend(setup.encode());

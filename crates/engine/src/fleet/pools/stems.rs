@@ -280,8 +280,9 @@ impl Stem {
     }
 }
 
-/// Programs that are often run, each once.
-const WARMING: [&[&str]; 3] = [&["true"], &["sh", "-c", "true; cat /dev/null"], &["true"]];
+/// Programs that are often run, some of which a root may lack.
+const WARMING: [&[&str]; 4] =
+    [&["true"], &["sh", "-c", "true; cat /dev/null"], &["python3", "-c", "import json"], &["true"]];
 
 const IN_COMMON: &str = "what runs its machine has its addresses in common with other sandboxes that were copied from the same one \
      (PADDOCK_MACHINE_COPIES=off makes each anew)";
