@@ -136,7 +136,14 @@ fn forks_outlive_the_machine_that_they_were_copied_from() -> Result<()> {
         machine::kill(&forks[1])?;
         assert_eq!(ended(&server, &forks[1])?["kind"], "guest_lost");
         goes_on(&server, &of_a_fork)?;
-        for id in [&forks[2], &of_a_fork, &later] {
+
+        // Who had forks, and has none any more, leaves nothing.
+        let last = fork(&server, &forks[2], "1")?.remove(0);
+        server.run(["kill", &last])?.success()?;
+        machine::kill(&forks[2])?;
+        assert_eq!(ended(&server, &forks[2])?["kind"], "guest_lost");
+        ensure!(machine::parts(&forks[2]).is_empty(), "left behind: {:?}", machine::parts(&forks[2]));
+        for id in [&of_a_fork, &later] {
             server.run(["kill", id])?.success()?;
         }
         Ok(())

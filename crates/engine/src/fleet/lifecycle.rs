@@ -359,7 +359,12 @@ impl Fleet {
                 self.0.nurseries.find_again(live.record().id.clone());
                 FenceUsage::default()
             }
-            None => FenceUsage::default(),
+            None => {
+                // What ran it may have stayed, for others who have ended since.
+                let (inner, id) = (self.0.clone(), live.record().id.clone());
+                let _ = tokio::task::spawn_blocking(move || inner.engine.remove(&id)).await;
+                FenceUsage::default()
+            }
         };
         self.end_jobs(live);
         self.settle_volumes(live, &cause).await;
@@ -458,7 +463,7 @@ impl Fleet {
         tokio::task::spawn_blocking(move || fleet.free_disk_now(&id, None));
     }
 
-    fn free_disk_now(&self, id: &str, base: Option<&str>) {
+    pub(super) fn free_disk_now(&self, id: &str, base: Option<&str>) {
         self.free_disk_of(id, base, true);
     }
 

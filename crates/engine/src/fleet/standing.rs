@@ -52,11 +52,24 @@ impl Fleet {
             && live.keeps_memory()
             && self.0.storage.keeps_disks();
         let Some(inside) = live.running().filter(|_| stands) else { return Ok(None) };
-        if state == SandboxState::Running {
-            inside.hold_still(0).await?;
-        }
-        let manifest = inside.disk().manifest().await?;
-        self.part_with(live, &inside, moment).await?;
+        let frozen = match state {
+            SandboxState::Running => inside.hold_still(0).await?,
+            _ => false,
+        };
+        let parted = async {
+            let manifest = inside.disk().manifest().await?;
+            self.part_with(live, &inside, moment).await?;
+            Ok(manifest)
+        };
+        let manifest = match parted.await {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                if state == SandboxState::Running {
+                    inside.go_on(frozen).await?;
+                }
+                return Err(error);
+            }
+        };
         let copied = self.copy_all(live, &inside, moment, forks).await;
         let copied = copied.and_then(|copied| {
             self.keep_commands(live, moment)?;
@@ -66,10 +79,15 @@ impl Fleet {
             Ok((forks, baseline)) => Ok(Some(CopiedForks { forks, baseline, source: inside })),
             Err(error) => {
                 tracing::info!(sandbox = %live.id, why = error.message, "its forks are not copied as it stands");
-                for fork in forks {
-                    self.free_disk(fork.record.id.as_str());
-                }
-                self.drop_files(moment);
+                let (fleet, name) = (self.clone(), moment.to_string());
+                let ids: Vec<SandboxId> = forks.iter().map(|fork| fork.record.id.clone()).collect();
+                // Gone before they are made in another way.
+                blocking(move || {
+                    ids.iter().for_each(|id| fleet.free_disk_now(id.as_str(), None));
+                    fleet.drop_files(&name);
+                    Ok(())
+                })
+                .await?;
                 self.take_back(live, &inside).await.map(|()| None)
             }
         }

@@ -121,23 +121,24 @@ impl Fleet {
         blueprint: &Blueprint,
         mother: &Mother,
     ) -> Result<Member, FleetError> {
-        let id = crate::engine::new_id()?;
         // Where there is one to copy, what was kept need not be read.
         let stem = match mother {
             Mother::Baked(_) => self.stem_of(blueprint).map(Mother::Stem),
             _ => None,
         };
-        let mother = match stem {
-            Some(stem) => match self.make_parts(id.clone(), blueprint, &stem).await {
-                Ok(parts) => return Ok(self.member(id, parts)),
+        if let Some(stem) = stem {
+            match self.make_from(blueprint, &stem).await {
                 Err(error) => {
                     tracing::warn!(%error, "a sandbox could not be copied from one that stands; it is made anew");
-                    self.free_disk(id.as_str());
-                    mother
                 }
-            },
-            None => mother,
-        };
+                made => return made,
+            }
+        }
+        self.make_from(blueprint, mother).await
+    }
+
+    async fn make_from(&self, blueprint: &Blueprint, mother: &Mother) -> Result<Member, FleetError> {
+        let id = crate::engine::new_id()?;
         let made = self.make_parts(id.clone(), blueprint, mother).await;
         let parts = made.inspect_err(|_| self.free_disk(id.as_str()))?;
         Ok(self.member(id, parts))
