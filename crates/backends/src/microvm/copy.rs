@@ -51,8 +51,8 @@ pub struct Standing {
     whose: Whose,
     keeper: UnixStream,
     disk: File,
-    /// What it was made of: where that has changed it is not copied any more.
-    made_of: MadeOf,
+    /// What one that was made to be copied was made of: where that has changed it is not copied any more.
+    made_of: Option<MadeOf>,
     /// A process is traced by one thread at a time.
     alone: Mutex<()>,
 }
@@ -109,7 +109,11 @@ impl Standing {
             (None, Disk::Directory { .. }) => disk::open(state, spec, None)?,
             (None, Disk::Memory) => return Err(gone("its disk has no name")),
         };
-        let made_of = MadeOf::now(state, spec)?;
+        let made_of = match whose {
+            Whose::Own => Some(MadeOf::now(state, spec)?),
+            // A sandbox is what it is.
+            Whose::Source => None,
+        };
         let keeper = memory::silence(&place).host(|| "silence the machine".into())?;
         // From here on it goes on when this is dropped.
         let standing = Standing {
@@ -176,7 +180,9 @@ fn let_be_copied(_: u32) -> Result<(), CarryError> {
 impl Stem for Standing {
     fn copy(&self, id: &SandboxId, spec: &Spec, renamed: bool) -> Result<Raised, CreateError> {
         let state = &self.state;
-        if MadeOf::now(state, spec)? != self.made_of {
+        if let Some(made_of) = &self.made_of
+            && MadeOf::now(state, spec)? != *made_of
+        {
             return Err(gone("what it was made of has changed"));
         }
         let disk = disk::open(state, spec, Some(&self.disk))?;

@@ -86,6 +86,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
+/// On a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
+) -> Result<T, FleetError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| FleetError::internal(&error))?
+}
+
 #[cfg(test)]
 pub(crate) fn python_zygote(preload: &[String]) -> crate::zygote::Sources {
     contexts::Language::named(None).ok().and_then(|python| python.zygote(preload)).expect("Python has one")

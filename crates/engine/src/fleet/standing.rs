@@ -3,7 +3,7 @@
 
 use super::forks::Child;
 use super::live::Live;
-use super::{Fleet, FleetError, Kind};
+use super::{Fleet, FleetError, Kind, blocking};
 use crate::error::EngineError;
 use crate::sandbox::Sandbox as Inside;
 use paddock_backends::{Raised, Stem};
@@ -226,9 +226,3 @@ impl Fleet {
 
 const NESTED: &str = "it nests in the fence of the machine that it was forked from, has its host ids and its addresses in common with \
      that, and whoever breaks out of that machine can send it signals";
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
-) -> Result<T, FleetError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| FleetError::internal(&error))?
-}

@@ -8,11 +8,12 @@ use crate::exec::{Command, Exec, ExecEvent};
 use crate::fleet::contexts::{Frame, Frames, Language, Position};
 use crate::fleet::record::{Record, now_ns};
 use crate::fleet::request::chain;
-use crate::fleet::{Fleet, FleetError};
+use crate::fleet::{Fleet, FleetError, blocking};
 use crate::resume::{KnownExec, ResumedExec};
 use crate::sandbox::Sandbox as Inside;
 use crate::templates::BUILT_IN;
-use paddock_model::{Boundary, Disk, SandboxId, Spec};
+use paddock_backends::Raised;
+use paddock_model::{Boundary, Disk, Guarantees, SandboxId, Spec};
 use paddock_protocol::{ExecPhase, StreamKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -283,33 +284,41 @@ impl Baked {
             // Cut off perhaps: it is made again.
             let _ = std::fs::remove_dir_all(&self.place);
         })?;
-        let Interpreter { sent, said, began_ns } = self.interpreter.clone();
-        let known =
-            KnownExec { number: NUMBER, stdout: said.stdout, stderr: said.stderr, control: said.control };
-        let (inside, resumed) = Inside::resume(id, guarantees, raised, &[known]).await?;
+        let built_ns = (self.interpreter.began_ns, ready_at_ns);
+        Woken::go_on(id, guarantees, raised, Some(&self.interpreter), built_ns).await
+    }
+}
+
+impl Woken {
+    /// Takes over the guest of a sandbox that others have the memory of, too, and tells the interpreter in it.
+    pub async fn go_on(
+        id: SandboxId,
+        guarantees: Guarantees,
+        raised: Raised,
+        interpreter: Option<&Interpreter>,
+        built_ns: (i64, i64),
+    ) -> Result<Woken, FleetError> {
+        let known = interpreter.map(|Interpreter { said, .. }| KnownExec {
+            number: NUMBER,
+            stdout: said.stdout,
+            stderr: said.stderr,
+            control: said.control,
+        });
+        let (inside, resumed) = Inside::resume(id, guarantees, raised, known.as_slice()).await?;
+        let Some(Interpreter { sent, said, .. }) = interpreter.cloned() else {
+            return Ok(Woken { inside, exec: None, sent: 0, said: Position::default(), built_ns });
+        };
         let own = |exec: &ResumedExec| exec.number == NUMBER && exec.phase == ExecPhase::Running;
         let Some(found) = resumed.into_iter().find(own) else {
             return Err(not_made("its interpreter has gone".into()));
         };
-        let sent = sent + renew(&found.exec).await;
-        let built_ns = (began_ns, ready_at_ns);
+        let renew = Frame::new("setup").with("renew", "").encode();
+        found.exec.input().write(&renew).await;
+        let sent = sent + renew.len() as u64;
         Ok(Woken { inside, exec: Some(found.exec), sent, said, built_ns })
     }
 }
 
-/// Tells an interpreter that others have the same memory. How many bytes that takes.
-pub async fn renew(exec: &Exec) -> u64 {
-    let renew = Frame::new("setup").with("renew", "").encode();
-    exec.input().write(&renew).await;
-    renew.len() as u64
-}
-
 pub fn not_made(detail: String) -> FleetError {
     crate::error::EngineError::Zygote { detail }.into()
-}
-
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
-) -> Result<T, FleetError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| FleetError::internal(&error))?
 }

@@ -4,17 +4,14 @@
 //! One is made behind the back of those who ask for the same sandbox again and again. It never does anything for a caller, and
 //! stays for those that were copied from it. Whatever fails with it, a sandbox is made as if there were none.
 
-use super::baked::{Interpreter, Woken, blocking, hear_settled, start_python};
+use super::baked::{Interpreter, Woken, hear_settled, start_python};
 use super::member::{Member, warm_up};
-use super::newborn::NUMBER;
 use super::pool::{Blueprint, Mother};
 use crate::fleet::record::{Record, now_ns};
-use crate::fleet::{Fleet, FleetError};
-use crate::resume::KnownExec;
+use crate::fleet::{Fleet, FleetError, blocking};
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::net::NetRules;
 use paddock_model::{Boundary, Disk, Network, SandboxId, Spec};
-use paddock_protocol::ExecPhase;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -262,21 +259,8 @@ impl Stem {
         let raised = raised.await?;
         let mut guarantees = self.inside.guarantees.clone();
         guarantees.weaknesses.push(IN_COMMON.into());
-        let known = self.interpreter.as_ref().map(|Interpreter { said, .. }| KnownExec {
-            number: NUMBER,
-            stdout: said.stdout,
-            stderr: said.stderr,
-            control: said.control,
-        });
-        let (inside, resumed) = Inside::resume(id, guarantees, raised, known.as_slice()).await?;
         let built_ns = (self.began_ns, ready_at_ns);
-        let Some(Interpreter { sent, said, .. }) = self.interpreter.clone() else {
-            return Ok(Woken { inside, exec: None, sent: 0, said: Default::default(), built_ns });
-        };
-        let own = resumed.into_iter().find(|exec| exec.number == NUMBER && exec.phase == ExecPhase::Running);
-        let found = own.ok_or_else(|| super::baked::not_made("its interpreter has gone".into()))?;
-        let sent = sent + super::baked::renew(&found.exec).await;
-        Ok(Woken { inside, exec: Some(found.exec), sent, said, built_ns })
+        Woken::go_on(id, guarantees, raised, self.interpreter.as_ref(), built_ns).await
     }
 }
 
