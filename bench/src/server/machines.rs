@@ -244,7 +244,7 @@ async fn preloaded(server: &Server, caller: &mut Caller, findings: &mut Findings
 async fn refilled(caller: &mut Caller) -> Result<()> {
     for _ in 0..REFILL_TRIES {
         let pool = caller.get(&format!("/v1/pools/{TEMPLATE}")).await?;
-        if pool["ready"].as_u64().unwrap_or(0) >= POOL.0 as u64 && pool["making"] == 0 {
+        if pool["ready"].as_u64() >= pool["wanted"].as_u64() && pool["making"] == 0 {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

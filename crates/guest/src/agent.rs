@@ -15,6 +15,7 @@ mod output;
 
 use crate::enter::{Inside, enter, stand};
 use crate::failure::{During, Failure, Outcome};
+use crate::outbound::Outbound;
 use crate::{files, machine, sentry, system, work};
 use clock::Lifetime;
 use exec::Exec;
@@ -33,6 +34,10 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_millis(100);
 /// How long the killed may take to die; less than the host waits for last words.
 const DYING: Duration = Duration::from_millis(150);
+
+/// That a command has begun may wait so long for its end or its first output, in a machine: each message from there takes as long
+/// as ten thousand instructions of the command's own, and most commands are short.
+const TOLD_TOGETHER: Duration = Duration::from_millis(8);
 
 /// How often a nursery without a host looks whether anybody still nests in it.
 const LONELY: Duration = Duration::from_secs(2);
@@ -118,6 +123,9 @@ impl Agent {
             rustix::io::ioctl_fionbio(control, true).during(|| "unblock the host's stream".into())?;
         }
         host.listener = inside.listener.take();
+        if inside.memory_events.is_some() {
+            host.outbound = Outbound::with_patience(TOLD_TOGETHER);
+        }
         host.outbound.message(&FromGuest::Ready {
             version: VERSION,
             landlock_abi: inside.confinement.landlock_abi,
@@ -238,7 +246,7 @@ impl Agent {
         let mut polled = Vec::with_capacity(3 + 4 * self.execs.len());
         polled.push(PollFd::new(&self.children, PollFlags::IN));
         if let Some(control) = &self.host.control {
-            let writable = if self.host.outbound.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            let writable = if self.host.outbound.is_due() { PollFlags::OUT } else { PollFlags::empty() };
             polled.push(PollFd::new(control, PollFlags::IN | writable));
         }
         if let Some(listener) = &self.host.listener {
@@ -249,6 +257,7 @@ impl Agent {
         }
         let backlog = !full && self.execs.iter().any(Exec::has_backlog);
         let timeout = if backlog { Some(Duration::ZERO) } else { self.next_timeout() };
+        let timeout = timeout.into_iter().chain(self.host.outbound.rest()).min();
         let quiet = (!self.trimmed && timeout.is_none_or(|timeout| timeout > QUIET)).then_some(QUIET);
         let timeout = quiet.or(timeout);
         let timeout =

@@ -47,6 +47,11 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         guarantees.weaknesses.push(format!(
             "the machine's processor is emulated ({why}): what computes takes ten times as long, or longer"
         ));
+        guarantees.weaknesses.push(
+            "programs in the machine have the same addresses each time (no ASLR): an emulated processor would translate \
+             them anew for every other address"
+                .into(),
+        );
     }
     guarantees
 }

@@ -12,13 +12,22 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-const PARAMETERS: &str = "console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on";
+/// A grace period takes three ticks of the clock, unless it is to be had at once: so long would a command wait to be put
+/// under its limits. A machine has few processors to ask.
+const PARAMETERS: &str =
+    "console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on rcupdate.rcu_expedited=1";
 /// The kernel is told the rate of its clock: an emulated one cannot measure it, and hangs in the attempt.
 const EMULATED_CLOCK: &str = "tsc_early_khz";
 /// A filter that the kernel translated would be translated once more, for every command anew.
 const INTERPRETED: &str = "sysctl.net.core.bpf_jit_enable=0";
+/// Code is translated anew for each address that it is met at: where every program lies somewhere else each time, every
+/// command is translated from its first instruction (decision 43; the sandbox's weaknesses name it).
+const SAME_ADDRESSES: &str = "norandmaps";
+/// What costs more emulated than it gives: strings of bytes that are copied and cleared one byte at a time, and a fifth
+/// level of tables for addresses that no machine has.
+const EMULATED_PROCESSOR: &str = "max,-erms,-la57";
 /// Grows with every change of what follows: machines that were kept before it do not go on after it.
-pub const FORM: u32 = 4;
+pub const FORM: u32 = 5;
 /// Where a machine has nothing to see.
 const NOTHING: &str = "/nothing";
 /// How much translated code is kept, in MiB.
@@ -49,9 +58,10 @@ impl Vmm for Qemu {
                 command.pair("-cpu", "host");
             }
             Acceleration::Emulated => {
-                parameters = format!("{parameters} {EMULATED_CLOCK}={} {INTERPRETED}", counter::rate());
+                let rate = counter::rate();
+                parameters = format!("{parameters} {EMULATED_CLOCK}={rate} {INTERPRETED} {SAME_ADDRESSES}");
                 command.pair("-accel", format!("tcg,thread=multi,tb-size={TRANSLATED}"));
-                command.pair("-cpu", "max");
+                command.pair("-cpu", EMULATED_PROCESSOR);
             }
         }
         command.pair("-m", format!("{}B", shape.memory));

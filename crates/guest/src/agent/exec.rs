@@ -366,16 +366,15 @@ impl Exec {
             return;
         }
         let exec = self.number;
-        let message = match (&self.phase, self.pid) {
+        match (&self.phase, self.pid) {
             (Phase::Starting(_), _) | (Phase::Started, None) => return,
             (Phase::Started, Some(pid)) => {
-                FromGuest::Started { exec, pid: pid.as_raw_nonzero().get() as u32 }
+                outbound.beginning(&FromGuest::Started { exec, pid: pid.as_raw_nonzero().get() as u32 });
             }
             (Phase::Failed { step, errno }, _) => {
-                FromGuest::StartFailed { exec, step: step.clone(), errno: *errno }
+                outbound.message(&FromGuest::StartFailed { exec, step: step.clone(), errno: *errno });
             }
-        };
-        outbound.message(&message);
+        }
         self.told.start = true;
     }
 

@@ -89,7 +89,7 @@ impl Host {
     pub fn disconnect(&mut self) {
         self.control = None;
         self.decoder = Decoder::new();
-        self.outbound = Outbound::default();
+        self.outbound = self.outbound.renew();
         self.known = false;
     }
 

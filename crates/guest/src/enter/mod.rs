@@ -125,6 +125,10 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     };
     drop(handover);
     let time_namespace = plan.time_namespace && (without("time-namespace") || clock::start_at_zero().is_ok());
+    // In a machine nothing is compared with a clock of the host's.
+    if time_namespace && memory_events.is_some() {
+        clock::share_with_the_work();
+    }
     let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
     let confinement = Confinement::prepare(&plan, cgroups, &trees, anchor.as_ref())?;
     drop(anchor);

@@ -3,7 +3,7 @@
 use crate::failure::{During, Failure, Outcome};
 use crate::work::Confinement;
 use paddock_protocol::{CONTROL_VARIABLE, Start, WindowSize, ZYGOTE_VARIABLE};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
@@ -308,6 +308,10 @@ fn execute(program: &Program) -> Failure {
     let (argv, env) = (pointers(&program.argv), pointers(&program.env));
     let mut worst = Errno::NOENT;
     for candidate in &program.candidates {
+        // An attempt to execute makes all of a process's memory before it looks for the file.
+        if let Err(Errno::NOENT | Errno::NOTDIR) = rustix::fs::access(candidate, Access::EXISTS) {
+            continue;
+        }
         // SAFETY: all strings are NUL-terminated and both arrays end with a null pointer; they outlive the call.
         unsafe { libc::execve(candidate.as_ptr(), argv.as_ptr(), env.as_ptr()) };
         match last_errno() {

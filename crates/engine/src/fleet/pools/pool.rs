@@ -173,8 +173,7 @@ impl Pool {
         }
         let wanted = state.wanted();
         let there = state.ready.len() as u32 + state.making;
-        // Whoever was just given one needs the processors now; half of what is wanted is enough until then.
-        if state.was_just_asked() && there * 2 >= wanted {
+        if state.was_just_asked() && there * state.enough_for_now() >= wanted {
             return 0;
         }
         let more = wanted.saturating_sub(there).min(at_once.saturating_sub(state.making));
@@ -335,11 +334,18 @@ impl State {
         self.making > 0 || matches!(self.zygote, ZygoteState::Starting)
     }
 
+    /// Whoever was just given one needs the processors now: until then half of what is wanted is enough, and where making
+    /// one takes a processor for itself, a quarter.
+    fn enough_for_now(&self) -> u32 {
+        if self.makes_machines() { 4 } else { 2 }
+    }
+
+    fn makes_machines(&self) -> bool {
+        matches!(self.zygote, ZygoteState::Baked(_))
+    }
+
     fn was_just_asked(&self) -> bool {
-        let respite = match self.zygote {
-            ZygoteState::Baked(_) => RESPITE_OF_MACHINES_MS,
-            _ => RESPITE_MS,
-        };
+        let respite = if self.makes_machines() { RESPITE_OF_MACHINES_MS } else { RESPITE_MS };
         self.asked.back().is_some_and(|at| boot_ms().saturating_sub(*at) < respite)
     }
 
