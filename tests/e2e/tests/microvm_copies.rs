@@ -4,6 +4,7 @@
 use crate::microvm::{SIZE, boot, busybox_image, ended, is_missing, machine};
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, as_root_behind, skip, until};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 #[test]
@@ -75,6 +76,70 @@ fn copies_can_be_turned_off() -> Result<()> {
             server.run(["kill", &id])?.success()?;
         }
         assert_eq!(stands(&server)?, 0);
+        Ok(())
+    })
+}
+
+/// Where sandboxes begin with Python, one that waits is in the next: which is not the caller's before its first call, and is none that
+/// another has used.
+#[test]
+fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
+    if is_missing() {
+        return Ok(());
+    }
+    let name = "microvm_copies::an_interpreter_waits_where_python_is_what_comes_first";
+    as_root_behind("microvm", name, |caller: &Caller| {
+        boot(caller)?;
+        let server = Server::start(caller)?;
+        let code = |id: &str, code: &str| -> Result<String> {
+            let asked = json!({ "code": code });
+            let answer =
+                server.ask("POST", &format!("/v1/sandboxes/{id}/code"), Some(&asked))?.expect(200)?;
+            Ok(answer["stdout"].as_str().unwrap_or_default().into())
+        };
+        // Two of them are a habit, two more ask for what that wants.
+        for _ in 0..4 {
+            let id = server.create(&SIZE)?;
+            assert_eq!(code(&id, "print(6 * 7)")?, "42\n");
+            server.run(["kill", &id])?.success()?;
+        }
+        until(PATIENCE, "one with an interpreter, and one without", || {
+            (stands(&server).ok()? == 2).then_some(())
+        })?;
+        let mut said = Vec::new();
+        for _ in 0..2 {
+            let id = server.create(&SIZE)?;
+            ensure!(is_copy(&server, &id)?, "{id} was made anew");
+            let seeds =
+                "import random, os; print(hash('a'), random.random(), os.urandom(8).hex(), os.getcwd())";
+            said.push(code(&id, seeds)?);
+            // It is a context as any other: it remembers, and can be begun anew.
+            code(&id, "kept = 1")?;
+            assert_eq!(code(&id, "print(kept)")?, "1\n");
+            server.run(["kill", &id])?.success()?;
+        }
+        let fields: Vec<Vec<&str>> = said.iter().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(fields[0][0], fields[1][0], "they are no copies of one interpreter");
+        ensure!(
+            fields[0][1] != fields[1][1] && fields[0][2] != fields[1][2],
+            "what is drawn is the same: {said:?}"
+        );
+        assert_eq!(fields[0][3], "/workspace");
+
+        // Who begins with a command finds it there, until that has become the habit.
+        let pythons = "grep -l python /proc/[0-9]*/comm | wc -l";
+        let commanded = [server.create(&SIZE)?, server.create(&SIZE)?, server.create(&SIZE)?];
+        for id in &commanded {
+            ensure!(is_copy(&server, id)?, "{id} was made anew");
+            assert_eq!(server.script(id, pythons)?.success()?, "1\n");
+        }
+        assert_eq!(code(&commanded[0], "print(1)")?, "1\n");
+        let later = server.create(&SIZE)?;
+        ensure!(is_copy(&server, &later)?, "{later} was made anew");
+        assert_eq!(server.script(&later, pythons)?.success()?, "0\n");
+        for id in commanded.iter().chain([&later]) {
+            server.run(["kill", id])?.success()?;
+        }
         Ok(())
     })
 }

@@ -11,7 +11,7 @@ use crate::sandbox::Sandbox;
 use paddock_model::api;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub struct Live {
     pub permit: Mutex<Option<Permit>>,
     /// What its gates decided.
     pub net: NetLog,
+    /// Whether anything was done in it.
+    has_begun: AtomicBool,
     /// An interpreter that was there before its first call.
     newborn: Mutex<Option<Newborn>>,
 }
@@ -70,6 +72,7 @@ impl Live {
             streams: 0.into(),
             permit: Mutex::new(None),
             net: NetLog::default(),
+            has_begun: (next > 1).into(),
             newborn: Mutex::new(None),
         });
         live.set_end(left);
@@ -113,6 +116,11 @@ impl Live {
     pub fn take_newborn(&self) -> Option<Newborn> {
         let newborn = self.newborn.lock().unwrap_or_else(PoisonError::into_inner).take();
         newborn.filter(Newborn::lives)
+    }
+
+    /// Whether this is the first thing that is done in it.
+    pub fn begins(&self) -> bool {
+        !self.has_begun.swap(true, Ordering::Relaxed)
     }
 
     pub fn take_exec_number(&self) -> u32 {

@@ -38,6 +38,7 @@ impl Fleet {
         let inner = &self.0;
         let sandbox = self.running(live).await?;
         let language = Language::named(Some(&context.language))?;
+        self.note_beginning(live, language.is_python());
         let newborn = if language.is_python() { live.take_newborn() } else { None };
         let (command, output_limit) = {
             let record = live.record();

@@ -291,6 +291,7 @@ impl Fleet {
         }
         check_command(&command.argv, &command.env).map_err(refused)?;
         command.cwd.as_deref().map_or(Ok(()), check_directory)?;
+        self.note_beginning(live, false);
         let number = live.take_exec_number();
         let line = match &code {
             Some((code, _)) => format!("run_code {}", code.language.as_deref().unwrap_or("python")),

@@ -5,12 +5,14 @@
 //! - [`member`]: one that is ready; [`newborn`]: the interpreter in it
 //! - [`baked`]: memory that they begin with, where nothing can be forked
 //! - [`stems`]: what they are copied from as it stands, where machines can be
+//! - [`habits`]: what is done first in them, and so may wait in them
 //! - [`create`]: from a request to a sandbox that was ready
 //! - [`lent`]: a pool for a while
 //! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
 
 mod baked;
 mod create;
+mod habits;
 mod keeper;
 mod lent;
 mod member;
@@ -46,6 +48,7 @@ pub struct Pools {
     lent: Mutex<BTreeMap<String, usize>>,
     baking: baked::Baking,
     pub(super) stems: stems::Stems,
+    habits: habits::Habits,
 }
 
 impl Pools {

@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 const IMPORTS: Duration = Duration::from_secs(600);
 
 /// Everything that makes one stem another than the next.
-type Key = Vec<u8>;
+pub type Key = Vec<u8>;
 
 #[derive(Default)]
 pub struct Stems(Mutex<State>);
@@ -134,11 +134,17 @@ impl Fleet {
     /// A sandbox as it is wanted, copied from one that was made before. `None` where there is none.
     pub(in crate::fleet) async fn copied(&self, record: &Record, preload: &[String]) -> Option<Member> {
         // What is preloaded is the template's: its sandboxes come another way to the same.
-        if !preload.is_empty() || record.guarantees.boundary != Boundary::OwnKernel || shares(&record.spec) {
+        if !preload.is_empty() {
             return None;
         }
-        let blueprint = Blueprint::without_interpreter(record);
-        let stem = self.stem_of(&blueprint)?;
+        let plain = Blueprint::as_wanted(record)?;
+        let is_python = key(&plain).is_some_and(|key| self.0.pools.habits.is_python(&key));
+        let with_one = is_python.then(|| Blueprint { has_interpreter: true, ..plain.clone() });
+        let waits = with_one.and_then(|blueprint| Some((self.stem_of(&blueprint)?, blueprint)));
+        let (stem, blueprint) = match waits {
+            Some(found) => found,
+            None => (self.stem_of(&plain)?, plain),
+        };
         match self.make_member(&blueprint, &Mother::Stem(stem)).await {
             Ok(member) => Some(member),
             Err(error) => {
@@ -272,17 +278,25 @@ const IN_COMMON: &str = "what runs its machine has its addresses in common with 
      (PADDOCK_MACHINE_COPIES=off makes each anew)";
 
 impl Blueprint {
-    /// Of a sandbox that is wanted as it is, in which nothing runs yet.
-    fn without_interpreter(record: &Record) -> Blueprint {
-        Blueprint {
+    /// Of a sandbox as it is wanted, in which nothing runs yet. `None` for one that cannot be a copy.
+    fn as_wanted(record: &Record) -> Option<Blueprint> {
+        if record.guarantees.boundary != Boundary::OwnKernel || shares(&record.spec) {
+            return None;
+        }
+        Some(Blueprint {
             backend: record.backend.clone(),
             spec: Spec { live_forks: false, ..record.spec.clone() },
             image: record.image.clone(),
             birth: paddock_backends::Birth { env: crate::settings::default_environment(), cwd: "/".into() },
             preload: Vec::new(),
             has_interpreter: false,
-        }
+        })
     }
+}
+
+/// That of a sandbox as it was wanted.
+pub fn key_of(record: &Record) -> Option<Key> {
+    key(&Blueprint::as_wanted(record)?)
 }
 
 /// But for what its backend looks at itself, and what is the engine's affair alone.

@@ -1,0 +1,82 @@
+//! What is done first in sandboxes of one kind. Where that is Python code, an interpreter waits in the next ones, if they are copies
+//! of one that stands: to start it takes an emulated machine longer than everything else.
+
+use super::stems::{Key, key_of};
+use crate::fleet::Fleet;
+use crate::fleet::live::Live;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Kinds that are remembered; who has not come for longest is forgotten.
+const MOST: usize = 64;
+/// Of the last so many, one bit each, as often as this.
+const LAST: u8 = 0b1111;
+const HABIT: u32 = 2;
+
+/// Which sandboxes of a kind have begun with Python, the last one in the lowest bit.
+#[derive(Default)]
+pub struct Habits(Mutex<VecDeque<(Key, u8)>>);
+
+impl Habits {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Key, u8)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, key: Key, python: bool) {
+        let mut known = self.lock();
+        let place = known.iter().position(|(one, _)| *one == key);
+        let before = place.and_then(|at| known.remove(at)).map_or(0, |(_, began)| began);
+        known.push_back((key, (before << 1 | u8::from(python)) & LAST));
+        if known.len() > MOST {
+            known.pop_front();
+        }
+    }
+
+    pub fn is_python(&self, key: &Key) -> bool {
+        self.lock().iter().any(|(one, began)| one == key && began.count_ones() >= HABIT)
+    }
+}
+
+impl Fleet {
+    /// Something is done in this sandbox; nothing is noted but the first.
+    pub(in crate::fleet) fn note_beginning(&self, live: &Live, python: bool) {
+        if live.begins()
+            && let Some(key) = key_of(&live.record())
+        {
+            self.0.pools.habits.note(key, python);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> Key {
+        number.to_le_bytes().into()
+    }
+
+    #[test]
+    fn a_habit_is_two_of_the_last_four() {
+        let habits = Habits::default();
+        let mut note = |python| {
+            habits.note(key(1), python);
+            habits.note(key(2), false);
+            assert!(!habits.is_python(&key(2)));
+            habits.is_python(&key(1))
+        };
+        let began = [true, false, true, false, true, true, false, false, false, true, true];
+        let habit = [false, false, true, true, true, true, true, true, false, false, true];
+        assert_eq!(began.map(&mut note), habit);
+    }
+
+    #[test]
+    fn who_has_not_come_for_longest_is_forgotten() {
+        let habits = Habits::default();
+        for number in (0..=MOST).chain(1..=MOST) {
+            habits.note(key(number), true);
+        }
+        assert!(!habits.is_python(&key(0)) && habits.is_python(&key(1)));
+        assert_eq!(habits.lock().len(), MOST);
+    }
+}
