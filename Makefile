@@ -11,7 +11,7 @@ STATIC  := CARGO_ENCODED_RUSTFLAGS="$$(printf '%s\037%s' -Ctarget-feature=+crt-s
 help:
 	@echo "make demo    build Paddock, give an agent a sandbox, run model-written code in it"
 	@echo "make test    formatting, clippy, unit, conformance and end-to-end tests"
-	@echo "make test-kernels  the conformance suite behind two other kernels with cgroup v2, emulated: most of an hour"
+	@echo "make test-kernels  the conformance suite behind two other kernels with cgroup v2, emulated: about 25 minutes"
 	@echo "make test-microvm  the conformance suite on the microvm backend, whole"
 	@echo "make bench   side by side with what you would use instead; writes bench/results/"
 	@echo "make build   only $(PADDOCK)"
