@@ -1,6 +1,6 @@
 //! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself,
 //! `PADDOCK_RUNSC` by the gVisor backend, `PADDOCK_QEMU`, `PADDOCK_KERNEL`, `PADDOCK_KVM` and
-//! `PADDOCK_MACHINE_COPIES` by that of machines.
+//! `PADDOCK_MACHINE_COPIES` and `PADDOCK_MACHINE_ASLR` by that of machines.
 
 /// Where templates, images and the records of sandboxes are kept.
 pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
@@ -53,6 +53,9 @@ Environment:
   PADDOCK_KVM        `off`: its machines are emulated, and KVM is not tried [default: auto]
   PADDOCK_MACHINE_COPIES
                      `off`: each of its machines is made anew, and none is a copy of one that runs
+  PADDOCK_MACHINE_ASLR
+                     `off`: programs in its emulated machines have the same addresses each time, and
+                     start two to three times as fast; sandboxes list it as a weakness
   ANTHROPIC_API_KEY, OPENAI_API_KEY, and ..._BASE_URL and ..._MODEL of each
                      the model of `agent`; the keys are also what `shield` binds for its agents
   NO_COLOR           set to anything: no colour, even on a terminal

@@ -45,6 +45,7 @@ where_there_are_machines!(
     what_goes_wrong_is_told_and_leaves_nothing,
     a_bake_that_is_not_whole_is_made_again,
     the_processor_is_tried_by_booting,
+    addresses_are_random_unless_somebody_says_otherwise,
 );
 
 /// A machine of the server's, from the side of root.
@@ -265,6 +266,28 @@ mod tests {
             let absent = caller.start_run(with(&["--", "true"]))?.environment(variable, value).finish()?;
             absent.exited(125)?;
             ensure!(absent.err().contains(value) && absent.err().contains("hint:"), "{}", absent.err());
+        }
+        Ok(())
+    }
+
+    /// One that was kept for the one is not used for the other.
+    pub fn addresses_are_random_unless_somebody_says_otherwise(caller: &Caller) -> Result<()> {
+        boot(caller)?;
+        let places = "grep -m1 libc.so /proc/self/maps; grep -m1 libc.so /proc/self/maps";
+        for (setting, fixed) in [(None, false), (Some("off"), true), (None, false)] {
+            let mut command = caller.program(caller.executable()?);
+            command
+                .args(["run", "--backend", "microvm", "--json"])
+                .args(SIZE)
+                .args(["--", "sh", "-c", places]);
+            command.envs(setting.map(|value| ("PADDOCK_MACHINE_ASLR", value)));
+            let ran = command.output()?;
+            let report: Value = serde_json::from_slice(&ran.stdout)?;
+            let said = report["stdout"].as_str().unwrap_or_default();
+            let begin: Vec<_> = said.lines().filter_map(|line| line.split('-').next()).collect();
+            ensure!(begin.len() == 2 && (begin[0] == begin[1]) == fixed, "{setting:?}: {report}");
+            let named = report["guarantees"]["weaknesses"].to_string().contains("PADDOCK_MACHINE_ASLR");
+            assert_eq!(named, fixed, "{report}");
         }
         Ok(())
     }

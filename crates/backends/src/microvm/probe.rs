@@ -4,7 +4,7 @@ use super::create::Parts;
 use super::kernel::{self, Kernel};
 use super::kvm::{self, Decision};
 use super::runtime::{self, REMEDY};
-use super::{MicrovmBackend, ext4, orders};
+use super::{MicrovmBackend, ext4, orders, qemu};
 use crate::process::probe::check;
 use crate::process::{identity, probe as fence};
 use paddock_model::{
@@ -15,6 +15,8 @@ use std::path::Path;
 
 const KVM_REMEDY: &str = "on a machine whose processor can (flags vmx or svm in /proc/cpuinfo), load the module kvm_intel or kvm_amd; in a virtual \
      machine, let it nest. It is tried again after a restart, or without kvm.json in the state directory";
+
+const FIXED: &str = "programs in the machine have the same addresses each time: PADDOCK_MACHINE_ASLR is off";
 
 /// What the fence around it gives, and what differs in a machine.
 pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
@@ -47,11 +49,9 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         guarantees.weaknesses.push(format!(
             "the machine's processor is emulated ({why}): what computes takes ten times as long, or longer"
         ));
-        guarantees.weaknesses.push(
-            "programs in the machine have the same addresses each time (no ASLR): an emulated processor would translate \
-             them anew for every other address"
-                .into(),
-        );
+        if qemu::addresses_are_fixed() {
+            guarantees.weaknesses.push(FIXED.into());
+        }
     }
     guarantees
 }

@@ -20,9 +20,8 @@ const PARAMETERS: &str =
 const EMULATED_CLOCK: &str = "tsc_early_khz";
 /// A filter that the kernel translated would be translated once more, for every command anew.
 const INTERPRETED: &str = "sysctl.net.core.bpf_jit_enable=0";
-/// Code is translated anew for each address that it is met at: where every program lies somewhere else each time, every
-/// command is translated from its first instruction (decision 43; the sandbox's weaknesses name it).
-const SAME_ADDRESSES: &str = "norandmaps";
+/// See [`addresses_are_fixed`].
+const FIXED_ADDRESSES: &str = "norandmaps";
 /// What costs more emulated than it gives: strings of bytes that are copied and cleared one byte at a time, and a fifth
 /// level of tables for addresses that no machine has.
 const EMULATED_PROCESSOR: &str = "max,-erms,-la57";
@@ -38,6 +37,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 pub struct Qemu {
     pub runtime: Runtime,
+}
+
+/// Whether programs in an emulated machine are to have the same addresses each time (decision 43): code is translated anew for each
+/// address that it is met at, so that with others each time every command is, from its first instruction. Who wants that says so.
+pub fn addresses_are_fixed() -> bool {
+    std::env::var_os("PADDOCK_MACHINE_ASLR").is_some_and(|value| value == "off")
 }
 
 impl Vmm for Qemu {
@@ -59,7 +64,10 @@ impl Vmm for Qemu {
             }
             Acceleration::Emulated => {
                 let rate = counter::rate();
-                parameters = format!("{parameters} {EMULATED_CLOCK}={rate} {INTERPRETED} {SAME_ADDRESSES}");
+                parameters = format!("{parameters} {EMULATED_CLOCK}={rate} {INTERPRETED}");
+                if addresses_are_fixed() {
+                    parameters = format!("{parameters} {FIXED_ADDRESSES}");
+                }
                 command.pair("-accel", format!("tcg,thread=multi,tb-size={TRANSLATED}"));
                 command.pair("-cpu", EMULATED_PROCESSOR);
             }

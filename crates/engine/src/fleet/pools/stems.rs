@@ -228,8 +228,9 @@ impl Stem {
                 }
                 false => None,
             };
-            // What it has translated its copies need not.
-            for argv in WARMING {
+            // What it has translated its copies need not. That an interpreter which is there is started is not among it, and would
+            // take the place of what is.
+            for argv in WARMING.iter().filter(|argv| interpreter.is_none() || argv[0] != PYTHON) {
                 warm_up(&inside, blueprint, argv).await;
             }
             inside.part().await?;
@@ -272,7 +273,8 @@ impl Stem {
 
 /// Programs that are often run, some of which a root may lack.
 const WARMING: [&[&str]; 4] =
-    [&["true"], &["sh", "-c", "true; cat /dev/null"], &["python3", "-c", "import json"], &["true"]];
+    [&["true"], &["sh", "-c", "true; cat /dev/null"], &[PYTHON, "-c", "import json"], &["true"]];
+const PYTHON: &str = "python3";
 
 const IN_COMMON: &str = "what runs its machine has its addresses in common with other sandboxes that were copied from the same one \
      (PADDOCK_MACHINE_COPIES=off makes each anew)";
