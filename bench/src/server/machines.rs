@@ -199,7 +199,7 @@ async fn copies(caller: &mut Caller, mut peers: Vec<Peer<'_>>, findings: &mut Fi
 /// Where sandboxes begin with code, an interpreter waits in the next ones: before that, and from then on.
 async fn coded(caller: &mut Caller, findings: &mut Findings) -> Result<()> {
     for round in 0..HABIT {
-        let elapsed = create_and_run(caller, json!({})).await?;
+        let elapsed = create_and_run(caller).await?;
         if round == 0 {
             findings.add("create and run_code, once", elapsed.as_secs_f64() * 1e3, "ms");
         }
@@ -207,15 +207,15 @@ async fn coded(caller: &mut Caller, findings: &mut Findings) -> Result<()> {
     stands(caller, 2).await?;
     let mut coded = Vec::new();
     for _ in 0..ROUNDS {
-        coded.push(create_and_run(caller, json!({})).await?);
+        coded.push(create_and_run(caller).await?);
     }
     findings.timings.push(named("create and run_code", coded));
     Ok(())
 }
 
-async fn create_and_run(caller: &mut Caller, more: Value) -> Result<Duration> {
+async fn create_and_run(caller: &mut Caller) -> Result<Duration> {
     let (elapsed, sandbox) = timed(async {
-        let sandbox = create(caller, more).await?;
+        let sandbox = create(caller, json!({})).await?;
         caller.run_code(&sandbox, "print(1)", "1\n").await?;
         Ok(sandbox)
     })

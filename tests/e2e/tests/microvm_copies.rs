@@ -110,6 +110,8 @@ fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
         for _ in 0..2 {
             let id = server.create(&SIZE)?;
             ensure!(is_copy(&server, &id)?, "{id} was made anew");
+            let shown = server.run(["inspect", &id])?.json()?;
+            ensure!(shown["guarantees"]["weaknesses"].to_string().contains("seed of hash()"), "{shown}");
             let seeds =
                 "import random, os; print(hash('a'), random.random(), os.urandom(8).hex(), os.getcwd())";
             said.push(code(&id, seeds)?);

@@ -266,6 +266,9 @@ impl Stem {
         let raised = raised.await?;
         let mut guarantees = self.inside.guarantees.clone();
         guarantees.weaknesses.push(IN_COMMON.into());
+        if self.interpreter.is_some() {
+            guarantees.weaknesses.push(INTERPRETER_IN_COMMON.into());
+        }
         let built_ns = (self.began_ns, ready_at_ns);
         Woken::go_on(id, guarantees, raised, self.interpreter.as_ref(), built_ns).await
     }
@@ -278,6 +281,8 @@ const PYTHON: &str = "python3";
 
 const IN_COMMON: &str = "what runs its machine has its addresses in common with other sandboxes that were copied from the same one \
      (PADDOCK_MACHINE_COPIES=off makes each anew)";
+const INTERPRETER_IN_COMMON: &str =
+    "the interpreter that waits in it has its addresses and the seed of hash() in common with theirs";
 
 impl Blueprint {
     /// Of a sandbox as it is wanted, in which nothing runs yet. `None` for one that cannot be a copy.
