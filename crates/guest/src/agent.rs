@@ -35,8 +35,8 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How long the killed may take to die; less than the host waits for last words.
 const DYING: Duration = Duration::from_millis(150);
 
-/// That a command has begun may wait so long for its end or its first output, in a machine: each message from there takes as long
-/// as ten thousand instructions of the command's own, and most commands are short.
+/// That a command has begun may wait so long for its end or its first output, in a machine: each message from there goes through two
+/// processes and a device, and takes the processor from the command.
 const TOLD_TOGETHER: Duration = Duration::from_millis(8);
 
 /// How often a nursery without a host looks whether anybody still nests in it.
@@ -123,7 +123,7 @@ impl Agent {
             rustix::io::ioctl_fionbio(control, true).during(|| "unblock the host's stream".into())?;
         }
         host.listener = inside.listener.take();
-        if inside.memory_events.is_some() {
+        if inside.is_in_a_machine() {
             host.outbound = Outbound::with_patience(TOLD_TOGETHER);
         }
         host.outbound.message(&FromGuest::Ready {
@@ -457,7 +457,7 @@ impl Agent {
                 tool.signal(libc::SIGCONT);
             }
         }
-        if on && self.inside.memory_events.is_some() {
+        if on && self.inside.is_in_a_machine() {
             // The disk is one of the machine's: what is to be seen of it from outside has to be on it.
             rustix::fs::sync();
         }

@@ -100,6 +100,12 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
+    /// The same with nothing more in its environment.
+    pub fn start_again_plainly(&mut self) -> Result<()> {
+        self.environment.clear();
+        self.start_again()
+    }
+
     /// Where it listens besides its socket, with `--listen`.
     pub fn url(&self) -> Result<String> {
         let running = self.running.as_ref().context("no server runs")?;

@@ -3,6 +3,7 @@
 
 #[path = "../../../crates/backends/tests/microvm/booted.rs"]
 mod booted;
+pub mod machine;
 
 use anyhow::{Result, ensure};
 use booted::boot_once;
@@ -25,14 +26,19 @@ pub fn is_missing() -> bool {
     true
 }
 
+/// As root, where there are any.
+pub fn with_machines(name: &str, test: paddock_e2e::Test) -> Result<()> {
+    if is_missing() {
+        return Ok(());
+    }
+    as_root_behind("microvm", name, test)
+}
+
 macro_rules! where_there_are_machines {
     ($($name:ident),+ $(,)?) => {
         $(#[test]
         fn $name() -> Result<()> {
-            if is_missing() {
-                return Ok(());
-            }
-            as_root_behind("microvm", concat!(module_path!(), "::", stringify!($name)), tests::$name)
+            with_machines(concat!(module_path!(), "::", stringify!($name)), tests::$name)
         })+
     };
 }
@@ -47,126 +53,6 @@ where_there_are_machines!(
     the_processor_is_tried_by_booting,
     addresses_are_random_unless_somebody_says_otherwise,
 );
-
-/// A machine of the server's, from the side of root.
-pub mod machine {
-    use super::*;
-    use std::io::{BufRead, BufReader, Write};
-    use std::os::unix::fs::MetadataExt;
-    use std::os::unix::net::UnixStream;
-    use std::path::PathBuf;
-
-    /// Its directory and its processes.
-    pub fn parts(id: &str) -> Vec<String> {
-        let places = ["/run/paddock", "/dev/shm/paddock"].map(|place| PathBuf::from(place).join(id));
-        let places =
-            places.into_iter().filter(|place| place.exists()).map(|place| place.display().to_string());
-        places.chain(processes(id).into_iter().map(|pid| format!("process {pid}"))).collect()
-    }
-
-    /// Found by their cgroup, which has the name of the sandbox.
-    pub fn processes(id: &str) -> Vec<u32> {
-        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let of = |pid: &u32| {
-            let read =
-                |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            read("comm").trim() == "paddock-machine" && read("cgroup").contains(id)
-        };
-        numbers.filter(of).collect()
-    }
-
-    pub fn kill(id: &str) -> Result<()> {
-        let found = processes(id);
-        ensure!(found.len() == 1, "its machine is one of {found:?}");
-        let killed = std::process::Command::new("kill").args(["-KILL", &found[0].to_string()]).status()?;
-        ensure!(killed.success(), "it could not be killed");
-        Ok(())
-    }
-
-    /// What whoever breaks out of the machine stands in: a second fence, of which this one shares nothing with the host.
-    pub fn is_jailed(id: &str) -> Result<()> {
-        let found = processes(id);
-        ensure!(found.len() == 1, "its machine is one of {found:?}");
-        let process = PathBuf::from(format!("/proc/{}", found[0]));
-        let status = std::fs::read_to_string(process.join("status"))?;
-        let of = |key: &str| -> Vec<&str> {
-            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
-            line.split_whitespace().collect()
-        };
-        for ids in [of("Uid:"), of("Gid:")] {
-            ensure!(ids.len() == 4 && ids.iter().all(|id| id.len() > 5), "host ids of others: {ids:?}");
-        }
-        for none in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
-            assert_eq!(of(none), ["0000000000000000"], "{none} {status}");
-        }
-        assert_eq!((of("NoNewPrivs:"), of("Seccomp:")), (vec!["1"], vec!["2"]));
-        for kind in ["user", "pid", "mnt", "net", "ipc", "uts"] {
-            let [theirs, ours] = [&process, &PathBuf::from("/proc/self")]
-                .map(|whose| std::fs::read_link(whose.join("ns").join(kind)));
-            ensure!(theirs? != ours?, "the {kind} namespace of the host");
-        }
-        // By name it sees a system that is read, and nothing of the host's.
-        let root = process.join("root");
-        for absent in ["etc/shadow", "run/paddock", "var/lib/dpkg", "dev/vda", "dev/sda"] {
-            ensure!(!root.join(absent).exists(), "it sees /{absent}");
-        }
-        for other in ["root", "home", "etc", "tmp", "run"] {
-            let [theirs, ours] = [root.join(other), PathBuf::from("/").join(other)].map(std::fs::metadata);
-            let same = theirs.is_ok_and(|theirs| {
-                ours.is_ok_and(|ours| (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()))
-            });
-            ensure!(!same, "it sees the host's /{other}");
-        }
-        let users = |path: &std::path::Path| std::fs::read(path.join("etc/passwd"));
-        ensure!(users(&root)? != users("/".as_ref())?, "it sees who is on the host");
-        let links = std::fs::read_to_string(process.join("net/dev"))?;
-        let links: Vec<_> = links.lines().skip(2).filter_map(|line| line.split(':').next()).collect();
-        ensure!(links.iter().all(|link| link.trim() == "lo"), "it has {links:?}");
-        Ok(())
-    }
-
-    /// A fault of its processor that no kernel lives through.
-    pub fn panic(id: &str) -> Result<()> {
-        tell(id, &human("mce 0 0 0xbd00000000000000 0x5 0 0"))
-    }
-
-    /// As a kernel that ends its machine.
-    pub fn power_off(id: &str) -> Result<()> {
-        tell(id, &json!({ "execute": "quit" }))
-    }
-
-    /// As a kernel that begins anew, which no machine does.
-    pub fn reset(id: &str) -> Result<()> {
-        tell(id, &json!({ "execute": "system_reset" }))
-    }
-
-    /// Nothing in it says anything any more.
-    pub fn fall_silent(id: &str) -> Result<()> {
-        tell(id, &json!({ "execute": "stop" }))
-    }
-
-    fn human(line: &str) -> Value {
-        json!({ "execute": "human-monitor-command", "arguments": { "command-line": line } })
-    }
-
-    fn tell(id: &str, what: &Value) -> Result<()> {
-        let places = ["/run/paddock", "/dev/shm/paddock"]
-            .map(|place| PathBuf::from(place).join(id).join("monitor.sock"));
-        let place = places.iter().find(|place| place.exists());
-        let mut stream = UnixStream::connect(place.ok_or_else(|| anyhow::anyhow!("it has no monitor"))?)?;
-        stream.set_read_timeout(Some(std::time::Duration::from_secs(30)))?;
-        let mut lines = BufReader::new(stream.try_clone()?).lines();
-        for said in [json!({ "execute": "qmp_capabilities" }), what.clone()] {
-            // What it says first is who it is.
-            lines.next().transpose()?;
-            stream.write_all(format!("{said}\n").as_bytes())?;
-        }
-        let answer = lines.next().transpose()?.unwrap_or_default();
-        ensure!(!answer.contains("error"), "{answer}");
-        Ok(())
-    }
-}
 
 /// There is a machine of that size to begin with.
 pub fn boot(caller: &Caller) -> Result<()> {
@@ -288,6 +174,30 @@ mod tests {
             ensure!(begin.len() == 2 && (begin[0] == begin[1]) == fixed, "{setting:?}: {report}");
             let named = report["guarantees"]["weaknesses"].to_string().contains("PADDOCK_MACHINE_ASLR");
             assert_eq!(named, fixed, "{report}");
+        }
+        fixed_addresses_are_told_by_who_did_not_ask_for_them(caller)
+    }
+
+    /// It was booted so, and goes on so.
+    fn fixed_addresses_are_told_by_who_did_not_ask_for_them(caller: &Caller) -> Result<()> {
+        let Some(image) = busybox_image(caller)? else { return Ok(()) };
+        let mut server = Server::start_in(caller, &[("PADDOCK_MACHINE_ASLR", "off")])?;
+        let id = server.create(&with(&["--image", &image]))?;
+        if server.run(["inspect", &id])?.json()?["guarantees"]["snapshot"] != "memory" {
+            skip("microvm::memory", "disks of this machine are in memory");
+            return Ok(());
+        }
+        server.run(["hibernate", &id])?.success()?;
+        server.stop()?;
+        server.start_again_plainly()?;
+        server.script(&id, "true")?.success()?;
+        let shown = server.run(["inspect", &id])?.json()?;
+        ensure!(shown["guarantees"]["weaknesses"].to_string().contains("PADDOCK_MACHINE_ASLR"), "{shown}");
+        let anew = server.create(&with(&["--image", &image]))?;
+        let shown = server.run(["inspect", &anew])?.json()?;
+        ensure!(!shown["guarantees"]["weaknesses"].to_string().contains("PADDOCK_MACHINE_ASLR"), "{shown}");
+        for id in [&id, &anew] {
+            server.run(["kill", id])?.success()?;
         }
         Ok(())
     }

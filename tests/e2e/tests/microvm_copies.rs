@@ -1,18 +1,15 @@
 //! Who asks for the same machine again gets a copy of one that stands, with everything that it has translated: what two of them may
 //! not have in common, and what becomes of them when something ends.
 
-use crate::microvm::{SIZE, boot, busybox_image, ended, is_missing, machine};
+use crate::microvm::{SIZE, boot, busybox_image, ended, machine, with_machines};
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, PATIENCE, Server, as_root_behind, skip, until};
+use paddock_e2e::{Caller, PATIENCE, Server, skip, until};
 use serde_json::json;
 use std::collections::BTreeSet;
 
 #[test]
 fn copies_are_sandboxes_of_their_own() -> Result<()> {
-    if is_missing() {
-        return Ok(());
-    }
-    as_root_behind("microvm", "microvm_copies::copies_are_sandboxes_of_their_own", |caller| {
+    with_machines("microvm_copies::copies_are_sandboxes_of_their_own", |caller| {
         boot(caller)?;
         let mut server = Server::start(caller)?;
         let anew = [server.create(&SIZE)?, server.create(&SIZE)?];
@@ -64,10 +61,7 @@ fn copies_are_sandboxes_of_their_own() -> Result<()> {
 /// Whoever does not want what copies have in common has none.
 #[test]
 fn copies_can_be_turned_off() -> Result<()> {
-    if is_missing() {
-        return Ok(());
-    }
-    as_root_behind("microvm", "microvm_copies::copies_can_be_turned_off", |caller: &Caller| {
+    with_machines("microvm_copies::copies_can_be_turned_off", |caller: &Caller| {
         boot(caller)?;
         let server = Server::start_in(caller, &[("PADDOCK_MACHINE_COPIES", "off")])?;
         for _ in 0..3 {
@@ -84,11 +78,8 @@ fn copies_can_be_turned_off() -> Result<()> {
 /// another has used.
 #[test]
 fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
-    if is_missing() {
-        return Ok(());
-    }
     let name = "microvm_copies::an_interpreter_waits_where_python_is_what_comes_first";
-    as_root_behind("microvm", name, |caller: &Caller| {
+    with_machines(name, |caller: &Caller| {
         boot(caller)?;
         let server = Server::start(caller)?;
         let code = |id: &str, code: &str| -> Result<String> {
@@ -150,11 +141,8 @@ fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
 /// of the machine.
 #[test]
 fn forks_outlive_the_machine_that_they_were_copied_from() -> Result<()> {
-    if is_missing() {
-        return Ok(());
-    }
     let name = "microvm_copies::forks_outlive_the_machine_that_they_were_copied_from";
-    as_root_behind("microvm", name, |caller: &Caller| {
+    with_machines(name, |caller: &Caller| {
         let Some(image) = busybox_image(caller)? else { return Ok(()) };
         boot(caller)?;
         let mut server = Server::start(caller)?;

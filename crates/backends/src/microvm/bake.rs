@@ -95,11 +95,10 @@ pub fn base(parts: &Parts) -> u64 {
 }
 
 /// Of a shape, and of the processor where it matters: what a kernel found that to be able to do, and how fast it was told that
-/// its clock runs and where programs lie, it goes on with.
+/// its clock runs, it goes on with.
 pub fn name_of(shape: Shape) -> u64 {
     let processor = match shape.acceleration {
         Acceleration::Kvm => kvm::processor(),
-        Acceleration::Emulated if super::qemu::addresses_are_fixed() => counter::name() + " fixed",
         Acceleration::Emulated => counter::name(),
     };
     digest(&(shape, processor))

@@ -152,7 +152,8 @@ pub fn shape(limits: &Limits, acceleration: Acceleration) -> Shape {
     let memory = memory(limits);
     let here = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
     let processors = (limits.cpus.ceil() as u32).clamp(1, here.min(MOST_PROCESSORS));
-    Shape { memory, processors, acceleration }
+    let fixed_addresses = acceleration == Acceleration::Emulated && super::qemu::wants_fixed_addresses();
+    Shape { memory, processors, acceleration, fixed_addresses }
 }
 
 /// What is run in the fence.

@@ -97,7 +97,8 @@ fn usable() -> Result<Stamp, String> {
 }
 
 fn attempt(state: &Path, parts: &Parts) -> Decision {
-    let shape = Shape { memory: MEMORY, processors: 1, acceleration: Acceleration::Kvm };
+    let shape =
+        Shape { memory: MEMORY, processors: 1, acceleration: Acceleration::Kvm, fixed_addresses: false };
     let booted = sparse::in_memory("machine", shape.memory)
         .and_then(|memory| Ok((memory, sparse::in_memory("state", 0)?)))
         .host(|| "make the memory of a machine".into())

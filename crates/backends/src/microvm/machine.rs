@@ -14,6 +14,9 @@ pub struct Shape {
     pub processors: u32,
     /// By the processor itself, or in software.
     pub acceleration: Acceleration,
+    /// Whether programs in it have the same addresses each time.
+    #[serde(default)]
+    pub fixed_addresses: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

@@ -4,7 +4,7 @@
 use super::create::{Kind, Life, Parts, Recalled, Work, failed, raise, shape};
 use super::machine::{Monitor, Origin, Shape, Vmm};
 use super::qemu::Qemu;
-use super::{above, disk, kvm, runtime};
+use super::{above, disk, kvm, probe, qemu, runtime};
 use crate::backend::{CreateError, HostStep, Kept, Raised};
 use crate::handover::{self, Handover};
 use crate::process::lasting;
@@ -109,13 +109,13 @@ pub fn recall(
     let above = above::load(memory)?;
     let recalled = Some(Recalled { connection: random()?, renamed: above.is_some() });
     let work = |disk: File| Kind::Sandbox(Work { spec, life: Life::Lasting, disk, recalled, baking: None });
-    let (raised, recalled) = match above {
+    let (mut raised, shape, recalled) = match above {
         Some(above) => {
             let kind = work(disk::open(state, spec, Some(&above.disk))?);
             let copy = above.memory.try_clone().host(|| "copy a descriptor".into())?;
             let origin = Origin::Copy { memory: copy.into(), shared: false };
             let (raised, mut monitor) = raise(state, id, kind, &parts, above.shape, origin)?;
-            (raised, monitor.recall(&above.state, true))
+            (raised, above.shape, monitor.recall(&above.state, true))
         }
         None => {
             let kept = File::open(memory.join(STATE)).host(|| format!("open {}", memory.display()))?;
@@ -125,9 +125,12 @@ pub fn recall(
             let kind = work(disk::open(state, spec, None)?);
             let (raised, mut monitor) = raise(state, id, kind, &parts, shape, Origin::Stream)?;
             let recalled = monitor.recall(&kept, false).and_then(|()| monitor.go_on());
-            (raised, recalled)
+            (raised, shape, recalled)
         }
     };
+    if shape.fixed_addresses && !qemu::wants_fixed_addresses() {
+        raised.notes.push(probe::FIXED.into());
+    }
     recalled
         .map_err(|error| failed(&raised, Error::new(error.kind(), format!("the kept memory: {error}"))))?;
     reach(state, id, raised)

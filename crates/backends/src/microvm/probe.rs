@@ -16,7 +16,8 @@ use std::path::Path;
 const KVM_REMEDY: &str = "on a machine whose processor can (flags vmx or svm in /proc/cpuinfo), load the module kvm_intel or kvm_amd; in a virtual \
      machine, let it nest. It is tried again after a restart, or without kvm.json in the state directory";
 
-const FIXED: &str = "programs in the machine have the same addresses each time: PADDOCK_MACHINE_ASLR is off";
+pub const FIXED: &str =
+    "programs in the machine have the same addresses each time: it was booted with PADDOCK_MACHINE_ASLR=off";
 
 /// What the fence around it gives, and what differs in a machine.
 pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
@@ -49,7 +50,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         guarantees.weaknesses.push(format!(
             "the machine's processor is emulated ({why}): what computes takes ten times as long, or longer"
         ));
-        if qemu::addresses_are_fixed() {
+        if qemu::wants_fixed_addresses() {
             guarantees.weaknesses.push(FIXED.into());
         }
     }

@@ -20,7 +20,7 @@ const PARAMETERS: &str =
 const EMULATED_CLOCK: &str = "tsc_early_khz";
 /// A filter that the kernel translated would be translated once more, for every command anew.
 const INTERPRETED: &str = "sysctl.net.core.bpf_jit_enable=0";
-/// See [`addresses_are_fixed`].
+/// See [`wants_fixed_addresses`].
 const FIXED_ADDRESSES: &str = "norandmaps";
 /// What costs more emulated than it gives: strings of bytes that are copied and cleared one byte at a time, and a fifth
 /// level of tables for addresses that no machine has.
@@ -40,9 +40,9 @@ pub struct Qemu {
     pub runtime: Runtime,
 }
 
-/// Whether programs in an emulated machine are to have the same addresses each time (decision 43): code is translated anew for each
-/// address that it is met at, so that with others each time every command is, from its first instruction. Who wants that says so.
-pub fn addresses_are_fixed() -> bool {
+/// Whether programs in emulated machines that are booted now are to have the same addresses each time (decision 43): code is translated
+/// anew for each address that it is met at, so that with others each time every command is, from its first instruction.
+pub fn wants_fixed_addresses() -> bool {
     std::env::var_os("PADDOCK_MACHINE_ASLR").is_some_and(|value| value == "off")
 }
 
@@ -66,7 +66,7 @@ impl Vmm for Qemu {
             Acceleration::Emulated => {
                 let rate = counter::rate();
                 parameters = format!("{parameters} {EMULATED_CLOCK}={rate} {INTERPRETED}");
-                if addresses_are_fixed() {
+                if shape.fixed_addresses {
                     parameters = format!("{parameters} {FIXED_ADDRESSES}");
                 }
                 command.pair("-accel", format!("tcg,thread=multi,tb-size={TRANSLATED}"));

@@ -63,6 +63,13 @@ pub struct Inside {
     pub memory_events: Option<OwnedFd>,
 }
 
+impl Inside {
+    /// Whether it is in a machine, whose kernel serves nobody else.
+    pub fn is_in_a_machine(&self) -> bool {
+        self.memory_events.is_some()
+    }
+}
+
 /// The streams of a process that is to come.
 pub struct Awaited {
     pub stdout: OwnedFd,
