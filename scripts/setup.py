@@ -17,6 +17,7 @@ TEST = {
     "runsc": "runsc",
     "qemu-system-x86_64": "qemu-system-x86",
     "mke2fs": "e2fsprogs",
+    "ip": "iproute2",
 }
 # What sandboxes see of the host's own Python, where code makes tables and figures of it.
 PYTHON = {"pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}

@@ -1,0 +1,2 @@
+def area(radius):
+    return 3.14 * radius**2

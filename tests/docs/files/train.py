@@ -1,0 +1,3 @@
+import sys
+
+print("trained with", *sys.argv[1:])

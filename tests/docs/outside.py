@@ -1,0 +1,113 @@
+"""The servers of the examples' hosts: HTTP on port 80, HTTPS on port 443. Runs in a network namespace of its own.
+
+    outside.py DIRECTORY ADDRESS
+
+DIRECTORY has the certificate. The first line on standard output says that the namespace is there, the second that the servers answer.
+"""
+
+import http.server
+import io
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+
+DIRECTORY, ADDRESS = sys.argv[1:]
+WHEEL = "requests-2.32.0-py3-none-any.whl"
+
+
+def wheel():
+    """A package called requests, for the example that installs it."""
+    path = os.path.join(DIRECTORY, WHEEL)
+    with zipfile.ZipFile(path, "w") as archive:
+        about = "requests-2.32.0.dist-info"
+        archive.writestr("requests/__init__.py", "")
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: requests\nVersion: 2.32.0\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: docs\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "requests/__init__.py,,\n")
+    with open(path, "rb") as file:
+        return file.read()
+
+
+# A coding agent for the examples of `paddock shield`: it asks its model, tries a host that no rule allows, and edits a file.
+AGENT = """#!/usr/bin/env node
+const https = require('https'), fs = require('fs');
+const ask = (url) => new Promise((done) => https.request(url, { method: 'POST', agent: false }, (answer) => answer.resume().on('end', done))
+    .on('error', done).end('{}'));
+(async () => {
+    await ask('https://api.anthropic.com/v1/messages');
+    await ask('https://example.com/');
+    fs.appendFileSync('src/shapes.py', '# mended\\n');
+})();
+"""
+AGENT_PACKAGE = "@anthropic-ai/claude-code"
+
+
+def agent_archive():
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        about = json.dumps({"name": AGENT_PACKAGE, "version": "1.0.0", "bin": {"claude": "claude.js"}})
+        for name, text, mode in (("package.json", about, 0o644), ("claude.js", AGENT, 0o755)):
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size, entry.mode = len(text), mode
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return data.getvalue()
+
+
+def agent_page(host):
+    version = {"name": AGENT_PACKAGE, "version": "1.0.0", "bin": {"claude": "claude.js"}, "dist": {"tarball": f"https://{host}/claude.tgz"}}
+    return json.dumps({"name": AGENT_PACKAGE, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}).encode()
+
+
+class Host(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    pages = {
+        "/": ("text/html", b"<h1>Example</h1>\n"),
+        "/simple/requests/": ("text/html", f'<a href="/{WHEEL}">{WHEEL}</a>'.encode()),
+        f"/{WHEEL}": ("application/zip", wheel()),
+        "/claude.tgz": ("application/gzip", agent_archive()),
+        "/v1/messages": ("application/json", b"{}"),
+    }
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        kind, body = self.pages.get(self.path, ("text/plain", b""))
+        if "claude-code" in self.path:
+            kind, body = "application/json", agent_page(self.headers.get("Host", ""))
+        if self.path == "/v1/models":
+            authorized = self.headers.get("Authorization") == "Bearer the-real-key-of-the-example"
+            kind, body = "application/json", b'{"models":["example-1"]}\n' if authorized else b'{"error":"no key"}\n'
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.do_GET()
+
+
+def main():
+    print("namespace", flush=True)
+    sys.stdin.readline()
+    for command in (["addr", "add", f"{ADDRESS}/24", "dev", "docs1"], ["link", "set", "docs1", "up"], ["link", "set", "lo", "up"]):
+        subprocess.run(["ip", *command], check=True)
+    clear = http.server.ThreadingHTTPServer((ADDRESS, 80), Host)
+    secure = http.server.ThreadingHTTPServer((ADDRESS, 443), Host)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(os.path.join(DIRECTORY, "server.pem"), os.path.join(DIRECTORY, "server.key"))
+    secure.socket = context.wrap_socket(secure.socket, server_side=True)
+    threading.Thread(target=clear.serve_forever, daemon=True).start()
+    print("listening", flush=True)
+    secure.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
