@@ -58,7 +58,7 @@ const EXIT_FAILURE: i32 = 1;
 const ABOUT: &str = "A fenced place to run code that you did not write";
 
 #[derive(Debug, Parser)]
-#[command(name = "paddock", version, about = ABOUT, after_help = env_vars::HELP, disable_help_subcommand = true)]
+#[command(name = "paddock", version, about = ABOUT, after_help = env_vars::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -86,8 +86,10 @@ pub enum Command {
     #[command(after_help = agent::AGENT_HELP)]
     Agent(Box<agent::AgentArgs>),
     /// Run scripts with annotations, which say the sandbox that they need
+    #[command(after_help = "Examples:\n  paddock script run agent.py --arg prompt='hello'\n  paddock script check agent.py")]
     Script(script::ScriptArgs),
     /// Keep typed values for scripts, encrypted
+    #[command(after_help = "Example:\n  paddock resource set --type anthropic --secret apiKey@api.anthropic.com anthropic < key.json")]
     Resource(script::ResourceArgs),
     /// Say what code would import, start, open and evaluate, without running it
     #[command(after_help = scan::SCAN_HELP)]

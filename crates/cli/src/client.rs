@@ -6,6 +6,7 @@
 //! - [`target`]: paths and queries in which no text of the caller's can become syntax
 //! - [`answer`]: bodies, whole or as they come
 //! - [`calls`]: what the commands ask for; [`operations`]: what the tools of a model do
+//! - [`room`]: a create that waits for its tenant's quota
 //! - [`error`]: what goes wrong, for people
 //!
 //! `run` and `code` touch nothing of this.
@@ -16,6 +17,7 @@ pub mod calls;
 mod connection;
 mod error;
 pub mod operations;
+pub mod room;
 mod start;
 mod target;
 

@@ -24,6 +24,8 @@ pub enum CopyError {
     NoSandbox,
     #[error("from one sandbox to another is two copies: one out, and one in")]
     TwoSandboxes,
+    #[error("--json and the copied bytes would both go to standard output")]
+    JsonToStandardOutput,
     #[error("`{0}` has no path after the colon")]
     NoPath(String),
     #[error("the path inside is not UTF-8 text")]

@@ -1,6 +1,6 @@
 //! A sandbox of the server for one command: made, used, and ended whatever happens.
 
-use crate::client::{Client, ClientError, Target};
+use crate::client::{Client, ClientError, room};
 use crate::session::signals::Signals;
 use paddock_model::api::{CreateSandbox, MountedVolume, Sandbox, VolumeMode};
 use std::sync::Arc;
@@ -33,10 +33,7 @@ impl Once {
         let until = Instant::now() + patience;
         loop {
             let (asked, body) = (client.clone(), request.clone());
-            let mut making =
-                tokio::spawn(
-                    async move { asked.post_once::<Sandbox>(Target::new("/v1/sandboxes"), &body).await },
-                );
+            let mut making = tokio::spawn(async move { room::create(&asked, &body).await });
             let made = tokio::select! {
                 made = &mut making => made,
                 number = signals.next_ending() => {

@@ -1,4 +1,4 @@
-//! Sizes and durations as people write them: `512MiB`, `1.5g`, `30s`, `2h`.
+//! Sizes and durations as people write them: `512MiB`, `1.5g`, `30s`, `2h`, `1h30m`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl std::error::Error for QuantityError {}
 const SIZE_HELP: &str =
     "is not a size: write a positive number with an optional unit, such as 512MiB, 2G or 1048576";
 const DURATION_HELP: &str =
-    "is not a duration: write a positive number with a unit, such as 500ms, 30s, 5m or 2h";
+    "is not a duration: write a positive number with a unit, such as 500ms, 30s, 5m, 1h30m, 2d or 1w";
 
 /// Bytes from text. `k`, `m`, `g` and `t` count in 1024, with or without `i` and `B`, as Docker users expect.
 pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
@@ -39,18 +39,22 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     Ok(bytes as u64)
 }
 
-/// A duration from text. A bare number counts seconds.
+/// A duration from text: one number with a unit, or several with units that become smaller, as in `1h30m`. A bare number
+/// counts seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
-    let (number, unit) = split_unit(text);
-    let seconds: f64 = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(error(text, DURATION_HELP)),
-    };
-    let milliseconds = scaled(text, number, seconds * 1000.0, DURATION_HELP)?;
+    let (mut rest, mut milliseconds, mut last) = (text.trim(), 0.0, f64::INFINITY);
+    while !rest.is_empty() || last.is_infinite() {
+        let (number, after) = split_unit(rest);
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, following) = after.split_at(end);
+        let seconds = seconds_of(unit).ok_or_else(|| error(text, DURATION_HELP))?;
+        // `30m1h` is as likely a slip as it is meant; and only the whole of a duration may be without a unit.
+        if seconds >= last || (unit.is_empty() && last.is_finite()) {
+            return Err(error(text, DURATION_HELP));
+        }
+        milliseconds += scaled(text, number, seconds * 1000.0, DURATION_HELP)?;
+        (rest, last) = (following.trim_start(), seconds);
+    }
     if milliseconds < 1.0 {
         return Err(error(text, "is zero: a duration must be at least one millisecond"));
     }
@@ -58,6 +62,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
         return Err(error(text, "is longer than a year"));
     }
     Ok(Duration::from_millis(milliseconds as u64))
+}
+
+fn seconds_of(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        "w" => 7.0 * 86_400.0,
+        _ => return None,
+    })
 }
 
 pub fn format_bytes(bytes: u64) -> String {
@@ -126,7 +142,12 @@ mod tests {
         assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("1.5h"), Ok(Duration::from_secs(5400)));
-        for bad in ["", "0", "-1", "9e99", "0.0001ms", "900000d", "5 weeks"] {
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("1d 2h 3min 4s 5ms"), Ok(Duration::from_millis(93_784_005)));
+        assert_eq!(parse_duration("1w"), Ok(Duration::from_secs(604_800)));
+        for bad in [
+            "", "0", "-1", "9e99", "0.0001ms", "900000d", "5 weeks", "30m1h", "1h1h", "1h30", "h", "1h-3m", "1hm",
+        ] {
             parse_duration(bad).expect_err(bad);
         }
     }

@@ -13,6 +13,7 @@ import pytest
 
 import paddock
 from paddock import AsyncSandbox, Sandbox, TerminalSize
+from paddock import _requests as requests
 
 from .answers import Script, async_client, client, ended_exec, ended_line, output, sandbox
 
@@ -470,3 +471,21 @@ def test_the_async_surface_sends_the_same() -> None:
 
     asyncio.run(main())
     assert [request.method for request in script.requests] == ["POST", "POST", "PUT", "GET", "DELETE"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"memory": "256MiB"}, {"memory_bytes": 256 << 20}),
+        ({"memory": "1.5g", "cpus": 2}, {"memory_bytes": 3 << 29, "cpus": 2}),
+        ({"disk": 1024, "output_bytes": "64k"}, {"disk_bytes": 1024, "output_bytes": 64 << 10}),
+    ],
+)
+def test_sizes_are_written_as_people_write_them(given: Any, sent: Any) -> None:
+    assert requests.limits(given) == sent
+
+
+@pytest.mark.parametrize("given", [{"memory": "much"}, {"memory": "-1"}, {"memory": "1G", "memory_bytes": 5}])
+def test_a_size_that_is_none_is_named(given: Any) -> None:
+    with pytest.raises(paddock.InvalidRequest, match="memory"):
+        requests.limits(given)

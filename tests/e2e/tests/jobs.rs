@@ -74,6 +74,10 @@ fn a_file_runs_without_a_server(caller: &Caller) -> Result<()> {
     let watched = run(&["job", "run", &sweep, "--watch"])?;
     ensure!(watched.success()?.contains("5 of 5 succeeded"), "{}", watched.out());
     ensure!(watched.err().contains("succeeded 5/5"), "{}", watched.err());
+    let broken = "command = 'echo the reason >&2; exit 4'\narray = 3\ntimeout_seconds = 60\n";
+    let broken = caller.file("broken.toml", broken)?.display().to_string();
+    let failed = run(&["job", "run", &broken])?;
+    ensure!(failed.exited(1)?.err().contains("printed last:\n  the reason\n"), "{}", failed.err());
     let late = caller.file("late.json", r#"{"command": "sleep 60", "timeout_seconds": 0.5}"#)?;
     run(&["job", "run", &late.display().to_string()])?.exited(124)?;
     for (content, words) in [

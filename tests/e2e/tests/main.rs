@@ -17,6 +17,7 @@ mod crashes;
 mod doctor;
 mod exit_codes;
 mod explain;
+mod first_hour;
 mod forks;
 mod forks_hostile;
 mod gate;

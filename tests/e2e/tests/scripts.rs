@@ -271,7 +271,7 @@ fn a_signal_ends_the_script_and_its_sandbox(caller: &Caller) -> Result<()> {
     until(PATIENCE, "a line of the script", || running.said().contains("here").then_some(()))?;
     running.signal(rustix::process::Signal::INT)?;
     let ended = running.finish()?;
-    ensure!(ended.code != 0 && ended.out().is_empty(), "{} {}", ended.code, ended.out());
+    ensure!(ended.exited(130)?.out().is_empty(), "{}", ended.out());
     nothing_lives(&server)?;
     assert_eq!(versions(&server, "state")?[0]["kind"], "kept");
     Ok(())
@@ -289,6 +289,7 @@ fn a_command_can_have_volumes(caller: &Caller) -> Result<()> {
     ensure!(refused.err().contains("Read-only file system"), "{}", refused.err());
     let failed = run("memory:/data/memory", &[], "echo bad > /data/memory/file; exit 7")?;
     failed.exited(7)?;
+    ensure!(failed.err().contains("nothing was committed to volume `memory`"), "{}", failed.err());
     assert_eq!(server.run(["volume", "get", "memory", "file"])?.success()?, "one\n");
     run("memory:/data/memory", &["--on-failure", "commit"], "echo three > /data/memory/file; exit 1")?
         .exited(1)?;

@@ -20,7 +20,10 @@ pub fn endpoint(args: &AgentArgs, environment: &Environment) -> Result<Endpoint,
         DialectName::Anthropic => Dialect::Anthropic,
         DialectName::Openai => Dialect::OpenAi,
     });
-    let url = args.model.clone().map_or_else(|| default_url(named, &set), Ok)?;
+    let (url, named) = match args.model.clone() {
+        Some(url) => (url, named),
+        None => default_url(named, &set)?,
+    };
     // Once without a key, to learn whose it would be.
     let dialect = Endpoint::new(&url, named, String::new(), None, args.max_tokens)?.dialect;
     let (key_variable, name_variable) = match dialect {
@@ -38,16 +41,24 @@ pub fn endpoint(args: &AgentArgs, environment: &Environment) -> Result<Endpoint,
     Ok(Endpoint::new(&url, named, model, key.map(Key), args.max_tokens)?)
 }
 
-fn default_url(dialect: Option<Dialect>, set: &dyn Fn(&str) -> Option<String>) -> Result<String, AgentError> {
-    let anthropic = || set(env_vars::ANTHROPIC_BASE_URL).unwrap_or_else(|| ANTHROPIC.to_string());
-    let openai = || set(env_vars::OPENAI_BASE_URL).unwrap_or_else(|| OPENAI.to_string());
-    match dialect {
-        Some(Dialect::Anthropic) => Ok(anthropic()),
-        Some(Dialect::OpenAi) => Ok(openai()),
-        None if set(env_vars::ANTHROPIC_API_KEY).is_some() => Ok(anthropic()),
-        None if set(env_vars::OPENAI_API_KEY).is_some() => Ok(openai()),
-        None => Err(AgentError::NoModel),
-    }
+/// And the format that is spoken there. The variable says it: behind ANTHROPIC_BASE_URL is Anthropic's, whatever the host is called.
+fn default_url(
+    dialect: Option<Dialect>,
+    set: &dyn Fn(&str) -> Option<String>,
+) -> Result<(String, Option<Dialect>), AgentError> {
+    let dialect = match dialect {
+        Some(dialect) => dialect,
+        None if set(env_vars::ANTHROPIC_API_KEY).is_some() => Dialect::Anthropic,
+        None if set(env_vars::OPENAI_API_KEY).is_some() => Dialect::OpenAi,
+        None if set(env_vars::ANTHROPIC_BASE_URL).is_some() => Dialect::Anthropic,
+        None if set(env_vars::OPENAI_BASE_URL).is_some() => Dialect::OpenAi,
+        None => return Err(AgentError::NoModel),
+    };
+    let (variable, usual) = match dialect {
+        Dialect::Anthropic => (env_vars::ANTHROPIC_BASE_URL, ANTHROPIC),
+        Dialect::OpenAi => (env_vars::OPENAI_BASE_URL, OPENAI),
+    };
+    Ok((set(variable).unwrap_or_else(|| usual.to_string()), Some(dialect)))
 }
 
 pub fn patience(args: &AgentArgs) -> Patience {
@@ -89,6 +100,15 @@ mod tests {
         let found =
             of("--name m", &[("OPENAI_API_KEY", "sk-o"), ("OPENAI_BASE_URL", "https://h/v1")]).unwrap();
         assert_eq!((found.url.as_str(), found.dialect), ("https://h/v1/chat/completions", Dialect::OpenAi));
+    }
+
+    #[test]
+    fn a_base_url_speaks_the_format_of_its_variable() {
+        let local = ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+        let found = of("--name m", &[("ANTHROPIC_API_KEY", "sk-a"), local]).unwrap();
+        assert_eq!((found.url.as_str(), found.dialect), ("http://127.0.0.1:9/v1/messages", Dialect::Anthropic));
+        let found = of("--name m --key-env none", &[local]).unwrap();
+        assert_eq!((found.dialect, found.key.is_none()), (Dialect::Anthropic, true));
     }
 
     #[test]

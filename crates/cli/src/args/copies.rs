@@ -7,6 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub enum CopyCommand {
     /// Keep, list and remove states of a sandbox's files
+    #[command(
+        after_help = "Examples:\n  paddock snapshot create build --name clean\n  paddock create --snapshot clean\n  paddock snapshot ls"
+    )]
     Snapshot(SnapshotArgs),
     /// Make more sandboxes from the present state of one
     #[command(after_help = "Examples:\n  paddock fork -n 8 build\n  paddock fork --live build")]

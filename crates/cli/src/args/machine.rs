@@ -16,15 +16,27 @@ pub enum MachineCommand {
     #[command(after_help = SERVE_HELP)]
     Serve(Box<ServeArgs>),
     /// Make, list and revoke the tokens that the server takes
+    #[command(
+        after_help = "Examples:\n  paddock token create --tenant team-a --role user --label ci\n  paddock token ls\n  paddock token revoke tk-9103a146b260b440"
+    )]
     Token(TokenArgs),
     /// Show what tenants may have and do have, or set it
     #[command(after_help = QUOTA_HELP)]
     Quota(QuotaArgs),
     /// Keep sandboxes ready before anybody asks for them
+    #[command(
+        after_help = "Examples:\n  paddock pool set code-interpreter --min 4 --max 32\n  paddock pool ls"
+    )]
     Pool(PoolArgs),
     /// Keep directories that outlive sandboxes, in versions
+    #[command(
+        after_help = "Examples:\n  paddock run --volume memory:/data/memory -- sh -c 'date >> /data/memory/notes'\n  paddock volume get memory notes\n  paddock volume history memory"
+    )]
     Volume(VolumeArgs),
     /// Run work that a file describes, behind any fence, and keep a queue of it
+    #[command(
+        after_help = "Examples:\n  paddock job run job.toml\n  paddock job ls --state failed\n  paddock job artifacts job-0123456789abcdef --to results"
+    )]
     Job(JobArgs),
     /// Say what this machine has and lacks, per backend
     #[command(after_help = DOCTOR_HELP)]
@@ -33,6 +45,9 @@ pub enum MachineCommand {
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
     /// Keep named defaults for `run`, `code` and `create`
+    #[command(
+        after_help = "Examples:\n  paddock template add small --memory 256MiB\n  paddock template build code-interpreter\n  paddock run --template small -- true"
+    )]
     Template(TemplateArgs),
 }
 

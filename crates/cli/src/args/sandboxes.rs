@@ -32,18 +32,18 @@ pub enum SandboxCommand {
     Kill(KillArgs),
     /// Freeze sandboxes: no processor time, memory kept
     #[command(after_help = "Example:\n  paddock pause build")]
-    Pause(IdsArgs),
+    Pause(StateArgs),
     /// Let paused sandboxes go on
     #[command(after_help = "Example:\n  paddock resume build")]
-    Resume(IdsArgs),
+    Resume(StateArgs),
     /// Keep the files of sandboxes, and end their processes
     #[command(
         after_help = "Example:\n  paddock hibernate build\n\nAny request to a hibernated sandbox wakes it."
     )]
-    Hibernate(IdsArgs),
+    Hibernate(StateArgs),
     /// Start hibernated sandboxes on the files they had
     #[command(after_help = "Example:\n  paddock wake build")]
-    Wake(IdsArgs),
+    Wake(StateArgs),
 }
 
 const CREATE_HELP: &str = "\
@@ -164,6 +164,15 @@ pub struct IdsArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct StateArgs {
+    #[command(flatten)]
+    pub of: IdsArgs,
+    /// Print each sandbox as it is then, one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct ExtendArgs {
     /// Id or name
     #[arg(value_parser = values::word)]
@@ -226,4 +235,7 @@ pub struct KillArgs {
     /// Every sandbox that you can see
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
+    /// Print each sandbox as it ended, one JSON object a line
+    #[arg(long)]
+    pub json: bool,
 }

@@ -3,7 +3,26 @@
 use super::{EXIT_PADDOCK_FAILED, EXIT_USAGE};
 use crate::caller::Caller;
 use crate::render;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
+
+/// Commands of other tools that do what one of ours does, and ours.
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (&["list", "sandboxes", "status"], "ps"),
+    (&["new", "start", "up", "spawn", "launch"], "create"),
+    (&["delete", "remove", "destroy", "terminate", "stop", "end", "down"], "kill"),
+    (&["shell", "ssh", "sh", "bash", "connect", "enter"], "exec -it ID bash"),
+    (&["copy", "upload", "download", "push", "pull", "get", "put"], "cp"),
+    (&["sleep", "suspend"], "hibernate"),
+    (&["freeze"], "pause"),
+    (&["unpause", "thaw"], "resume"),
+    (&["clone", "branch", "duplicate"], "fork"),
+    (&["build", "images", "image"], "template"),
+    (&["execute", "eval", "python"], "code"),
+    (&["daemon", "api"], "serve"),
+    (&["version"], "--version"),
+    (&["check", "info", "diagnose"], "doctor"),
+];
 
 /// Help, version, or a mistake.
 #[derive(Debug)]
@@ -15,7 +34,8 @@ pub struct Stop {
 }
 
 impl Stop {
-    pub fn new(error: clap::Error, arguments: &[OsString]) -> Stop {
+    pub fn new(mut error: clap::Error, arguments: &[OsString]) -> Stop {
+        point_to_ours(&mut error);
         let runs_a_command = arguments
             .get(1)
             .is_some_and(|word| ["run", "code", "shield", "exec"].iter().any(|name| word == name));
@@ -42,4 +62,16 @@ impl Stop {
         let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
         self.code
     }
+}
+
+/// Says what ours is called where somebody used the word of another tool, which is not similar enough to be guessed.
+fn point_to_ours(error: &mut clap::Error) {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| theirs.contains(&word.as_str())) else { return };
+    let tip = format!("did you mean `paddock {ours}`?");
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error.remove(ContextKind::SuggestedSubcommand);
 }

@@ -22,6 +22,9 @@ pub enum WatchCommand {
     )]
     Net(NetArgs),
     /// Show, check and keep the signed timeline of a sandbox
+    #[command(
+        after_help = "Examples:\n  paddock audit show build\n  paddock audit export build -o build.audit\n  paddock audit verify build.audit"
+    )]
     Audit(AuditArgs),
 }
 

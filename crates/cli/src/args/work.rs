@@ -21,6 +21,7 @@ pub enum WorkCommand {
     #[command(after_help = CP_HELP)]
     Cp(CpArgs),
     /// Run code in interpreters that remember
+    #[command(after_help = "Examples:\n  paddock context run build 'x = 41'\n  paddock context run build 'print(x + 1)'\n  paddock context ls build")]
     Context(super::context::ContextArgs),
 }
 
@@ -123,6 +124,9 @@ pub struct CpArgs {
     /// Who reads or writes inside [default: the sandbox's user]
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
+    /// Print what was copied as JSON; not with `-` as the destination
+    #[arg(long)]
+    pub json: bool,
     /// ID:PATH, a path here, or `-`
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,

@@ -4,17 +4,17 @@ use super::remote::with_client;
 use super::{CommandError, print, print_json};
 use crate::args::sandboxes::CreateArgs;
 use crate::caller::Caller;
-use crate::client::Target;
+use crate::client::room;
 use crate::{layers, render, state};
 use paddock_engine::settings::{read_secrets, resolve_limits};
-use paddock_model::api::{CreateSandbox, LimitsRequest, Sandbox};
+use paddock_model::api::{CreateSandbox, LimitsRequest};
 use paddock_model::{LimitsLayer, Policy};
 
 pub fn execute(args: CreateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let json = args.json;
     let request = request(args, caller)?;
     with_client(caller, async |client, caller| {
-        let sandbox: Sandbox = client.post_once(Target::new("/v1/sandboxes"), &request).await?;
+        let sandbox = room::create(&client, &request).await?;
         if json {
             print_json(&sandbox, caller)?;
         } else {

@@ -19,10 +19,16 @@ pub fn execute(args: KillArgs, caller: &mut Caller) -> Result<i32, CommandError>
         };
         each(&ids, caller, async |id, caller| {
             match client.kill(id).await {
+                Ok(sandbox) if args.json => return print(&render::json::line(&sandbox)?, caller),
                 Ok(_) => {}
                 // Of all those there were, one may end by itself before its turn.
                 Err(error)
-                    if args.all && matches!(error.code(), Some("sandbox_not_found" | "sandbox_ended")) => {}
+                    if args.all && matches!(error.code(), Some("sandbox_not_found" | "sandbox_ended")) =>
+                {
+                    if args.json {
+                        return Ok(());
+                    }
+                }
                 Err(error) => return Err(error.into()),
             }
             print(&format!("{}\n", render::escape::line(id)), caller)

@@ -12,7 +12,7 @@ use crate::live::{self, Conversation, Finish, Place, Start};
 use crate::once::{Begun, Once, unstored};
 use crate::render;
 use crate::session::signals::Signals;
-use paddock_model::api::{Exec, Sandbox, StartExec};
+use paddock_model::api::{Exec, MountedVolume, Sandbox, StartExec, VolumeMode};
 use std::time::Duration;
 
 /// The sandbox outlives its command by so much, should we not be there to end it.
@@ -106,6 +106,16 @@ async fn inside(once: &Once, start: &StartExec, tty: bool) -> Result<Done, Comma
     })
 }
 
+/// A command that failed leaves its volumes as they were, unless `--on-failure commit` says otherwise.
+fn not_committed(volume: &MountedVolume) -> Option<String> {
+    let outcome = volume.outcome.as_deref()?;
+    let kept = outcome.starts_with(MountedVolume::KEPT_ASIDE);
+    if volume.mode != VolumeMode::Rw || !(kept || outcome.starts_with(MountedVolume::DISCARDED)) {
+        return None;
+    }
+    Some(format!("the command failed, so nothing was committed to volume `{}`: {outcome}", volume.name))
+}
+
 fn tell(exec: &Exec, sandbox: &Sandbox, json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
     if json {
         let mut told = serde_json::to_value(exec)?;
@@ -115,6 +125,11 @@ fn tell(exec: &Exec, sandbox: &Sandbox, json: bool, caller: &mut Caller) -> Resu
         let _ = writeln!(caller.stderr, "paddock: {}", render::escape::line(&remark));
     }
     let mut code = exit_code(exec);
+    for volume in sandbox.volumes.iter().filter(|_| !json && code != 0) {
+        if let Some(words) = not_committed(volume) {
+            let _ = writeln!(caller.stderr, "paddock: {}", render::escape::line(&words));
+        }
+    }
     for (volume, outcome) in unstored(&sandbox.volumes) {
         let (name, outcome) = (render::escape::line(&volume.name), render::escape::line(outcome));
         let _ = writeln!(caller.stderr, "paddock: volume `{name}`: {outcome}");

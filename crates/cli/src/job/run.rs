@@ -120,7 +120,12 @@ async fn tell(
                 print(&render::json::line(result)?, caller)?;
             }
         }
-        None => print(&render::jobs::summary(job, caller.colour_on_stdout()), caller)?,
+        None => {
+            print(&render::jobs::summary(job, caller.colour_on_stdout()), caller)?;
+            if let Some(task) = first_failed(client, job).await? {
+                let _ = caller.stderr.write_all(render::jobs::last_words(&task).as_bytes());
+            }
+        }
     }
     if job.state != JobState::Succeeded {
         let why = job.reason.as_deref().unwrap_or(job.state.word());
@@ -133,6 +138,16 @@ async fn tell(
         );
     }
     Ok(code)
+}
+
+/// One of those that failed: what it printed says more than its exit code.
+async fn first_failed(client: &Client, job: &Job) -> Result<Option<JobTask>, ClientError> {
+    if job.tasks.failed == 0 {
+        return Ok(None);
+    }
+    let target = Target::new("/v1/jobs").part(&job.id).part("tasks").query("state", "failed").query("limit", "1");
+    let page: JobTaskPage = client.json(Call::get(target)).await?;
+    Ok(page.tasks.into_iter().next())
 }
 
 pub async fn all_tasks(client: &Client, id: &str) -> Result<Vec<JobTask>, ClientError> {

@@ -78,6 +78,21 @@ pub fn summary(job: &Job, colour: bool) -> String {
     text
 }
 
+/// The last lines that a failed task printed to standard error; to standard output where it printed none there.
+pub fn last_words(task: &JobTask) -> String {
+    const LINES: usize = 10;
+    let printed = if task.stderr.trim().is_empty() { &task.stdout } else { &task.stderr };
+    let lines: Vec<&str> = printed.trim_end().lines().collect();
+    if lines.iter().all(|line| line.trim().is_empty()) {
+        return String::new();
+    }
+    let mut text = format!("paddock: task {} printed last:\n", task.index);
+    for line in &lines[lines.len().saturating_sub(LINES)..] {
+        text.push_str(&format!("  {}\n", escape::line(line)));
+    }
+    text
+}
+
 pub fn artifacts(artifacts: &[JobArtifact], colour: bool) -> String {
     let mut table = Table::with_header(&["TASK", "SIZE", "PATH"]);
     for artifact in artifacts {

@@ -13,6 +13,7 @@ use hyper::Method;
 use paddock_model::api::{Exec, Resource, Sandbox, StartExec};
 use paddock_scripts::{Arguments, Context, Failure, LARGEST_RESULT, Plan, needs, plan};
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,9 +73,10 @@ pub async fn carry_out(client: Arc<Client>, plan: Plan, manner: Manner) -> Resul
         Begun::Ready(once) => once,
         Begun::Interrupted(number) => return Ok(Outcome::Signal(number)),
     };
+    let passed_on = Cell::new(None);
     let done = tokio::select! {
         done = inside(&once, &plan, manner) => done,
-        number = early(&mut signals, &once, manner) => Ok(Inside::Signal(number)),
+        number = early(&mut signals, &once, manner, &passed_on) => Ok(Inside::Signal(number)),
     };
     let failed = !matches!(&done, Ok(Inside::Ended(ended)) if ended.result.is_ok());
     let sandbox: Result<Sandbox, ClientError> = once.end(failed).await;
@@ -82,15 +84,21 @@ pub async fn carry_out(client: Arc<Client>, plan: Plan, manner: Manner) -> Resul
         Inside::Signal(number) => Ok(Outcome::Signal(number)),
         Inside::Ended(ended) => {
             let Ended { exec, result } = *ended;
+            // The caller's Ctrl-C ended it, whatever exit code its interpreter made of that.
+            if let (Some(number), Err(_)) = (passed_on.get(), &result) {
+                sandbox?;
+                return Ok(Outcome::Signal(number));
+            }
             Ok(Outcome::Ran(Box::new(Ran { exec, result, sandbox: sandbox? })))
         }
     }
 }
 
 /// The conversation passes signals on to the script; this is for when there is none, or not yet.
-async fn early(signals: &mut Signals, once: &Once, manner: Manner) -> i32 {
+async fn early(signals: &mut Signals, once: &Once, manner: Manner, passed_on: &Cell<Option<i32>>) -> i32 {
     loop {
         let number = signals.next_ending().await;
+        passed_on.set(Some(number));
         if manner.silent {
             return number;
         }

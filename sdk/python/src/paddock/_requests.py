@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict, is_dataclass
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
@@ -23,11 +24,36 @@ def idle(seconds: Optional[float], action: str) -> Optional[Json]:
     return None if seconds is None else {"seconds": seconds, "action": action}
 
 
+#: Limits that count bytes: their short name, and the name that the server knows.
+_SIZES = {"memory": "memory_bytes", "disk": "disk_bytes", "output": "output_bytes"}
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
 def limits(value: Union[Limits, Mapping[str, Any], None]) -> Optional[Json]:
+    """Sizes may be text with a unit: `{"memory": "256MiB"}` is `{"memory_bytes": 268435456}`."""
     if value is None:
         return None
     fields: Mapping[str, Any] = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value  # type: ignore[assignment]
-    return given(**fields)
+    found: Json = {}
+    for name, amount in given(**fields).items():
+        whole = _SIZES.get(name, name)
+        if whole in found:
+            raise InvalidRequest(f"limits: {whole!r} is there twice", hint=f"leave out {name!r} or {whole!r}")
+        found[whole] = _bytes(name, amount) if whole in _SIZES.values() else amount
+    return found
+
+
+def _bytes(name: str, amount: Any) -> Any:
+    """As the command line reads sizes: k, m, g and t count in 1024, with or without `i` and `B`."""
+    if not isinstance(amount, str):
+        return amount
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", amount, re.IGNORECASE)
+    if not found:
+        raise InvalidRequest(
+            f"limits: {name} is {amount!r}, which is not a size",
+            hint="write a number of bytes, or text such as '256MiB' or '2G'",
+        )
+    return int(float(found[1]) * (1 << _UNITS[found[2].lower()]))
 
 
 def network(value: Union[str, Mapping[str, Any], None]) -> Union[str, Json, None]:

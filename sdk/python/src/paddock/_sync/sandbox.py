@@ -123,7 +123,7 @@ class Sandbox:
                 running command, a stream and use of the processor.
             persistent: left alone by the idle reaper and by context managers.
             name: of one's own, usable wherever an id is.
-            limits: a `Limits`, or a mapping with its fields.
+            limits: a `Limits`, or a mapping such as {"memory": "256MiB", "cpus": 0.5}.
             network: `none` (default), `host`, or rules: `{"allow": ["packages.example.org", "*.example.org:443"]}`.
             secrets: values that never enter: `{"API_KEY": {"from": "env:API_KEY", "hosts": ["api.example.com"]}}`.
                 Inside, the variable holds a placeholder; requests to those hosts get the value. `value` instead of
