@@ -15,6 +15,7 @@ mod output;
 
 use crate::enter::{Inside, enter, stand};
 use crate::failure::{During, Failure, Outcome};
+use crate::memory::Census;
 use crate::outbound::Outbound;
 use crate::{files, machine, sentry, system, work};
 use clock::Lifetime;
@@ -87,6 +88,7 @@ struct Agent {
     execs: Vec<Exec>,
     watch: Option<MemoryWatch>,
     next_look: Instant,
+    census: Census,
     /// The last command has ended.
     over: bool,
     /// The most that any look has seen.
@@ -139,6 +141,7 @@ impl Agent {
             execs: Vec::new(),
             watch,
             next_look: Instant::now(),
+            census: Census::default(),
             over: false,
             most_memory: 0,
             memory_kills: 0,

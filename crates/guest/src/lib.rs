@@ -9,7 +9,8 @@
 //! - [`outbound`]: what waits to be sent, bounded
 //! - [`files`]: a new file for the host, before any work
 //! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
-//! - [`usage`]: what the work used, and the memory watch for machines without a kernel limit
+//! - [`usage`]: what the work used
+//! - [`memory`]: the memory watch for hosts where no kernel holds the limit
 //! - [`system`]: the few system calls that no crate wraps
 //! - [`weaken`]: layers that a test takes away; nothing in any other build
 //!
@@ -21,6 +22,7 @@ mod enter;
 mod failure;
 mod files;
 mod machine;
+mod memory;
 mod outbound;
 mod sentry;
 mod system;

@@ -1,21 +1,30 @@
 //! What the work used, as far as the inside can tell.
 
 use paddock_protocol::WorkUsage;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 
 /// Counters that have to be opened before the agent hides itself from /proc.
 pub struct Counters {
     io: Option<File>,
     /// `None` where the disk is the host's: the host counts it.
-    disk: Option<&'static str>,
+    disk: Option<OwnedFd>,
+    /// File systems in memory besides the disk: /dev/shm, and those that the caller asked for.
+    in_memory: Vec<OwnedFd>,
 }
 
 impl Counters {
-    /// Precondition: /proc is the sandbox's own.
-    pub fn open(disk_in_memory: bool) -> Counters {
-        Counters { io: File::open("/proc/self/io").ok(), disk: disk_in_memory.then_some("/tmp") }
+    /// `disk`: a directory of the disk, where that is in memory. Precondition: /proc and the root are the sandbox's own.
+    pub fn open(disk: Option<&str>, in_memory: &[&str]) -> Counters {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |path: &str| openat(CWD, path, flags, Mode::empty()).ok();
+        Counters {
+            io: File::open("/proc/self/io").ok(),
+            disk: disk.and_then(open),
+            in_memory: in_memory.iter().copied().filter_map(open).collect(),
+        }
     }
 
     /// Processor time and bytes count every process that has ended: whoever reaps adds them up, and the last
@@ -37,10 +46,12 @@ impl Counters {
     }
 
     pub fn disk_bytes(&self) -> u64 {
-        match self.disk.map(rustix::fs::statvfs) {
-            Some(Ok(disk)) => (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
-            _ => 0,
-        }
+        self.disk.as_ref().map_or(0, used)
+    }
+
+    /// Of all file systems in memory, the disk among them where it is one. Removed files that somebody still has open count.
+    pub fn bytes_in_memory(&self) -> u64 {
+        self.disk_bytes() + self.in_memory.iter().map(used).sum::<u64>()
     }
 
     fn host_bytes(&self) -> Option<u64> {
@@ -51,29 +62,13 @@ impl Counters {
     }
 }
 
-/// Memory of all work now: private pages of every process, anonymous files and segments that nobody has
-/// mapped, and the disk where it lives in memory.
-pub fn memory_in_use(counters: &Counters) -> u64 {
-    let mut pages = 0u64;
-    let mut files = AnonymousFiles::default();
-    let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
-    for process in processes.flatten() {
-        let name = process.file_name();
-        let Some(pid) = name.to_str().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) else { continue };
-        if pid == "1" {
-            continue;
-        }
-        files.count(pid);
-        // Total, resident, shared: what is shared with files is not the work's own.
-        let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/statm")) else { continue };
-        let mut fields = text.split(' ').skip(1).map(|f| f.parse::<u64>().unwrap_or(0));
-        let resident = fields.next().unwrap_or(0);
-        pages += resident.saturating_sub(fields.next().unwrap_or(0));
-    }
-    pages * rustix::param::page_size() as u64 + files.bytes + segments() + counters.disk_bytes()
+fn used(directory: &OwnedFd) -> u64 {
+    let found = rustix::fs::fstatvfs(directory);
+    found.map_or(0, |found| found.f_blocks.saturating_sub(found.f_bfree) * found.f_frsize)
 }
 
-/// The same where the kernel serves nobody else: by its own count, which knows what processes share.
+/// Memory of all work now where the kernel serves nobody else: by its own count, which knows what processes share. Where it
+/// serves others too, [`crate::memory`] counts.
 pub fn memory_of_own_kernel(counters: &Counters) -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
@@ -85,46 +80,6 @@ pub fn memory_of_own_kernel(counters: &Counters) -> u64 {
     used * 1024 + counters.disk_bytes()
 }
 
-/// memfd and its like, through the descriptors that hold them. Looking is bounded, so that a process with very
-/// many descriptors cannot keep the agent busy.
-#[derive(Default)]
-struct AnonymousFiles {
-    seen: std::collections::BTreeSet<u64>,
-    looked: usize,
-    bytes: u64,
-}
-
-const MOST_LOOKS: usize = 4096;
-
-impl AnonymousFiles {
-    fn count(&mut self, pid: &str) {
-        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return };
-        for descriptor in descriptors.flatten() {
-            self.looked += 1;
-            if self.looked > MOST_LOOKS {
-                return;
-            }
-            let path = descriptor.path();
-            if !std::fs::read_link(&path)
-                .is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:"))
-            {
-                continue;
-            }
-            let Ok(found) = std::fs::metadata(&path) else { continue };
-            if self.seen.insert(found.ino()) {
-                self.bytes += found.blocks() * 512;
-            }
-        }
-    }
-}
-
-/// System V shared memory of the sandbox's own namespace: the 15th column is what is resident.
-fn segments() -> u64 {
-    const RESIDENT: usize = 14;
-    let text = std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-    let resident = |line: &str| line.split_whitespace().nth(RESIDENT).and_then(|f| f.parse::<u64>().ok());
-    text.lines().skip(1).filter_map(resident).sum()
-}
 /// What a kernel says that it has killed for want of memory, in the file of its cgroup's events.
 pub fn memory_kills(events: &impl std::os::fd::AsFd) -> u64 {
     let mut text = [0; 512];

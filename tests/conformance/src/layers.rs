@@ -33,7 +33,15 @@ pub const CASES: &[Case] = &[
     case(
         "seccomp",
         Who::Root,
-        &["C6-add-key", "C4-io-uring-setup", "C21-int80", "H13-lease", "H35-io-setup"],
+        &[
+            "C6-add-key",
+            "C4-io-uring-setup",
+            "C21-int80",
+            "D4-open-mptcp",
+            "D4-open-udplite",
+            "H13-lease",
+            "H35-io-setup",
+        ],
     ),
     case("landlock", Who::Root, &["C18-landlock"]),
     case("landlock,seccomp", Who::Root, &["H9-whiteout-node"]),
@@ -48,5 +56,5 @@ pub const CASES: &[Case] = &[
     case("resource-limits", Who::Root, &["E10-open-files", "H45-timers"]),
     case("shared-bounds", Who::Root, &["H43-inotify", "H44-terminals"]),
     case("disk-bound", Who::Rootless, &["E5-inodes"]),
-    case("memory-watch", Who::Rootless, &["E2-memory"]),
+    case("memory-watch", Who::Rootless, &["E2-memory", "E2-shared-anonymous"]),
 ];

@@ -1,12 +1,15 @@
 //! Every limit holds, and the command learns of it as the kernel would tell it.
 
 use anyhow::{Context, Result, ensure};
-use paddock_e2e::{Caller, Server, for_both_callers, skip};
+use paddock_e2e::{Caller, Invocation, Server, for_both_callers, skip};
 use std::path::PathBuf;
 
 for_both_callers!(
     memory,
     memory_of_many_processes_together,
+    shared_memory_of_every_kind,
+    memory_that_is_shared_counts_once,
+    locked_memory,
     processes,
     disk,
     open_files,
@@ -40,6 +43,57 @@ print('ended by', os.wait()[1])";
     // Whether one of them goes or all is the affair of who holds the limit.
     let one = finished.code == 0 && finished.out() == "ended by 9\n";
     ensure!(one || finished.code == 137, "exit code {}: {}{}", finished.code, finished.out(), finished.err());
+    Ok(())
+}
+
+fn shared_memory_of_every_kind(caller: &Caller) -> Result<()> {
+    // Each of them fills 300 MiB and stays until somebody ends it.
+    let kinds = [
+        "m = mmap.mmap(-1, 300 << 20)",
+        "f = os.memfd_create('x'); os.ftruncate(f, 300 << 20); m = mmap.mmap(f, 300 << 20); os.close(f)",
+        "f = os.open('/dev/zero', os.O_RDWR); m = mmap.mmap(f, 300 << 20)",
+        // Neither is over the limit: together they are.
+        "open('/dev/shm/x', 'wb').write(bytes(60 << 20)); m = mmap.mmap(-1, 90 << 20)",
+    ];
+    for kind in kinds {
+        let program = format!(
+            "import mmap, os, signal\n{kind}\nfor at in range(0, len(m), 4096): m[at] = 1\nsignal.pause()"
+        );
+        let finished =
+            caller.run(["--memory", "128MiB", "--timeout", "60s", "--", "python3", "-c", &program])?;
+        ensure!(finished.code == 137, "{kind}: exit code {}: {}", finished.code, finished.err());
+    }
+    Ok(())
+}
+
+fn memory_that_is_shared_counts_once(caller: &Caller) -> Result<()> {
+    // 100 MiB that twenty processes map. The watch, where there is one, looks many times before they end.
+    let program = "\
+import mmap, os, time
+own, shared = bytearray(60 << 20), mmap.mmap(-1, 40 << 20)
+for at in range(0, len(shared), 4096): shared[at] = 1
+children = []
+for _ in range(20):
+    pid = os.fork()
+    if pid == 0:
+        sum(shared[at] for at in range(0, len(shared), 4096))
+        time.sleep(1)
+        os._exit(0)
+    children.append(pid)
+print([os.waitpid(pid, 0)[1] for pid in children] == [0] * 20)";
+    let finished = caller.run(["--memory", "384MiB", "--", "python3", "-c", program])?;
+    assert_eq!(finished.success()?, "True\n");
+    Ok(())
+}
+
+fn locked_memory(caller: &Caller) -> Result<()> {
+    // Whatever the caller's own limit is, as far as it may be raised.
+    let script = "ulimit -l unlimited 2>/dev/null; exec \"$0\" run -- sh -c 'ulimit -l; ulimit -l 16384'";
+    let mut command = caller.program("/bin/sh");
+    command.args(["-c", script]).arg(caller.executable()?);
+    let finished = Invocation::new(command).finish()?;
+    let kibibytes: u64 = finished.out().trim().parse().with_context(|| finished.err())?;
+    ensure!(kibibytes <= 8192 && finished.code != 0, "{kibibytes} KiB, exit code {}", finished.code);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::net::TcpListener;
 for_both_callers!(
     there_is_only_loopback,
     loopback_works_inside,
+    sockets_are_tcp_and_udp,
     the_hosts_loopback_is_out_of_reach,
     abstract_sockets_of_the_host_are_out_of_reach,
     the_hosts_network_when_asked_for,
@@ -39,6 +40,24 @@ client = socket.create_connection(server.getsockname())
 peer, _ = server.accept()
 client.sendall(b'x'); print(peer.recv(1))";
     assert_eq!(caller.run(["--", "python3", "-c", program])?.success()?, "b'x'\n");
+    Ok(())
+}
+
+fn sockets_are_tcp_and_udp(caller: &Caller) -> Result<()> {
+    // MPTCP, UDP-Lite, SCTP, SMC, ping. Refused by the fence before the kernel looks at them: always with the same answer.
+    let program = "\
+import errno, socket
+for kind, protocol in [(1, 0), (1, 6), (2, 0), (2, 17), (1, 262), (2, 136), (1, 132), (1, 256), (2, 1)]:
+    for family in socket.AF_INET, socket.AF_INET6:
+        try:
+            socket.socket(family, kind, protocol).close()
+            print('open', end=' ')
+        except OSError as error:
+            print(errno.errorcode[error.errno], end=' ')
+    print(protocol)";
+    let opened = [0, 6, 0, 17].map(|protocol| format!("open open {protocol}\n")).concat();
+    let refused = [262, 136, 132, 256, 1].map(|n| format!("EPROTONOSUPPORT EPROTONOSUPPORT {n}\n")).concat();
+    assert_eq!(caller.run(["--", "python3", "-c", program])?.success()?, opened + &refused);
     Ok(())
 }
 

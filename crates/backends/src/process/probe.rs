@@ -77,7 +77,7 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     );
     note(
         g.memory_limit == LimitKind::Watched,
-        "memory is watched every 50 ms, not limited by the kernel: a fast program can pass the limit for a moment, and one that hides memory in descriptors under way between processes for longer",
+        "memory is watched every 50 ms, not limited by the kernel: a fast program can pass the limit for a moment, and one that hides memory on purpose (in descriptors under way between processes, or in shared memory that it has unmapped in part) for longer",
     );
     note(g.cpu_limit == LimitKind::None, "processor time is not limited");
     note(

@@ -38,7 +38,7 @@ impl Agent {
         self.next_look = now + Duration::from_millis(watch.interval_ms);
         let bytes = match watch.own_kernel {
             true => usage::memory_of_own_kernel(&self.inside.counters),
-            false => usage::memory_in_use(&self.inside.counters),
+            false => self.census.count(&self.inside.counters, watch.limit_bytes),
         };
         self.most_memory = self.most_memory.max(bytes);
         if bytes > watch.limit_bytes {

@@ -28,7 +28,7 @@ use crate::trees::Trees;
 use crate::usage::Counters;
 use crate::weaken::without;
 use crate::work::Confinement;
-use paddock_protocol::{ANCHORED, DiskPlan, GRANTED, Plan, Source};
+use paddock_protocol::{ANCHORED, DiskPlan, GRANTED, Plan, Source, Step};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -136,7 +136,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     if time_namespace && memory_events.is_some() {
         clock::share_with_the_work();
     }
-    let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
+    let counters = counters(&plan);
     let confinement = Confinement::prepare(&plan, cgroups, &trees, anchor.as_ref())?;
     drop(anchor);
     rights::become_guest(plan.ids, nursery.is_some())?;
@@ -154,6 +154,17 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         kept,
         memory_events,
     })
+}
+
+/// The root is the disk, or an overlay, which answers for its upper layer: the disk. No link of an image leads away from it.
+fn counters(plan: &Plan) -> Counters {
+    let watched = plan.watch_memory.is_some();
+    let of_the_caller = plan.steps.iter().filter_map(|step| match step {
+        Step::Tmpfs { target, .. } => Some(target.as_str()),
+        _ => None,
+    });
+    let in_memory: Vec<&str> = of_the_caller.chain(["/dev/shm"]).filter(|_| watched).collect();
+    Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }).then_some("/"), &in_memory)
 }
 
 /// The new root, filled, and the trees that it consists of; `place` as in [`root::mount`].

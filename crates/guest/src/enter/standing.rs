@@ -30,7 +30,7 @@ pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
     let mut trees =
         Trees { layer: tree("layer")?, start: tree("start")?, image: tree("image")?, ..Trees::default() };
     trees.read_built(built);
-    let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }));
+    let counters = Counters::open(matches!(plan.disk, DiskPlan::Memory { .. }).then_some("/tmp"), &[]);
     let confinement = Confinement::prepare(plan, Vec::new(), &trees, None)?;
     let lasting = plan.listener.is_some();
     let door = lasting.then(|| Door::open(plan.ids.guest)).transpose()?;

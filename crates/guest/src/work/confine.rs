@@ -40,6 +40,8 @@ pub struct Confinement {
 const SIGNALS: u64 = 4096;
 /// Bytes of message queues, counted the same way.
 const MESSAGES: u64 = 256 << 10;
+/// Bytes that one process may keep from being swapped out: the kernel's own default, which many hosts raise.
+const LOCKED: u64 = 8 << 20;
 /// A tool's own bound: it is outside of the work's.
 const TOOL_MEMORY: u64 = 512 << 20;
 /// What works on the disk itself, for every owner there.
@@ -201,6 +203,7 @@ impl Confinement {
         if without("resource-limits") {
             return Ok(());
         }
+        limit(Resource::Memlock, LOCKED).during(|| "limit locked memory".into())?;
         if !self.own_kernel {
             limit(Resource::Sigpending, SIGNALS).during(|| "limit signals".into())?;
             limit(Resource::Msgqueue, MESSAGES).during(|| "limit message queues".into())?;

@@ -10,6 +10,7 @@ mod filesystem;
 mod gate;
 mod kernel;
 mod leaks;
+mod memory;
 mod network;
 mod own;
 mod process;
@@ -19,6 +20,7 @@ mod system;
 mod throw_away;
 
 use crate::attack::{Attack, Deed, Finding, Line, Outcome};
+pub use memory::AT_ONCE;
 use std::io::Write;
 
 /// Longest that one attack of a batch may take.

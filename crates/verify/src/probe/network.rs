@@ -31,6 +31,17 @@ pub const ATTACKS: &[Attack] = &[
     Attack::text("D4-udp-v6", "UDP to an outside IPv6 address", udp, OUTSIDE_6),
     Attack::number("D4-sctp", "SCTP to an outside address", stream, libc::IPPROTO_SCTP as i64),
     Attack::number("D4-mptcp", "MPTCP to an outside address", stream, libc::IPPROTO_MPTCP as i64),
+    Attack::text("D4-open-mptcp", "an MPTCP socket", open_socket, "mptcp"),
+    Attack::text("D4-open-mptcp6", "an MPTCP socket over IPv6", open_socket, "mptcp6"),
+    Attack::text("D4-open-udplite", "a UDP-Lite socket", open_socket, "udplite"),
+    Attack::text("D4-open-udplite6", "a UDP-Lite socket over IPv6", open_socket, "udplite6"),
+    Attack::text("D4-open-sctp", "an SCTP socket", open_socket, "sctp"),
+    Attack::text("D4-open-sctp-packets", "an SCTP socket of packets", open_socket, "sctp-packets"),
+    Attack::text("D4-open-dccp", "a DCCP socket", open_socket, "dccp"),
+    Attack::text("D4-open-ping", "a datagram socket of ICMP", open_socket, "ping"),
+    Attack::text("D4-open-ping6", "a datagram socket of ICMPv6", open_socket, "ping6"),
+    Attack::text("D4-open-l2tp", "an L2TP socket", open_socket, "l2tp"),
+    Attack::text("D4-open-smc", "an SMC socket by its number among the protocols", open_socket, "smc"),
     Attack::plain("D20-interface-change", "setting an interface's flags", interface_change),
 ];
 
@@ -107,6 +118,31 @@ fn stream(protocol: i64) -> Finding {
         sin_zero: [0; 8],
     };
     reached(call(libc::SYS_connect, [socket, &raw const to as i64, 16, 0, 0, 0]).map(drop), "connect")
+}
+
+/// Whether there is such a socket at all: no traffic is needed to reach the code behind it.
+fn open_socket(name: &'static str) -> Finding {
+    const UDPLITE: i32 = 136;
+    const DCCP: i32 = 33;
+    const SOCK_DCCP: i32 = 6;
+    const L2TP: i32 = 115;
+    const SMC: i32 = 256;
+    let (family, kind, protocol) = match name {
+        "mptcp" => (libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP),
+        "mptcp6" => (libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_MPTCP),
+        "udplite" => (libc::AF_INET, libc::SOCK_DGRAM, UDPLITE),
+        "udplite6" => (libc::AF_INET6, libc::SOCK_DGRAM, UDPLITE),
+        "sctp" => (libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP),
+        "sctp-packets" => (libc::AF_INET, libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP),
+        "dccp" => (libc::AF_INET, SOCK_DCCP, DCCP),
+        "ping" => (libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP),
+        "ping6" => (libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_ICMPV6),
+        "l2tp" => (libc::AF_INET, libc::SOCK_DGRAM, L2TP),
+        "smc" => (libc::AF_INET, libc::SOCK_STREAM, SMC),
+        _ => return Finding::new(Outcome::Error, "no such socket"),
+    };
+    let arguments = [family.into(), kind.into(), protocol.into(), 0, 0, 0];
+    Finding::of_rare(call(libc::SYS_socket, arguments), name)
 }
 
 fn interface_change() -> Finding {

@@ -2,8 +2,9 @@
 //! half of scenarios, which set the limit that the part runs into.
 
 use super::gate;
+use super::memory;
 use super::own::floods;
-use super::system::{End, call, check, fork, text, wait};
+use super::system::{call, fork, wait};
 use crate::attack::{Attack, Finding, Outcome};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,20 +12,51 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 pub const ATTACKS: &[Attack] = &[
-    Attack::plain("E4-fifo", "SCHED_FIFO", fifo),
+    Attack::plain("E4-fifo", "SCHED_FIFO", fifo).on_host(),
     Attack::call("E4-nice", libc::SYS_setpriority, [0, 0, -20, 0, 0, 0]),
     Attack::call("E4-ioprio-realtime", libc::SYS_ioprio_set, [1, 0, 1 << 13, 0, 0, 0]),
     Attack::plain("E10-raise-limits", "the hard limit of open files raised", raise_limits),
     Attack::plain("E10-lock-memory", "64 MiB locked in memory", lock_memory),
 ];
 
+/// In a child that ends at once, of a process that holds nothing: so the control may run on the host itself, in whose cgroup
+/// real time is allowed or not.
 fn fifo() -> Finding {
     let priority = 1i32;
     let kind = i64::from(libc::SCHED_FIFO);
-    Finding::of_rare(
-        call(libc::SYS_sched_setscheduler, [0, kind, &raw const priority as i64, 0, 0, 0]),
-        "SCHED_FIFO",
-    )
+    let set = call(libc::SYS_sched_setscheduler, [0, kind, &raw const priority as i64, 0, 0, 0]);
+    let what = if set.is_err() { format!("SCHED_FIFO ({})", real_time_here()) } else { "SCHED_FIFO".into() };
+    Finding::of_rare(set, &what)
+}
+
+/// What decides whether a process may run in real time, as far as this one can see it.
+fn real_time_here() -> String {
+    let read = |path: &str| fs::read_to_string(path).map_or("unknown".into(), |text| text.trim().to_string());
+    let status = read("/proc/self/status");
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("").trim();
+    const CAP_SYS_NICE: u32 = 23;
+    let may = u64::from_str_radix(rights, 16).is_ok_and(|rights| rights >> CAP_SYS_NICE & 1 == 1);
+    let groups = read("/proc/self/cgroup");
+    // `5:cpu,cpuacct:/path` of version 1, `0::/path` of version 2.
+    let group = groups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == "cpu").then_some((controllers, path))
+    });
+    let budget = match group {
+        Some((controllers, path)) => {
+            let file = format!("/sys/fs/cgroup/{controllers}/{}/cpu.rt_runtime_us", path.trim_matches('/'));
+            format!("cpu.rt_runtime_us of its cgroup {path} is {}", read(&file))
+        }
+        None => {
+            let path = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("unknown");
+            format!(
+                "its cgroup is {path} of version 2, where a kernel with real-time groups gives budgets to the root alone"
+            )
+        }
+    };
+    let all = read("/proc/sys/kernel/sched_rt_runtime_us");
+    let right = if may { "has CAP_SYS_NICE" } else { "lacks CAP_SYS_NICE" };
+    format!("the process {right}, kernel.sched_rt_runtime_us is {all}, {budget}")
 }
 
 fn raise_limits() -> Finding {
@@ -54,10 +86,14 @@ pub fn part(name: &str, arguments: &[&str]) -> i32 {
     let finding = match name {
         "fork" => fork_many(amount),
         "thread" => thread_many(amount),
-        "memory" => memory(amount),
-        "memory-in-child" => memory_in_child(amount),
-        "memfd" => memfd(amount),
-        "sysv" => system_v(amount),
+        "memory" => memory::memory(amount),
+        "memory-in-child" => memory::memory_in_child(amount),
+        "memfd" => memory::memfd(amount),
+        "sysv" => memory::system_v(amount),
+        "shared" => memory::shared(amount, place),
+        "memfd-mapped" => memory::memfd_mapped(amount, place),
+        "deleted" => memory::deleted_files(amount, place),
+        "shm-and-heap" => memory::shm_and_heap(amount, place),
         "fill" => fill(place, amount),
         "inodes" => inodes(place, amount),
         "sparse" => sparse(place),
@@ -137,70 +173,6 @@ fn thread_many(wanted: u64) -> Finding {
         }
     }
     counted(made, wanted, error)
-}
-
-/// Touched page by page and then held, so that a watcher has time to see it too.
-fn memory(mebibytes: u64) -> Finding {
-    let mut held = Vec::new();
-    for _ in 0..mebibytes {
-        held.push(std::hint::black_box(vec![1u8; 1 << 20]));
-    }
-    std::thread::sleep(Duration::from_millis(1500));
-    Finding::new(Outcome::Done, format!("{} MiB", held.len()))
-}
-
-fn memory_in_child(mebibytes: u64) -> Finding {
-    let child = fork(|| {
-        std::hint::black_box(memory(mebibytes));
-        0
-    });
-    match child.and_then(wait) {
-        Ok(End::Exited(0)) => Finding::new(Outcome::Done, "the child had it all"),
-        Ok(_) => Finding::new(Outcome::Bounded, "the child was killed, its parent lives"),
-        Err(error) => Finding::of(Err::<(), _>(error), "fork"),
-    }
-}
-
-fn memfd(mebibytes: u64) -> Finding {
-    let name = text("probe");
-    // SAFETY: name outlives the call; the descriptor is owned by the file from here on.
-    let mut file = match check(i64::from(unsafe { libc::memfd_create(name.as_ptr(), 0) })) {
-        // SAFETY: the descriptor was just made and nobody else has it.
-        Ok(fd) => unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd as i32) },
-        Err(error) => return Finding::of(Err::<(), _>(error), "memfd_create"),
-    };
-    let chunk = vec![1u8; 1 << 20];
-    let mut made = 0;
-    while made < mebibytes {
-        if let Err(error) = file.write_all(&chunk) {
-            return counted(made, mebibytes, Some(error));
-        }
-        made += 1;
-    }
-    std::thread::sleep(Duration::from_millis(1500));
-    counted(made, mebibytes, None)
-}
-
-/// Segments that are filled and let go of: they hold memory, and no process has it.
-fn system_v(mebibytes: u64) -> Finding {
-    for made in 0..mebibytes {
-        // SAFETY: takes no memory.
-        let id = unsafe { libc::shmget(libc::IPC_PRIVATE, 1 << 20, libc::IPC_CREAT | 0o600) };
-        if id < 0 {
-            return counted(made, mebibytes, Some(io::Error::last_os_error()));
-        }
-        // SAFETY: the segment was just made with this size; it is attached, filled and detached.
-        unsafe {
-            let at = libc::shmat(id, std::ptr::null(), 0);
-            if at as isize == -1 {
-                return counted(made, mebibytes, Some(io::Error::last_os_error()));
-            }
-            at.cast::<u8>().write_bytes(1, 1 << 20);
-            libc::shmdt(at);
-        }
-    }
-    std::thread::sleep(Duration::from_millis(1500));
-    counted(mebibytes, mebibytes, None)
 }
 
 fn fill(place: &str, mebibytes: u64) -> Finding {

@@ -3,6 +3,7 @@
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
 use crate::control::lines;
+use crate::probe::AT_ONCE;
 use anyhow::{Result, ensure};
 use paddock_model::Cause;
 
@@ -47,6 +48,30 @@ pub const SCENARIOS: &[Scenario] = &[
         title: "96 MiB of System V segments that nobody is attached to",
         control: Shown::Part(&["sysv", "96"]),
         run: |stage| out_of_memory(stage, "sysv"),
+    },
+    Scenario {
+        id: "E2-shared-anonymous",
+        title: "48 MiB of shared anonymous memory, and as much by way of /dev/zero",
+        control: Shown::Part(&["shared", "96", AT_ONCE]),
+        run: |stage| out_of_memory(stage, "shared"),
+    },
+    Scenario {
+        id: "E2-memfd-mapped",
+        title: "a memfd of 96 MiB that is mapped and closed",
+        control: Shown::Part(&["memfd-mapped", "96", AT_ONCE]),
+        run: |stage| out_of_memory(stage, "memfd-mapped"),
+    },
+    Scenario {
+        id: "E2-deleted-file",
+        title: "96 MiB in a removed file of /dev/shm and one of /tmp, both still open",
+        control: Shown::Part(&["deleted", "96", "PLACE"]),
+        run: deleted_files,
+    },
+    Scenario {
+        id: "E2-shm-and-heap",
+        title: "24 MiB in /dev/shm and 56 MiB of memory: each alone would be within the limit of 64 MiB",
+        control: Shown::Part(&["shm-and-heap", "56", "PLACE"]),
+        run: shm_and_heap,
     },
     Scenario {
         id: "E2-fill-tmp",
@@ -104,6 +129,15 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
+/// A disk that has room for more than the memory limit lets it hold.
+fn deleted_files(stage: &Stage) -> Result<Finding> {
+    held_or_out_of_memory(stage, &["--memory", "64MiB", "--disk", "128MiB"], &["deleted", "96", "/dev/shm"])
+}
+
+fn shm_and_heap(stage: &Stage) -> Result<Finding> {
+    held_or_out_of_memory(stage, &["--memory", "64MiB"], &["shm-and-heap", "56", "/dev/shm"])
+}
+
 /// Full of something: an error inside, or an end for memory that is reported as one.
 pub fn bounded(stage: &Stage, arguments: &[&str]) -> Result<Finding> {
     let run = stage.part(SMALL, arguments)?;
@@ -118,9 +152,13 @@ pub fn bounded(stage: &Stage, arguments: &[&str]) -> Result<Finding> {
 }
 
 pub fn out_of_memory(stage: &Stage, part: &str) -> Result<Finding> {
-    let run = stage.part(&["--memory", "64MiB"], &[part, "96"])?;
+    held_or_out_of_memory(stage, &["--memory", "64MiB"], &[part, "96"])
+}
+
+fn held_or_out_of_memory(stage: &Stage, flags: &[&str], part: &[&str]) -> Result<Finding> {
+    let run = stage.part(flags, part)?;
     let report = run.report()?;
-    if let Some(said) = lines(&report.stdout).remove(part) {
+    if let Some(said) = lines(&report.stdout).remove(part[0]) {
         return Ok(said);
     }
     ensure!(matches!(report.cause, Cause::OutOfMemory { .. }), "ended with {:?}", report.cause);

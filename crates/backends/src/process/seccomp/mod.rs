@@ -1,6 +1,6 @@
 //! Which system calls the work may make: an allow-list. What nobody has heard of does not exist (ENOSYS),
-//! what is known and refused is refused (EPERM), a socket family that is not for sandboxes is not supported
-//! (EAFNOSUPPORT), and a call of a foreign architecture kills the process.
+//! what is known and refused is refused (EPERM), a socket family, kind or protocol that is not for sandboxes is not
+//! supported (EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT), and a call of a foreign architecture kills the process.
 //!
 //! - [`own`]: what the engine gives up itself
 //! - [`calls`]: the lists, and everything that depends on the processor
@@ -183,6 +183,38 @@ mod tests {
             assert_eq!(socket(family, 0), errno(libc::EAFNOSUPPORT));
         }
         assert_eq!(socket(libc::AF_NETLINK, libc::NETLINK_XFRM), errno(libc::EAFNOSUPPORT));
+    }
+
+    #[test]
+    fn internet_sockets_are_tcp_and_udp() {
+        let socket = |family: i32, kind: i32, protocol: i32| {
+            verdict(libc::SYS_socket, [family as u64, kind as u64, protocol as u64, 0, 0, 0])
+        };
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            for (kind, protocol) in
+                [(libc::SOCK_STREAM, libc::IPPROTO_TCP), (libc::SOCK_DGRAM, libc::IPPROTO_UDP)]
+            {
+                for kind in [kind, kind | flags] {
+                    assert_eq!(socket(family, kind, 0), ALLOWED);
+                    assert_eq!(socket(family, kind, protocol), ALLOWED);
+                }
+                let other = if protocol == libc::IPPROTO_TCP { libc::IPPROTO_UDP } else { libc::IPPROTO_TCP };
+                // UDP-Lite, SCTP, MPTCP, SMC, ICMP, ICMPv6, L2TP, DCCP, and every number that the kernel may learn.
+                for protocol in [other, 136, 132, 262, 256, 1, 58, 115, 33, 255, -1] {
+                    for kind in [kind, kind | flags] {
+                        assert_eq!(socket(family, kind, protocol), errno(libc::EPROTONOSUPPORT));
+                    }
+                }
+            }
+            assert_eq!(socket(family, libc::SOCK_RAW | flags, libc::IPPROTO_ICMP), errno(libc::EPERM));
+            for kind in [0, libc::SOCK_RDM, libc::SOCK_SEQPACKET, 6, 10, 15] {
+                assert_eq!(socket(family, kind, 0), errno(libc::ESOCKTNOSUPPORT));
+            }
+        }
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
+            assert_eq!(socket(libc::AF_UNIX, kind | flags, 0), ALLOWED);
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@ pub enum Verdict {
     Errno(i32),
     /// Allowed when the check holds, else EPERM.
     When(Check),
-    /// UNIX, INET, INET6, and the routing part of NETLINK; else EAFNOSUPPORT.
+    /// UNIX; TCP and UDP of INET and INET6; the routing part of NETLINK. Else EAFNOSUPPORT, ESOCKTNOSUPPORT or
+    /// EPROTONOSUPPORT: programs that try a rarer one first then go on with the usual one.
     Sockets,
 }
 
@@ -30,6 +31,7 @@ const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const JUMP_IF_ANY_BIT: u16 = 0x45;
+const AND: u16 = 0x54;
 
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
@@ -38,6 +40,9 @@ const ARGUMENTS: u32 = 16;
 const ALLOW: u32 = 0x7fff_0000;
 const KILL_PROCESS: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
+
+/// The bits of socket(2)'s second argument that say which kind; the others are flags.
+const SOCKET_KIND: u32 = 0xf;
 
 #[derive(Debug, Clone, Copy)]
 struct Instruction {
@@ -153,19 +158,31 @@ fn choose(argument: u32, values: &[u32], found: Instruction, otherwise: Instruct
 }
 
 fn sockets() -> Vec<Instruction> {
-    let equal =
-        |value: i32, if_true| Instruction { code: JUMP_IF_EQUAL, if_true, if_false: 0, value: value as u32 };
-    vec![
-        plain(LOAD, argument_at(0)),
-        equal(libc::AF_UNIX, 6),
-        equal(libc::AF_INET, 5),
-        equal(libc::AF_INET6, 4),
-        Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false: 2, value: libc::AF_NETLINK as u32 },
-        plain(LOAD, argument_at(2)),
-        equal(libc::NETLINK_ROUTE, 1),
-        plain(RETURN, ERRNO | libc::EAFNOSUPPORT as u32),
-        plain(RETURN, ALLOW),
-    ]
+    let error = |number: i32| vec![plain(RETURN, ERRNO | number as u32)];
+    let allow = || vec![plain(RETURN, ALLOW)];
+    let load = |argument| vec![plain(LOAD, argument_at(argument))];
+    // 0 is the usual protocol of its kind.
+    let only = |protocol| {
+        let usual = branch(0, allow(), branch(protocol, allow(), error(libc::EPROTONOSUPPORT)));
+        [load(2), usual].concat()
+    };
+    let internet = || {
+        let other = branch(libc::SOCK_RAW, error(libc::EPERM), error(libc::ESOCKTNOSUPPORT));
+        let datagrams = branch(libc::SOCK_DGRAM, only(libc::IPPROTO_UDP), other);
+        let kinds = branch(libc::SOCK_STREAM, only(libc::IPPROTO_TCP), datagrams);
+        [load(1), vec![plain(AND, SOCKET_KIND)], kinds].concat()
+    };
+    let routes = [load(2), branch(libc::NETLINK_ROUTE, allow(), error(libc::EAFNOSUPPORT))].concat();
+    let netlink = branch(libc::AF_NETLINK, routes, error(libc::EAFNOSUPPORT));
+    let families = branch(libc::AF_INET, internet(), branch(libc::AF_INET6, internet(), netlink));
+    [load(0), branch(libc::AF_UNIX, allow(), families)].concat()
+}
+
+/// `then` where what was loaded is `value`. Precondition: `then` returns, and has at most 255 instructions.
+fn branch(value: i32, then: Vec<Instruction>, otherwise: Vec<Instruction>) -> Vec<Instruction> {
+    let if_false = then.len() as u8;
+    let compare = Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false, value: value as u32 };
+    [vec![compare], then, otherwise].concat()
 }
 
 /// The low half, on little-endian machines.
@@ -210,6 +227,7 @@ pub fn run(filter: &[u8], architecture: u32, number: u32, arguments: [u64; 6]) -
                     offset => arguments[((offset - ARGUMENTS) / 8) as usize] as u32,
                 }
             }
+            AND => accumulator &= i.value,
             RETURN => return i.value,
             JUMP => at += i.value as usize,
             JUMP_IF_EQUAL => at += branch(accumulator == i.value),
