@@ -10,21 +10,27 @@ import venv
 
 # An S3 server whose conditional puts are real.
 MOTO = "moto[s3,server]>=5.1,<6"
+# As people install them: scripts of Windmill's documentation run them against a model of the tests' own.
+AGENTS = ["@anthropic-ai/claude-agent-sdk", "@openai/codex"]
 # One with 9p, which the cloud kernel lacks.
 KERNEL = "linux-image-amd64"
 
 def fetch(root):
     """The variables that tell the end to end tests where they are."""
     kept = os.path.join(root, "target", "test-packages")
-    node, python = os.path.join(kept, "node", "node_modules"), os.path.join(kept, "python")
+    node, python = os.path.join(kept, "npm", "node_modules"), os.path.join(kept, "python")
+    agents = os.path.join(kept, "agents", "node_modules")
     moto = os.path.join(kept, "moto")
     if not os.path.exists(os.path.join(node, "typescript", "package.json")):
-        attempt("typescript", lambda: typescript(os.path.dirname(node)))
+        attempt("typescript", lambda: npm(os.path.dirname(node), "typescript@7"))
+    if not all(os.path.exists(os.path.join(agents, name, "package.json")) for name in AGENTS):
+        attempt("agents", lambda: npm(os.path.dirname(agents), *AGENTS))
     if not os.path.exists(os.path.join(python, "IPython", "__init__.py")):
         attempt("IPython", lambda: ipython(os.path.join(kept, "venv"), python))
     if not os.path.exists(os.path.join(moto, "moto", "__init__.py")):
         attempt("moto", lambda: run(sys.executable, "-m", "pip", "install", "--quiet", "--target", moto, MOTO))
     found = {"PADDOCK_TEST_NODE_MODULES": node, "PADDOCK_TEST_IPYTHON": python, "PADDOCK_TEST_MOTO": moto}
+    found["PADDOCK_TEST_AGENTS"] = agents
     if not kernels(os.path.join(kept, "kernel")):
         attempt("a kernel for machines", lambda: kernel(os.path.join(kept, "kernel")))
     for image in kernels(os.path.join(kept, "kernel")):
@@ -39,9 +45,9 @@ def attempt(name, action):
         print(f"test: {name} could not be fetched: {error}", file=sys.stderr)
 
 
-def typescript(directory):
+def npm(directory, *names):
     os.makedirs(directory, exist_ok=True)
-    run("npm", "install", "--no-audit", "--no-fund", "--prefix", directory, "typescript@5")
+    run("npm", "install", "--no-audit", "--no-fund", "--prefix", directory, *names)
 
 
 def ipython(environment, directory):

@@ -13,6 +13,7 @@ TEST = {
     "busybox": "busybox-static",
     "node": "nodejs",
     "npm": "npm",
+    "pip3": "python3-pip",
     "strace": None,
     "runsc": "runsc",
     "qemu-system-x86_64": "qemu-system-x86",

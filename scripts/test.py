@@ -164,6 +164,8 @@ def components(ran):
         ("images", part("images")),
         ("figures", part("figures")),
         ("typescript", part("typescript")),
+        ("agents", part("agents")),
+        ("packages", part("packages")),
         ("ipython", part("ipython")),
         ("second-kernel", stage("second kernel")),
         ("python-sdk", stage("python sdk")),

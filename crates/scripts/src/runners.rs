@@ -19,15 +19,15 @@ const PYTHON: &str = include_str!("wrappers/python.py");
 const RUBY: &str = include_str!("wrappers/ruby.rb");
 const JAVASCRIPT: &str =
     concat!(include_str!("wrappers/javascript.js"), include_str!("wrappers/parameters.js"));
-/// TypeScript to JavaScript by what a template has for it; also of contexts. It wants `require`, `createRequire`, `path` and
-/// `cwd` to be there.
-pub const NODE_TYPES: &str = include_str!("wrappers/node_types.js");
+/// TypeScript to JavaScript, also of contexts: Sucrase, and what calls it.
+pub const NODE_TYPES: &str =
+    concat!(include_str!("../vendor/sucrase/sucrase.min.js"), include_str!("wrappers/node_types.js"));
 const GO_MAIN: &str = include_str!("wrappers/go/main.go");
 const GO_INNER: &str = include_str!("wrappers/go/inner.go");
 
 const PYTHON_LOADER: &str = "import json,sys;c=json.loads(sys.stdin.buffer.read());exec(compile(c.pop('wrapper'),'<paddock script>','exec'),{'__name__':'paddock_script','CALL':c})";
 const RUBY_LOADER: &str = "require 'json';CALL=JSON.parse($stdin.read,max_nesting:false);eval(CALL.delete('wrapper'),TOPLEVEL_BINDING,'<paddock script>')";
-const NODE_LOADER: &str = r#"{const fs=require("fs"),path=require("path"),{createRequire}=require("module"),cwd=()=>process.cwd(),CALL=JSON.parse(fs.readFileSync(0,"utf8"));eval('"use strict";'+CALL.wrapper+"\nrun();")}"#;
+const NODE_LOADER: &str = r#"{const fs=require("fs"),path=require("path"),CALL=JSON.parse(fs.readFileSync(0,"utf8"));eval('"use strict";'+CALL.wrapper+"\nrun();")}"#;
 const DENO_LOADER: &str = r#"import fs from "node:fs";import path from "node:path";import process from "node:process";import{Buffer}from "node:buffer";const CALL=JSON.parse(fs.readFileSync("/dev/stdin","utf8"));eval('"use strict";'+CALL.wrapper+"\nrun();")"#;
 
 /// A file that has to be there before the command starts.
@@ -60,14 +60,13 @@ pub(crate) fn runner(language: Language, source: &str, resolved: &Resolved) -> R
             "transpile": language == Language::TypeScript,
         })
     };
+    let node = vec!["node", "--no-warnings", "-e", NODE_LOADER];
     let mut files = Vec::new();
     let (argv, stdin): (Vec<&str>, String) = match language {
         Language::Python => (vec!["python3", "-u", "-c", PYTHON_LOADER], call(PYTHON).to_string()),
         Language::Ruby => (vec!["ruby", "-e", RUBY_LOADER], call(RUBY).to_string()),
-        Language::TypeScript | Language::JavaScript => {
-            let wrapper = format!("{JAVASCRIPT}{NODE_TYPES}");
-            (vec!["node", "--no-warnings", "-e", NODE_LOADER], call(&wrapper).to_string())
-        }
+        Language::TypeScript => (node, call(&format!("{JAVASCRIPT}{NODE_TYPES}")).to_string()),
+        Language::JavaScript => (node, call(JAVASCRIPT).to_string()),
         Language::Bun => (vec!["bun", "-e", NODE_LOADER], call(JAVASCRIPT).to_string()),
         Language::Deno => (vec!["deno", "eval", "--ext=js", DENO_LOADER], call(JAVASCRIPT).to_string()),
         Language::Bash => {
@@ -101,6 +100,7 @@ pub(crate) fn runner(language: Language, source: &str, resolved: &Resolved) -> R
 /// Built where it lies, and started where scripts start.
 const GO_LAUNCHER: &str = "PATH=\"$PATH:/usr/local/go/bin:/usr/lib/go/bin\"\n\
     export CGO_ENABLED=\"${CGO_ENABLED:-0}\" GOFLAGS=\"${GOFLAGS:--mod=mod}\" GOTOOLCHAIN=\"${GOTOOLCHAIN:-local}\"\n\
+    command -v go > /dev/null || { echo '{\"error\": {\"code\": \"interpreter_missing\"}}' > /workspace/.paddock/result.json; exit 127; }\n\
     (cd /workspace/.paddock/go && go build -o ../program .) && exec /workspace/.paddock/program";
 
 fn exec(argv: &[&str], stdin: String) -> StartExec {

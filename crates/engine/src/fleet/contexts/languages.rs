@@ -10,11 +10,16 @@ use crate::zygote::Sources;
 pub(super) const PYTHON: &str = concat!(
     include_str!("runners/python_values.py"),
     include_str!("runners/python_ipython.py"),
+    include_str!("runners/python_packages.py"),
     include_str!("runners/python.py")
 );
 /// Of the interpreter that is forked into sandboxes.
 const PYTHON_ZYGOTE: &str = include_str!("runners/python_zygote.py");
-const NODE: &str = concat!(include_str!("runners/node.js"), include_str!("runners/node_streams.js"));
+const NODE: &str = concat!(
+    include_str!("runners/node.js"),
+    include_str!("runners/node_streams.js"),
+    include_str!("runners/node_packages.js")
+);
 const BASH: &str = include_str!("runners/bash.sh");
 
 /// Each reads the length of the source as a line, then the source, and runs it.
@@ -132,7 +137,8 @@ impl Language {
     pub fn source(&self) -> Vec<u8> {
         let source = match &self.0 {
             Known::Python => PYTHON,
-            Known::JavaScript | Known::TypeScript => {
+            Known::JavaScript => NODE,
+            Known::TypeScript => {
                 let types = paddock_scripts::NODE_TYPES;
                 return format!("{}\n{NODE}{types}", NODE.len() + types.len()).into_bytes();
             }

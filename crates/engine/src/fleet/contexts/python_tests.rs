@@ -1,4 +1,4 @@
-//! The Python runner alone, with an interpreter of this machine: what no sandbox can be made to do at the right moment.
+//! The runners alone, that of Python with an interpreter of this machine: what no sandbox can be made to do at the right moment.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -111,4 +111,12 @@ fn an_interrupt_that_comes_too_late_is_for_nobody() {
     interpreter.send("1 + 1");
     assert_eq!(interpreter.hear().0, "result");
     assert_eq!(interpreter.hear(), ("done".into(), "call=7;exit_code=0;".into()));
+}
+
+#[test]
+fn the_source_of_every_runner_fits_into_what_may_be_under_way_unread() {
+    for name in ["python", "javascript", "typescript", "bash"] {
+        let source = super::languages::Language::named(Some(name)).unwrap().source();
+        assert!(source.len() < paddock_protocol::WINDOW as usize, "{name}: {} bytes", source.len());
+    }
 }

@@ -1,8 +1,8 @@
 // The runner of JavaScript and TypeScript contexts. It shares its process with the code that it runs, so that nothing
 // here is a fence. Code is evaluated by V8's own REPL mode, through the inspector of this very process: declarations are
 // kept and may be made again, and `await` works at the top.
-// Given by the loader: require, CONTROL (number of the control stream), LANGUAGE. node_streams.js and
-// node_types.js follow it: the three are one program.
+// Given by the loader: require, CONTROL (number of the control stream), LANGUAGE. node_streams.js, node_packages.js and
+// node_types.js follow it: the four are one program.
 "use strict";
 const fs = require("fs");
 const net = require("net");
@@ -22,8 +22,8 @@ const BINARY = new Set(["image/png", "image/jpeg", "application/pdf"]);
 // Kept here, so that code which replaces them does not break the next call.
 const { parse: parseJson, stringify: toJson } = JSON;
 const { concat, from: bufferFrom, isBuffer, alloc } = Buffer;
-const { writeSync, closeSync, openSync, unlinkSync, fstatSync, writeFileSync } = fs;
-const kept = { writeSync, closeSync, openSync, unlinkSync, fstatSync, writeFileSync };
+const { writeSync, closeSync, openSync, unlinkSync, fstatSync, writeFileSync, existsSync } = fs;
+const kept = { writeSync, closeSync, openSync, unlinkSync, fstatSync, writeFileSync, existsSync };
 const { chdir, cwd } = process;
 const inspect = util.inspect;
 const runInThisContext = vm.runInThisContext;

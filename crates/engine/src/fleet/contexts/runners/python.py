@@ -1,7 +1,8 @@
 # The Python runner of a code context. It shares its process with the code that it runs, so that nothing here is a
 # fence: it only has to work for code that means well, and to fail for itself alone with code that does not.
 # Python 3.8 and later, standard library only; IPython, pandas and matplotlib are used where they are.
-# python_values.py and python_ipython.py come before it: the three are one program, put together in languages.rs.
+# python_values.py, python_ipython.py and python_packages.py come before it: the four are one program, put together in
+# languages.rs.
 # ruff: noqa: F821
 
 import ast
@@ -386,6 +387,7 @@ class Runner:
 
     def enter(self, request):
         self.standard.prepare(request.get("stdin"))
+        self.look_for_packages()
         env = {}
         for entry in request["env"]:
             name, _, value = entry.partition(b"=")
@@ -405,6 +407,14 @@ class Runner:
                     _type(failure).__name__, failure.errno, failure.strerror, request["cwd"].decode()
                 )).encode()  # fmt: skip
         return env, cwd
+
+    @staticmethod
+    def look_for_packages():
+        """Between two calls somebody may have installed some. Code that broke the path has its own failure, in its place."""
+        try:
+            add_package_places()
+        except Exception:
+            pass
 
     def leave(self, before):
         env, cwd = before
