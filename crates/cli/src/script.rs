@@ -2,13 +2,15 @@
 //!
 //! - [`source`]: the file, its language and its arguments
 //! - [`run`]: the plan carried out in a sandbox of the server
+//! - [`begin`]: a script to begin with, written to a file
 //! - [`report`]: what a person, or a program with `--json`, gets of it
 
+pub mod begin;
 pub mod report;
 pub mod run;
 pub mod source;
 
-use paddock_scripts::ScriptError;
+use paddock_scripts::{STARTERS, ScriptError};
 use std::io;
 use std::path::PathBuf;
 
@@ -26,6 +28,12 @@ pub enum ScriptCommandError {
     InputNotText,
     #[error("argument `{0}` is given twice")]
     ArgumentTwice(String),
+    #[error("no script to begin with is called `{}`", .0.escape_debug())]
+    NoStarter(String),
+    #[error("`{}` is there already", .0.display())]
+    Exists(PathBuf),
+    #[error("script `{}` cannot be written", .path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
     #[error("signals cannot be listened to")]
     Signals(#[source] io::Error),
 }
@@ -34,6 +42,11 @@ impl ScriptCommandError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ScriptCommandError::Script { error, .. } => error.hint(),
+            ScriptCommandError::NoStarter(_) => {
+                let names: Vec<&str> = STARTERS.iter().map(|starter| starter.name).collect();
+                Some(format!("known are {}", names.join(", ")))
+            }
+            ScriptCommandError::Exists(_) => Some("name another file: it is not written over".into()),
             ScriptCommandError::ArgumentTwice(_) => {
                 Some("give it once: with --arg, or in the object of --args".into())
             }

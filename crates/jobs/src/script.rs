@@ -4,7 +4,7 @@ use crate::check::invalid;
 use crate::ending::Ending;
 use paddock_engine::fleet::{Actor, Fleet, FleetError, Kind, WriteOptions};
 use paddock_model::api::{
-    AttemptEnd, CreateSandbox, Exec, JobArgs, JobArray, JobSpec, LimitsRequest, StartExec,
+    AttemptEnd, CreateSandbox, Exec, ExecCause, JobArgs, JobArray, JobSpec, LimitsRequest, StartExec,
 };
 use paddock_scripts::{Arguments, Context, LARGEST_RESULT, Language, Plan, Resource, ScriptError};
 use serde_json::Value;
@@ -107,7 +107,13 @@ pub async fn conclude(
         );
     }
     let exit_code = exec.exit_code.unwrap_or(1);
-    let value = plan.result.conclude(exit_code, &contents, exec.stdout.as_bytes()).map_err(|failure| {
+    let concluded = match &exec.cause {
+        Some(ExecCause::NotStarted { detail }) => {
+            Err(paddock_scripts::not_started(plan.language, exit_code, detail))
+        }
+        _ => plan.result.conclude(exit_code, &contents, exec.stdout.as_bytes()),
+    };
+    let value = concluded.map_err(|failure| {
         let hint = failure.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         let name = failure.name.map(|name| format!("{name}: ")).unwrap_or_default();
         let detail = Some(format!("{name}{}{hint}", failure.message));

@@ -6,6 +6,7 @@
 //! - [`interpolate`]: names of volumes that hold arguments
 //! - [`plan`]: all of it together: the sandbox, the command, where the result is
 //! - [`runners`]: how each language calls `main`, with the wrappers of `wrappers/`; [`bash`], [`golang`]: what those two need
+//! - [`interpreter`]: what a template has to have for a language; [`agents`]: templates of agents, and scripts to begin with
 //! - [`outcome`]: what a script left behind -> its result, or a [`Failure`]
 //! - [`language`], [`error`]
 //!
@@ -29,6 +30,7 @@
 //! # Ok::<(), paddock_scripts::ScriptError>(())
 //! ```
 
+mod agents;
 mod annotation;
 mod arguments;
 mod bash;
@@ -36,6 +38,7 @@ mod error;
 mod golang;
 mod header;
 mod interpolate;
+mod interpreter;
 mod language;
 mod outcome;
 mod plan;
@@ -44,9 +47,11 @@ mod runners;
 #[cfg(test)]
 mod tests;
 
+pub use agents::{STARTERS, Starter, agent_template};
 pub use annotation::{AnnotationError, Annotations, MOST_VOLUMES, SecretLine, VolumeLine};
 pub use arguments::{Arguments, LARGEST_ARGUMENTS, parse_arguments, parse_value};
 pub use error::ScriptError;
+pub use interpreter::not_started;
 pub use language::Language;
 pub use outcome::{Failure, Form, LARGEST_RESULT, ResultFile, ResultPlan};
 pub use plan::{Context, Plan, check, needs, plan};

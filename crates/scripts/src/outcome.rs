@@ -1,6 +1,8 @@
 //! What a script left behind -> its result, or why there is none. All of it was written by hostile code: it is bounded, and
 //! parsed here.
 
+use crate::Language;
+use crate::interpreter::{NOT_FOUND, not_started};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -38,7 +40,8 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// `script_failed`, `no_main`, `arguments_do_not_fit`, `result_not_json`, `result_too_large`, `no_result`.
+    /// `script_failed`, `no_main`, `arguments_do_not_fit`, `result_not_json`, `result_too_large`, `no_result`,
+    /// `interpreter_missing`.
     pub code: String,
     /// Of an exception, its type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,6 +140,8 @@ fn answer(content: &[u8], exit_code: i32) -> Result<Value, Failure> {
         // Who ended with a failure had none, whatever it wrote before.
         None if exit_code != 0 => Err(own()),
         None => Ok(answer.result),
+        // The launcher of Go is a shell, which finds out for itself.
+        Some(error) if error.code == "interpreter_missing" => Err(not_started(Language::Go, NOT_FOUND, "")),
         Some(error) => {
             let known = CODES.into_iter().find(|code| *code == error.code).unwrap_or("script_failed");
             let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();

@@ -208,10 +208,13 @@ fn secret(line: &SecretLine, resources: &BTreeMap<String, Resource>) -> Result<S
     Ok(arguments::bound(&line.from.name, &line.from.field, &line.hosts))
 }
 
-/// As Windmill's scripts know them.
+/// As Windmill's scripts know them. Programs keep their state in the home directory, and a script's volumes are below the
+/// directory where it starts: `volume: claude .claude` is to be `~/.claude`. One who mounts below /home means that home.
 fn environment(workspace: &str, volumes: &[VolumeMount]) -> BTreeMap<String, String> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let variable = |name: &str| format!("WM_VOLUME_{}", name.chars().map(letter).collect::<String>());
     let places = volumes.iter().map(|volume| (variable(&volume.name), volume.path.clone()));
-    places.chain([("WM_WORKSPACE".to_string(), workspace.to_string())]).collect()
+    let home = (!volumes.iter().any(|volume| volume.path.starts_with("/home/")))
+        .then(|| ("HOME".to_string(), DIRECTORY.to_string()));
+    places.chain([("WM_WORKSPACE".to_string(), workspace.to_string())]).chain(home).collect()
 }

@@ -179,6 +179,10 @@ fn volumes_follow_the_rules_of_names_and_targets() {
     let mounts: Vec<_> = plan.sandbox.volumes.iter().map(|v| (v.name.as_str(), v.path.as_str())).collect();
     assert_eq!(mounts, [("default-5", "/workspace/.agent"), ("ab", "/data/x")]);
     assert_eq!(plan.sandbox.env["WM_VOLUME_AB"], "/data/x");
+    // `~/.agent` is the volume, whatever home the template has.
+    assert_eq!(plan.sandbox.env["HOME"], "/workspace");
+    let at_home = planned("# volume: ab /home/agent/.agent", "{}").unwrap();
+    assert!(!at_home.sandbox.env.contains_key("HOME"));
     let many: String = (0..11).map(|n| format!("# volume: v{n} /data/{n}\n")).collect();
     for (header, line, words) in [
         ("# volume: a /data/x", 1, "volume name `a` is not allowed"),

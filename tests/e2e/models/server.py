@@ -1,4 +1,4 @@
-"""A model of the tests' own: speaks the wire formats of Anthropic and OpenAI, streamed, well and badly.
+"""A model of the tests' own: speaks the wire formats of Anthropic and OpenAI (both of them), streamed, well and badly.
 
     server.py SCRIPT LOG [CERTIFICATE KEY]
 
@@ -56,7 +56,7 @@ class Model(http.server.BaseHTTPRequestHandler):
             asked = json.loads(body)
         except ValueError:
             return self.answer(400, b'{"error": {"type": "invalid", "message": "no JSON"}}')
-        kinds = {"/v1/messages": Anthropic, "/v1/chat/completions": OpenAI}
+        kinds = {"/v1/messages": Anthropic, "/v1/chat/completions": OpenAI, "/v1/responses": Responses}
         if path not in kinds:
             return self.answer(404, b'{"error": {"message": "no such path"}}')
         with lock:
@@ -200,6 +200,35 @@ class OpenAI:
     @staticmethod
     def error(step):
         return {"error": {"type": "server_error", "message": "overloaded"}}
+
+
+class Responses:
+    """The other format of OpenAI, which Codex speaks. Text alone."""
+
+    @staticmethod
+    def whole(step, asked):
+        part = {"type": "output_text", "text": step.get("text") or "", "annotations": []}
+        item = {"type": "message", "id": "item_1", "status": "completed", "role": "assistant", "content": [part]}
+        tokens = step.get("tokens", [10, 5]) or [0, 0]
+        usage = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens),
+                 "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
+        return {"id": f"resp_{next(numbers)}", "object": "response", "created_at": 1, "status": "completed",
+                "model": asked.get("model"), "output": [item], "usage": usage}  # fmt: skip
+
+    @staticmethod
+    def events(step, asked):
+        whole = Responses.whole(step, asked)
+        item = whole["output"][0]
+        yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}}
+        yield {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress", "content": []}}
+        for piece in pieces(step.get("text") or ""):
+            yield {"type": "response.output_text.delta", "item_id": "item_1", "output_index": 0, "content_index": 0, "delta": piece}
+        yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+        yield {"type": "response.completed", "response": whole}
+
+    @staticmethod
+    def error(step):
+        return {"type": "error", "code": "server_error", "message": "overloaded"}
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)

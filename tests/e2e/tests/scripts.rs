@@ -16,6 +16,7 @@ for_both_callers!(
     a_signal_ends_the_script_and_its_sandbox,
     a_command_can_have_volumes,
     an_image_of_the_header_is_the_root,
+    a_script_to_begin_with_is_written_and_runs,
 );
 
 /// `paddock script run`, with a file of this name and text.
@@ -339,7 +340,11 @@ fn an_image_of_the_header_is_the_root(caller: &Caller) -> Result<()> {
     assert_eq!(server.run(["volume", "get", "state", "greeting"])?.success()?, images::GREETING);
     let python = text.replace("who=\"$1\"", "def main(): pass");
     let absent = script(&server, caller, "image.py", &python, &[])?;
-    ensure!(absent.exited(127)?.err().contains("could not be run inside the sandbox"), "{}", absent.err());
+    ensure!(
+        absent.exited(127)?.err().contains("there is no `python3` inside the sandbox"),
+        "{}",
+        absent.err()
+    );
     nothing_lives(&server)
 }
 
@@ -364,4 +369,49 @@ fn go_is_built_inside() -> Result<()> {
         assert_eq!(result(&running.finish()?)?, json!(["é", { "c": [1, 2] }]));
         nothing_lives(&server)
     })
+}
+
+fn a_script_to_begin_with_is_written_and_runs(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let listed = server.run(["script", "new"])?.success()?;
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    for name in ["claude", "codex", "opencode", "python", "typescript", "bash", "go", "ruby"] {
+        ensure!(names.contains(&name), "no {name} in {listed}");
+    }
+    let directory = caller.directory("scripts")?;
+    for (program, name) in
+        [("python3", "python"), ("node", "typescript"), ("node", "javascript"), ("bash", "bash")]
+    {
+        if caller.script(&[], &format!("command -v {program}"))?.out().is_empty() {
+            skip(program, "a sandbox of this machine does not have it");
+            continue;
+        }
+        let endings = [("python", "py"), ("typescript", "ts"), ("javascript", "mjs"), ("bash", "sh")];
+        let ending = endings.iter().find(|(known, _)| *known == name).context("its ending")?.1;
+        let file = directory.join(format!("{name}.{ending}")).display().to_string();
+        let written = server.run(["script", "new", name, &file])?;
+        assert_eq!(written.success()?.trim_end(), file);
+        ensure!(
+            written.err().starts_with(&format!("run it: paddock script run {file} --arg ")),
+            "{}",
+            written.err()
+        );
+        let argument = if name == "python" { "prompt=hello" } else { "name=Ada" };
+        for _ in 0..2 {
+            result(&server.run(["script", "run", &file, "--arg", argument])?)?;
+        }
+        let again = server.run(["script", "new", name, &file])?;
+        ensure!(again.exited(1)?.err().contains("is there already"), "{}", again.err());
+    }
+    let count = server.run(["volume", "get", "greetings", "count"])?.success()?;
+    assert_eq!(count.trim(), "6", "the state of the scripts is not one");
+    let printed = server.run(["script", "new", "claude", "-"])?.success()?;
+    ensure!(printed.contains("claude-agent-sdk"), "{printed}");
+    let unknown = server.run(["script", "new", "cobol"])?;
+    ensure!(
+        unknown.exited(1)?.err().contains("hint: known are claude, codex, opencode"),
+        "{}",
+        unknown.err()
+    );
+    nothing_lives(&server)
 }

@@ -100,14 +100,27 @@ fn what_main_does_wrong_is_named(caller: &Caller) -> Result<()> {
     own.exited(7)?;
     let told = script(&server, caller, "own.py", "def main(): return {1}\n", &["--json"])?;
     assert_eq!(told.exited(1)?.json()?["error"]["code"], "result_not_json");
-    let absent = "// sandbox\nexport function main() {}\n";
-    if caller.script(&[], "command -v deno")?.out().is_empty() {
-        let refused = script(&server, caller, "a.deno.ts", absent, &[])?;
+    let (typed, method) = ("export function main() {}\n", "def main\nend\n");
+    for (program, file, source) in
+        [("deno", "a.deno.ts", typed), ("bun", "a.bun.ts", typed), ("ruby", "a.rb", method)]
+    {
+        if !caller.script(&[], &format!("command -v {program}"))?.out().is_empty() {
+            continue;
+        }
+        let refused = script(&server, caller, file, source, &[])?;
+        let said = refused.exited(127)?.err();
+        let words = format!("paddock: there is no `{program}` inside the sandbox");
         ensure!(
-            refused.exited(127)?.err().contains("could not be run inside the sandbox"),
-            "{}",
-            refused.err()
+            said.starts_with(&words) && said.contains(&format!("hint: --template {program} has it")),
+            "{said}"
         );
+        ensure!(said.lines().count() == 2 && !said.contains("CALL"), "the wrapper is shown: {said}");
+        let told = script(&server, caller, file, source, &["--json"])?.exited(127)?.json()?;
+        assert_eq!(told["error"]["code"], "interpreter_missing", "{told}");
+        // A server that is named builds nothing for its callers, and says who does.
+        let missing = script(&server, caller, file, source, &["--template", program])?;
+        let build = format!("`paddock template build {program}` makes it");
+        ensure!(missing.exited(125)?.err().contains(&build), "{}", missing.err());
     }
     nothing_lives(&server)
 }

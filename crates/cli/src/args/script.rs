@@ -16,6 +16,9 @@ pub enum ScriptAction {
     /// Call main of a script in the sandbox that its header asks for, and print its result
     #[command(after_help = RUN_HELP)]
     Run(Box<ScriptRunArgs>),
+    /// Write a script to begin with: an agent, or a function in one of the languages
+    #[command(after_help = NEW_HELP)]
+    New(ScriptNewArgs),
     /// Read a script's header and say what it asks for; nothing is run
     #[command(after_help = CHECK_HELP)]
     Check(ScriptCheckArgs),
@@ -42,6 +45,16 @@ Exit codes:
   137    signal 9, or out of memory: stderr says which
   other  the script's own";
 
+const NEW_HELP: &str = "\
+Examples:
+  paddock script new
+  paddock script new claude
+  paddock script new python reports/agent.py
+
+Without a name it lists those there are: claude, codex, opencode, python, typescript, javascript, bash, bun, deno, go, ruby.
+A file that is there already is left alone. The packages of agents and the interpreters that the host lacks are in templates
+that come with Paddock; `paddock script run` builds the one it needs when it needs it first.";
+
 const CHECK_HELP: &str = "\
 Examples:
   paddock script check agent.ts
@@ -62,7 +75,8 @@ pub struct ScriptRunArgs {
     /// What $workspace in names of volumes stands for
     #[arg(long, value_name = "ID", default_value = "default", value_parser = values::word)]
     pub workspace_id: String,
-    /// The template where the header names no image [default: code-interpreter]
+    /// The template where the header names no image; one that comes with Paddock is built where it is missing [default: that of
+    /// the agent which the script asks for, else code-interpreter]
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
     /// What becomes of what was written to volumes when the script fails [default: keep]
@@ -74,6 +88,16 @@ pub struct ScriptRunArgs {
     /// Print one JSON object at the end: result or error, output, exit code, volumes
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ScriptNewArgs {
+    /// What it is to be; without it, a list
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Where it is written, or `-` for standard output [default: a name of its own, here]
+    #[arg(value_name = "FILE")]
+    pub file: Option<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -30,7 +30,7 @@ pub enum TemplateAction {
     #[command(after_help = "Example:\n  paddock template build code-interpreter\n  \
                       paddock run --template code-interpreter -- python3 -c 'import pandas'\n\n\
                       FILE is a path with a `/` or `.toml` in it; a plain name is one of the build files that come with\n\
-                      Paddock: agent, code-interpreter, minimal.")]
+                      Paddock: agent, bun, claude, code-interpreter, codex, deno, go, minimal, opencode, ruby.")]
     Build(TemplateBuildArgs),
     /// Print a template, as a policy file
     #[command(after_help = "Example:\n  paddock template show py > policy.toml")]

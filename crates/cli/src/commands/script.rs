@@ -2,19 +2,21 @@
 
 use super::CommandError;
 use super::remote::with_client;
+use super::template_build;
 use crate::args::EXIT_SIGNALED;
 use crate::args::script::{ScriptAction, ScriptRunArgs};
 use crate::caller::Caller;
-use crate::script::report;
 use crate::script::run::{Manner, Outcome, carry_out, prepare};
 use crate::script::source::{Source, arguments};
-use paddock_scripts::{Context, check};
+use crate::script::{begin, report};
+use paddock_scripts::{Context, agent_template, check};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub fn execute(action: ScriptAction, caller: &mut Caller) -> Result<i32, CommandError> {
     match action {
         ScriptAction::Run(args) => run(*args, caller),
+        ScriptAction::New(args) => begin::write(&args, caller).map(|()| 0),
         ScriptAction::Check(args) => {
             let source = Source::read(&args.source)?;
             let found = check(&source.text, source.language).map_err(|error| source.wrong(error))?;
@@ -28,9 +30,13 @@ fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let source = Source::read(&args.source)?;
     let arguments = arguments(args.args.as_deref(), &args.arg, caller.stdin)?;
     // What is wrong with the file is said before a server is looked for.
-    check(&source.text, source.language).map_err(|error| source.wrong(error))?;
-    let context =
-        Context { workspace: args.workspace_id, template: args.template, resources: BTreeMap::new() };
+    let found = check(&source.text, source.language).map_err(|error| source.wrong(error))?;
+    let agent = || agent_template(&source.text, source.language).map(str::to_string);
+    let template = args.template.or_else(|| agent().filter(|_| found.image.is_none()));
+    if let Some(name) = template.as_deref().filter(|_| found.image.is_none()) {
+        template_build::ensure(name, caller)?;
+    }
+    let context = Context { workspace: args.workspace_id, template, resources: BTreeMap::new() };
     let manner = Manner { patience: Duration::from_secs_f64(args.wait), silent: args.json };
     with_client(caller, async |client, caller| {
         let mut plan = prepare(&client, &source, &arguments, context).await?;

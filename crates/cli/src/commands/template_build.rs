@@ -3,6 +3,7 @@
 use super::{CommandError, print, print_json};
 use crate::args::TemplateBuildArgs;
 use crate::caller::Caller;
+use crate::env_vars;
 use crate::layers::read_limited;
 use crate::render;
 use crate::session::SessionError;
@@ -10,6 +11,7 @@ use crate::session::build_progress::Steps;
 use crate::session::signals::Signals;
 use crate::state;
 use paddock_engine::builds::{self, Build, BuildError, BuildFile, BuildFileError, Built};
+use paddock_engine::templates::{self, TemplateError};
 use paddock_model::format_bytes;
 use serde_json::{Value, json};
 use std::io;
@@ -67,15 +69,7 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
         use_cache: !args.no_cache,
         caller: &variables,
     };
-    let built = match run(&build, caller.terminals.stderr) {
-        Err(CommandError::Build(error)) => {
-            if let BuildError::Step { output, .. } = &error {
-                let _ = caller.stderr.write_all(render::build::output(output).as_bytes());
-            }
-            return Err(error.into());
-        }
-        built => built?,
-    };
+    let built = run(&build, caller.terminals.stderr).inspect_err(|error| show_output(error, caller))?;
     if args.json {
         print_json(&describe(&source.name, &built), caller)?;
     } else {
@@ -90,6 +84,50 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
         print(&text, caller)?;
     }
     Ok(0)
+}
+
+/// Builds what comes with Paddock under this name where no template has it, and says so. A server that somebody else names has
+/// a state directory of its own: nothing is built for it.
+pub fn ensure(name: &str, caller: &mut Caller) -> Result<(), CommandError> {
+    let Some(text) = builds::shipped(name) else { return Ok(()) };
+    if name == templates::BUILT_IN || caller.environment.get(env_vars::PADDOCK_URL).is_some() {
+        return Ok(());
+    }
+    let state_dir = state::prepare(&caller.environment)?;
+    if !matches!(templates::load(&state_dir, name), Err(TemplateError::Missing(_))) {
+        return Ok(());
+    }
+    let _ = writeln!(
+        caller.stderr,
+        "paddock: there is no template `{name}` yet; it is built once, which takes minutes"
+    );
+    let file = builds::parse(text).map_err(|source| SourceError::Unusable { path: name.into(), source })?;
+    let variables = caller.environment.texts();
+    let build = Build {
+        state: &state_dir,
+        file: &file,
+        directory: None,
+        name,
+        replace: false,
+        use_cache: true,
+        caller: &variables,
+    };
+    match run(&build, caller.terminals.stderr) {
+        Ok(_) => Ok(()),
+        // Somebody else was first.
+        Err(CommandError::Build(BuildError::Template(TemplateError::Exists(_)))) => Ok(()),
+        Err(error) => {
+            show_output(&error, caller);
+            Err(error)
+        }
+    }
+}
+
+/// What the step that failed has printed.
+fn show_output(error: &CommandError, caller: &mut Caller) {
+    if let CommandError::Build(BuildError::Step { output, .. }) = error {
+        let _ = caller.stderr.write_all(render::build::output(output).as_bytes());
+    }
 }
 
 fn run(build: &Build<'_>, terminal: bool) -> Result<Built, CommandError> {

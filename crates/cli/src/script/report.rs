@@ -61,7 +61,11 @@ impl Ran {
     }
 
     fn tell_failure(&self, failure: &Failure, caller: &mut Caller) {
-        let remark = render::execs::remark(&self.exec, Some(&self.sandbox));
+        // What was not started is the wrapper, whose text tells nobody anything.
+        let remark = match failure.code.as_str() {
+            "interpreter_missing" => None,
+            _ => render::execs::remark(&self.exec, Some(&self.sandbox)),
+        };
         // Its own words stand above already, with a traceback.
         let words = match (remark, failure.code.as_str()) {
             (Some(remark), _) => remark,

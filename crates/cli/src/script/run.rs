@@ -10,8 +10,8 @@ use crate::live::{Conversation, Finish, LiveError, Place, Start};
 use crate::once::{Begun, Once};
 use crate::session::signals::Signals;
 use hyper::Method;
-use paddock_model::api::{Exec, Resource, Sandbox, StartExec};
-use paddock_scripts::{Arguments, Context, Failure, LARGEST_RESULT, Plan, needs, plan};
+use paddock_model::api::{Exec, ExecCause, Resource, Sandbox, StartExec};
+use paddock_scripts::{Arguments, Context, Failure, LARGEST_RESULT, Plan, needs, not_started, plan};
 use serde_json::Value;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -137,6 +137,10 @@ async fn inside(once: &Once, plan: &Plan, manner: Manner) -> Result<Inside, Comm
         },
     };
     let exit_code = exec.exit_code.unwrap_or(EXIT_SIGNALED + libc::SIGKILL);
+    if let Some(ExecCause::NotStarted { detail }) = &exec.cause {
+        let result = Err(not_started(plan.language, exit_code, detail));
+        return Ok(Inside::Ended(Box::new(Ended { exec, result })));
+    }
     let mut contents = Vec::new();
     for file in &plan.result.files {
         contents.push(bounded(client, id, &file.path).await?);

@@ -27,7 +27,10 @@ pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<S
         match templates::load(state, name) {
             Ok(template) => layers.push(template),
             Err(error @ TemplateError::Missing(_)) => {
-                let hint = format!("`paddock template ls` lists those there are; `{BUILT_IN}` always is");
+                let hint = match crate::builds::shipped(name) {
+                    Some(_) => error.hint().unwrap_or_default(),
+                    None => format!("`paddock template ls` lists those there are; `{BUILT_IN}` always is"),
+                };
                 return Err(
                     FleetError::new(Kind::NotFound, "template_not_found", error.to_string()).hint(hint)
                 );
