@@ -67,7 +67,7 @@ fn of_sandbox(sandbox: Option<&Sandbox>, exit_code: Option<i32>) -> Ending {
 /// What a create, an input or a start was refused with.
 pub fn of_error(error: &FleetError) -> Ending {
     let end = match error.kind {
-        Kind::Internal | Kind::Unavailable | Kind::Gone => AttemptEnd::Lost,
+        Kind::Internal | Kind::Unavailable | Kind::Busy { .. } | Kind::Gone => AttemptEnd::Lost,
         _ => AttemptEnd::Refused,
     };
     let hint = error.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -76,7 +76,7 @@ pub fn of_error(error: &FleetError) -> Ending {
 
 /// Whether there may be room later: nothing has begun, and it counts as no attempt.
 pub fn may_begin_later(error: &FleetError) -> bool {
-    matches!(error.kind, Kind::TooMany { .. } | Kind::Conflict | Kind::Unavailable)
+    matches!(error.kind, Kind::TooMany { .. } | Kind::Conflict | Kind::Unavailable | Kind::Busy { .. })
 }
 
 pub fn is_retried(end: AttemptEnd, retries: &JobRetries, ended: u32) -> bool {

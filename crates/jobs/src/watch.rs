@@ -120,10 +120,10 @@ impl LogReader {
             }
             if let Some(reader) = &mut self.reader {
                 match reader.next().await {
-                    Some(ended @ OutputEvent::Ended { .. }) => {
+                    Some(Ok(ended @ OutputEvent::Ended { .. })) => {
                         (self.reader, self.ended) = (None, Some(ended))
                     }
-                    Some(event) => return Some(Ok(event)),
+                    Some(event) => return Some(event),
                     None => {
                         self.finished = true;
                         return None;

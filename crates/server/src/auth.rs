@@ -3,13 +3,13 @@
 use crate::app::App;
 use crate::errors::Failure;
 use crate::peer::Peer;
+use crate::revoked::{self, Leash};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use paddock_engine::fleet::Actor;
-use paddock_model::api::Role;
+use paddock_engine::fleet::{Actor, Admitted, Revoked};
 
 /// The actor of a request that passed [`require`].
 pub struct Caller(pub Actor);
@@ -25,22 +25,44 @@ impl FromRequestParts<App> for Caller {
 /// Lets through who is known and may use this method.
 pub async fn require(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().copied();
-    let actor = identify(&app, peer, bearer(request.headers())?).await?;
+    let Known { actor, revoked } = identify(&app, peer, bearer(request.headers())?).await?;
+    let leash = revoked.map(|revoked| Leash::new(revoked, &request));
     let looks_only = matches!(*request.method(), Method::GET | Method::HEAD);
-    if actor.role == Role::ReadOnly && !actor.owner && !looks_only {
+    if actor.only_reads() && !looks_only {
         return Err(reads_only());
     }
     tracing::Span::current().record("tenant", actor.tenant.as_str());
     request.extensions_mut().insert(actor);
-    Ok(next.run(request).await)
+    if let Some(leash) = &leash {
+        request.extensions_mut().insert(leash.clone());
+    }
+    Ok(revoked::bounded(leash, next.run(request)).await)
+}
+
+/// Who asks, and until when.
+pub struct Known {
+    pub actor: Actor,
+    /// Of the owner's socket there is nothing to revoke.
+    pub revoked: Option<Revoked>,
 }
 
 /// A token decides where there is one, on the owner's socket too.
-pub async fn identify(app: &App, peer: Option<Peer>, secret: Option<&str>) -> Result<Actor, Failure> {
+pub async fn identify(app: &App, peer: Option<Peer>, secret: Option<&str>) -> Result<Known, Failure> {
     match secret {
-        Some(secret) => app.fleet().authenticate(secret).await.ok_or_else(|| no_token(true)),
-        None if peer.is_some_and(|peer| peer.is_owner()) => Ok(Actor::owner()),
+        Some(secret) => match app.fleet().authenticate(secret).await {
+            Some(admitted) => Ok(Known::from(admitted)),
+            None => Err(no_token(true)),
+        },
+        None if peer.is_some_and(|peer| peer.is_owner()) => {
+            Ok(Known { actor: Actor::owner(), revoked: None })
+        }
         None => Err(no_token(false)),
+    }
+}
+
+impl From<Admitted> for Known {
+    fn from(Admitted { actor, revoked }: Admitted) -> Known {
+        Known { actor, revoked: Some(revoked) }
     }
 }
 

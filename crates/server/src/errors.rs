@@ -65,6 +65,10 @@ impl Failure {
     pub fn without_host(self) -> Failure {
         let message = match (self.code, self.status) {
             ("storage_failed", _) => "the server's storage failed",
+            // What the server has too little of, it may be told by anybody; not where it found out.
+            ("too_many_open_files", _) => return self.saying("the server has no file descriptors left"),
+            ("too_many_processes", _) => return self.saying("the server can start no more processes"),
+            ("host_out_of_memory", _) => return self.saying("the server's host has no memory left"),
             ("volume_store_unavailable" | "volume_store_denied" | "volume_location", _) => {
                 "the store of volumes failed"
             }
@@ -74,6 +78,10 @@ impl Failure {
         };
         let hint = Some("The server's log has the details under this request's id.".into());
         Failure { message: message.into(), hint, ..self }
+    }
+
+    fn saying(self, message: &str) -> Failure {
+        Failure { message: message.into(), ..self }
     }
 
     pub fn body(&self, request_id: &str) -> ApiError {
@@ -105,6 +113,10 @@ impl From<FleetError> for Failure {
             Kind::Gone => StatusCode::GONE,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Busy { retry_after_seconds: seconds } => {
+                retry_after_seconds = Some(seconds);
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         };
         let status = match error.code {
             "port_closed" => StatusCode::BAD_GATEWAY,
@@ -181,6 +193,7 @@ mod tests {
             (Kind::Unavailable, "guest_lost", 503),
             (Kind::Unavailable, "port_closed", 502),
             (Kind::Unavailable, "disk_full", 507),
+            (Kind::Busy { retry_after_seconds: 5 }, "too_many_open_files", 503),
         ];
         for (kind, code, status) in cases {
             let failure = Failure::from(FleetError::new(kind, code, "words"));
@@ -189,6 +202,12 @@ mod tests {
         let full =
             Failure::from(FleetError::new(Kind::TooMany { retry_after_seconds: 7 }, "quota_exceeded", ""));
         assert_eq!(full.into_response().headers()["retry-after"], "7");
+        let busy = Kind::Busy { retry_after_seconds: 5 };
+        let busy =
+            Failure::from(FleetError::new(busy, "too_many_open_files", "/var/lib/paddock/x").hint("wait"));
+        let shown = busy.without_host();
+        assert!(!shown.message.contains("/var") && shown.hint.as_deref() == Some("wait"));
+        assert_eq!(shown.into_response().headers()["retry-after"], "5");
     }
 
     #[test]

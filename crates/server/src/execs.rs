@@ -201,10 +201,12 @@ struct RawReading {
 /// The exact bytes of standard output
 ///
 /// Header X-Paddock-Offset says where the first byte stands in the stream. Where bytes at `offset` were not kept,
-/// X-Paddock-Missing says how many, and the answer begins behind them; a gap further on ends the answer.
+/// X-Paddock-Missing says how many, and the answer begins behind them. A gap further on ends the answer. Whenever bytes
+/// are missing the status is 206, and Content-Range says which there are; with `follow`, a gap breaks the answer off.
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/execs/{exec}/stdout", tag = "execs",
     params(("id" = String, Path, description = "Id or name"), ("exec" = u32, Path, description = "Number of the exec"), RawReading),
-    responses((status = 200, content_type = "application/octet-stream", body = [u8])))]
+    responses((status = 200, content_type = "application/octet-stream", body = [u8]),
+        (status = 206, description = "Some bytes were not kept", content_type = "application/octet-stream", body = [u8])))]
 async fn exec_stdout(
     State(app): State<App>,
     Caller(actor): Caller,
@@ -219,7 +221,8 @@ async fn exec_stdout(
 /// As for standard output.
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/execs/{exec}/stderr", tag = "execs",
     params(("id" = String, Path, description = "Id or name"), ("exec" = u32, Path, description = "Number of the exec"), RawReading),
-    responses((status = 200, content_type = "application/octet-stream", body = [u8])))]
+    responses((status = 200, content_type = "application/octet-stream", body = [u8]),
+        (status = 206, description = "Some bytes were not kept", content_type = "application/octet-stream", body = [u8])))]
 async fn exec_stderr(
     State(app): State<App>,
     Caller(actor): Caller,

@@ -6,7 +6,7 @@
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`jobs`], [`ports`] (with [`proxy`])
 //! - [`dialects`]: the same in the words of others: MCP, Loopstack
 //! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
-//! - [`guard`] and [`auth`]: who may ask; [`extract`], [`errors`], [`request`], [`unread`], [`stream`]: in and out
+//! - [`guard`] and [`auth`]: who may ask; [`revoked`]: until when; [`extract`], [`errors`], [`request`], [`unread`], [`stream`]: in and out
 //!
 //! Decisions are the engine's: a handler reads a request, asks the fleet, and writes its answer.
 
@@ -42,6 +42,7 @@ mod prompt;
 mod proxy;
 mod request;
 mod resources;
+mod revoked;
 mod sandboxes;
 mod serve;
 mod signed;

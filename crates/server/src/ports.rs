@@ -1,18 +1,19 @@
 //! Ports inside, by path and by host name: who may, and which port is meant. [`crate::proxy`] carries the bytes.
 
 use crate::app::App;
-use crate::auth::{self, bearer};
+use crate::auth::{self, Known, bearer};
 use crate::docs::{escape, policy};
 use crate::errors::{Failure, shorten};
 use crate::peer::Peer;
 use crate::proxy::{self, Inside};
+use crate::revoked::{self, Leash};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use paddock_engine::fleet::Actor;
-use paddock_model::api::{ApiError, Role};
+use paddock_model::api::ApiError;
 use percent_encoding::percent_decode_str;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -90,10 +91,10 @@ fn inside_by_path(uri: &Uri) -> Result<Inside, Failure> {
 async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().copied();
     if let Some(secret) = token_parameter(request.uri()).filter(|_| *request.method() == Method::GET) {
-        may_use(&auth::identify(app, peer, Some(&secret)).await?)?;
+        may_use(&auth::identify(app, peer, Some(&secret)).await?.actor)?;
         return Ok(set_cookie(&inside, &request, peer, &secret));
     }
-    let actor = identify(app, peer, &mut request).await?;
+    let Known { actor, revoked } = identify(app, peer, &mut request).await?;
     may_use(&actor)?;
     // Without the slash at the end, what a page names relatively would lie outside of it.
     let bare = inside.rest == "/" && !inside.prefix.is_empty() && !request.uri().path().ends_with('/');
@@ -104,14 +105,20 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
             &format!("{}/{query}", own_address(&request, peer, &inside.prefix)),
         ));
     }
-    proxy::forward(app, &actor, &inside, request, peer).await
+    let leash = revoked.map(|revoked| Leash::new(revoked, &request));
+    let wants_page = wants_page(request.headers());
+    let forwarded = async {
+        let forwarded = proxy::forward(app, &actor, &inside, request, peer, leash.clone()).await;
+        forwarded.unwrap_or_else(|failure| refuse(failure, wants_page))
+    };
+    Ok(revoked::bounded(leash.clone(), forwarded).await)
 }
 
 /// By cookie, else by Authorization, else by the owner's socket. What was ours is taken out of the request.
-async fn identify(app: &App, peer: Option<Peer>, request: &mut Request) -> Result<Actor, Failure> {
+async fn identify(app: &App, peer: Option<Peer>, request: &mut Request) -> Result<Known, Failure> {
     let cookie = take_cookie(request.headers_mut());
     if let Some(secret) = cookie
-        && let Some(actor) = app.fleet().authenticate(&secret).await
+        && let Some(admitted) = app.fleet().authenticate(&secret).await
     {
         // With the cookie, Authorization can be the program's own, but a token of ours goes inside in no case.
         if let Ok(Some(secret)) = bearer(request.headers())
@@ -119,15 +126,15 @@ async fn identify(app: &App, peer: Option<Peer>, request: &mut Request) -> Resul
         {
             request.headers_mut().remove(header::AUTHORIZATION);
         }
-        return Ok(actor);
+        return Ok(admitted.into());
     }
-    let actor = auth::identify(app, peer, bearer(request.headers())?).await?;
+    let known = auth::identify(app, peer, bearer(request.headers())?).await?;
     request.headers_mut().remove(header::AUTHORIZATION);
-    Ok(actor)
+    Ok(known)
 }
 
 fn may_use(actor: &Actor) -> Result<(), Failure> {
-    match actor.role == Role::ReadOnly && !actor.owner {
+    match actor.only_reads() {
         true => Err(auth::reads_only()),
         false => Ok(()),
     }

@@ -4,11 +4,13 @@ use crate::app::App;
 use crate::errors::Failure;
 use crate::peer::Peer;
 use crate::ports::TOKEN;
+use crate::revoked::Leash;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::response::Response;
 use hyper::client::conn::http1;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use paddock_engine::fleet::{Actor, PortStream};
 
@@ -49,6 +51,7 @@ pub async fn forward(
     inside: &Inside,
     mut request: Request,
     peer: Option<Peer>,
+    leash: Option<Leash>,
 ) -> Result<Response, Failure> {
     let stream = tokio::select! {
         () = app.ending().cancelled() => return Err(Failure::shutting_down()),
@@ -63,7 +66,7 @@ pub async fn forward(
             return Err(broken(inside, "it switched protocols without being asked to"));
         };
         let within = hyper::upgrade::on(&mut response);
-        join(app, outside, within);
+        join(app, outside, within, leash);
     }
     for_outside(&mut response, inside, upgrade.is_some());
     Ok(response)
@@ -96,7 +99,7 @@ async fn exchange(
 }
 
 /// Both have agreed on something else than HTTP: from here on bytes are only carried.
-fn join(app: &App, outside: hyper::upgrade::OnUpgrade, within: hyper::upgrade::OnUpgrade) {
+fn join(app: &App, outside: OnUpgrade, within: OnUpgrade, leash: Option<Leash>) {
     let ending = app.ending().clone();
     let active = app.activity().begin();
     app.upgrades().spawn(async move {
@@ -107,8 +110,15 @@ fn join(app: &App, outside: hyper::upgrade::OnUpgrade, within: hyper::upgrade::O
             let _ = tokio::io::copy_bidirectional(&mut outside, &mut within).await;
             Ok::<(), hyper::Error>(())
         };
+        let revoked = async {
+            match &leash {
+                Some(leash) => leash.ends().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = ending.cancelled() => {}
+            () = revoked => {}
             _ = carried => {}
         }
     });

@@ -5,6 +5,7 @@ use crate::listen::{Io, Listener};
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::prompt::Prompt;
+use crate::revoked::Connection;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -151,8 +152,11 @@ async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer) {
         .keep_alive_timeout(H2_PING);
     let stream = TokioIo::new(Prompt::new(stream, limits.head_timeout));
     let own = server.clone();
-    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+    let cut = CancellationToken::new();
+    let connection = Connection(cut.clone());
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         let server = own.clone();
+        request.extensions_mut().insert(connection.clone());
         async move { answer(&server, request, peer).await }
     });
     let connection = builder.serve_connection_with_upgrades(stream, service);
@@ -164,6 +168,8 @@ async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer) {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        // Its client is no longer allowed to read what it was sent.
+        () = cut.cancelled() => return,
     };
     if let Err(error) = result {
         tracing::debug!(error = ?error.to_string(), "a connection broke");

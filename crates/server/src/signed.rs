@@ -3,10 +3,11 @@
 use crate::app::App;
 use crate::errors::Failure;
 use crate::extract::{Incoming, NoQuery, Target};
+use crate::revoked::{self, Leash};
 use crate::{files, stream};
 use axum::Json as Answer;
-use axum::extract::State;
-use axum::response::Response;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
 use paddock_engine::fleet::{SignedPath, WriteOptions};
 use paddock_model::api::{ApiError, FileEntry};
 use utoipa_axum::router::OpenApiRouter;
@@ -22,10 +23,22 @@ pub fn routes() -> OpenApiRouter<App> {
     responses((status = 200, content_type = "application/octet-stream", body = [u8]),
         (status = 404, body = ApiError), (status = 409, body = ApiError), (status = 410, body = ApiError),
         (status = 422, body = ApiError), (status = 429, body = ApiError)))]
-async fn read_signed(State(app): State<App>, Target(token): Target, _: NoQuery) -> Result<Response, Failure> {
+async fn read_signed(
+    State(app): State<App>,
+    Target(token): Target,
+    _: NoQuery,
+    request: Request,
+) -> Result<Response, Failure> {
     let signed = allowed(&app, &token, true).await?;
-    let file = app.fleet().read_file(&signed.actor, &signed.sandbox, &signed.path, 0, None, None).await?;
-    Ok(stream::download(&app, file, stream::OCTETS))
+    let leash = signed.revoked.clone().map(|revoked| Leash::new(revoked, &request));
+    let read = async {
+        let file = app.fleet().read_file(&signed.actor, &signed.sandbox, &signed.path, 0, None, None).await;
+        match file {
+            Ok(file) => stream::download(&app, file, stream::OCTETS),
+            Err(error) => Failure::from(error).into_response(),
+        }
+    };
+    Ok(revoked::bounded(leash, read).await)
 }
 
 /// Write the file that a URL was signed for
@@ -39,12 +52,18 @@ async fn write_signed(
     State(app): State<App>,
     Target(token): Target,
     _: NoQuery,
-    body: Incoming,
-) -> Result<Answer<FileEntry>, Failure> {
+    request: Request,
+) -> Result<Response, Failure> {
     let signed = allowed(&app, &token, false).await?;
-    let options = WriteOptions { mode: None, parents: true, user: None };
-    let upload = app.fleet().write_file(&signed.actor, &signed.sandbox, &signed.path, options).await?;
-    Ok(Answer(files::fill(upload, body).await?))
+    let leash = signed.revoked.clone().map(|revoked| Leash::new(revoked, &request));
+    let body = Incoming::from_request(request, &app).await?;
+    let write = async {
+        let options = WriteOptions { mode: None, parents: true, user: None };
+        let upload = app.fleet().write_file(&signed.actor, &signed.sandbox, &signed.path, options).await?;
+        Ok::<FileEntry, Failure>(files::fill(upload, body).await?)
+    };
+    let written = async { write.await.map(Answer).into_response() };
+    Ok(revoked::bounded(leash, written).await)
 }
 
 async fn allowed(app: &App, token: &str, read: bool) -> Result<SignedPath, Failure> {

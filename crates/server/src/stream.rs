@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use paddock_engine::fleet::{Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch};
@@ -59,10 +59,16 @@ pub fn output(app: &App, mut reader: OutputReader, alive: bool) -> Response {
                     biased;
                     () = ending.cancelled() => None,
                     event = reader.next() => event,
-                    () = tokio::time::sleep(ALIVE_EVERY), if alive => Some(OutputEvent::Alive),
+                    () = tokio::time::sleep(ALIVE_EVERY), if alive => Some(Ok(OutputEvent::Alive)),
                 };
-                let Some(event) = event else { break };
-                yield line(&event);
+                match event {
+                    None => break,
+                    Some(Ok(event)) => yield line(&event),
+                    Some(Err(error)) => {
+                        yield Err(error);
+                        break;
+                    }
+                }
             }
         }),
         NDJSON,
@@ -138,7 +144,8 @@ pub fn events(app: &App, mut events: EventReader) -> Response {
 }
 
 /// The exact bytes from `offset` on, up to the end or to the first that was not kept. Where the bytes at `offset`
-/// itself were not kept, the answer begins behind them, and its headers say so.
+/// itself were not kept, the answer begins behind them, and its headers say so. What is not all there is to be had from
+/// `offset` on never looks like it: the answer is 206, or, with `follow`, broken off.
 pub async fn raw(
     app: &App,
     mut reader: RawReader,
@@ -164,6 +171,8 @@ pub async fn raw(
             Ok(None) | Err(_) => break,
         }
     }
+    let begin = offset + missing;
+    let part = (!follow).then(|| reader.stop_at_gap(begin)).filter(|(end, all)| missing > 0 || end < all);
     let ending = app.ending().clone();
     let body = async_stream::stream! {
         if let Some(bytes) = first {
@@ -176,8 +185,12 @@ pub async fn raw(
                 piece = reader.next() => piece,
             };
             match piece {
-                None | Some(Ok(RawPiece::Gap(_))) => break,
+                None => break,
                 Some(Ok(RawPiece::Bytes(bytes))) => yield Ok(bytes),
+                Some(Ok(RawPiece::Gap(_))) => {
+                    yield Err(not_kept());
+                    break;
+                }
                 Some(Err(error)) => {
                     yield Err(error);
                     break;
@@ -186,9 +199,19 @@ pub async fn raw(
         }
     };
     let mut response = typed(Body::from_stream(body), OCTETS);
-    response.headers_mut().insert("x-paddock-offset", HeaderValue::from(offset + missing));
+    response.headers_mut().insert("x-paddock-offset", HeaderValue::from(begin));
     if missing > 0 {
         response.headers_mut().insert("x-paddock-missing", HeaderValue::from(missing));
+    }
+    if let Some((end, all)) = part {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let range = match end > begin {
+            true => format!("bytes {begin}-{}/{all}", end - 1),
+            false => format!("bytes */{all}"),
+        };
+        response
+            .headers_mut()
+            .extend(HeaderValue::from_str(&range).map(|range| (header::CONTENT_RANGE, range)));
     }
     Ok(response)
 }
@@ -213,6 +236,11 @@ fn typed(body: Body, kind: &'static str) -> Response {
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
     (headers, body).into_response()
+}
+
+fn not_kept() -> FleetError {
+    let kind = paddock_engine::fleet::Kind::Unavailable;
+    FleetError::new(kind, "storage_failed", "what was printed next is not kept any more")
 }
 
 fn broken_off() -> FleetError {

@@ -3,13 +3,13 @@
 use crate::contexts::{Place, text_of};
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, for_both_callers, until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 for_both_callers!(
     a_killed_server_loses_nothing,
     pause_keeps_a_context_and_hibernation_ends_it,
     a_fork_of_files_begins_without_contexts,
-    answers_of_long_ago_are_forgotten,
+    answers_of_long_ago_are_kept_for_a_day,
 );
 
 fn a_killed_server_loses_nothing(caller: &Caller) -> Result<()> {
@@ -83,24 +83,42 @@ fn a_fork_of_files_begins_without_contexts(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-fn answers_of_long_ago_are_forgotten(caller: &Caller) -> Result<()> {
+fn answers_of_long_ago_are_kept_for_a_day(caller: &Caller) -> Result<()> {
     let mut place = Place::new(caller)?;
     // An interpreter whose only call is the oldest of all.
     place.code(json!({ "code": "x=kept; echo first", "language": "bash" }))?;
     place.python("count = 0")?;
+    let first = keyed(&place, "print('the first of many')")?;
     for _ in 0..1250 {
         place.python("count += 1\nprint(count)")?;
     }
     let listed = place.get("/execs")?["execs"].as_array().map_or(0, Vec::len);
-    ensure!((1000..1210).contains(&listed), "{listed} are remembered");
-    let files = std::fs::read_dir(caller.state().join("sandboxes").join(&place.id).join("execs"))?.count();
-    ensure!(files < 1210, "{files} directories");
+    ensure!((1000..1210).contains(&listed), "{listed} are listed");
+    // Those that left the list are still there, for whoever knows their number or their key.
+    let read = |place: &Place<'_>| -> Result<()> {
+        let again = place.get(&format!("/execs/{}", first["exec"]))?;
+        assert_eq!((&again["stdout"], &again["cause"]), (&first["stdout"], &first["cause"]));
+        assert_eq!(keyed(place, "print('the first of many')")?["exec"], first["exec"]);
+        let output =
+            place.server.api("GET", &place.path(&format!("/execs/{}/stdout", first["exec"])), None)?;
+        assert_eq!((output.status, output.text().as_str()), (200, "the first of many\n"));
+        Ok(())
+    };
+    read(&place)?;
     assert_eq!(place.value("count")?, "1250");
     // Whoever takes over still knows how far each interpreter was.
     place.server.kill()?;
     place.server.start_again()?;
+    read(&place)?;
     assert_eq!(place.value("count")?, "1250");
     let answer = place.code(json!({ "code": "echo $x", "language": "bash" }))?;
     assert_eq!(answer["stdout"], "kept\n");
     Ok(())
+}
+
+/// A call with one idempotency key, always the same.
+fn keyed(place: &Place<'_>, code: &str) -> Result<Value> {
+    let headers = "Content-Type: application/json\r\nIdempotency-Key: first\r\n";
+    let body = json!({ "code": code }).to_string();
+    place.server.send("POST", &place.path("/code"), headers, body.as_bytes())?.expect(200)
 }

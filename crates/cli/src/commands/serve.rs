@@ -73,6 +73,7 @@ async fn serve(
         },
         ..FleetOptions::new(state_dir.to_path_buf())
     };
+    paddock_engine::descriptors::take_all();
     let fleet = Fleet::open(options).await.map_err(ServeError::Fleet)?;
     let options = JobsOptions {
         running: args.jobs.map_or(JobsOptions::default().running, |jobs| jobs as usize),

@@ -3,12 +3,14 @@
 mod admission;
 mod queue;
 mod rate;
+mod revocations;
 mod tokens;
 
 #[cfg(test)]
 mod tests;
 
 pub use admission::{Admission, AdmissionError, AdmissionOptions, Need, Permit};
+pub use revocations::{Revocations, Revoked};
 pub use tokens::{AccessError, authenticate, check_tenant_name, create_token};
 
 use paddock_model::api::Role;

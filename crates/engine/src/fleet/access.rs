@@ -2,15 +2,20 @@
 
 use super::record::now_ms;
 use super::request::invalid;
-use super::{Actor, Fleet, FleetError, Kind};
+use super::{Actor, Admitted, Fleet, FleetError, Kind};
 use crate::access::{AccessError, authenticate, check_tenant_name, create_token};
 use paddock_model::api::{CreateToken, CreatedToken, Quota, Role, Tenant, Token};
 
 impl Fleet {
-    /// Who holds this secret.
-    pub async fn authenticate(&self, secret: &str) -> Option<Actor> {
-        let token = authenticate(&self.0.store, secret).ok().flatten()?;
-        Some(Actor { tenant: token.tenant, role: token.role, owner: false, token: token.id })
+    /// Who holds this secret. Whatever is opened on its behalf ends when [`Admitted::revoked`] says so.
+    pub async fn authenticate(&self, secret: &str) -> Option<Admitted> {
+        loop {
+            let count = self.0.revocations.count();
+            let token = authenticate(&self.0.store, secret).ok().flatten()?;
+            let Some(revoked) = self.0.revocations.watch(&token.id, count) else { continue };
+            let actor = Actor { tenant: token.tenant, role: token.role, owner: false, token: token.id };
+            return Some(Admitted { actor, revoked });
+        }
     }
 
     pub async fn create_token(
@@ -43,6 +48,9 @@ impl Fleet {
     pub async fn revoke_token(&self, actor: &Actor, id: &str) -> Result<Token, FleetError> {
         check_admin(actor)?;
         let removed = self.0.store.delete_token(id, (!actor.owner).then_some(actor.tenant.as_str()))?;
+        if let Some(token) = &removed {
+            self.0.revocations.revoke(&token.id);
+        }
         removed.ok_or_else(|| {
             let shown: String = id.chars().take(80).collect();
             FleetError::new(

@@ -1,5 +1,6 @@
 //! Who asks.
 
+use crate::access::Revoked;
 use paddock_model::api::Role;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,4 +20,16 @@ impl Actor {
     pub fn owner() -> Actor {
         Actor { tenant: Actor::OWNER_TENANT.into(), role: Role::Admin, owner: true, token: "owner".into() }
     }
+
+    /// Holds a read-only token: nothing is to change on its behalf.
+    pub fn only_reads(&self) -> bool {
+        self.role == Role::ReadOnly && !self.owner
+    }
+}
+
+/// Who holds a token, and when the token is revoked.
+#[derive(Debug, Clone)]
+pub struct Admitted {
+    pub actor: Actor,
+    pub revoked: Revoked,
 }

@@ -20,6 +20,7 @@ const ASKED_AT_ONCE: usize = 2048;
 impl Fleet {
     pub async fn changes(&self, actor: &Actor, id: &str, since: Since) -> Result<Changes, FleetError> {
         let live = self.find(actor, id)?;
+        self.may_look(actor, &live)?;
         check_since(&live, since)?;
         let changes = self.changes_of(&live).await?;
         Ok(Changes { since, changes })
@@ -33,11 +34,20 @@ impl Fleet {
         since: Since,
     ) -> Result<Download, FleetError> {
         let live = self.find(actor, id)?;
+        self.may_look(actor, &live)?;
         check_since(&live, since)?;
         let changes = self.changes_of(&live).await?;
         let paths =
             changes.iter().filter(|change| change.kind != ChangeKind::Deleted).map(|c| c.path.clone());
         self.pack(&live, paths.collect()).await
+    }
+
+    /// Who only looks at a sandbox does not wake it.
+    pub(super) fn may_look(&self, actor: &Actor, live: &Arc<Live>) -> Result<(), FleetError> {
+        if actor.only_reads() {
+            self.awake(live)?;
+        }
+        Ok(())
     }
 
     pub(super) async fn changes_of(&self, live: &Arc<Live>) -> Result<Vec<Change>, FleetError> {

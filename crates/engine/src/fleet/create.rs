@@ -107,6 +107,7 @@ impl Fleet {
         caller_gone: tokio::sync::oneshot::Receiver<()>,
     ) -> Result<Sandbox, FleetError> {
         self.ready()?;
+        FleetError::unless_descriptors_are_left()?;
         let with_values = self.with_resources(actor, request)?;
         let settings = request::resolve(&self.0.options.state, actor, &with_values)?;
         let (expires_at_ms, idle) = times(request, self.0.options.default_ttl)?;

@@ -1,6 +1,12 @@
 //! One error for everything that a caller of the fleet can meet: a stable code, words, and what to do.
 
+use crate::descriptors::Descriptors;
 use paddock_model::api::ErrorDetails;
+
+const MORE_FILES: &str = "try again in a moment; end sandboxes, commands or streams that are not needed, or start the server with more (`ulimit -n`)";
+const MORE_PROCESSES: &str = "try again in a moment; end sandboxes or commands that are not needed, or let the server have more processes (`ulimit -u`, pids.max)";
+const MORE_MEMORY: &str =
+    "try again in a moment; end sandboxes that are not needed, or give the host more memory";
 
 /// What sort of failure it is, for whoever maps it to a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +31,14 @@ pub enum Kind {
     Internal,
     /// Full disk, lost guest, shutting down: later it may work.
     Unavailable,
+    /// The host has too little left of something right now: ask again then.
+    Busy {
+        retry_after_seconds: u32,
+    },
 }
+
+/// After which a host that had too little may have more.
+const BUSY: Kind = Kind::Busy { retry_after_seconds: 5 };
 
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
@@ -62,10 +75,34 @@ impl FleetError {
         FleetError::new(Kind::Unavailable, "storage_failed", super::request::chain(error)).or_full(error)
     }
 
+    /// Before something new begins: the last descriptors are for ending things.
+    pub fn unless_descriptors_are_left() -> Result<(), FleetError> {
+        let descriptors = Descriptors::now();
+        if descriptors.has_room() {
+            return Ok(());
+        }
+        let Descriptors { open, most } = descriptors;
+        let message = format!(
+            "the server has {open} of {most} file descriptors open, and keeps the rest for ending things"
+        );
+        Err(FleetError::new(BUSY, "too_many_open_files", message).hint(MORE_FILES))
+    }
+
+    /// What the host has too little of is said to be that, wherever it was met.
+    fn or_short(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
+        let (code, hint) = match os_error(error) {
+            Some(libc::EMFILE | libc::ENFILE) => ("too_many_open_files", MORE_FILES),
+            Some(libc::EAGAIN) => ("too_many_processes", MORE_PROCESSES),
+            Some(libc::ENOMEM) => ("host_out_of_memory", MORE_MEMORY),
+            _ => return self,
+        };
+        FleetError { kind: BUSY, code, ..self }.maybe_hint(Some(hint.into()))
+    }
+
     /// A disk that is full, or that takes no writes, is said to be so, wherever it was met.
     fn or_full(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
         use std::io::ErrorKind;
-        match io_cause(error) {
+        match io_cause(error).map(std::io::Error::kind) {
             Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 let full = FleetError { kind: Kind::Unavailable, code: "disk_full", ..self };
                 full.maybe_hint(Some(
@@ -77,7 +114,7 @@ impl FleetError {
                 let failed = FleetError { kind: Kind::Unavailable, code: "storage_failed", ..self };
                 failed.maybe_hint(Some("make the state directory's file system writable again".into()))
             }
-            _ => self,
+            _ => self.or_short(error),
         }
     }
 
@@ -128,15 +165,22 @@ impl From<crate::EngineError> for FleetError {
 }
 
 /// What the kernel said, where it was the kernel.
-fn io_cause(error: &(dyn std::error::Error + 'static)) -> Option<std::io::ErrorKind> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            return Some(io.kind());
-        }
-        next = error.source();
-    }
-    None
+fn io_cause(error: &(dyn std::error::Error + 'static)) -> Option<&std::io::Error> {
+    causes(error).find_map(|error| error.downcast_ref::<std::io::Error>())
+}
+
+fn os_error(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    let number = |error: &(dyn std::error::Error + 'static)| {
+        let io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        io.or_else(|| error.downcast_ref::<rustix::io::Errno>().map(|errno| errno.raw_os_error()))
+    };
+    causes(error).find_map(number)
+}
+
+fn causes(
+    error: &(dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 impl From<crate::access::AdmissionError> for FleetError {
@@ -168,6 +212,27 @@ impl From<crate::access::AdmissionError> for FleetError {
 mod tests {
     use super::*;
     use crate::storage::StorageError;
+
+    #[test]
+    fn what_the_host_has_too_little_of_is_said_wherever_it_was_met() {
+        for (errno, code) in [
+            (libc::EMFILE, "too_many_open_files"),
+            (libc::ENFILE, "too_many_open_files"),
+            (libc::EAGAIN, "too_many_processes"),
+            (libc::ENOMEM, "host_out_of_memory"),
+        ] {
+            let source = || std::io::Error::from_raw_os_error(errno);
+            let host = paddock_backends::CreateError::Host { step: "fork".into(), source: source() };
+            let storage = StorageError::Failed { step: "make a disk".into(), source: source() };
+            for error in [
+                FleetError::from(crate::EngineError::from(host)),
+                FleetError::storage(&storage),
+                FleetError::internal(&rustix::io::Errno::from_raw_os_error(errno)),
+            ] {
+                assert_eq!((error.kind, error.code, error.hint.is_some()), (BUSY, code, true), "{errno}");
+            }
+        }
+    }
 
     #[test]
     fn a_full_disk_is_said_to_be_full_wherever_it_was_met() {

@@ -4,7 +4,8 @@ use super::live::{Live, OpenStream};
 use super::record::now_ms;
 use super::request::{invalid, seconds};
 use super::streams::{Download, Sink, Upload};
-use super::{Actor, Fleet, FleetError, Kind, audit};
+use super::{Actor, Fleet, FleetError, Kind, audit, has_ended};
+use crate::access::Revoked;
 use crate::audit::{AuditError, Exported};
 use crate::file_error::{FileError, FileErrorKind};
 use crate::files::{self, Files};
@@ -38,6 +39,8 @@ pub struct SignedPath {
     pub path: String,
     /// Reading, or else writing.
     pub read: bool,
+    /// When the token that signed it is revoked; the owner's socket cannot be.
+    pub revoked: Option<Revoked>,
 }
 
 /// What happens to files, as it happens; the first event says that the watch is set.
@@ -233,6 +236,7 @@ impl Fleet {
 
     pub async fn connect_port(&self, actor: &Actor, id: &str, port: u16) -> Result<PortStream, FleetError> {
         let live = self.find(actor, id)?;
+        FleetError::unless_descriptors_are_left()?;
         let inside = self.running(&live).await?;
         live.touch();
         inside.connect(port).await.map_err(|error| match error.kind {
@@ -290,9 +294,10 @@ impl Fleet {
         let claim = self.0.signer.verify(token, now_ms()).map_err(|_| refused())?;
         let live = self.find(&Actor::owner(), &claim.sandbox).map_err(|_| refused())?;
         // What a token gave away goes with it; the owner's socket cannot be revoked.
-        if claim.token != Actor::owner().token && self.0.store.token(&claim.token)?.is_none() {
-            return Err(refused());
-        }
+        let revoked = match claim.token == Actor::owner().token {
+            true => None,
+            false => Some(self.watch_token(&claim.token)?.ok_or_else(refused)?),
+        };
         let actor = Actor {
             tenant: live.tenant.clone(),
             role: paddock_model::api::Role::User,
@@ -304,7 +309,21 @@ impl Fleet {
             sandbox: claim.sandbox,
             path: claim.path,
             read: claim.operation == Operation::Read,
+            revoked,
         })
+    }
+
+    /// When this token is revoked; `None` where it is already.
+    fn watch_token(&self, id: &str) -> Result<Option<Revoked>, FleetError> {
+        loop {
+            let count = self.0.revocations.count();
+            if self.0.store.token(id)?.is_none() {
+                return Ok(None);
+            }
+            if let Some(revoked) = self.0.revocations.watch(id, count) {
+                return Ok(Some(revoked));
+            }
+        }
     }
 
     /// The timeline of a sandbox, of one that has ended too, with its head as the last line: what `paddock audit
@@ -322,8 +341,13 @@ impl Fleet {
         let exported = tokio::task::spawn_blocking(move || match fleet.0.scribe.audit().exported(&id) {
             // It is shown as it is: whoever verifies it finds out what was changed.
             Err(AuditError::Missing { .. } | AuditError::Broken { .. }) => {
-                let path = fleet.0.scribe.audit().path(&id);
-                let file = std::fs::File::open(path).map_err(|error| FleetError::storage(&error))?;
+                let audit = fleet.0.scribe.audit();
+                // One of which nothing was told yet has a timeline all the same.
+                if !audit.path(&id).exists() && audit.append(&id, &[]).is_ok() {
+                    return audit.exported(&id).map_err(|error| FleetError::storage(&error));
+                }
+                let file =
+                    std::fs::File::open(audit.path(&id)).map_err(|error| FleetError::storage(&error))?;
                 Ok(Exported { file, bytes: u64::MAX, head: Vec::new() })
             }
             exported => exported.map_err(|error| FleetError::storage(&error)),
@@ -343,6 +367,28 @@ impl Fleet {
         self.running(live).await
     }
 
+    /// The processes of a sandbox for who only looks, and wakes nobody.
+    pub(super) fn awake(&self, live: &Arc<Live>) -> Result<Arc<Inside>, FleetError> {
+        if let Some(inside) = live.running() {
+            return Ok(inside);
+        }
+        match live.record().state {
+            SandboxState::Hibernated => {
+                let message =
+                    format!("sandbox {} is hibernated, and a read-only token does not wake it", live.id);
+                Err(FleetError::new(Kind::Conflict, "wrong_state", message)
+                    .hint("wake it first, with a token of the role user or admin: paddock wake"))
+            }
+            SandboxState::Ended => Err(has_ended(&live.id)),
+            _ => Err(FleetError::new(
+                Kind::Unavailable,
+                "guest_lost",
+                format!("the guest of sandbox {} does not answer", live.id),
+            )
+            .hint("try again in a moment")),
+        }
+    }
+
     async fn place(
         &self,
         actor: &Actor,
@@ -352,6 +398,7 @@ impl Fleet {
     ) -> Result<(Arc<Live>, Files), FleetError> {
         check_path(path)?;
         let live = self.find(actor, id)?;
+        FleetError::unless_descriptors_are_left()?;
         let (user, cwd) = {
             let record = live.record();
             let user = match user {
@@ -360,7 +407,10 @@ impl Fleet {
             };
             (user, record.cwd.clone())
         };
-        let inside = self.running_or_paused(&live).await?;
+        let inside = match actor.only_reads() {
+            true => self.awake(&live)?,
+            false => self.running_or_paused(&live).await?,
+        };
         live.touch();
         Ok((live, inside.files(user, cwd.as_deref())))
     }

@@ -6,7 +6,7 @@ use super::once::Note;
 use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
 use super::standing::Copied;
-use super::{Actor, Fleet, FleetError, audit};
+use super::{Actor, Fleet, FleetError, audit, has_ended};
 use crate::access::Permit;
 use paddock_model::api::{Fork, Forked, ForkedContext, SandboxState};
 use paddock_model::{ForkKind, SandboxId};
@@ -47,6 +47,7 @@ impl Fleet {
         check_metadata(&request.metadata)?;
         let ttl = request.ttl_seconds.map(|value| seconds("ttl_seconds", value)).transpose()?;
         let live = self.find(actor, id)?;
+        FleetError::unless_descriptors_are_left()?;
         let (actor, key) = (actor.clone(), key.map(str::to_string));
         self.detached(async move |fleet: Fleet| {
             let scope = format!("fork {}", live.id);
@@ -68,6 +69,9 @@ impl Fleet {
         (count, expires): (u32, Option<u64>),
         note: Note<'_>,
     ) -> Result<Forked, FleetError> {
+        if live.record().state == SandboxState::Ended {
+            return Err(has_ended(&live.id));
+        }
         // Memory goes along with everything, where it does.
         let boarding = match request.live {
             Some(false) => Boarding::Nobody("only files were asked for".into()),
@@ -125,6 +129,9 @@ impl Fleet {
         let children = made?;
         let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
         audit::call(&self.0, actor, live, "fork", serde_json::json!({ "children": ids }));
+        for child in &children {
+            audit::call(&self.0, actor, child, "forked_from", serde_json::json!({ "source": live.id }));
+        }
         self.0.tell(live, "forked", Some(ids.join(" ")));
         let mut contexts = passage.as_ref().map_or_else(Vec::new, |passage| passage.fates(&ids));
         for (context, why) in others {

@@ -4,7 +4,7 @@ use super::contexts::{Part, Said};
 use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms, reason};
-use super::{Actor, Fleet, FleetError, Kind, audit};
+use super::{Actor, Fleet, FleetError, Kind, audit, has_ended};
 use crate::journal::Journal;
 use crate::sandbox::Sandbox as Inside;
 use crate::store::{Cursor, SandboxQuery};
@@ -308,6 +308,7 @@ impl Fleet {
             SandboxState::Running => return Ok(()),
             state => return Err(wrong_state(live, state, "woken")),
         }
+        FleetError::unless_descriptors_are_left()?;
         let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
         let ready_at_ns = live.record().ready_at_ns;
         match self.kept_memory(&live.id) {
@@ -506,27 +507,42 @@ impl Fleet {
         Ok((!record.lives() && record.stands_for.is_none()).then_some(record))
     }
 
-    /// The commands of a sandbox as the store has them.
+    /// The commands of a sandbox as the store has them, but for calls that ended long ago.
     pub(super) fn stored_jobs(&self, record: &Record) -> Result<Vec<Arc<Job>>, FleetError> {
-        let id = record.id.as_str();
+        let bodies = self.0.store.execs_of(record.id.as_str())?;
+        bodies.iter().map(|(_, body)| self.read_job(record, body)).collect()
+    }
+
+    /// One of them, and of calls that ended long ago too.
+    pub(super) fn stored_job(&self, record: &Record, number: u32) -> Result<Option<Arc<Job>>, FleetError> {
+        let (store, id) = (&self.0.store, record.id.as_str());
+        let body = match store.exec(id, number)? {
+            Some(body) => Some(body),
+            None => store.past_call(id, number)?,
+        };
+        body.map(|body| self.read_job(record, &body)).transpose()
+    }
+
+    fn read_job(&self, sandbox: &Record, body: &str) -> Result<Arc<Job>, FleetError> {
+        let record: JobRecord = serde_json::from_str(body).map_err(|error| FleetError::internal(&error))?;
+        let id = sandbox.id.as_str();
         let directory = self.0.options.state.join("sandboxes").join(id).join("execs");
-        let mut jobs = Vec::new();
-        for (number, body) in self.0.store.execs_of(id)? {
-            let job: JobRecord = serde_json::from_str(&body).map_err(|error| FleetError::internal(&error))?;
-            let journal = Journal::open(&directory.join(number.to_string()), job.output_limit)
-                .map_err(|error| FleetError::storage(&error))?;
-            let is_call = matches!(job.part, Part::Call(_));
-            let mut job = Job::new(id, job, journal);
-            if is_call {
-                let said = Said::open(&directory.join(number.to_string()));
-                job = job.with_said(said.map_err(|error| FleetError::storage(&error))?);
-            }
-            if !record.lives() {
-                job.close();
-            }
-            jobs.push(Arc::new(job));
+        let directory = directory.join(record.number.to_string());
+        let failed = |error| FleetError::storage(&error);
+        let journal = Journal::open(&directory, record.output_limit).map_err(failed)?;
+        let said = matches!(record.part, Part::Call(_)).then(|| Said::open(&directory));
+        let mut job = Job::new(id, record, journal);
+        if let Some(said) = said {
+            job = job.with_said(said.map_err(failed)?);
         }
-        Ok(jobs)
+        job.compare_with_files();
+        if sandbox.lives() {
+            // More may come, even of one that has ended: what it started may still print.
+            job.rest();
+        } else {
+            job.close();
+        }
+        Ok(Arc::new(job))
     }
 
     /// Where the files of a hibernated sandbox are, when its disk was in memory.
@@ -566,7 +582,7 @@ fn usage(used: &FenceUsage, disk_bytes: Option<u64>) -> SandboxUsage {
 }
 
 fn last_words(job: &Job) -> String {
-    let (stdout, stderr) = job.captured();
+    let Ok((stdout, stderr)) = job.captured() else { return String::new() };
     let text =
         if stderr.tail.is_empty() && stderr.head.is_empty() { stdout.to_text() } else { stderr.to_text() };
     let start = text.char_indices().rev().nth(LAST_OUTPUT).map_or(0, |(at, _)| at);
@@ -574,6 +590,9 @@ fn last_words(job: &Job) -> String {
 }
 
 fn wrong_state(live: &Live, state: SandboxState, wanted: &str) -> FleetError {
+    if state == SandboxState::Ended {
+        return has_ended(&live.id);
+    }
     let now = match state {
         SandboxState::Creating => "being created",
         SandboxState::Running => "running",

@@ -127,6 +127,11 @@ impl Live {
         self.next_exec.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether an exec had this number, kept or not.
+    pub fn has_given(&self, number: u32) -> bool {
+        (1..self.next_exec.load(Ordering::Relaxed)).contains(&number)
+    }
+
     pub fn jobs(&self) -> Vec<Arc<Job>> {
         self.lock_jobs().values().cloned().collect()
     }

@@ -2,7 +2,7 @@
 
 use super::changes::is_directory_change;
 use super::live::Live;
-use super::{Actor, Fleet, FleetError, Kind, audit};
+use super::{Actor, Fleet, FleetError, Kind, audit, has_ended};
 use crate::disk::Layered;
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::api::{
@@ -154,6 +154,9 @@ impl Still {
         let state = live.record().state;
         let inside = live.running().filter(|_| matches!(state, SandboxState::Running | SandboxState::Paused));
         let inside = inside.ok_or_else(|| {
+            if state == SandboxState::Ended {
+                return has_ended(&live.id);
+            }
             let message = format!("sandbox {} does not run any more", live.id);
             FleetError::new(Kind::Conflict, "wrong_state", message).hint("try again")
         })?;

@@ -58,7 +58,8 @@ mod streams;
 mod update;
 mod volumes;
 
-pub use actor::Actor;
+pub use crate::access::Revoked;
+pub use actor::{Actor, Admitted};
 pub use error::{FleetError, Kind};
 pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
@@ -68,7 +69,7 @@ pub use stand_in::Keeps;
 pub use streams::{Download, Upload};
 pub use volumes::VolumeUpload;
 
-use crate::access::{Admission, AdmissionOptions};
+use crate::access::{Admission, AdmissionOptions, Revocations};
 use crate::engine::Engine;
 use crate::sandbox::Sandbox as Inside;
 use crate::secrets::Vault;
@@ -141,6 +142,7 @@ struct Inner {
     storage: Storage,
     scribe: scribe::Scribe,
     admission: Admission,
+    revocations: Revocations,
     signer: Signer,
     vault: Vault,
     live: RwLock<HashMap<String, Arc<Live>>>,
@@ -199,6 +201,7 @@ impl Fleet {
                 waiting: options.queue,
                 ..AdmissionOptions::default()
             }),
+            revocations: Revocations::default(),
             options,
             store,
             storage,

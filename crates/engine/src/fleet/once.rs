@@ -4,8 +4,8 @@ use super::{Actor, Fleet, FleetError, Kind};
 use crate::store::{Begun, Unfinished};
 use paddock_model::ForkKind;
 use paddock_model::api::{EndCause, ExecCause, Forked};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 const LONGEST_KEY: usize = 255;
 
@@ -67,7 +67,20 @@ impl Fleet {
 #[derive(Clone, Copy)]
 pub struct Note<'a>(Option<&'a Abandon<'a>>);
 
+/// By which a request that turns out never to have happened can be given up later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestKey {
+    pub tenant: String,
+    pub key: String,
+}
+
 impl Note<'_> {
+    /// To be kept with what the request makes.
+    pub fn key(self) -> Option<RequestKey> {
+        let request = self.0?;
+        Some(RequestKey { tenant: request.actor.tenant.clone(), key: request.key.into() })
+    }
+
     /// To be written before what it names is made.
     pub fn write(self, what: &impl Serialize) -> Result<(), FleetError> {
         let Some(request) = self.0 else { return Ok(()) };
@@ -127,7 +140,7 @@ impl Fleet {
                 let job = self.find(&owner, sandbox).ok().and_then(|live| live.job(note.parse().ok()?));
                 let started =
                     job.filter(|job| !matches!(job.record().cause, Some(ExecCause::NotStarted { .. })));
-                Ok(started.map(|job| text(&job.to_api(false))))
+                Ok(started.map(|job| text(&job.to_api())))
             }
             Some(("fork", _)) => {
                 let ids: Vec<String> = serde_json::from_str(note).unwrap_or_default();

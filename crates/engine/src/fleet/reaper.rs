@@ -116,6 +116,8 @@ fn forget_old(fleet: &Fleet) {
         }
         Err(error) => tracing::warn!(%error, "old records could not be removed"),
     }
+    let sweeping = fleet.clone();
+    tokio::task::spawn_blocking(move || super::contexts::forget_calls_before(&sweeping, before));
     if let Err(error) = store.delete_keys_before(before) {
         tracing::warn!(%error, "old idempotency keys could not be removed");
     }

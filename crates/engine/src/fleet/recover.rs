@@ -1,8 +1,8 @@
 //! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
 
 use super::clock::boot_id;
-use super::contexts::Part;
-use super::execs::{Job, KILLED, end_job, pump};
+use super::contexts::{Part, end_unstarted};
+use super::execs::{Job, pump};
 use super::live::Live;
 use super::record::{Intent, Record};
 use super::{Fleet, FleetError};
@@ -258,11 +258,13 @@ impl Fleet {
         for job in live.jobs().into_iter().filter(|job| is_exec(job) && !found.contains(&job.number())) {
             job.close();
             if job.runs() {
-                let detail = "the server was killed before the command was started".to_string();
-                let cause = ExecCause::NotStarted { detail };
+                let why = "the server was killed before the command was started";
                 match live.contexts.of_runner(job.number()) {
-                    Some(context) => self.end_runner(live, &context, &job, cause),
-                    None => end_job(&self.0, live, &job, cause, KILLED),
+                    Some(context) => {
+                        let cause = ExecCause::NotStarted { detail: why.into() };
+                        self.end_runner(live, &context, &job, cause);
+                    }
+                    None => end_unstarted(&self.0, live, &job, why),
                 }
             }
         }

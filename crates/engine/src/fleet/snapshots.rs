@@ -9,7 +9,7 @@ use super::record::{Record, now_ms};
 use super::request::check_name;
 use super::stand_in::Keeps;
 use super::standing::Copied;
-use super::{Actor, Fleet, FleetError, Kind, audit, copies};
+use super::{Actor, Fleet, FleetError, Kind, audit, copies, has_ended};
 use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
 use paddock_model::api::{CreateSnapshot, SandboxState, Snapshot, SnapshotPage};
@@ -265,6 +265,7 @@ impl Fleet {
                     None => Ok(Some(baseline_named(name))),
                 }
             }
+            SandboxState::Ended => Err(has_ended(&live.id)),
             state => Err(FleetError::new(
                 Kind::Conflict,
                 "wrong_state",

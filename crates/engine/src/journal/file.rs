@@ -1,20 +1,28 @@
-//! A file that is made when the first byte goes into it.
+//! A file that is made when the first byte goes into it, and that holds a descriptor only while it is written to.
 
 use super::JournalError;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub struct LazyFile {
     path: PathBuf,
-    file: OnceLock<File>,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// Nobody has written to it.
+    Absent,
+    Open(Arc<File>),
+    /// It is there, and is opened for whoever reads it.
+    Resting,
 }
 
 impl LazyFile {
     pub fn new(directory: &Path, name: &str) -> LazyFile {
-        LazyFile { path: directory.join(name), file: OnceLock::new() }
+        LazyFile { path: directory.join(name), state: Mutex::new(State::Absent) }
     }
 
     /// Its length, where it exists.
@@ -22,7 +30,7 @@ impl LazyFile {
         match OpenOptions::new().read(true).write(true).open(&self.path) {
             Ok(file) => {
                 let length = file.metadata().map_err(|source| self.failed(source))?.len();
-                let _ = self.file.set(file);
+                *self.state() = State::Open(Arc::new(file));
                 Ok(Some(length))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -30,13 +38,25 @@ impl LazyFile {
         }
     }
 
+    /// Gives its descriptor back until somebody writes again.
+    pub fn rest(&self) {
+        let mut state = self.state();
+        if let State::Open(_) = *state {
+            *state = State::Resting;
+        }
+    }
+
     /// Precondition: one writer at a time.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), JournalError> {
-        let file = match self.file.get() {
-            Some(file) => file,
-            None => {
-                let file = self.make().map_err(|source| self.failed(source))?;
-                self.file.get_or_init(|| file)
+        let file = {
+            let mut state = self.state();
+            match &*state {
+                State::Open(file) => file.clone(),
+                State::Absent | State::Resting => {
+                    let file = Arc::new(self.make().map_err(|source| self.failed(source))?);
+                    *state = State::Open(file.clone());
+                    file
+                }
             }
         };
         file.write_all_at(bytes, offset).map_err(|source| self.failed(source))
@@ -44,7 +64,9 @@ impl LazyFile {
 
     /// What is there of it; shorter at the file's end.
     pub fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, JournalError> {
-        let Some(file) = self.file.get() else { return Ok(Vec::new()) };
+        let Some(file) = self.readable().map_err(|source| self.failed(source))? else {
+            return Ok(Vec::new());
+        };
         let mut bytes = vec![0; length];
         let mut filled = 0;
         while filled < length {
@@ -57,6 +79,20 @@ impl LazyFile {
         }
         bytes.truncate(filled);
         Ok(bytes)
+    }
+
+    fn readable(&self) -> io::Result<Option<Arc<File>>> {
+        match &*self.state() {
+            State::Absent => return Ok(None),
+            State::Open(file) => return Ok(Some(file.clone())),
+            State::Resting => {}
+        }
+        match File::open(&self.path) {
+            Ok(file) => Ok(Some(Arc::new(file))),
+            // Somebody else took it away: nothing of it can be read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn make(&self) -> io::Result<File> {
@@ -75,5 +111,9 @@ impl LazyFile {
 
     fn failed(&self, source: io::Error) -> JournalError {
         JournalError::new(&self.path, source)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A ring and not a hole that is punched behind the tail: it works on every file system and costs no calls.
-//! Nothing is made before the first byte, and nothing is held in memory: what was appended outlives the server.
+//! Nothing is made before the first byte, and nothing is held in memory: what was appended outlives the server. Files are
+//! open only while something is written to them: a sandbox has any number of commands that have ended.
 
 mod error;
 mod file;
@@ -98,6 +99,27 @@ impl Journal {
         // What a full disk kept from being written down is tried once more; readers of this process know it anyway.
         let _ = self.writer().settle(&self.0);
         self.0.published.send_modify(|published| published.finished = true);
+        self.rest();
+    }
+
+    /// Gives all descriptors back; whoever reads opens the files again, and so does the next byte that comes.
+    pub fn rest(&self) {
+        let shared = &self.0;
+        for file in [&shared.stdout, &shared.stderr, &shared.order, &shared.lost] {
+            file.rest();
+        }
+    }
+
+    /// So much had come when it was last looked at: what is not there any more is missing.
+    pub fn had(&self, stdout: u64, stderr: u64) {
+        let (now_stdout, now_stderr) = self.lengths();
+        for (stream, lost) in [
+            (StreamName::Stdout, stdout.saturating_sub(now_stdout)),
+            (StreamName::Stderr, stderr.saturating_sub(now_stderr)),
+        ] {
+            // What cannot be written down now is found out again by whoever opens it next.
+            let _ = self.skip(stream, lost);
+        }
     }
 
     /// All that came of (stdout, stderr), kept or not.

@@ -50,6 +50,18 @@ impl Journal {
         Ok(Piece::Bytes(bytes))
     }
 
+    /// Up to where one stream was kept without a gap, from `offset` on.
+    pub fn kept_until(&self, stream: StreamName, offset: u64) -> u64 {
+        let length = self.published().position.of(stream);
+        let gap = self.0.layout.data.gap(length);
+        let until = if gap.is_empty() || offset >= gap.end { length } else { gap.start.max(offset) };
+        match self.0.missing.read().unwrap_or_else(PoisonError::into_inner).at(stream, offset) {
+            Err(_) => offset,
+            Ok(Some(present)) => until.min(offset + present),
+            Ok(None) => until,
+        }
+    }
+
     /// All that was kept of one stream.
     pub fn captured(&self, stream: StreamName) -> Result<Captured, JournalError> {
         const STEP: usize = 1 << 20;

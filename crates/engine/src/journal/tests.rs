@@ -374,3 +374,62 @@ fn throughput() {
     println!("journal: {rate:.0} MiB/s in 64 KiB chunks");
     assert!(rate > 500.0);
 }
+
+#[test]
+fn what_is_finished_or_rests_holds_no_descriptor() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+        targets.filter(|target| target.starts_with(directory.path())).count()
+    };
+    let journal = Journal::open(directory.path(), 1000).unwrap();
+    journal.append(StreamName::Stdout, b"one").unwrap();
+    journal.append(StreamName::Stderr, b"two").unwrap();
+    assert_eq!(open(), 3);
+    journal.rest();
+    assert_eq!(
+        (open(), journal.read_at(StreamName::Stdout, 0, 10).unwrap()),
+        (0, Piece::Bytes(b"one".into()))
+    );
+    journal.append(StreamName::Stdout, b" more").unwrap();
+    journal.finish();
+    for journal in [journal.clone(), Journal::open(directory.path(), 1000).unwrap()] {
+        journal.rest();
+        assert_eq!(journal.captured(StreamName::Stdout).unwrap().to_text(), "one more");
+        assert_eq!((journal.captured(StreamName::Stderr).unwrap().to_text().as_str(), open()), ("two", 0));
+    }
+}
+
+#[test]
+fn what_was_there_and_is_not_any_more_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(directory.path(), 1000).unwrap();
+    journal.append(StreamName::Stdout, &[b'x'; 300]).unwrap();
+    journal.finish();
+    std::fs::remove_file(directory.path().join("order")).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(directory.path().join("stdout")).unwrap();
+    file.set_len(100).unwrap();
+    for _ in 0..2 {
+        let journal = Journal::open(directory.path(), 1000).unwrap();
+        journal.had(300, 0);
+        assert_eq!((journal.lengths(), journal.kept_until(StreamName::Stdout, 0)), ((300, 0), 100));
+        assert_eq!(journal.captured(StreamName::Stdout).unwrap().missing, 200);
+        assert_eq!(journal.read_at(StreamName::Stdout, 100, 10).unwrap(), Piece::Gap { bytes: 200 });
+    }
+}
+
+#[test]
+fn where_a_stream_was_kept_until() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(directory.path(), 1000).unwrap();
+    journal.append(StreamName::Stdout, &[b'x'; 400]).unwrap();
+    assert_eq!(journal.kept_until(StreamName::Stdout, 10), 400);
+    for _ in 0..100 {
+        journal.append(StreamName::Stdout, &[b'y'; 1000]).unwrap();
+    }
+    let (length, _) = journal.lengths();
+    assert_eq!(journal.kept_until(StreamName::Stdout, 10), 500);
+    assert_eq!(journal.kept_until(StreamName::Stdout, 600), 600);
+    assert_eq!(journal.kept_until(StreamName::Stdout, length - 10), length);
+}

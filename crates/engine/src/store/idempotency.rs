@@ -71,6 +71,12 @@ impl Store {
         self.write(|connection| connection.prepare_cached(sql)?.execute([tenant, scope, key]).map(drop))
     }
 
+    /// It never happened, whatever was told of it: the next request with the key is a new one.
+    pub fn forget_key(&self, tenant: &str, scope: &str, key: &str) -> Result<(), StoreError> {
+        let sql = "DELETE FROM idempotency WHERE tenant = ?1 AND scope = ?2 AND key = ?3";
+        self.write(|connection| connection.prepare_cached(sql)?.execute([tenant, scope, key]).map(drop))
+    }
+
     /// For a new server, to finish or abandon each of them.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
         let sql = "SELECT tenant, scope, key, note FROM idempotency WHERE result IS NULL";

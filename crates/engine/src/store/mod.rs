@@ -16,6 +16,7 @@ mod idempotency;
 mod jobs;
 mod living;
 mod lock;
+mod past_calls;
 mod resources;
 mod sandboxes;
 mod schema;

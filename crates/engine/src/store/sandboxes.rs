@@ -125,6 +125,7 @@ impl Store {
             let ids = ended.query_map([ms], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
             for id in &ids {
                 connection.prepare_cached("DELETE FROM execs WHERE sandbox = ?1")?.execute([id])?;
+                connection.prepare_cached("DELETE FROM past_calls WHERE sandbox = ?1")?.execute([id])?;
                 connection.prepare_cached("DELETE FROM sandboxes WHERE id = ?1")?.execute([id])?;
             }
             Ok(ids)
@@ -135,6 +136,7 @@ impl Store {
     pub fn delete_sandbox(&self, id: &str) -> Result<bool, StoreError> {
         self.transaction(|connection| {
             connection.prepare_cached("DELETE FROM execs WHERE sandbox = ?1")?.execute([id])?;
+            connection.prepare_cached("DELETE FROM past_calls WHERE sandbox = ?1")?.execute([id])?;
             Ok(connection.prepare_cached("DELETE FROM sandboxes WHERE id = ?1")?.execute([id])? == 1)
         })
     }

@@ -49,11 +49,17 @@ pub(super) const STEPS: &[&str] = &["
         job TEXT NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL, artifact_bytes INTEGER NOT NULL,
         body TEXT NOT NULL, PRIMARY KEY (job, number)
     ) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE past_calls (
+        sandbox TEXT NOT NULL, number INTEGER NOT NULL, ended_ms INTEGER NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (sandbox, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX past_calls_ended ON past_calls (ended_ms);
 "];
 
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "sandboxes",
     "execs",
     "snapshots",
@@ -64,6 +70,7 @@ const TABLES: [&str; 10] = [
     "resources",
     "jobs",
     "job_tasks",
+    "past_calls",
 ];
 
 pub fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {

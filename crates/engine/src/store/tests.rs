@@ -323,3 +323,42 @@ fn write_times() {
     println!("insert: median {} us, 99 % {} us, most {} us", times[10_000], times[19_800], times[19_999]);
     assert!(times[10_000] < 500);
 }
+
+#[test]
+fn past_calls_are_found_until_they_are_old_or_too_many() {
+    let (_state, store) = open();
+    let row = sandbox(1, "a", None);
+    store.insert_sandbox(&row).unwrap();
+    for number in 1..=10 {
+        store.put_exec(&row.id, number, &format!("call {number}")).unwrap();
+    }
+    for number in 1..=8 {
+        store.put_past_call(&row.id, number, u64::from(number) * 100).unwrap();
+    }
+    assert_eq!(store.execs_of(&row.id).unwrap().len(), 2);
+    assert_eq!(
+        (store.exec(&row.id, 3).unwrap(), store.past_call(&row.id, 3).unwrap()),
+        (None, Some("call 3".into()))
+    );
+    // What is not there moves nothing.
+    store.put_past_call(&row.id, 99, 1).unwrap();
+    assert_eq!(store.past_call(&row.id, 99).unwrap(), None);
+    assert_eq!(store.delete_past_calls_before(250, 1).unwrap(), [(row.id.clone(), 1)]);
+    assert_eq!(store.delete_past_calls_before(250, 100).unwrap(), [(row.id.clone(), 2)]);
+    assert_eq!(store.delete_past_calls(&row.id, 4, 100).unwrap(), [3, 4]);
+    assert!(store.delete_past_calls(&row.id, 4, 100).unwrap().is_empty());
+    assert!(store.past_call(&row.id, 5).unwrap().is_some() && store.past_call(&row.id, 4).unwrap().is_none());
+    assert!(store.delete_sandbox(&row.id).unwrap());
+    assert_eq!(store.past_call(&row.id, 5).unwrap(), None);
+}
+
+#[test]
+fn a_key_of_what_never_happened_is_forgotten_though_it_was_finished() {
+    let (_state, store) = open();
+    assert_eq!(store.begin("a", "exec x", "k", "f", 1).unwrap(), Begun::New);
+    store.finish("a", "exec x", "k", "{}").unwrap();
+    store.abandon("a", "exec x", "k").unwrap();
+    assert_eq!(store.begin("a", "exec x", "k", "f", 1).unwrap(), Begun::Existing("{}".into()));
+    store.forget_key("a", "exec x", "k").unwrap();
+    assert_eq!(store.begin("a", "exec x", "k", "f", 1).unwrap(), Begun::New);
+}

@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::errors::Failure;
 use crate::extract::{Query, whole_body};
+use crate::revoked::Leash;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
@@ -66,6 +67,26 @@ tokio::task_local! {
 struct Served {
     service: Service,
     manager: Arc<LocalSessionManager>,
+    living: Living,
+}
+
+type Living = Arc<Mutex<Vec<Weak<Session<FleetHost>>>>>;
+
+impl Served {
+    /// Ends its sessions, and their sandboxes with them.
+    async fn end(&self) {
+        let living = std::mem::take(&mut *locked(&self.living));
+        for session in living {
+            if let Some(session) = session.upgrade() {
+                session.end().await;
+            }
+        }
+        let ids: Vec<_> = self.manager.sessions.read().await.keys().cloned().collect();
+        for id in ids {
+            // One that has gone already is no worse for it.
+            let _ = self.manager.close_session(&id).await;
+        }
+    }
 }
 
 /// The sessions of all callers.
@@ -73,32 +94,34 @@ struct Served {
 pub struct Sessions {
     /// Of each token, Paddock's tools and Loopstack's.
     services: Mutex<HashMap<(String, bool), Served>>,
-    living: Arc<Mutex<Vec<Weak<Session<FleetHost>>>>>,
 }
 
 impl Sessions {
     /// Ends the sandboxes of all sessions, and lets go of the fleet.
     pub async fn end(&self) {
         let services = std::mem::take(&mut *locked(&self.services));
-        let living = std::mem::take(&mut *locked(&self.living));
-        for session in living {
-            if let Some(session) = session.upgrade() {
-                session.end().await;
-            }
-        }
         for served in services.into_values() {
-            let ids: Vec<_> = served.manager.sessions.read().await.keys().cloned().collect();
-            for id in ids {
-                // One that has gone already is no worse for it.
-                let _ = served.manager.close_session(&id).await;
+            served.end().await;
+        }
+    }
+
+    /// Those of a token that was revoked.
+    async fn end_of(&self, token: &str) {
+        for loopstack in [false, true] {
+            let served = locked(&self.services).remove(&(token.to_string(), loopstack));
+            if let Some(served) = served {
+                served.end().await;
             }
         }
     }
 
-    fn service(&self, app: &App, actor: &Actor, loopstack: bool) -> Served {
+    fn service(&self, app: &App, actor: &Actor, leash: Option<Leash>, loopstack: bool) -> Served {
         let mut services = locked(&self.services);
         let made = services.entry((actor.token.clone(), loopstack)).or_insert_with(|| {
-            let (fleet, actor, living) = (app.fleet().clone(), actor.clone(), self.living.clone());
+            if let Some(leash) = leash {
+                tokio::spawn(end_when_revoked(app.clone(), actor.token.clone(), leash));
+            }
+            let (fleet, actor, living) = (app.fleet().clone(), actor.clone(), Living::default());
             let mut manager = LocalSessionManager::default();
             manager.session_config.keep_alive = Some(FORGOTTEN);
             let config = StreamableHttpServerConfig::default()
@@ -107,11 +130,20 @@ impl Sessions {
                 .disable_allowed_origins()
                 .with_cancellation_token(app.ending().clone())
                 .with_max_request_body_bytes(app.limits().json_bytes);
-            let begin = move || begin(FleetHost::new(fleet.clone(), actor.clone()), &living);
+            let begun = living.clone();
+            let begin = move || begin(FleetHost::new(fleet.clone(), actor.clone()), &begun);
             let manager = Arc::new(manager);
-            Served { service: StreamableHttpService::new(begin, manager.clone(), config), manager }
+            Served { service: StreamableHttpService::new(begin, manager.clone(), config), manager, living }
         });
         made.clone()
+    }
+}
+
+async fn end_when_revoked(app: App, token: String, leash: Leash) {
+    tokio::select! {
+        // All sessions end then.
+        () = app.ending().cancelled() => {}
+        () = leash.ends() => app.sessions().end_of(&token).await,
     }
 }
 
@@ -168,7 +200,8 @@ async fn loopstack(
 }
 
 async fn serve(app: &App, actor: &Actor, opening: Opening, request: Request) -> Result<Response, Failure> {
-    let Served { service, manager } = app.sessions().service(app, actor, opening.loopstack);
+    let leash = request.extensions().get::<Leash>().cloned();
+    let Served { service, manager, .. } = app.sessions().service(app, actor, leash, opening.loopstack);
     let begins = *request.method() == Method::POST && !request.headers().contains_key(SESSION_ID);
     if begins && manager.sessions.read().await.len() >= MOST_SESSIONS {
         let mut failure = Failure::new(

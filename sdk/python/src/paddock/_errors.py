@@ -168,6 +168,18 @@ class SandboxEnded(WrongState):
     default_code = "sandbox_ended"
 
 
+class ExecEnded(WrongState):
+    """The command has ended, and takes neither signals nor input."""
+
+    default_code = "exec_ended"
+
+
+class ExecForgotten(NotFound):
+    """The call ended long ago, and is not kept any more."""
+
+    default_code = "exec_forgotten"
+
+
 class QuotaExceeded(PaddockError):
     """The tenant has all it may have; `retry_after` says when to try again."""
 
@@ -291,6 +303,7 @@ _BY_STATUS: Dict[int, Type[PaddockError]] = {
     403: Forbidden,
     404: NotFound,
     409: WrongState,
+    410: WrongState,
     413: TooLarge,
     422: InvalidRequest,
     429: QuotaExceeded,

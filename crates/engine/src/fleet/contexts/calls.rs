@@ -135,6 +135,8 @@ impl Fleet {
             token: call.actor.token.clone(),
             part: Part::Call(Box::new(CallRecord { context: context.id.clone(), ..CallRecord::default() })),
             scanned: call.scanned.clone(),
+            lengths: None,
+            key: note.key(),
         };
         let directory = live.directory.join("execs").join(number.to_string());
         let failed = |error| FleetError::storage(&error);

@@ -23,9 +23,10 @@ mod said;
 
 pub use answer::Answer;
 pub use context::{Context, Contexts};
+pub use forget::forget_calls_before;
 pub use frame::{Frame, Frames};
 pub use records::{Part, Position};
-pub use recover::last_call_of;
+pub use recover::{end_unstarted, last_call_of};
 pub use said::{Reader as SaidReader, Said};
 
 use super::live::Live;

@@ -6,6 +6,7 @@ use super::records::{Part, Position};
 use super::runner::{Runner, run};
 use crate::fleet::execs::{Job, KILLED, end_job};
 use crate::fleet::live::Live;
+use crate::fleet::once::RequestKey;
 use crate::fleet::{Fleet, Inner};
 use crate::resume::ResumedExec;
 use paddock_model::api::{ExecCause, StreamName};
@@ -128,15 +129,18 @@ fn restore_call(runner: &Runner<'_>, call: Arc<Job>, turn: &super::records::Turn
             "the server was killed before the code was started",
         );
     }
+    if received < turn.input + turn.input_length {
+        // Half a call is not run; nor is what would follow it in the same stream.
+        let why = "the server was killed while the code was being handed over";
+        end_unstarted(runner.inner, runner.live, &call, why);
+        return runner.broken(why);
+    }
     let name = context.id.clone();
     context.begin(call.clone(), turn.nonce.clone());
     if let (Ok(own), Some(context)) = (context.turn.clone().try_lock_owned(), runner.live.contexts.get(&name))
     {
         let call = call.clone();
         tokio::spawn(async move { hold(own, &context, &call).await });
-    }
-    if received < turn.input + turn.input_length {
-        return runner.broken("the server was killed while the code was being handed over");
     }
     let said = call.said.as_ref().map(|said| said.bytes());
     match said {
@@ -149,9 +153,16 @@ fn restore_call(runner: &Runner<'_>, call: Arc<Job>, turn: &super::records::Turn
     }
 }
 
-fn end_unstarted(inner: &Inner, live: &Live, job: &Job, why: &str) {
+/// Whoever asks again with its key has it done: see docs/decisions/0017-unfinished-requests.md.
+pub fn end_unstarted(inner: &Inner, live: &Live, job: &Job, why: &str) {
     job.close();
     end_job(inner, live, job, ExecCause::NotStarted { detail: why.into() }, KILLED);
+    let key = job.record().key.clone();
+    if let Some(RequestKey { tenant, key }) = key
+        && let Err(error) = inner.store.forget_key(&tenant, &format!("exec {}", live.id), &key)
+    {
+        tracing::error!(sandbox = %live.id, exec = job.number(), %error, "its idempotency key could not be freed");
+    }
 }
 
 /// What was acknowledged and yet could not be kept, on a full disk: offsets stay true, and the gap is told.

@@ -143,6 +143,8 @@ fn runner_record(actor: &Actor, context: &Context, number: u32, output_limit: u6
             deleted: false,
         }),
         scanned: Default::default(),
+        lengths: None,
+        key: None,
     }
 }
 
@@ -191,6 +193,7 @@ pub async fn run(inner: Arc<Inner>, live: Arc<Live>, context: Arc<Context>, job:
             }
             ExecEvent::Closed => {
                 job.close();
+                execs::store_lengths(&inner, &live, &job);
                 drop(pumping);
                 return execs::forget_when_stored(&inner, &live, &job).await;
             }

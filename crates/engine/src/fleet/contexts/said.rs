@@ -5,6 +5,7 @@ use super::answer::{Answer, read_answer};
 use super::frame::Frames;
 use crate::journal::{JournalError, LazyFile};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -19,6 +20,8 @@ pub struct Said {
     file: LazyFile,
     written: Mutex<Written>,
     changed: watch::Sender<u64>,
+    /// Its file is shorter than it was.
+    cut: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,7 +49,19 @@ impl Said {
             written.consumed += record.consumed;
         }
         let (changed, _) = watch::channel(written.length);
-        Ok(Said { file, written: Mutex::new(written), changed })
+        Ok(Said { file, written: Mutex::new(written), changed, cut: false.into() })
+    }
+
+    /// So much had been said when it was last looked at.
+    pub fn had(&self, consumed: u64) {
+        if self.consumed() < consumed {
+            self.cut.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives its descriptor back; whoever reads opens the file again.
+    pub fn rest(&self) {
+        self.file.rest();
     }
 
     pub fn consumed(&self) -> u64 {
@@ -128,7 +143,11 @@ impl Reader {
                 }
             }
             let end = said.written().length;
-            let Some(record) = record_at(&said.file, self.at, end)? else { return Ok(None) };
+            let Some(record) = record_at(&said.file, self.at, end)? else {
+                // Nothing more comes of what was cut off, and whoever reads is to know that there was more.
+                self.lost = self.at < end || said.cut.load(Ordering::Relaxed);
+                return Ok(None);
+            };
             self.at = record.end;
             self.position = record.position;
             match record.bytes(&said.file)? {
@@ -212,6 +231,27 @@ mod tests {
         assert!(reader.next(&said).unwrap().is_none());
         said.append(5, 4, &Frame::new("done").encode()).unwrap();
         assert!(matches!(reader.next(&said).unwrap(), Some(Placed { answer: Answer::Done { .. }, .. })));
+    }
+
+    #[test]
+    fn what_was_cut_off_is_told_to_be_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = Said::open(directory.path()).unwrap();
+        let result = Frame::new("result").with("text/plain", "42").encode();
+        for _ in 0..2 {
+            said.append(0, 0, &result).unwrap();
+        }
+        let (consumed, length) = (said.consumed(), said.written().length);
+        said.rest();
+        let file = std::fs::OpenOptions::new().write(true).open(directory.path().join("control")).unwrap();
+        file.set_len(length / 2).unwrap();
+        let reopened = Said::open(directory.path()).unwrap();
+        reopened.had(consumed);
+        for said in [said, reopened] {
+            let mut reader = said.reader();
+            assert!(reader.next(&said).unwrap().is_some() && reader.next(&said).unwrap().is_none());
+            assert!(reader.has_lost());
+        }
     }
 
     #[test]

@@ -1,86 +1,122 @@
 //! Who reads along while a command prints. A follower that keeps reading is never left behind: the command
-//! waits for it, as it would for a pipe. One that stops reading loses that right after a while, and then sees
-//! a gap where more was printed than is kept.
+//! waits for it, as it would for a pipe. One that stops reading loses that right, and then sees a gap where more
+//! was printed than is kept.
+//!
+//! A command waits ten seconds for followers that stand still, however many they are: all of them are given up
+//! together, and the patience that was spent comes back slowly. Those that only look, with a read-only token, are
+//! never waited for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// How far the slowest may be behind before the command waits.
 const LEASH: u64 = 1 << 20;
+/// How long a command waits for followers that stand still.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The patience of a command that has just given somebody up.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+/// After so many seconds one second of patience has come back.
+const SECONDS_PER_SECOND_OF_PATIENCE: u32 = 60;
+
+/// Whether a command waits for who reads along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    ForThem,
+    Never,
+}
 
 #[derive(Default)]
 pub struct Followers {
     all: Mutex<Vec<Weak<Follower>>>,
     progress: Arc<Notify>,
+    /// When somebody was given up last.
+    gave_up: Mutex<Option<Instant>>,
 }
 
 pub struct Follower {
     /// Bytes of both streams that it has passed.
     position: AtomicU64,
+    /// When it passed them.
+    moved: Mutex<Instant>,
     abandoned: AtomicBool,
     progress: Arc<Notify>,
 }
 
 impl Followers {
-    pub fn join(&self, position: u64) -> Arc<Follower> {
+    pub fn join(&self, position: u64, wait: Wait) -> Arc<Follower> {
         let follower = Arc::new(Follower {
             position: position.into(),
-            abandoned: false.into(),
+            moved: Mutex::new(Instant::now()),
+            abandoned: (wait == Wait::Never).into(),
             progress: self.progress.clone(),
         });
-        self.lock().push(Arc::downgrade(&follower));
+        if wait == Wait::ForThem {
+            lock(&self.all).push(Arc::downgrade(&follower));
+        }
         follower
     }
 
     /// Waits until nobody who still reads is too far behind `length` bytes of output, within the room that is
     /// kept for the tail.
     pub async fn keep_up(&self, length: u64, room: u64) {
-        let leash = LEASH.min(room / 2);
-        while let Some((slowest, before)) = self.slowest(length.saturating_sub(leash)) {
+        let needed = length.saturating_sub(LEASH.min(room / 2));
+        if self.behind(needed).is_empty() {
+            return;
+        }
+        let began = Instant::now();
+        let patience = self.patience(began);
+        loop {
+            // Asked for before looking: what moves in between is not missed.
+            let progress = self.progress.notified();
+            let gives_up_at = |follower: &Follower| began.max(*lock(&follower.moved)) + patience;
             // Not held while waiting: a reader that leaves is dropped, and says so.
-            let stands = || slowest.upgrade().is_some_and(|f| f.position.load(Ordering::Relaxed) == before);
-            let moved = tokio::time::timeout(PATIENCE, async {
-                loop {
-                    let progress = self.progress.notified();
-                    if !stands() {
-                        return;
-                    }
-                    progress.await;
-                }
-            });
-            if moved.await.is_err()
-                && let Some(slowest) = slowest.upgrade()
-            {
-                slowest.abandoned.store(true, Ordering::Relaxed);
+            let Some(first) = self.behind(needed).iter().map(|follower| gives_up_at(follower)).min() else {
+                return;
+            };
+            if tokio::time::timeout_at(first, progress).await.is_ok() {
+                continue;
+            }
+            let now = Instant::now();
+            // Nothing is printed meanwhile: whoever has not read all of it stands still as well.
+            for follower in self.behind(length).iter().filter(|follower| gives_up_at(follower) <= now) {
+                follower.abandoned.store(true, Ordering::Relaxed);
+                *lock(&self.gave_up) = Some(now);
             }
         }
     }
 
-    /// Who is furthest behind `needed`, and where it stands.
-    fn slowest(&self, needed: u64) -> Option<(Weak<Follower>, u64)> {
-        let mut all = self.lock();
-        if all.is_empty() {
-            return None;
+    /// What is left of it.
+    fn patience(&self, now: Instant) -> Duration {
+        match *lock(&self.gave_up) {
+            None => PATIENCE,
+            Some(then) => {
+                let back = now.saturating_duration_since(then) / SECONDS_PER_SECOND_OF_PATIENCE;
+                back.clamp(LEAST_PATIENCE, PATIENCE)
+            }
         }
-        all.retain(|follower| follower.strong_count() > 0);
-        let reading = all.iter().filter_map(|weak| Some((weak, weak.upgrade()?)));
-        let behind = reading.filter(|(_, follower)| !follower.abandoned.load(Ordering::Relaxed));
-        let behind = behind.map(|(weak, follower)| (weak.clone(), follower.position.load(Ordering::Relaxed)));
-        behind.filter(|(_, position)| *position < needed).min_by_key(|(_, position)| *position)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Follower>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Those that the command waits for and that have not passed so many bytes.
+    fn behind(&self, needed: u64) -> Vec<Arc<Follower>> {
+        let mut all = lock(&self.all);
+        if all.is_empty() {
+            return Vec::new();
+        }
+        all.retain(|weak| weak.upgrade().is_some_and(|follower| !follower.abandoned.load(Ordering::Relaxed)));
+        let reading = all.iter().filter_map(Weak::upgrade);
+        reading.filter(|follower| follower.position.load(Ordering::Relaxed) < needed).collect()
     }
 }
 
 impl Follower {
     pub fn passed(&self, position: u64) {
-        self.position.store(position, Ordering::Relaxed);
-        self.progress.notify_waiters();
+        if self.position.swap(position, Ordering::Relaxed) != position {
+            *lock(&self.moved) = Instant::now();
+            self.progress.notify_waiters();
+        }
     }
 }
 
@@ -90,33 +126,92 @@ impl Drop for Follower {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+
     #[tokio::test(start_paused = true)]
     async fn a_command_waits_for_a_reader_but_not_for_ever() {
         let followers = Followers::default();
-        followers.keep_up(1 << 30, 8 << 20).await;
-        let slow = followers.join(0);
-        let waiting = followers.keep_up(4 << 20, 8 << 20);
+        followers.keep_up(1 << 30, 8 * MIB).await;
+        let slow = followers.join(0, Wait::ForThem);
+        let waiting = followers.keep_up(4 * MIB, 8 * MIB);
         tokio::pin!(waiting);
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut waiting).await.is_err());
-        slow.passed(4 << 20);
+        slow.passed(4 * MIB);
         waiting.await;
         // It stops reading: the command goes on after a while.
-        followers.keep_up(8 << 20, 8 << 20).await;
-        followers.keep_up(1 << 30, 8 << 20).await;
+        followers.keep_up(8 * MIB, 8 * MIB).await;
+        followers.keep_up(1 << 30, 8 * MIB).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_leaves_holds_nobody() {
         let followers = Followers::default();
-        let reader = followers.join(0);
-        let waiting = followers.keep_up(4 << 20, 8 << 20);
+        let reader = followers.join(0, Wait::ForThem);
+        let waiting = followers.keep_up(4 * MIB, 8 * MIB);
         tokio::pin!(waiting);
         assert!(tokio::time::timeout(Duration::from_millis(10), &mut waiting).await.is_err());
         drop(reader);
         tokio::time::timeout(Duration::from_secs(1), waiting).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_stand_still_cost_no_more_than_one() {
+        let followers = Followers::default();
+        // Each has taken in a little more than the one before.
+        let stalled: Vec<_> =
+            (0..20).map(|number| followers.join(number * MIB / 10, Wait::ForThem)).collect();
+        let began = Instant::now();
+        for printed in 1..=64 {
+            followers.keep_up(printed * MIB, 8 * MIB).await;
+        }
+        assert!(began.elapsed() <= PATIENCE + Duration::from_millis(10), "{:?}", began.elapsed());
+        drop(stalled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_after_the_other_they_cost_little_more() {
+        let followers = Followers::default();
+        let began = Instant::now();
+        let mut stalled = Vec::new();
+        for printed in 2..=22 {
+            stalled.push(followers.join(0, Wait::ForThem));
+            followers.keep_up(printed * MIB, 8 * MIB).await;
+        }
+        assert!(began.elapsed() < PATIENCE + 21 * LEAST_PATIENCE + Duration::from_secs(1));
+        // Long after that a new one is waited for again.
+        tokio::time::advance(PATIENCE * SECONDS_PER_SECOND_OF_PATIENCE).await;
+        assert_eq!(followers.patience(Instant::now()), PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_beside_one_that_stands_still_is_not_left_behind() {
+        let followers = Followers::default();
+        let (stalled, slow) = (followers.join(0, Wait::ForThem), followers.join(0, Wait::ForThem));
+        let waiting = followers.keep_up(8 * MIB, 64 * MIB);
+        tokio::pin!(waiting);
+        for passed in 1..=16 {
+            assert!(tokio::time::timeout(Duration::from_secs(4), &mut waiting).await.is_err(), "{passed}");
+            slow.passed(passed * MIB / 8);
+        }
+        assert!(stalled.abandoned.load(Ordering::Relaxed) && !slow.abandoned.load(Ordering::Relaxed));
+        slow.passed(8 * MIB);
+        waiting.await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_only_looks_is_not_waited_for() {
+        let followers = Followers::default();
+        let _looks = followers.join(0, Wait::Never);
+        let began = Instant::now();
+        followers.keep_up(1 << 30, 8 * MIB).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }

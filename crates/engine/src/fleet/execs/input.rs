@@ -66,10 +66,11 @@ impl Job {
 }
 
 fn closed(job: &Job) -> FleetError {
-    let (message, hint) = if job.runs() {
-        ("its standard input is closed", "start it with `open_stdin`")
-    } else {
-        ("the command has ended", "start another")
-    };
-    FleetError::new(Kind::Conflict, "wrong_state", format!("exec {}: {message}", job.number())).hint(hint)
+    let number = job.number();
+    if job.runs() {
+        let message = format!("exec {number}: its standard input is closed");
+        return FleetError::new(Kind::Conflict, "wrong_state", message).hint("start it with `open_stdin`");
+    }
+    FleetError::new(Kind::Gone, "exec_ended", format!("exec {number} has ended, and reads no more input"))
+        .hint("GET of the exec says how; start another")
 }

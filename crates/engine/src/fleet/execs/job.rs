@@ -2,7 +2,9 @@
 
 use super::followers::Followers;
 use crate::exec::Input;
+use crate::fleet::FleetError;
 use crate::fleet::contexts::{Answer, Part, Said};
+use crate::fleet::once::RequestKey;
 use crate::journal::{Journal, JournalError, Piece};
 use paddock_model::api::{CodeError, CodeResult, Exec, ExecCause, ExecState, StreamName};
 use paddock_model::{Captured, ScanReport};
@@ -38,6 +40,20 @@ pub struct JobRecord {
     /// What was found in the code before it ran.
     #[serde(default)]
     pub scanned: ScanReport,
+    /// What it had printed and said by its end: a journal that holds less has lost something.
+    #[serde(default)]
+    pub lengths: Option<Lengths>,
+    /// The idempotency key of the request that started it.
+    #[serde(default)]
+    pub key: Option<RequestKey>,
+}
+
+/// Bytes of both streams, and of what the runner of a context said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lengths {
+    pub stdout: u64,
+    pub stderr: u64,
+    pub said: u64,
 }
 
 pub struct Job {
@@ -126,12 +142,43 @@ impl Job {
     /// No more output comes.
     pub fn close(&self) {
         self.journal.finish();
+        self.said.iter().for_each(Said::rest);
+    }
+
+    /// Gives its descriptors back, though more may come.
+    pub fn rest(&self) {
+        self.journal.rest();
+        self.said.iter().for_each(Said::rest);
+    }
+
+    /// Of a record that was read again: what its files have lost since is told to be missing.
+    pub fn compare_with_files(&self) {
+        let Some(lengths) = self.record().lengths else { return };
+        self.journal.had(lengths.stdout, lengths.stderr);
+        if let Some(said) = &self.said {
+            said.had(lengths.said);
+        }
+    }
+
+    /// The record as it is to be stored, where more was printed since its end was told.
+    pub fn printed_more(&self) -> Option<JobRecord> {
+        let lengths = self.lengths();
+        let mut record = self.record();
+        if record.lengths.is_none() || record.lengths == Some(lengths) {
+            return None;
+        }
+        record.lengths = Some(lengths);
+        Some(record.clone())
+    }
+
+    fn lengths(&self) -> Lengths {
+        let (stdout, stderr) = self.journal.lengths();
+        Lengths { stdout, stderr, said: self.said.as_ref().map_or(0, Said::consumed) }
     }
 
     /// What is kept of both streams.
-    pub fn captured(&self) -> (Captured, Captured) {
-        let kept = |stream| self.journal.captured(stream).unwrap_or_default();
-        (kept(StreamName::Stdout), kept(StreamName::Stderr))
+    pub fn captured(&self) -> Result<(Captured, Captured), JournalError> {
+        Ok((self.journal.captured(StreamName::Stdout)?, self.journal.captured(StreamName::Stderr)?))
     }
 
     pub fn record(&self) -> MutexGuard<'_, JobRecord> {
@@ -164,10 +211,12 @@ impl Job {
 
     /// Says how it ended; only the first word counts. The record as it is to be stored.
     pub fn end(&self, cause: ExecCause, exit_code: i32, at_ms: u64) -> Option<JobRecord> {
+        let lengths = self.lengths();
         let mut record = self.record();
         if record.cause.is_some() {
             return None;
         }
+        record.lengths = Some(lengths);
         record.cause = Some(cause);
         record.exit_code = Some(exit_code);
         record.ended_at_ms = Some(at_ms);
@@ -184,13 +233,24 @@ impl Job {
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
-    /// With the kept output where it has ended and `output` is wanted.
-    pub fn to_api(&self, output: bool) -> Exec {
+    /// Without its output.
+    pub fn to_api(&self) -> Exec {
+        self.described(Default::default(), Answers::default())
+    }
+
+    /// With the kept output, where it has ended.
+    pub fn with_output(&self) -> Result<Exec, FleetError> {
+        if self.record().cause.is_none() {
+            return Ok(self.to_api());
+        }
+        let failed = |error: JournalError| FleetError::storage(&error);
+        Ok(self.described(self.captured().map_err(failed)?, self.answers().map_err(failed)?))
+    }
+
+    fn described(&self, (stdout, stderr): (Captured, Captured), answers: Answers) -> Exec {
         let record = self.record().clone();
         let ended = record.cause.is_some();
-        let (stdout, stderr) = if output && ended { self.captured() } else { Default::default() };
         let (stdout_bytes, stderr_bytes) = self.journal.lengths();
-        let answers = if output && ended { self.answers() } else { Answers::default() };
         Exec {
             exec: record.number,
             sandbox: self.sandbox.clone(),
@@ -233,29 +293,22 @@ impl Job {
         Some(CodeError { name: "ContextDied".into(), value, traceback: String::new() })
     }
 
-    fn answers(&self) -> Answers {
+    fn answers(&self) -> Result<Answers, JournalError> {
         let mut answers = Answers::default();
-        let Some(said) = &self.said else { return answers };
+        let Some(said) = &self.said else { return Ok(answers) };
         let mut reader = said.reader();
-        loop {
-            match reader.next(said) {
-                Ok(Some(placed)) => match placed.answer {
-                    Answer::Result(result) if answers.results.len() < MOST_RESULTS => {
-                        answers.results.push(*result);
-                    }
-                    Answer::Result(_) => answers.missing += 1,
-                    Answer::Error(error) => answers.error = Some(error),
-                    Answer::Ready | Answer::Done { .. } => {}
-                },
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::error!(exec = self.number(), %error, "results cannot be read");
-                    break;
+        while let Some(placed) = reader.next(said)? {
+            match placed.answer {
+                Answer::Result(result) if answers.results.len() < MOST_RESULTS => {
+                    answers.results.push(*result)
                 }
+                Answer::Result(_) => answers.missing += 1,
+                Answer::Error(error) => answers.error = Some(error),
+                Answer::Ready | Answer::Done { .. } => {}
             }
         }
         answers.missing += u64::from(reader.has_lost());
-        answers
+        Ok(answers)
     }
 }
 

@@ -8,12 +8,13 @@ mod output;
 mod pump;
 mod signals;
 
+use followers::Wait;
 pub use input::ExecInput;
 pub use job::{Job, JobRecord};
 pub use output::{OutputFrom, OutputReader, RawPiece, RawReader};
 pub use pump::{
     Ending, KILLED, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, end as end_job, forget_when_stored, memory_kills,
-    pump,
+    pump, store_lengths,
 };
 
 use super::contexts::Part;
@@ -52,8 +53,9 @@ impl Fleet {
         self.detached(async move |fleet: Fleet| {
             fleet
                 .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                    FleetError::unless_descriptors_are_left()?;
                     let what = What { argv, request: &request, code: None };
-                    Ok(fleet.start_job(&actor, &live, what, note).await?.to_api(false))
+                    Ok(fleet.start_job(&actor, &live, what, note).await?.to_api())
                 })
                 .await
         })
@@ -80,6 +82,7 @@ impl Fleet {
         self.detached(async move |fleet: Fleet| {
             fleet
                 .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                    FleetError::unless_descriptors_are_left()?;
                     let job = match plain {
                         Some(code::Plain { argv, stdin }) => {
                             let what = What { argv, request: &start, code: Some((&request, stdin)) };
@@ -87,7 +90,7 @@ impl Fleet {
                         }
                         None => fleet.start_call(&actor, &live, &request, note).await?,
                     };
-                    Ok(job.to_api(false))
+                    Ok(job.to_api())
                 })
                 .await
         })
@@ -106,16 +109,16 @@ impl Fleet {
             Some(patience) => drop(tokio::time::timeout(patience, job.wait()).await),
             None => job.wait().await,
         }
-        Ok(job.to_api(true))
+        job.with_output()
     }
 
     pub async fn exec(&self, actor: &Actor, id: &str, exec: u32) -> Result<Exec, FleetError> {
-        Ok(self.job(actor, id, exec)?.to_api(true))
+        self.job(actor, id, exec)?.with_output()
     }
 
     pub async fn execs(&self, actor: &Actor, id: &str) -> Result<Vec<Exec>, FleetError> {
         let jobs = self.jobs(actor, id)?;
-        Ok(jobs.iter().map(|job| job.to_api(false)).collect())
+        Ok(jobs.iter().map(|job| job.to_api()).collect())
     }
 
     pub async fn kill_exec(&self, actor: &Actor, id: &str, exec: u32) -> Result<Exec, FleetError> {
@@ -133,7 +136,7 @@ impl Fleet {
             audit::call(&self.0, actor, &live, "kill_exec", serde_json::json!({ "exec": exec }));
             let _ = tokio::time::timeout(Duration::from_secs(5), job.wait()).await;
         }
-        Ok(job.to_api(true))
+        job.with_output()
     }
 
     pub async fn signal_exec(
@@ -147,7 +150,8 @@ impl Fleet {
         let job = self.job(actor, id, exec)?;
         let live = self.find(actor, id)?;
         if !job.runs() {
-            return Err(FleetError::new(Kind::Conflict, "wrong_state", format!("exec {exec} has ended")));
+            return Err(FleetError::new(Kind::Gone, "exec_ended", format!("exec {exec} has ended"))
+                .hint("GET of the exec says how; start another"));
         }
         audit::call(
             &self.0,
@@ -198,7 +202,7 @@ impl Fleet {
     ) -> Result<OutputReader, FleetError> {
         let job = self.job(actor, id, exec)?;
         let open = self.find(actor, id).ok().map(|live| live.open_stream());
-        Ok(OutputReader::new(job, from, open))
+        Ok(OutputReader::new(job, from, wait_for(actor), open))
     }
 
     pub async fn raw_output(
@@ -212,20 +216,31 @@ impl Fleet {
     ) -> Result<RawReader, FleetError> {
         let job = self.job(actor, id, exec)?;
         let open = self.find(actor, id).ok().map(|live| live.open_stream());
-        Ok(RawReader::new(job, stream, offset, follow, open))
+        Ok(RawReader::new(job, stream, offset, (follow, wait_for(actor)), open))
     }
 
     /// One command, of a sandbox that lives or of one that ended within the last day.
     fn job(&self, actor: &Actor, id: &str, exec: u32) -> Result<Arc<Job>, FleetError> {
-        let found = match self.find(actor, id) {
-            Ok(live) => live.job(exec),
+        let (found, was_given) = match self.find(actor, id) {
+            Ok(live) => match live.job(exec) {
+                Some(job) => return Ok(job),
+                None => (self.stored_job(&live.record().clone(), exec)?, live.has_given(exec)),
+            },
             Err(error) => match self.ended(actor, id)? {
-                Some(record) => self.stored_jobs(&record)?.into_iter().find(|job| job.number() == exec),
+                Some(record) => (self.stored_job(&record, exec)?, false),
                 None => return Err(error),
             },
         };
-        found.ok_or_else(|| {
-            FleetError::new(Kind::NotFound, "exec_not_found", format!("there is no exec {exec}"))
+        found.ok_or_else(|| match was_given {
+            true => FleetError::new(
+                Kind::Gone,
+                "exec_forgotten",
+                format!("exec {exec} ended long ago and is not kept any more"),
+            )
+            .hint(
+                "calls are kept for a day, the newest 20000 of a sandbox; its timeline tells of all of them",
+            ),
+            false => FleetError::new(Kind::NotFound, "exec_not_found", format!("there is no exec {exec}")),
         })
     }
 
@@ -310,6 +325,8 @@ impl Fleet {
             token: actor.token.clone(),
             part: Part::Command,
             scanned,
+            lengths: None,
+            key: note.key(),
         };
         let journal = Journal::open(&live.directory.join("execs").join(number.to_string()), output_limit)
             .map_err(|error| FleetError::storage(&error))?;
@@ -380,6 +397,11 @@ struct What<'a> {
     argv: Vec<String>,
     request: &'a StartExec,
     code: Option<(&'a RunCode, Vec<u8>)>,
+}
+
+/// Who only looks changes nothing, and holds nothing up.
+fn wait_for(actor: &Actor) -> Wait {
+    if actor.only_reads() { Wait::Never } else { Wait::ForThem }
 }
 
 fn argv(request: &StartExec) -> Result<Vec<String>, FleetError> {

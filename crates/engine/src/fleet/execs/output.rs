@@ -1,11 +1,11 @@
 //! What a command printed, from any offset, and on as it prints.
 
-use super::followers::Follower;
+use super::followers::{Follower, Wait};
 use super::job::Job;
 use crate::fleet::FleetError;
 use crate::fleet::contexts::{Answer, SaidReader};
 use crate::fleet::live::OpenStream;
-use crate::journal::{Ordered, OrderedPiece, Piece};
+use crate::journal::{JournalError, Ordered, OrderedPiece, Piece};
 use base64::Engine;
 use bytes::Bytes;
 use paddock_model::api::{OutputEvent, StreamName};
@@ -49,9 +49,9 @@ struct Answers {
 }
 
 impl OutputReader {
-    pub(super) fn new(job: Arc<Job>, from: OutputFrom, open: Option<OpenStream>) -> OutputReader {
+    pub(super) fn new(job: Arc<Job>, from: OutputFrom, wait: Wait, open: Option<OpenStream>) -> OutputReader {
         let reader = job.journal.ordered(from.stdout, from.stderr);
-        let follower = from.follow.then(|| job.followers.join(from.stdout + from.stderr));
+        let follower = from.follow.then(|| job.followers.join(from.stdout + from.stderr, wait));
         let answers = job.said.as_ref().map(|said| Answers {
             reader: said.reader(),
             changes: said.follow(),
@@ -72,16 +72,27 @@ impl OutputReader {
         }
     }
 
-    /// Safe to cancel. `None` after the last event.
-    pub async fn next(&mut self) -> Option<OutputEvent> {
+    /// Safe to cancel. `None` after the last event; what cannot be read is an error, and the last thing that comes.
+    pub async fn next(&mut self) -> Option<Result<OutputEvent, FleetError>> {
+        match self.next_event().await {
+            Ok(event) => event.map(Ok),
+            Err(error) => {
+                tracing::error!(exec = self.job.number(), %error, "output cannot be read");
+                self.finished = true;
+                Some(Err(FleetError::storage(&error)))
+            }
+        }
+    }
+
+    async fn next_event(&mut self) -> Result<Option<OutputEvent>, JournalError> {
         loop {
             if self.finished {
-                return None;
+                return Ok(None);
             }
             // Looked at before the journal: what was printed before the end is in it by then.
             let ended = !self.job.runs();
-            let most = match self.next_answer() {
-                Some((position, event)) if position <= self.position => return Some(event),
+            let most = match self.next_answer()? {
+                Some((position, event)) if position <= self.position => return Ok(Some(event)),
                 Some((position, event)) => {
                     let most = usize::try_from(position - self.position).unwrap_or(PIECE).min(PIECE);
                     if let Some(answers) = &mut self.answers {
@@ -91,39 +102,33 @@ impl OutputReader {
                 }
                 None => PIECE,
             };
-            match self.reader.next(most) {
-                Ok(Some(OrderedPiece { stream, offset, piece })) => match piece {
+            if let Some(OrderedPiece { stream, offset, piece }) = self.reader.next(most)? {
+                match piece {
                     Piece::Bytes(bytes) => {
                         self.pass(bytes.len() as u64);
                         let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
-                        return Some(OutputEvent::Output { stream, offset, data });
+                        return Ok(Some(OutputEvent::Output { stream, offset, data }));
                     }
                     Piece::Gap { bytes } => {
                         self.pass(bytes);
-                        return Some(OutputEvent::Gap { stream, offset, bytes });
+                        return Ok(Some(OutputEvent::Gap { stream, offset, bytes }));
                     }
                     Piece::End => {}
-                },
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::error!(exec = self.job.number(), %error, "output cannot be read");
-                    self.finished = true;
-                    return None;
                 }
             }
             // Its place cannot be found any more, in what was not kept: better late than never.
-            if ended && let Some((_, event)) = self.next_answer() {
-                return Some(event);
+            if ended && let Some((_, event)) = self.next_answer()? {
+                return Ok(Some(event));
             }
             if ended
                 && std::mem::take(&mut self.death)
                 && let Some(error) = self.job.death()
             {
-                return Some(OutputEvent::Error { error });
+                return Ok(Some(OutputEvent::Error { error }));
             }
             if ended || !self.follow {
                 self.finished = true;
-                return ended.then(|| OutputEvent::Ended { exec: Box::new(self.job.to_api(false)) });
+                return Ok(ended.then(|| OutputEvent::Ended { exec: Box::new(self.job.to_api()) }));
             }
             tokio::select! {
                 _ = self.changes.changed() => {}
@@ -134,13 +139,15 @@ impl OutputReader {
     }
 
     /// Taken: to be handed out, or put back.
-    fn next_answer(&mut self) -> Option<(u64, OutputEvent)> {
-        let (answers, said) = (self.answers.as_mut()?, self.job.said.as_ref()?);
+    fn next_answer(&mut self) -> Result<Option<(u64, OutputEvent)>, JournalError> {
+        let (Some(answers), Some(said)) = (self.answers.as_mut(), self.job.said.as_ref()) else {
+            return Ok(None);
+        };
         if let Some(next) = answers.next.take() {
-            return Some(next);
+            return Ok(Some(next));
         }
         loop {
-            let placed = answers.reader.next(said).ok().flatten()?;
+            let Some(placed) = answers.reader.next(said)? else { return Ok(None) };
             let event = match placed.answer {
                 Answer::Result(result) => OutputEvent::Result { result },
                 Answer::Error(error) => OutputEvent::Error { error },
@@ -148,7 +155,7 @@ impl OutputReader {
             };
             match answers.skip.checked_sub(1) {
                 Some(less) => answers.skip = less,
-                None => return Some((placed.position, event)),
+                None => return Ok(Some((placed.position, event))),
             }
         }
     }
@@ -175,6 +182,8 @@ pub struct RawReader {
     job: Arc<Job>,
     stream: StreamName,
     offset: u64,
+    /// Nothing behind it is handed out.
+    end: u64,
     follow: bool,
     follower: Option<Arc<Follower>>,
     changes: crate::journal::Follower,
@@ -192,21 +201,25 @@ impl RawReader {
         job: Arc<Job>,
         stream: StreamName,
         offset: u64,
-        follow: bool,
+        (follow, wait): (bool, Wait),
         open: Option<OpenStream>,
     ) -> RawReader {
         let (stdout, stderr) = job.journal.lengths();
         let other = if stream == StreamName::Stdout { stderr } else { stdout };
-        let follower = follow.then(|| job.followers.join(offset + other));
+        let follower = follow.then(|| job.followers.join(offset + other, wait));
         let changes = job.journal.follow();
-        RawReader { job, stream, offset, follow, follower, changes, _open: open }
+        RawReader { job, stream, offset, end: u64::MAX, follow, follower, changes, _open: open }
     }
 
     /// Safe to cancel. `None` at the end.
     pub async fn next(&mut self) -> Option<Result<RawPiece, FleetError>> {
         loop {
+            if self.offset >= self.end {
+                return None;
+            }
             let ended = !self.job.runs();
-            match self.job.journal.read_at(self.stream, self.offset, PIECE) {
+            let most = usize::try_from(self.end - self.offset).unwrap_or(PIECE).min(PIECE);
+            match self.job.journal.read_at(self.stream, self.offset, most) {
                 Err(error) => return Some(Err(FleetError::storage(&error))),
                 Ok(Piece::Bytes(bytes)) => {
                     self.pass(bytes.len() as u64);
@@ -216,7 +229,8 @@ impl RawReader {
                     self.pass(bytes);
                     return Some(Ok(RawPiece::Gap(bytes)));
                 }
-                Ok(Piece::End) => {}
+                // The other stream may have grown meanwhile.
+                Ok(Piece::End) => self.pass(0),
             }
             if ended || !self.follow {
                 return None;
@@ -226,6 +240,13 @@ impl RawReader {
                 () = self.job.wait() => {}
             }
         }
+    }
+
+    /// Ends before the next gap from `offset` on: where that is, and how much there is in all.
+    pub fn stop_at_gap(&mut self, offset: u64) -> (u64, u64) {
+        let (stdout, stderr) = self.job.journal.lengths();
+        self.end = self.job.journal.kept_until(self.stream, offset);
+        (self.end, if self.stream == StreamName::Stdout { stdout } else { stderr })
     }
 
     /// The other stream is not looked at here, so it counts as read.

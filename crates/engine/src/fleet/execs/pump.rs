@@ -61,6 +61,7 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<Job>, mut exec: E
             }
             ExecEvent::Closed => {
                 job.close();
+                store_lengths(&inner, &live, &job);
                 drop(pumping);
                 return forget_when_stored(&inner, &live, &job).await;
             }
@@ -108,6 +109,15 @@ pub fn end(inner: &Inner, live: &Live, job: &Job, cause: ExecCause, code: i32) {
     audit::exec_ended(inner, live, job);
     inner.tell(live, "exec_ended", Some(format!("{} exit {code}", record.number)));
     job.announce_end();
+}
+
+/// Of one that others printed for after its end.
+pub fn store_lengths(inner: &Inner, live: &Live, job: &Job) {
+    if let Some(record) = job.printed_more()
+        && let Err(error) = inner.save_job(&live.id, &record)
+    {
+        tracing::warn!(sandbox = %live.id, exec = record.number, %error, "how much it printed could not be stored");
+    }
 }
 
 /// Until its end is in the store the guest remembers it too: a server that is killed finds it there.

@@ -1,0 +1,79 @@
+//! How many file descriptors this process has left. Some are kept for ending things: whoever begins something new is
+//! refused before the last ones are gone, so that sandboxes can always be removed.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::os::linux::fs::MetadataExt;
+
+/// So many are kept, and no more than this part of all.
+const RESERVE: u64 = 256;
+const PART: u64 = 8;
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptors {
+    pub open: u64,
+    pub most: u64,
+}
+
+impl Descriptors {
+    pub fn now() -> Descriptors {
+        Descriptors { open: open(), most: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) }
+    }
+
+    /// Whether something new may take some.
+    pub fn has_room(&self) -> bool {
+        self.most.saturating_sub(self.open) > RESERVE.min(self.most / PART)
+    }
+}
+
+/// Lets this process have as many as it may: a server has some for each sandbox and each connection.
+pub fn take_all() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::debug!(%error, "the limit of open files could not be raised");
+    }
+}
+
+/// Asked for without a descriptor, and without looking at each.
+fn open() -> u64 {
+    // Since Linux 6.2 the size of this directory is their number.
+    let counted = std::fs::metadata("/proc/self/fd").map_or(0, |directory| directory.st_size());
+    if counted > 0 {
+        return counted;
+    }
+    // The kernel gives out the lowest number that is free: so many below it are taken.
+    use std::os::fd::AsRawFd;
+    match rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0) {
+        Ok(lowest) => lowest.as_raw_fd().unsigned_abs().into(),
+        Err(_) => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_opened_is_counted() {
+        let before = open();
+        let opened: Vec<_> = (0..200).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        // Other tests open and close some meanwhile.
+        assert!(open() > before + 100, "{before} {}", open());
+        drop(opened);
+    }
+
+    #[test]
+    fn the_last_ones_are_kept() {
+        for (open, most, room) in [
+            (0, 1024, true),
+            (895, 1024, true),
+            (896, 1024, false),
+            (19_743, 20_000, true),
+            (19_744, 20_000, false),
+        ] {
+            assert_eq!(Descriptors { open, most }.has_room(), room, "{open} of {most}");
+        }
+    }
+}

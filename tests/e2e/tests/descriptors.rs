@@ -1,0 +1,65 @@
+//! A server that has few descriptors: what has ended holds none, and what is there can always be ended.
+
+use crate::contexts::Place;
+use anyhow::{Context, Result, ensure};
+use paddock_e2e::{Caller, as_root};
+use serde_json::json;
+
+#[test]
+fn calls_that_have_ended_hold_no_descriptors() -> Result<()> {
+    as_root("calls_that_have_ended_hold_no_descriptors", ended_calls)
+}
+
+#[test]
+fn without_descriptors_sandboxes_can_still_be_ended() -> Result<()> {
+    as_root("without_descriptors_sandboxes_can_still_be_ended", none_left)
+}
+
+fn open_descriptors(place: &Place<'_>) -> Result<usize> {
+    Ok(std::fs::read_dir(format!("/proc/{}/fd", place.server.process()?))?.count())
+}
+
+fn ended_calls(caller: &Caller) -> Result<()> {
+    let mut place = Place::new(caller)?;
+    place.python("1")?;
+    let before = open_descriptors(&place)?;
+    for number in 0..50 {
+        place.python(&format!("import sys\nprint({number})\nprint(1, file=sys.stderr)\n{number}"))?;
+        place.post("/execs", json!({ "command": "echo out; echo err >&2" }), 200)?;
+    }
+    let after = open_descriptors(&place)?;
+    ensure!(after < before + 50, "{before} descriptors before, {after} after");
+    // And none after a restart, with all of them read again.
+    place.server.kill()?;
+    place.server.start_again()?;
+    place.python("1")?;
+    let again = open_descriptors(&place)?;
+    ensure!(again < before + 50, "{before} descriptors before, {again} of the next server");
+    let first = place.get("/execs/3")?;
+    ensure!(first["state"] == "ended", "{first}");
+    Ok(())
+}
+
+fn none_left(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    let second = place.server.create(&[])?;
+    let server = place.server.process()?;
+    // As many as there are, and a few: the next thing that begins would take what is kept for ending things.
+    let open = open_descriptors(&place)?;
+    let few = open + open / 8 + 1;
+    let set = std::process::Command::new("prlimit")
+        .args([format!("--pid={server}"), format!("--nofile={few}:{few}")])
+        .status()
+        .context("prlimit")?;
+    ensure!(set.success(), "prlimit failed");
+    let refused = place.server.api("POST", "/v1/sandboxes", Some(&json!({})))?;
+    refused.refused(503, "too_many_open_files")?;
+    ensure!(refused.head.to_ascii_lowercase().contains("retry-after:"), "{}", refused.head);
+    let refused = place.server.api("POST", &place.path("/execs"), Some(&json!({ "command": "true" })))?;
+    refused.refused(503, "too_many_open_files")?;
+    for id in [&place.id, &second] {
+        let ended = place.server.api("DELETE", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
+        assert_eq!(ended["state"], "ended");
+    }
+    Ok(())
+}
