@@ -78,6 +78,9 @@ pub trait Backend: Send + Sync {
     /// one; its guest goes on where the old one broke.
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError>;
 
+    /// Whether the guest of a lasting sandbox runs. One that the kernel is just ending does not.
+    fn stands(&self, id: &SandboxId) -> bool;
+
     /// Ends and removes a lasting sandbox that an earlier engine left, or what others nested in: whether or not its guest can be
     /// reached.
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError>;

@@ -181,8 +181,9 @@ impl Engine {
         let root = self.hold_root(spec);
         let begun = source.begin_fork(id, spec, interpreters)?;
         let mut guarantees = source.guarantees.clone();
-        let nested = "its source's work can send signals to its processes, and look into those that were carried: \
-                      the kernel gives whoever is forked from rights over the fork";
+        let nested = "its source's work can send signals to its processes, and read and write the memory of contexts that were \
+                      carried and of what they start, and the files that those see: the kernel gives whoever is forked from \
+                      rights over the fork";
         guarantees.weaknesses.retain(|weakness| weakness != nested);
         guarantees.weaknesses.push(nested.into());
         Ok(HalfRaised { half: begun, guarantees, started, root })
@@ -248,6 +249,11 @@ impl Engine {
             }
         }
         all
+    }
+
+    /// Whether the guest of a lasting sandbox runs, and is not just being ended.
+    pub(crate) fn stands(&self, id: &SandboxId) -> bool {
+        self.backends(None).into_iter().any(|backend| backend.stands(id))
     }
 
     /// Removes what is left of one sandbox that has ended by itself.

@@ -40,7 +40,7 @@ const DYING: Duration = Duration::from_millis(150);
 /// processes and a device, and takes the processor from the command.
 const TOLD_TOGETHER: Duration = Duration::from_millis(8);
 
-/// How often a nursery without a host looks whether anybody still nests in it.
+/// How often a guest without a host, that stays for others, looks whether anybody still nests in it.
 const LONELY: Duration = Duration::from_secs(2);
 
 /// Runs until the host goes away, or, with a listener, until its time is over. PID 1's end is the end of everything
@@ -348,12 +348,7 @@ impl Agent {
                 self.host.outbound.message(&FromGuest::Described { request, pid, stdout, stderr });
             }
             ToGuest::Hold { request } => {
-                self.holds = true;
-                self.lifetime.set(None);
-                self.deferred.clear();
-                self.end_all_work();
-                self.reap_killed();
-                self.execs.clear();
+                self.hold();
                 self.host.outbound.message(&FromGuest::Done { request, errno: 0 });
             }
             ToGuest::Deadline { ms } => self.lifetime.set(ms),
@@ -510,6 +505,16 @@ impl Agent {
         while self.reap() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// The sandbox ends, and this process stays: the kernel would end the sandboxes that nest here with it.
+    fn hold(&mut self) {
+        self.holds = true;
+        self.lifetime.set(None);
+        self.deferred.clear();
+        self.end_all_work();
+        self.reap_killed();
+        self.execs.clear();
     }
 
     /// Who ends it by force wants to hear afterwards what it used, so the guest stays for that.

@@ -68,6 +68,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         scan="deny",
         allowed_imports=["json"],
         live_forks=False,
+        live=True,
         client=client(script),
     )
     here = os.getcwd()
@@ -99,6 +100,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "scan": "deny",
         "allowed_imports": ["json"],
         "live_forks": False,
+        "live": True,
     }
     assert made.name == "box"
 

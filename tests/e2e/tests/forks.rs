@@ -31,7 +31,7 @@ pub fn fork(place: &Place<'_>, body: Value) -> Result<Value> {
     place.post("/fork", body, 201)
 }
 
-fn child(forked: &Value, place: usize) -> String {
+pub fn child(forked: &Value, place: usize) -> String {
     forked["sandboxes"][place]["id"].as_str().unwrap_or_default().to_string()
 }
 
@@ -282,21 +282,15 @@ fn a_fork_is_compared_with_what_its_source_had_when_it_slept(caller: &Caller) ->
     let id = child(&fork(&place, json!({}))?, 0);
     let server = &place.server;
     python(server, &id, "import os; os.remove('/workspace/gone'); open('/workspace/new', 'w').write('new')")?;
-    let told = server.api("GET", &format!("/v1/sandboxes/{id}/changes"), None)?.expect(200)?;
-    let changes: Vec<String> = told["changes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|change| {
-            format!(
-                "{} {}",
-                change["kind"].as_str().unwrap_or_default(),
-                change["path"].as_str().unwrap_or_default()
-            )
-        })
-        .collect();
-    // What is kept as an archive is not listed.
-    let expected = &["deleted /workspace/gone", "added /workspace/new"][usize::from(!caller.is_root)..];
-    ensure!(changes == expected, "{changes:?}");
+    let changes = changes_of(server, &id)?;
+    ensure!(changes == ["deleted /workspace/gone", "added /workspace/new"], "{changes:?}");
     Ok(())
+}
+
+/// What a sandbox has changed, each with its kind.
+pub fn changes_of(server: &Server<'_>, id: &str) -> Result<Vec<String>> {
+    let told = server.api("GET", &format!("/v1/sandboxes/{id}/changes"), None)?.expect(200)?;
+    let text = |change: &Value, field: &str| change[field].as_str().unwrap_or_default().to_string();
+    let changes = told["changes"].as_array().into_iter().flatten();
+    Ok(changes.map(|change| format!("{} {}", text(change, "kind"), text(change, "path"))).collect())
 }

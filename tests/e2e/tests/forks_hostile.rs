@@ -1,10 +1,12 @@
 //! Code that does not want its interpreter to be forked as it should be. Whatever it does, the engine goes on, the source goes
 //! on as far as its own code lets it, and no fork has more than a fork may have.
 
-use crate::contexts::Place;
-use crate::forks::fork;
+use crate::attacks::with_token;
+use crate::contexts::{Place, text_of};
+use crate::forks::{child, fork};
+use crate::forks_outlive::runs;
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, for_both_callers};
+use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
 use serde_json::{Value, json};
 
 for_both_callers!(
@@ -18,6 +20,8 @@ for_both_callers!(
     memory_is_shared_with_a_child,
     what_it_could_not_open_is_not_opened_for_it,
     what_it_has_replaced_is_not_called_before_its_next_call,
+    a_source_looks_into_no_command_of_its_fork,
+    what_another_token_made_is_forked_without_its_contexts,
 );
 
 const LIBC: &str =
@@ -200,5 +204,91 @@ fn what_it_has_replaced_is_not_called_before_its_next_call(caller: &Caller) -> R
     let looked = place.server.script(&id, "test -e /tmp/called; echo $?")?.success()?;
     assert_eq!(looked, "1\n");
     assert_eq!(call(&id)?, call(&place.id)?);
+    Ok(())
+}
+
+/// Commands of a fork are started by its own guest: Landlock keeps those of the source from them. A command of the source's own is
+/// the control.
+fn a_source_looks_into_no_command_of_its_fork(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    place.python("import os")?;
+    let forked = fork(&place, json!({}))?;
+    if !caller.is_root {
+        return Ok(());
+    }
+    let id = child(&forked, 0);
+    let (own, other) = (format!("{}1", std::process::id()), format!("{}2", std::process::id()));
+    for (id, mark) in [(&place.id, &own), (&id, &other)] {
+        place.server.script(id, "echo secret > /workspace/secret")?.success()?;
+        let body = json!({ "command": format!("exec sleep {mark}"), "background": true });
+        place.server.api("POST", &format!("/v1/sandboxes/{id}/execs"), Some(&body))?.expect(201)?;
+        until(PATIENCE, "a command that runs", || runs(mark).then_some(()))?;
+    }
+    let look = |mark: &str| {
+        format!(
+            "def found():\n\
+             \x20 for n in filter(str.isdigit, os.listdir('/proc')):\n\
+             \x20   try:\n\
+             \x20     if '{mark}' in open(f'/proc/{{n}}/cmdline').read().split(chr(0)): return n\n\
+             \x20   except OSError: pass\n\
+             def tried(work):\n\
+             \x20 try: return work() if pid else 'hidden'\n\
+             \x20 except OSError as e: return type(e).__name__\n\
+             pid = found()\n\
+             tried(lambda: open(f'/proc/{{pid}}/root/workspace/secret').read()), \
+             tried(lambda: open(f'/proc/{{pid}}/mem', 'r+b').close() or 'opened')"
+        )
+    };
+    assert_eq!(place.value(&look(&own))?, r"('secret\n', 'opened')");
+    // Where /proc shows only what may be traced, it is not even seen.
+    let seen = place.value(&look(&other))?;
+    ensure!(
+        ["('hidden', 'hidden')", "('PermissionError', 'PermissionError')"].contains(&seen.as_str()),
+        "{seen}"
+    );
+    let told = place.server.api("GET", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
+    ensure!(told["guarantees"]["weaknesses"].to_string().contains("read and write the memory"), "{told}");
+    Ok(())
+}
+
+/// Whoever is handed a fork by default has none that its source can look into.
+fn what_another_token_made_is_forked_without_its_contexts(caller: &Caller) -> Result<()> {
+    if !caller.is_root {
+        return Ok(());
+    }
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    let url = server.url()?;
+    let token = || -> Result<String> {
+        let made = server.run(["token", "create", "--tenant", "team", "--role", "user"])?.success()?;
+        Ok(made.trim().to_string())
+    };
+    let (maker, other) = (token()?, token()?);
+    let ask = |token: &str, target: &str, body: Value| {
+        let answer = with_token(&url, token, "POST", target, Some(&body))?;
+        ensure!(answer.status < 300, "{target}: {}", answer.text());
+        answer.json()
+    };
+    let made = ask(&maker, "/v1/sandboxes", json!({}))?;
+    let id = made["id"].as_str().unwrap_or_default().to_string();
+    let code = json!({ "code": "x = 7; x" });
+    ask(&maker, &format!("/v1/sandboxes/{id}/code"), code)?;
+    let path = format!("/v1/sandboxes/{id}/fork");
+    ensure!(ask(&maker, &path, json!({}))?["kind"] == "interpreter");
+    let files = ask(&other, &path, json!({}))?;
+    ensure!(
+        files["kind"] == "filesystem" && files["reason"].to_string().contains("another token"),
+        "{files}"
+    );
+    ensure!(ask(&other, &path, json!({ "live": true }))?["kind"] == "interpreter");
+    let snapshot = ask(&maker, &format!("/v1/sandboxes/{id}/snapshots"), json!({ "live": true }))?;
+    let knows = |token: &str, live: Value| -> Result<String> {
+        let body = json!({ "snapshot": snapshot["id"], "live": live });
+        let made = ask(token, "/v1/sandboxes", body)?;
+        let path = format!("/v1/sandboxes/{}/code", made["id"].as_str().unwrap_or_default());
+        text_of(&ask(token, &path, json!({ "code": "'x' in globals()" }))?)
+    };
+    ensure!(knows(&maker, Value::Null)? == "True" && knows(&maker, json!(false))? == "False");
+    ensure!(knows(&other, Value::Null)? == "False" && knows(&other, json!(true))? == "True");
+    server.run(["snapshot", "rm", snapshot["id"].as_str().unwrap_or_default()])?.success()?;
     Ok(())
 }

@@ -79,6 +79,10 @@ impl Backend for GvisorBackend {
         adopt::adopt(&self.state, id)
     }
 
+    fn stands(&self, id: &SandboxId) -> bool {
+        crate::process::adopt::stands(&self.state, id, Some(GvisorBackend::NAME))
+    }
+
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
         crate::process::adopt::remove(&self.state, id, Some(GvisorBackend::NAME))
     }

@@ -111,6 +111,10 @@ impl Backend for MicrovmBackend {
         adopt::adopt(&self.state, id)
     }
 
+    fn stands(&self, id: &SandboxId) -> bool {
+        crate::process::adopt::stands(&self.state, id, Some(MicrovmBackend::NAME))
+    }
+
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
         crate::process::adopt::remove(&self.state, id, Some(MicrovmBackend::NAME))
     }

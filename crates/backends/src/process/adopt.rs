@@ -35,6 +35,13 @@ pub fn adopt(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<Rais
 }
 
 /// `backend` as in [`adopt`].
+pub fn stands(state: &Path, id: &SandboxId, backend: Option<&str>) -> bool {
+    let Ok((record, kept)) = lasting::read(state, id) else { return false };
+    let ours = kept.between.as_deref() == backend;
+    ours && record.guest.is_some_and(|(pid, started)| slot::is_running(pid, started))
+}
+
+/// `backend` as in [`adopt`].
 pub fn remove(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<(), AdoptError> {
     let (mut fence, _) = find(state, id, backend)?;
     let removed = fence.destroy();

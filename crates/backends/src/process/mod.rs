@@ -104,6 +104,10 @@ impl Backend for ProcessBackend {
         adopt::adopt(&self.state, id, None)
     }
 
+    fn stands(&self, id: &SandboxId) -> bool {
+        adopt::stands(&self.state, id, None)
+    }
+
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
         adopt::remove(&self.state, id, None)
     }

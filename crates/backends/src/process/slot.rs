@@ -283,6 +283,18 @@ pub fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
+/// What the kernel marks a process with that it has begun to end. PID 1 of a namespace has the mark before anybody in there ends.
+const ENDING: u64 = 0x4;
+
+/// Whether this very process runs, and is not just being ended.
+pub fn is_running(pid: u32, started: u64) -> bool {
+    let marks = || -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        text.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+    };
+    start_time(pid) == Some(started) && marks().is_some_and(|marks| marks & ENDING == 0)
+}
+
 fn record_of(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("{number}.json"))
 }

@@ -83,6 +83,10 @@ pub struct CreateArgs {
     /// Begin with the files of this snapshot
     #[arg(long, value_name = "SNAPSHOT")]
     pub snapshot: Option<String>,
+    /// With --snapshot: whether it begins with the contexts that the snapshot keeps [default: where it can, unless another token
+    /// made the sandbox that they come from]
+    #[arg(long, value_name = "BOOL", requires = "snapshot")]
+    pub live: Option<bool>,
     /// End it so long from now, such as 90s, 30m or 2h [default: 1 h, none with --persistent]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub ttl: Option<f64>,

@@ -38,6 +38,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         template: args.template,
         image: policy.image,
         snapshot: args.snapshot,
+        live: args.live,
         backend: policy.backend,
         require: policy.require,
         ttl_seconds: args.ttl,

@@ -24,6 +24,11 @@ const UNTIL_IDLE: Duration = Duration::from_secs(10);
 /// One whose turn is ours waits for its next call within this.
 const UNTIL_WAITING: Duration = Duration::from_secs(2);
 const TAKEN_IN: Duration = Duration::from_secs(10);
+/// Why contexts do not go along where nobody says that they are to.
+pub const OF_ANOTHER: &str = "another token made the sandbox that they come from, whose code would have rights over the new one; \
+                              ask for `live` to have them all the same";
+/// Why contexts that were to go along do not.
+pub const ASLEEP: &str = "it fell asleep or ended before they could be copied";
 /// The source's own filter.
 const FILTERS: u32 = 1;
 
@@ -104,9 +109,21 @@ impl Passage {
         fates
     }
 
+    /// Whether the sandbox still has the processes that they are among.
+    ///
+    /// Precondition: the sandbox's transition is locked.
+    pub fn begins_in(&self, live: &Live) -> bool {
+        live.running().is_some_and(|now| Arc::ptr_eq(&now, &self.source))
+    }
+
     /// Their sandbox is not frozen, and will not be before all of them have gone.
     pub fn set_out(&self) {
         self.way.send_replace(Way::Free);
+    }
+
+    /// Whether it is an error if one cannot be carried.
+    pub fn is_required(&self) -> bool {
+        self.required
     }
 
     pub fn call_off(&self) {
@@ -159,7 +176,8 @@ impl Fleet {
         if !live.record().spec.live_forks {
             return nobody("`live_forks` was off when it was made");
         }
-        let Some(source) = live.running() else { return nobody("its guest does not answer") };
+        let Some(awake) = live.stay_awake() else { return nobody(ASLEEP) };
+        let source = awake.clone();
         if let Some(missing) = source.carries_nothing().await {
             return Ok(Boarding::Nobody(missing));
         }

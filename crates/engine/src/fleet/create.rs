@@ -113,6 +113,10 @@ impl Fleet {
         let (expires_at_ms, idle) = times(request, self.0.options.default_ttl)?;
         let snapshot =
             request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
+        if request.live.is_some() && snapshot.is_none() {
+            return Err(invalid("`live` is about the contexts of a snapshot")
+                .hint("name a `snapshot`, or leave it out"));
+        }
         let (command, preload) = (settings.command.clone(), settings.preload.clone());
         let bound = settings.secrets.clone();
         let volumes = Wanted::all(actor, &request.volumes, &settings.spec)?;
@@ -162,13 +166,22 @@ impl Fleet {
         self.seal_secrets(&mut record, secrets.as_ref())?;
         note.write(&record.id)?;
         let origin = match &snapshot {
-            Some(snapshot) => self.clone_snapshot(snapshot, &record).await?,
+            Some(snapshot) => self.clone_snapshot(snapshot, &record, request.live).await?,
             None => Origin::Empty,
         };
         let mounted = self.mount_volumes(actor, &volumes, &mut record).await;
         mounted.inspect_err(|_| self.free_disk(record.id.as_str()))?;
         let aboard = match &snapshot {
-            Some(snapshot) => self.board_stand_in(actor, snapshot, &mut record).await,
+            Some(snapshot) => {
+                let boarded = self.board_stand_in(actor, snapshot, &mut record, request.live).await;
+                match boarded.inspect_err(|_| self.free_disk(record.id.as_str())) {
+                    Ok(aboard) => aboard,
+                    Err(error) => {
+                        self.release_volumes(&record).await;
+                        return Err(error);
+                    }
+                }
+            }
             None => None,
         };
         let (passage, _stays) = aboard.unzip();
@@ -240,6 +253,7 @@ impl Fleet {
             image_of_tenant,
             snapshot: snapshot.map(|snapshot| snapshot.id.clone()),
             parent: None,
+            made_by: Some(actor.token.clone()),
             created_at_ms: now_ms(),
             expires_at_ms: None,
             expires_boot: None,
@@ -401,7 +415,7 @@ impl Fleet {
         inside.ready().await?;
         let mut ready_at_ns = inside.ready_at();
         if let Some(archive) = archive {
-            ready_at_ns = super::snapshots::import(&inside, &archive).await?;
+            ready_at_ns = super::archives::import(&inside, &archive).await?;
         }
         if let Some(installed_at) = self.install_secrets(live, &inside).await? {
             ready_at_ns = ready_at_ns.max(installed_at);

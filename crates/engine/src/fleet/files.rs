@@ -1,5 +1,6 @@
 //! Files and ports inside a sandbox, for its callers.
 
+use super::awake::Awake;
 use super::live::{Live, OpenStream};
 use super::record::now_ms;
 use super::request::{invalid, seconds};
@@ -10,7 +11,6 @@ use crate::audit::{AuditError, Exported};
 use crate::file_error::{FileError, FileErrorKind};
 use crate::files::{self, Files};
 pub use crate::port::PortStream;
-use crate::sandbox::Sandbox as Inside;
 use crate::signing::{Claim, Operation};
 use paddock_model::User;
 use paddock_model::api::{
@@ -70,9 +70,9 @@ impl Fleet {
         length: Option<u64>,
         user: Option<&str>,
     ) -> Result<Download, FleetError> {
-        let (live, files) = self.place(actor, id, path, user).await?;
+        let (live, files, awake) = self.place(actor, id, path, user).await?;
         let stream = files.read(path, offset, length).await?;
-        Ok(Download::from_inside(stream, live.open_stream()))
+        Ok(Download::from_inside(stream, live.open_stream(), awake))
     }
 
     pub async fn write_file(
@@ -83,10 +83,10 @@ impl Fleet {
         options: WriteOptions,
     ) -> Result<Upload<FileEntry>, FleetError> {
         check_mode(options.mode)?;
-        let (live, files) = self.place(actor, id, path, options.user.as_deref()).await?;
+        let (live, files, awake) = self.place(actor, id, path, options.user.as_deref()).await?;
         let sink = Sink::File(files.write(path, options.mode, options.parents)?);
         let (fleet, actor, open) = (self.clone(), actor.clone(), live.open_stream());
-        Ok(Upload::new(sink, open, move |entry, digest| {
+        Ok(Upload::new(sink, open, awake, move |entry, digest| {
             let nothing = || FleetError::new(Kind::Internal, "internal", "the guest described nothing");
             let entry: FileEntry = entry.ok_or_else(nothing)?;
             let detail =
@@ -103,7 +103,7 @@ impl Fleet {
         path: &str,
         user: Option<&str>,
     ) -> Result<FileEntry, FleetError> {
-        let (_, files) = self.place(actor, id, path, user).await?;
+        let (_, files, _awake) = self.place(actor, id, path, user).await?;
         Ok(files.stat(path).await?)
     }
 
@@ -114,7 +114,7 @@ impl Fleet {
         path: &str,
         user: Option<&str>,
     ) -> Result<bool, FleetError> {
-        let (_, files) = self.place(actor, id, path, user).await?;
+        let (_, files, _awake) = self.place(actor, id, path, user).await?;
         Ok(files.exists(path).await?)
     }
 
@@ -129,7 +129,7 @@ impl Fleet {
         cursor: Option<&str>,
         user: Option<&str>,
     ) -> Result<FilePage, FleetError> {
-        let (_, files) = self.place(actor, id, path, user).await?;
+        let (_, files, _awake) = self.place(actor, id, path, user).await?;
         let limit = if limit == 0 { 1000 } else { limit.min(LARGEST_PAGE) };
         Ok(files.list(path, recursive, limit, cursor).await?)
     }
@@ -142,7 +142,7 @@ impl Fleet {
         user: Option<&str>,
     ) -> Result<FileEntry, FleetError> {
         check_mode(request.mode)?;
-        let (live, files) = self.place(actor, id, &request.path, user).await?;
+        let (live, files, _awake) = self.place(actor, id, &request.path, user).await?;
         let entry = files.make_directory(&request.path, request.mode, request.parents).await?;
         audit::call(&self.0, actor, &live, "directory_made", serde_json::json!({ "path": request.path }));
         Ok(entry)
@@ -156,7 +156,7 @@ impl Fleet {
         user: Option<&str>,
     ) -> Result<FileEntry, FleetError> {
         check_path(&request.to)?;
-        let (live, files) = self.place(actor, id, &request.from, user).await?;
+        let (live, files, _awake) = self.place(actor, id, &request.from, user).await?;
         let entry = files.rename(&request.from, &request.to, request.overwrite).await?;
         let detail = serde_json::json!({ "from": request.from, "to": request.to });
         audit::call(&self.0, actor, &live, "file_moved", detail);
@@ -171,7 +171,7 @@ impl Fleet {
         recursive: bool,
         user: Option<&str>,
     ) -> Result<(), FleetError> {
-        let (live, files) = self.place(actor, id, path, user).await?;
+        let (live, files, _awake) = self.place(actor, id, path, user).await?;
         files.remove(path, recursive).await?;
         let detail = serde_json::json!({ "path": path, "recursive": recursive });
         audit::call(&self.0, actor, &live, "file_removed", detail);
@@ -186,7 +186,7 @@ impl Fleet {
         user: Option<&str>,
     ) -> Result<FileEntry, FleetError> {
         check_mode(Some(request.mode))?;
-        let (live, files) = self.place(actor, id, &request.path, user).await?;
+        let (live, files, _awake) = self.place(actor, id, &request.path, user).await?;
         let entry = files.change_mode(&request.path, request.mode).await?;
         let detail = serde_json::json!({ "path": request.path, "mode": request.mode });
         audit::call(&self.0, actor, &live, "mode_changed", detail);
@@ -201,7 +201,7 @@ impl Fleet {
         recursive: bool,
         user: Option<&str>,
     ) -> Result<Watch, FleetError> {
-        let (live, files) = self.place(actor, id, path, user).await?;
+        let (live, files, _awake) = self.place(actor, id, path, user).await?;
         let watch = files.watch(path, recursive).await?;
         let first = FileEvent { kind: FileEventKind::Watching, path: path.into() };
         Ok(Watch { watch, first: Some(first), _open: live.open_stream() })
@@ -214,8 +214,8 @@ impl Fleet {
         path: &str,
         user: Option<&str>,
     ) -> Result<Download, FleetError> {
-        let (live, files) = self.place(actor, id, path, user).await?;
-        Ok(Download::from_inside(files.pack(path).await?, live.open_stream()))
+        let (live, files, awake) = self.place(actor, id, path, user).await?;
+        Ok(Download::from_inside(files.pack(path).await?, live.open_stream(), awake))
     }
 
     pub async fn upload_archive(
@@ -225,10 +225,10 @@ impl Fleet {
         path: &str,
         user: Option<&str>,
     ) -> Result<Upload<()>, FleetError> {
-        let (live, files) = self.place(actor, id, path, user).await?;
+        let (live, files, awake) = self.place(actor, id, path, user).await?;
         let sink = Sink::Archive(files.unpack(path)?);
         let (fleet, actor, path, open) = (self.clone(), actor.clone(), path.to_string(), live.open_stream());
-        Ok(Upload::new(sink, open, move |_, digest| {
+        Ok(Upload::new(sink, open, awake, move |_, digest| {
             audit::file_written(&fleet.0, &actor, &live, &path, digest);
             Ok(())
         }))
@@ -358,19 +358,24 @@ impl Fleet {
     }
 
     /// The processes of a sandbox that is running or paused; a hibernated one is woken.
-    pub(super) async fn running_or_paused(&self, live: &Arc<Live>) -> Result<Arc<Inside>, FleetError> {
+    pub(super) async fn running_or_paused(&self, live: &Arc<Live>) -> Result<Awake, FleetError> {
         if live.record().state == SandboxState::Paused
-            && let Some(inside) = live.running()
+            && let Some(awake) = live.stay_awake()
         {
-            return Ok(inside);
+            return Ok(awake);
         }
         self.running(live).await
     }
 
     /// The processes of a sandbox for who only looks, and wakes nobody.
-    pub(super) fn awake(&self, live: &Arc<Live>) -> Result<Arc<Inside>, FleetError> {
-        if let Some(inside) = live.running() {
-            return Ok(inside);
+    pub(super) async fn awake(&self, live: &Arc<Live>) -> Result<Awake, FleetError> {
+        if let Some(awake) = live.stay_awake() {
+            return Ok(awake);
+        }
+        // Whoever changes its state just now is waited for.
+        self.changed(live).await?;
+        if let Some(awake) = live.stay_awake() {
+            return Ok(awake);
         }
         match live.record().state {
             SandboxState::Hibernated => {
@@ -395,7 +400,7 @@ impl Fleet {
         id: &str,
         path: &str,
         user: Option<&str>,
-    ) -> Result<(Arc<Live>, Files), FleetError> {
+    ) -> Result<(Arc<Live>, Files, Awake), FleetError> {
         check_path(path)?;
         let live = self.find(actor, id)?;
         FleetError::unless_descriptors_are_left()?;
@@ -407,12 +412,12 @@ impl Fleet {
             };
             (user, record.cwd.clone())
         };
-        let inside = match actor.only_reads() {
-            true => self.awake(&live)?,
+        let awake = match actor.only_reads() {
+            true => self.awake(&live).await?,
             false => self.running_or_paused(&live).await?,
         };
         live.touch();
-        Ok((live, inside.files(user, cwd.as_deref())))
+        Ok((live, awake.files(user, cwd.as_deref()), awake))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Forks: sandboxes that begin with what another one has at this moment, its contexts with all that they know among it.
 
-use super::carry::{Boarding, Crossing, Passage, left_behind, not_live};
+use super::carry::{ASLEEP, Boarding, Crossing, OF_ANOTHER, Passage, left_behind, not_live};
 use super::live::Live;
 use super::once::Note;
 use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
+use super::snapshots::MOMENT;
 use super::standing::Copied;
 use super::{Actor, Fleet, FleetError, audit, has_ended};
 use crate::access::Permit;
@@ -76,6 +77,7 @@ impl Fleet {
         let boarding = match request.live {
             Some(false) => Boarding::Nobody("only files were asked for".into()),
             _ if live.keeps_memory() => Boarding::Nobody("its memory goes along as a whole".into()),
+            None if live.record().is_of_another(actor) => Boarding::Nobody(OF_ANOTHER.into()),
             wanted => self.board(actor, live, wanted == Some(true)).await?,
         };
         let (passage, others, reason) = match boarding {
@@ -92,6 +94,7 @@ impl Fleet {
         let mut children = Vec::new();
         for _ in 0..count {
             let mut child = self.child_of(live, request, expires)?;
+            child.made_by = Some(actor.token.clone());
             if passage.is_some() {
                 child.nest_in(&live.record());
             }
@@ -106,7 +109,7 @@ impl Fleet {
             let permit = self.admit(&record).await?;
             admitted.push(Child { record, permit, crossing: None, copied: None });
         }
-        let moment = format!("fk-{:016x}", crate::engine::random()?);
+        let moment = format!("{MOMENT}{:016x}", crate::engine::random()?);
         let few: Vec<SandboxId> = match &passage {
             Some(passage) if passage.few => admitted.iter().map(|child| child.record.id.clone()).collect(),
             _ => Vec::new(),
@@ -163,6 +166,16 @@ impl Fleet {
         passage: Option<Arc<Passage>>,
     ) -> Result<Vec<Arc<Live>>, FleetError> {
         let guard = live.transition.lock().await;
+        let passage = match passage {
+            Some(passage) if !passage.begins_in(live) => {
+                if passage.is_required() {
+                    return Err(not_live(ASLEEP));
+                }
+                children.iter_mut().for_each(|child| child.record.around.clear());
+                None
+            }
+            passage => passage,
+        };
         if live.keeps_memory()
             && let Some(copied) = self.copy_forks(live, moment, &children).await?
         {

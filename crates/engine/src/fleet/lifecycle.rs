@@ -1,10 +1,12 @@
 //! From running to paused, hibernated and ended, and back where there is a way back.
 
+use super::archives::{self, Lasts};
+use super::changes::{CHANGES, LISTED};
 use super::contexts::{Part, Said};
 use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
 use super::record::{Intent, Record, now_ms, reason};
-use super::{Actor, Fleet, FleetError, Kind, audit, has_ended};
+use super::{Actor, Fleet, FleetError, Kind, audit, blocking, has_ended};
 use crate::journal::Journal;
 use crate::sandbox::Sandbox as Inside;
 use crate::store::{Cursor, SandboxQuery};
@@ -144,7 +146,7 @@ impl Fleet {
         let live = self.find(actor, id)?;
         audit::call(&self.0, actor, &live, "hibernate", serde_json::Value::Null);
         self.detached(async move |fleet: Fleet| {
-            fleet.hibernate_live(&live).await?;
+            fleet.hibernate_live(&live, false).await?;
             Ok(live.to_api())
         })
         .await
@@ -177,6 +179,14 @@ impl Fleet {
             state => return Err(wrong_state(live, state, "paused")),
         }
         let inside = live.running().ok_or_else(|| lost(live))?;
+        // A call that comes meanwhile resumes it.
+        let _alone = match by_fleet {
+            true => Some(live.fall_asleep().await),
+            false => None,
+        };
+        if by_fleet && live.is_in_use() {
+            return Ok(());
+        }
         inside.freeze(true).await?;
         let record = {
             let mut record = live.record();
@@ -223,7 +233,8 @@ impl Fleet {
         Ok(())
     }
 
-    pub(super) async fn hibernate_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+    /// `when_idle`: unless somebody uses it again. Calls that come meanwhile wait for it to sleep, and wake it.
+    pub(super) async fn hibernate_live(&self, live: &Arc<Live>, when_idle: bool) -> Result<(), FleetError> {
         let _guard = live.transition.lock().await;
         match live.record().state {
             SandboxState::Running | SandboxState::Paused => {}
@@ -242,6 +253,10 @@ impl Fleet {
                 .hint("pause it instead, or end its forks and remove its snapshots of kind `interpreter`"));
         }
         let inside = live.running().ok_or_else(|| lost(live))?;
+        let _alone = live.fall_asleep().await;
+        if when_idle && live.is_in_use() {
+            return Ok(());
+        }
         // Nothing is written while it is being saved.
         inside.freeze(true).await?;
         if let Err(error) = self.prepare_to_sleep(live, &inside).await {
@@ -283,15 +298,23 @@ impl Fleet {
             nested_in.iter().for_each(|around| inner.end_nursery_unless_used(around));
         });
         self.0.announce(live, "hibernated");
-        Ok(())
+        // Whoever is told that it sleeps finds it asleep after the host has lost its power.
+        let inner = self.0.clone();
+        blocking(move || Ok(inner.store.flush()?)).await
     }
 
     /// Its files are safe when this returns. From then on a new engine that finds no guest knows that this is as it
     /// should be.
     async fn prepare_to_sleep(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
         if !self.0.storage.keeps_disks() {
-            self.keep_changes(live).await?;
-            super::snapshots::export(inside, &self.archive_of(&live.id)).await?;
+            self.keep_changes(live, inside).await?;
+            archives::export(inside, &self.archive_of(&live.id), Lasts::AlsoThen).await?;
+        } else {
+            if !self.is_listed_later(live) {
+                self.keep_list(live, inside).await?;
+            }
+            let (fleet, id) = (self.clone(), live.id.clone());
+            blocking(move || fleet.0.storage.flush(&id).map_err(|error| FleetError::storage(&error))).await?;
         }
         let record = {
             let mut record = live.record();
@@ -325,6 +348,7 @@ impl Fleet {
             record.clone()
         };
         self.0.save(&record)?;
+        let _ = std::fs::remove_file(self.archive_of(&live.id).with_extension(LISTED));
         if let Some(archive) = archive {
             let _ = std::fs::remove_file(archive);
         }
@@ -422,6 +446,9 @@ impl Fleet {
                 tracing::error!(sandbox = %live.id, %error, why);
             }
         }
+        if let Some(snapshot) = &record.stands_for {
+            self.tell_of_lost_contexts(snapshot, live, &end);
+        }
         // Its room is the next one's: whoever was told that it ended may ask for another at once.
         drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         audit::ended(&self.0, &live.id, &end);
@@ -436,7 +463,8 @@ impl Fleet {
         if let Some(baseline) = &ended.baseline {
             self.drop_baseline(baseline);
         }
-        for around in ended.nests_in() {
+        // The last that nested in it may have ended while it did itself.
+        for around in ended.nests_in().chain([&ended.id]) {
             self.0.end_nursery_unless_used(around);
         }
         self.free_disk_of(&live.id, ended.base.as_deref(), !self.0.is_held(&ended.id));
@@ -475,7 +503,9 @@ impl Fleet {
         }
         self.drop_memory(id);
         let archive = self.archive_of(id);
-        let _ = std::fs::remove_file(archive.with_extension("changes"));
+        for list in [CHANGES, LISTED] {
+            let _ = std::fs::remove_file(archive.with_extension(list));
+        }
         let _ = std::fs::remove_file(archive);
         if let Some(base) = base {
             self.let_go(base);

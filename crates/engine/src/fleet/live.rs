@@ -1,5 +1,6 @@
 //! One sandbox that lives: running, paused or hibernated.
 
+use super::awake::Uses;
 use super::clock::boot_ms;
 use super::contexts::{Contexts, Part};
 use super::execs::Job;
@@ -32,6 +33,8 @@ pub struct Live {
     next_exec: AtomicU32,
     /// Streams, ports and watches that are open.
     streams: AtomicUsize,
+    /// Calls that need its processes at this moment.
+    pub uses: Uses,
     /// By the clock that no one sets: when its time to live is over, and when it was last seen at work; and what it
     /// had used by then.
     end_ms: AtomicU64,
@@ -70,6 +73,7 @@ impl Live {
             answered_calls: answered.into(),
             next_exec: next.into(),
             streams: 0.into(),
+            uses: Uses::default(),
             permit: Mutex::new(None),
             net: NetLog::default(),
             has_begun: (next > 1).into(),
@@ -166,6 +170,13 @@ impl Live {
 
     pub fn has_open_streams(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it is not idle, or not for as long as it may be.
+    pub fn is_in_use(&self) -> bool {
+        let idle = self.record().idle;
+        let quiet = idle.is_none_or(|idle| self.quiet_for().as_secs_f64() >= idle.seconds);
+        self.running_execs() > 0 || self.has_open_streams() || !quiet
     }
 
     pub fn touch(&self) {

@@ -4,6 +4,7 @@
 //! For the engine it is a lost connection: the guest lets go of it before its memory is kept, and whoever goes on from that
 //! memory takes over a guest that another engine left.
 
+use super::archives::flush_directory;
 use super::clock::boot_id;
 use super::contexts::{Part, last_call_of};
 use super::execs::JobRecord;
@@ -138,7 +139,8 @@ impl Fleet {
         let kept = tokio::task::spawn_blocking(move || {
             let failed = |error: std::io::Error| FleetError::storage(&error);
             let standing = fence.keep_memory(&image).map_err(failed)?;
-            match fleet.keep_commands(&sleeper, &sleeper.id) {
+            let kept = fleet.keep_commands(&sleeper, &sleeper.id);
+            match kept.and_then(|()| flush_directory(&fleet.memory_of(&sleeper.id)).map_err(failed)) {
                 Ok(()) => standing.stay_down().map_err(failed),
                 // It goes on from what was kept, which is removed only then.
                 Err(error) => standing.go_on().map_err(failed).and(Err(error)),

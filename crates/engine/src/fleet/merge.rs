@@ -2,7 +2,7 @@
 
 use super::changes::is_directory_change;
 use super::live::Live;
-use super::{Actor, Fleet, FleetError, Kind, audit, has_ended};
+use super::{Actor, Fleet, FleetError, Kind, LOOKS, audit, has_ended};
 use crate::disk::Layered;
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::api::{
@@ -32,12 +32,23 @@ impl Fleet {
         // Goes on when the caller goes away: half a merge is none.
         let actor = actor.clone();
         self.detached(async move |fleet: Fleet| {
-            for live in [&child, &parent] {
-                fleet.running_or_paused(live).await?;
-            }
             // A fork is always locked before its parent, so that no two merges wait for each other.
-            let _child = child.transition.lock().await;
-            let _parent = parent.transition.lock().await;
+            let (mut _child, mut _parent);
+            let mut looks = 0;
+            loop {
+                for live in [&child, &parent] {
+                    fleet.running_or_paused(live).await?;
+                }
+                _child = child.transition.lock().await;
+                _parent = parent.transition.lock().await;
+                looks += 1;
+                // One that fell asleep again in between is woken once more.
+                let asleep = |live: &Arc<Live>| live.record().state == SandboxState::Hibernated;
+                if looks == LOOKS || !(asleep(&child) || asleep(&parent)) {
+                    break;
+                }
+                drop((_parent, _child));
+            }
             let from = Still::stand(&child).await?;
             let into = match Still::stand(&parent).await {
                 Ok(into) => into,

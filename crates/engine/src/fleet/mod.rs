@@ -1,8 +1,9 @@
 //! All sandboxes of one state directory: their lives, their commands, their files. What `paddock serve` serves.
 //!
 //! - [`create`], [`request`]: from a request to a sandbox
+//! - [`awake`]: who uses a sandbox, and who has it fall asleep
 //! - [`lifecycle`], [`update`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
-//!   server left
+//!   server left; [`lost`]: what loses its processes with those that it nests in
 //! - [`execs`]: commands, their journals and who reads along
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
 //! - [`scan`]: code is looked at before it runs
@@ -12,6 +13,7 @@
 //! - [`volumes`]: directories that outlive them
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`carry`]: contexts that go along into forks
+//! - [`archives`]: files of the host in which files of sandboxes are kept
 //! - [`memory`]: what a backend keeps of a sandbox besides its files
 //! - [`snapshots`], [`forks`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
@@ -22,7 +24,9 @@
 
 mod access;
 mod actor;
+mod archives;
 mod audit;
+mod awake;
 mod carry;
 mod changes;
 mod clock;
@@ -36,6 +40,7 @@ mod forks;
 mod hosted;
 mod lifecycle;
 mod live;
+mod lost;
 mod memory;
 mod merge;
 mod network;
@@ -71,12 +76,12 @@ pub use volumes::VolumeUpload;
 
 use crate::access::{Admission, AdmissionOptions, Revocations};
 use crate::engine::Engine;
-use crate::sandbox::Sandbox as Inside;
 use crate::secrets::Vault;
 use crate::signing::Signer;
 use crate::storage::Storage;
 use crate::store::Store;
 use crate::volumes::VolumesOptions;
+use awake::Awake;
 use live::Live;
 use paddock_model::api::{Event, SandboxState};
 use record::{Record, now_ms};
@@ -103,6 +108,10 @@ pub(crate) fn python_zygote(preload: &[String]) -> crate::zygote::Sources {
 const CLOSING_TRIES: u32 = 1000;
 /// Events that a slow reader may be behind before it loses some.
 const EVENTS: usize = 4096;
+/// How often a call looks again at a sandbox that others pause, wake or have fall asleep meanwhile.
+const LOOKS: u32 = 10;
+/// A change of a sandbox's state takes less. Writing down the memory of a large VM takes longest.
+const UNTIL_CHANGED: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
@@ -342,23 +351,22 @@ impl Fleet {
         all.values().find(named).cloned()
     }
 
-    /// Its processes; a hibernated sandbox is woken, and one that the fleet itself paused is resumed.
-    async fn running(&self, live: &Arc<Live>) -> Result<Arc<Inside>, FleetError> {
-        for _ in 0..3 {
+    /// Its processes; a hibernated sandbox is woken, and one that the fleet itself paused is resumed. One that just falls asleep
+    /// is waited for first.
+    async fn running(&self, live: &Arc<Live>) -> Result<Awake, FleetError> {
+        for _ in 0..LOOKS {
             let (state, by_fleet) = {
                 let record = live.record();
                 (record.state, record.paused_when_idle)
             };
-            match state {
-                SandboxState::Running => {
-                    if let Some(inside) = live.running() {
-                        return Ok(inside);
-                    }
-                    // Its connection was lost a moment ago: whoever watches over it is about to know more.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-                SandboxState::Hibernated => self.wake_live(live).await?,
-                SandboxState::Paused if by_fleet => self.resume_live(live).await?,
+            let changed = match state {
+                SandboxState::Running => match live.stay_awake() {
+                    Some(awake) => return Ok(awake),
+                    // Somebody puts it to sleep, ends it, or takes up its lost connection anew.
+                    None => self.changed(live).await,
+                },
+                SandboxState::Hibernated => self.wake_live(live).await,
+                SandboxState::Paused if by_fleet => self.resume_live(live).await,
                 SandboxState::Paused => {
                     return Err(FleetError::new(
                         Kind::Conflict,
@@ -367,11 +375,28 @@ impl Fleet {
                     )
                     .hint("resume it first"));
                 }
-                SandboxState::Creating => drop(live.transition.lock().await),
-                SandboxState::Ended => break,
+                SandboxState::Creating => self.changed(live).await,
+                SandboxState::Ended => return Err(has_ended(&live.id)),
+            };
+            // Another call may have changed its state in between: what it is now decides.
+            if let Err(error) = changed
+                && live.record().state == state
+            {
+                return Err(error);
             }
         }
-        Err(has_ended(&live.id))
+        let message = format!("the guest of sandbox {} does not answer", live.id);
+        Err(FleetError::new(Kind::Unavailable, "guest_lost", message).hint("try again in a moment"))
+    }
+
+    /// Waits until nobody changes its state any more.
+    async fn changed(&self, live: &Live) -> Result<(), FleetError> {
+        let changed = tokio::time::timeout(UNTIL_CHANGED, live.transition.lock()).await;
+        changed.map(drop).map_err(|_| {
+            let seconds = UNTIL_CHANGED.as_secs();
+            let message = format!("the state of sandbox {} has been changing for {seconds} s", live.id);
+            FleetError::new(Kind::Unavailable, "unavailable", message).hint("try again in a moment")
+        })
     }
 }
 

@@ -19,7 +19,7 @@ impl Fleet {
     /// A unified diff of what is text; everything else is named.
     pub async fn changes_patch(&self, actor: &Actor, id: &str, since: Since) -> Result<String, FleetError> {
         let live = self.find(actor, id)?;
-        self.may_look(actor, &live)?;
+        self.may_look(actor, &live).await?;
         super::changes::check_since(&live, since)?;
         let changes = self.changes_of(&live).await?;
         let start = self.start_of(&live);

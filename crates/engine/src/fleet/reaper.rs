@@ -73,7 +73,9 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
     match idle.action {
         IdleAction::Kill => spawn_end(fleet, live, EndCause::Idle),
         IdleAction::Pause => spawn(fleet, live, async |fleet, live| fleet.pause_live(&live, true).await),
-        IdleAction::Hibernate => spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live).await),
+        IdleAction::Hibernate => {
+            spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live, true).await)
+        }
     }
 }
 
@@ -146,6 +148,7 @@ pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
         let lost_to = current.usage().lost_to();
         match recover::reconnect(&fleet, &live, current).await {
             Ok(()) => {}
+            Err(_) if fleet.sleeps_after_loss(&live).await => {}
             Err(why) => {
                 drop(guard);
                 let cause = match lost_to {

@@ -1,6 +1,7 @@
 //! What is kept of a sandbox in the store: enough for a new engine to find it, and for a caller to read why it
 //! ended.
 
+use super::Actor;
 use super::clock::{BootInstant, JUMP_MS};
 use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState};
@@ -23,6 +24,9 @@ pub struct Record {
     pub image_of_tenant: bool,
     pub snapshot: Option<String>,
     pub parent: Option<String>,
+    /// The token that made it, where that is known.
+    #[serde(default)]
+    pub made_by: Option<String>,
     pub created_at_ms: u64,
     /// For people, by the wall clock of the time at which it was set.
     pub expires_at_ms: Option<u64>,
@@ -135,6 +139,11 @@ impl Record {
             running_execs,
             end: self.end.clone(),
         }
+    }
+
+    /// Whether somebody else made it than who asks now.
+    pub fn is_of_another(&self, actor: &Actor) -> bool {
+        self.made_by.as_ref().is_some_and(|token| *token != actor.token)
     }
 
     /// A child has none: who writes to one has its lease.

@@ -1,8 +1,9 @@
 //! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
 
+use super::archives::Named;
 use super::clock::boot_id;
 use super::contexts::{Part, end_unstarted};
-use super::execs::{Job, pump};
+use super::execs::{Job, KILLED, end_job, pump};
 use super::live::Live;
 use super::record::{Intent, Record};
 use super::{Fleet, FleetError};
@@ -28,12 +29,15 @@ impl Fleet {
         let mut memories = BTreeSet::new();
         let mut alive = Vec::new();
         let mut nested_in = BTreeSet::new();
+        let mut named = Named::default();
+        let mut all_are_read = true;
         for row in inner.store.living_sandboxes()? {
             let Ok(record) = serde_json::from_str::<Record>(&row.body) else {
                 // Of another version perhaps: who wrote it can read it, so nothing of it is touched.
                 tracing::error!(sandbox = %row.id, "its record cannot be read; it is left alone");
                 keep.extend(SandboxId::try_from(row.id.clone()));
                 disks.insert(row.id);
+                all_are_read = false;
                 continue;
             };
             // Nobody was told of it.
@@ -42,9 +46,12 @@ impl Fleet {
                 continue;
             }
             disks.insert(record.id.to_string());
-            if record.state == SandboxState::Hibernated || matches!(record.intent, Some(Intent::Hibernate)) {
+            let sleeps =
+                record.state == SandboxState::Hibernated || matches!(record.intent, Some(Intent::Hibernate));
+            if sleeps {
                 memories.insert(record.id.to_string());
             }
+            named.add_sandbox(&record, sleeps);
             disks.extend(record.base.clone());
             if record.state != SandboxState::Hibernated {
                 keep.insert(record.id.clone());
@@ -61,26 +68,48 @@ impl Fleet {
         for around in nested_in.iter().filter(|around| !living.contains(around)) {
             inner.nurseries.find_again(around.clone());
         }
-        let snapshots = self.snapshot_disks()?;
-        memories.extend(snapshots.iter().cloned());
-        disks.extend(snapshots);
+        for (id, snapshot) in self.all_snapshots()? {
+            match snapshot {
+                Some(snapshot) => named.add_snapshot(&snapshot),
+                None => all_are_read = false,
+            }
+            memories.insert(id.clone());
+            disks.insert(id);
+        }
         disks.extend(self.volume_places(&alive));
         self.sweep(keep, disks).await?;
         self.sweep_memory(&memories);
+        // What a record that cannot be read needs is not known.
+        if all_are_read {
+            self.sweep_archives(&named);
+        }
         // What cannot be looked up is left alone.
         let recorded = |id: &SandboxId| !matches!(inner.store.sandbox(id.as_str()), Ok(None));
         super::prepared::sweep(&inner.options.state, inner.scribe.audit(), recorded);
-        let mut tasks = tokio::task::JoinSet::new();
-        for record in alive {
-            while tasks.len() >= AT_ONCE {
-                tasks.join_next().await;
-            }
-            let fleet = self.clone();
-            tasks.spawn(async move { fleet.take_over(record).await });
-        }
-        while tasks.join_next().await.is_some() {}
+        // All are known before the first of them is looked after: whether others nest in it is asked of those that are known.
+        let lives = self.at_once(alive, async |fleet, record| fleet.know(record)).await;
+        self.at_once(lives, async |fleet, live| fleet.take_over(&live).await).await;
         self.sweep_stand_ins().await?;
         self.settle_unfinished().await
+    }
+
+    /// The same for many, some of them at the same time.
+    async fn at_once<T, R, F>(&self, all: Vec<T>, work: impl Fn(Fleet, T) -> F) -> Vec<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + Send + 'static,
+    {
+        let (mut tasks, mut done) = (tokio::task::JoinSet::new(), Vec::new());
+        for one in all {
+            while tasks.len() >= AT_ONCE {
+                done.extend(tasks.join_next().await.and_then(Result::ok));
+            }
+            tasks.spawn(work(self.clone(), one));
+        }
+        while let Some(task) = tasks.join_next().await {
+            done.extend(task.ok());
+        }
+        done
     }
 
     async fn sweep(&self, keep: BTreeSet<SandboxId>, disks: BTreeSet<String>) -> Result<(), FleetError> {
@@ -101,7 +130,8 @@ impl Fleet {
         swept.await.map_err(|error| FleetError::internal(&error))?
     }
 
-    async fn take_over(&self, record: Record) {
+    /// From a record to a sandbox of this fleet's.
+    fn know(&self, record: Record) -> Arc<Live> {
         let inner = &self.0;
         let id = record.id.to_string();
         let jobs = match self.stored_jobs(&record) {
@@ -119,23 +149,35 @@ impl Fleet {
         let live = Live::new(record, directory, jobs);
         *live.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
         inner.add(live.clone());
+        live
+    }
+
+    async fn take_over(&self, live: &Arc<Live>) {
+        let (inner, id) = (&self.0, live.id.clone());
         let intent = live.record().intent.clone();
         if let Some(Intent::End(cause)) = intent {
-            return self.finish_end(&live, cause).await;
+            return self.finish_end(live, cause).await;
         }
         if live.record().state == SandboxState::Hibernated {
             if self.kept_memory(&id).is_none() {
-                self.end_jobs(&live);
+                self.end_jobs(live);
             }
             return;
         }
         if live.record().boot != boot_id() {
-            return self.finish_end(&live, EndCause::HostRestarted).await;
+            return self.finish_end(live, EndCause::HostRestarted).await;
         }
-        let adopted = self.adopt(&live).await;
         let hibernating = matches!(live.record().intent, Some(Intent::Hibernate));
+        let adopted = self.adopt(live).await;
         match adopted {
-            Ok(()) => self.end_lost_calls(&live),
+            Ok(()) => {
+                self.end_lost_calls(live);
+                let record = live.record().clone();
+                // It did not come to sleep: what was kept for that is old from now on.
+                if hibernating && inner.save(&record).is_ok() {
+                    let _ = std::fs::remove_file(self.archive_of(&id));
+                }
+            }
             Err(_) if hibernating => {
                 match self.kept_memory(&id) {
                     // Who runs nothing any more may still be there.
@@ -143,7 +185,7 @@ impl Fleet {
                         let (fleet, id) = (self.clone(), live.record().id.clone());
                         let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
                     }
-                    None => self.end_jobs(&live),
+                    None => self.end_jobs(live),
                 }
                 let record = {
                     let mut record = live.record();
@@ -155,9 +197,10 @@ impl Fleet {
                     tracing::error!(sandbox = %id, %error, "could not be stored");
                 }
             }
+            Err(_) if self.sleeps_after_loss(live).await => {}
             Err(why) => {
-                let cause = cause_of_loss(&live, &why);
-                self.finish_end(&live, cause).await;
+                let cause = cause_of_loss(live, &why);
+                self.finish_end(live, cause).await;
             }
         }
     }
@@ -259,11 +302,17 @@ impl Fleet {
             job.close();
             if job.runs() {
                 let why = "the server was killed before the command was started";
+                // A guest whose time was over stayed for those that nest in it, without any work.
+                let expired = has_expired(live);
                 match live.contexts.of_runner(job.number()) {
                     Some(context) => {
-                        let cause = ExecCause::NotStarted { detail: why.into() };
+                        let cause = match expired {
+                            true => ExecCause::SandboxEnded,
+                            false => ExecCause::NotStarted { detail: why.into() },
+                        };
                         self.end_runner(live, &context, &job, cause);
                     }
+                    None if expired => end_job(&self.0, live, &job, ExecCause::SandboxEnded, KILLED),
                     None => end_unstarted(&self.0, live, &job, why),
                 }
             }
@@ -308,7 +357,13 @@ pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Res
 
 /// A guest ends by itself when its time is over and no engine ends it.
 pub fn cause_of_loss(live: &Live, detail: &str) -> EndCause {
+    match has_expired(live) {
+        true => EndCause::TimeToLive,
+        false => EndCause::GuestLost { detail: detail.into() },
+    }
+}
+
+pub fn has_expired(live: &Live) -> bool {
     let soon = Duration::from_secs(1);
-    let expired = live.is_over() || live.record().time_to_live().is_some_and(|left| left <= soon);
-    if expired { EndCause::TimeToLive } else { EndCause::GuestLost { detail: detail.into() } }
+    live.is_over() || live.record().time_to_live().is_some_and(|left| left <= soon)
 }

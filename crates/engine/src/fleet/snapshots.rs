@@ -1,6 +1,7 @@
 //! Snapshots: the files of a sandbox at one moment, kept, and begun with again.
 
-use super::carry::Passage;
+use super::archives::{self, Lasts};
+use super::carry::{ASLEEP, Passage, not_live};
 use super::changes::baseline_named;
 use super::create::Origin;
 use super::live::Live;
@@ -10,19 +11,16 @@ use super::request::check_name;
 use super::stand_in::Keeps;
 use super::standing::Copied;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies, has_ended};
-use crate::sandbox::Sandbox as Inside;
 use crate::store::SnapshotRow;
 use paddock_model::api::{CreateSnapshot, SandboxState, Snapshot, SnapshotPage};
 use paddock_model::{Boundary, SandboxId, ScanRules};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const LARGEST_PAGE: usize = 1000;
-/// What goes in at once.
-const PIECE: usize = 128 * 1024;
+/// The name of what is kept for the forks of one call begins so.
+pub(super) const MOMENT: &str = "fk-";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotRecord {
@@ -106,9 +104,15 @@ impl Fleet {
         let snapshot = format!("sn-{:016x}", crate::engine::random()?);
         let actor = actor.clone();
         self.detached(async move |fleet: Fleet| {
-            let passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;
+            let mut passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;
             let baseline = {
                 let _guard = live.transition.lock().await;
+                if passage.as_ref().is_some_and(|passage| !passage.begins_in(&live)) {
+                    if keeps == Keeps::Interpreters {
+                        return Err(not_live(ASLEEP));
+                    }
+                    passage = None;
+                }
                 fleet.keep_files(&live, &snapshot, passage.as_deref()).await?
             };
             let stand_in = passage.as_ref().map(|_| fleet.stand_in_for(&live, &snapshot)).transpose()?;
@@ -200,12 +204,14 @@ impl Fleet {
         passage: Option<&Passage>,
     ) -> Result<Option<String>, FleetError> {
         let state = live.record().state;
+        // Forks that begin with the files of a moment end with the power of the host, too.
+        let lasts = if name.starts_with(MOMENT) { Lasts::UntilPowerIsLost } else { Lasts::AlsoThen };
         let failed = |error: crate::storage::StorageError| FleetError::storage(&error);
         let (source, target) = (live.id.clone(), name.to_string());
         let fleet = self.clone();
         let copy = move || match fleet.0.storage.keeps_disks() {
             true => fleet.0.storage.freeze_copy(&source, &target).map_err(failed),
-            false => copy_archive(&fleet.archive_of(&source), &fleet.snapshot_archive(&target))
+            false => archives::copy(&fleet.archive_of(&source), &fleet.snapshot_archive(&target), lasts)
                 .map_err(|error| FleetError::storage(&error)),
         };
         match state {
@@ -215,7 +221,7 @@ impl Fleet {
                 self.copy_memory(&live.id, name)?;
                 match self.is_listed_later(live) {
                     true => Ok(Some(baseline_named(name))),
-                    false => Ok(live.record().baseline.clone()),
+                    false => self.copy_list(live, name, lasts),
                 }
             }
             SandboxState::Running | SandboxState::Paused => {
@@ -246,7 +252,7 @@ impl Fleet {
                         // It goes on with that, and is stopped by no signal any more.
                         self.keep_with_memory(live, &inside, name, copy).await?;
                     } else {
-                        export(&inside, &self.snapshot_archive(name)).await?;
+                        archives::export(&inside, &self.snapshot_archive(name), lasts).await?;
                     }
                     Ok::<_, FleetError>(Some(manifest))
                 }
@@ -261,7 +267,7 @@ impl Fleet {
                     passage.set_out();
                 }
                 match kept? {
-                    Some(manifest) => self.keep_baseline(name, &manifest).map(Some),
+                    Some(manifest) => self.keep_baseline(name, &manifest, lasts).map(Some),
                     None => Ok(Some(baseline_named(name))),
                 }
             }
@@ -276,7 +282,7 @@ impl Fleet {
 
     /// Whether what is kept of its files is listed only when somebody asks, by the guest of one that began with them: nobody
     /// changes them any more. In a machine of its own no guest has them.
-    fn is_listed_later(&self, live: &Live) -> bool {
+    pub(super) fn is_listed_later(&self, live: &Live) -> bool {
         let in_a_machine = live.record().guarantees.boundary == Boundary::OwnKernel;
         self.0.storage.keeps_disks() && !live.keeps_memory() && !in_a_machine
     }
@@ -322,9 +328,16 @@ impl Fleet {
         &self,
         snapshot: &SnapshotRecord,
         record: &Record,
+        live: Option<bool>,
     ) -> Result<Origin, FleetError> {
         // Memory fits what it was kept from: another fence would not have what runs in it holds open.
-        let goes_on = snapshot.memory.as_ref().is_some_and(|kept| kept.fits(record));
+        let fits = snapshot.memory.as_ref().map(|kept| kept.fits(record));
+        if live == Some(true) && fits == Some(false) {
+            return Err(not_live(
+                "the fence of the new sandbox is another than that of the one whose memory was kept",
+            ));
+        }
+        let goes_on = fits == Some(true) && live != Some(false);
         self.clone_kept(&snapshot.id, record, snapshot.baseline.clone(), goes_on).await
     }
 
@@ -348,15 +361,16 @@ impl Fleet {
         serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))
     }
 
-    pub(super) fn snapshot_disks(&self) -> Result<BTreeSet<String>, FleetError> {
-        let mut names = BTreeSet::new();
+    /// All of them. Of one whose record cannot be read, the name alone.
+    pub(super) fn all_snapshots(&self) -> Result<Vec<(String, Option<SnapshotRecord>)>, FleetError> {
+        let mut all = Vec::new();
         let mut cursor = None;
         loop {
             let page = self.0.store.list_snapshots(None, LARGEST_PAGE, cursor.as_deref())?;
-            names.extend(page.rows.into_iter().map(|row| row.id));
+            all.extend(page.rows.into_iter().map(|row| (row.id, serde_json::from_str(&row.body).ok())));
             cursor = page.next_cursor;
             if cursor.is_none() {
-                return Ok(names);
+                return Ok(all);
             }
         }
     }
@@ -396,44 +410,5 @@ impl Fleet {
 
     pub(super) fn snapshot_archive(&self, name: &str) -> PathBuf {
         self.0.options.state.join("snapshots").join(format!("{name}.tar"))
-    }
-}
-
-/// Of a sandbox that sleeps.
-fn copy_archive(from: &Path, to: &Path) -> std::io::Result<()> {
-    if let Some(directory) = to.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    std::fs::copy(from, to).map(drop)
-}
-
-/// All of the sandbox's own disk into a file of the host, which appears whole or not at all.
-pub(super) async fn export(inside: &Inside, archive: &Path) -> Result<(), FleetError> {
-    let failed = |error: std::io::Error| FleetError::storage(&error);
-    let mut stream = inside.disk().export().await?;
-    if let Some(directory) = archive.parent() {
-        tokio::fs::create_dir_all(directory).await.map_err(failed)?;
-    }
-    let new = archive.with_extension("new");
-    let mut file = tokio::fs::File::create(&new).await.map_err(failed)?;
-    while let Some(bytes) = stream.next().await? {
-        file.write_all(&bytes).await.map_err(failed)?;
-    }
-    file.flush().await.map_err(failed)?;
-    tokio::fs::rename(&new, archive).await.map_err(failed)
-}
-
-/// What `export` wrote, into a sandbox in which nothing has run yet. The moment from which changes are its own.
-pub(super) async fn import(inside: &Inside, archive: &Path) -> Result<u64, FleetError> {
-    let failed = |error: std::io::Error| FleetError::storage(&error);
-    let mut file = tokio::fs::File::open(archive).await.map_err(failed)?;
-    let mut upload = inside.disk().import()?;
-    let mut buffer = vec![0; PIECE];
-    loop {
-        let count = file.read(&mut buffer).await.map_err(failed)?;
-        if count == 0 {
-            return Ok(upload.finish().await?);
-        }
-        upload.write(&buffer[..count]).await?;
     }
 }

@@ -4,7 +4,7 @@
 //! It is a sandbox like others, recorded, limited and counted as one, so that it outlives the server; but no caller sees it, and
 //! it ends with its snapshot, or when nobody has begun with that for a day. The snapshot has its files then.
 
-use super::carry::{Boarding, Passage, not_live};
+use super::carry::{Boarding, OF_ANOTHER, Passage, not_live};
 use super::forks::Child;
 use super::live::Live;
 use super::memory::KeptFrom;
@@ -88,37 +88,54 @@ impl Fleet {
     }
 
     /// The interpreters that a sandbox of this record begins with, which nests in the stand-in then. Nobody ends that while the
-    /// guard is held. `None` where only files fit.
+    /// guard is held. `None` where only files fit, or were asked for; an error where the interpreters were.
     pub(super) async fn board_stand_in(
         &self,
         actor: &Actor,
         snapshot: &SnapshotRecord,
         record: &mut Record,
-    ) -> Option<(Arc<Passage>, OwnedMutexGuard<()>)> {
-        let stand_in = self.stand_in_of(snapshot)?;
+        wanted: Option<bool>,
+    ) -> Result<Option<(Arc<Passage>, OwnedMutexGuard<()>)>, FleetError> {
+        // Its memory is kept as a whole, or its files alone were asked for.
+        if wanted == Some(false) || snapshot.memory.is_some() {
+            return Ok(None);
+        }
+        match self.boarded(actor, snapshot, record, wanted).await {
+            Ok(aboard) => Ok(Some(aboard)),
+            Err(error) if wanted == Some(true) => Err(error),
+            Err(error) => {
+                tracing::info!(snapshot = snapshot.id, why = error.message, "begun with the files alone");
+                Ok(None)
+            }
+        }
+    }
+
+    async fn boarded(
+        &self,
+        actor: &Actor,
+        snapshot: &SnapshotRecord,
+        record: &mut Record,
+        wanted: Option<bool>,
+    ) -> Result<(Arc<Passage>, OwnedMutexGuard<()>), FleetError> {
+        let stand_in = self.stand_in_of(snapshot).ok_or_else(|| not_live("the snapshot keeps none"))?;
         let fits = KeptFrom::of(&stand_in).fits_interpreters(record) && stand_in.tenant == record.tenant;
         if !fits {
-            return None;
+            return Err(not_live(
+                "the fence of the new sandbox is another than that of the one that was kept",
+            ));
+        }
+        if wanted.is_none() && stand_in.record().is_of_another(actor) {
+            return Err(not_live(OF_ANOTHER));
         }
         let guard = stand_in.transition.clone().lock_owned().await;
-        let boarded = match self.prolong(&stand_in, UNUSED) {
-            Ok(()) => self.board(actor, &stand_in, false).await,
-            Err(error) => Err(error),
-        };
-        match boarded {
-            Ok(Boarding::Ready(mut passage, _)) => {
+        self.prolong(&stand_in, UNUSED)?;
+        match self.board(actor, &stand_in, wanted == Some(true)).await? {
+            Boarding::Ready(mut passage, _) => {
                 passage.few = true;
                 record.nest_in(&stand_in.record());
-                Some((Arc::new(passage), guard))
+                Ok((Arc::new(passage), guard))
             }
-            Ok(Boarding::Nobody(why)) => {
-                tracing::warn!(snapshot = snapshot.id, why, "begun with the files of a snapshot alone");
-                None
-            }
-            Err(error) => {
-                tracing::warn!(snapshot = snapshot.id, why = error.message, "begun with the files alone");
-                None
-            }
+            Boarding::Nobody(why) => Err(not_live(&why)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A machine stands still for a moment, and its forks are copied from it as it stands, memory and all. Nothing of its memory is
 //! written to files for that. Where it cannot be, or something fails, nothing has happened, and its memory is kept as ever.
 
+use super::archives::Lasts;
 use super::forks::Child;
 use super::live::Live;
 use super::{Fleet, FleetError, Kind, blocking};
@@ -73,7 +74,7 @@ impl Fleet {
         let copied = self.copy_all(live, &inside, moment, forks).await;
         let copied = copied.and_then(|copied| {
             self.keep_commands(live, moment)?;
-            Ok((copied, self.keep_baseline(moment, &manifest)?))
+            Ok((copied, self.keep_baseline(moment, &manifest, Lasts::UntilPowerIsLost)?))
         });
         match copied {
             Ok((forks, baseline)) => Ok(Some(CopiedForks { forks, baseline, source: inside })),

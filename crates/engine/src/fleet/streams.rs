@@ -1,7 +1,8 @@
 //! What flows out of and into a sandbox, piece by piece.
 
-use super::FleetError;
+use super::awake::Awake;
 use super::live::OpenStream;
+use super::{FleetError, Kind};
 use crate::file_error::FileError;
 use crate::files::{ArchiveUpload, FileUpload};
 use crate::transfer;
@@ -14,7 +15,7 @@ pub struct Download {
     /// Where it is known beforehand.
     pub size: Option<u64>,
     source: Source,
-    _open: Option<OpenStream>,
+    _open: Option<(OpenStream, Awake)>,
 }
 
 enum Source {
@@ -28,8 +29,8 @@ enum Source {
 const PIECE: usize = 128 * 1024;
 
 impl Download {
-    pub(super) fn from_inside(stream: transfer::Download, open: OpenStream) -> Download {
-        Download { size: stream.size(), source: Source::Inside(stream), _open: Some(open) }
+    pub(super) fn from_inside(stream: transfer::Download, open: OpenStream, awake: Awake) -> Download {
+        Download { size: stream.size(), source: Source::Inside(stream), _open: Some((open, awake)) }
     }
 
     /// A file of the host's, which is so long.
@@ -107,6 +108,7 @@ pub struct Upload<T> {
     bytes: u64,
     digest: Sha256,
     after: After<T>,
+    awake: Awake,
     _open: OpenStream,
 }
 
@@ -114,9 +116,10 @@ impl<T> Upload<T> {
     pub(super) fn new(
         sink: Sink,
         open: OpenStream,
+        awake: Awake,
         after: impl FnOnce(Option<FileEntry>, Received) -> Result<T, FleetError> + Send + 'static,
     ) -> Upload<T> {
-        Upload { sink, bytes: 0, digest: Sha256::new(), after: Box::new(after), _open: open }
+        Upload { sink, bytes: 0, digest: Sha256::new(), after: Box::new(after), awake, _open: open }
     }
 
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FleetError> {
@@ -127,6 +130,11 @@ impl<T> Upload<T> {
 
     pub async fn finish(self) -> Result<T, FleetError> {
         let entry = self.sink.finish().await?;
+        // Its files may have been kept without the last of this.
+        if self.awake.is_cut_off() {
+            let message = "the sandbox fell asleep or ended before the upload was whole";
+            return Err(FleetError::new(Kind::Unavailable, "guest_lost", message).hint("upload it again"));
+        }
         let sha256 = self.digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         (self.after)(entry, Received { bytes: self.bytes, sha256 })
     }

@@ -148,6 +148,13 @@ impl Storage {
         self.disks()?.freeze_copy(from, snapshot)
     }
 
+    /// What was written to a disk is on the host's disk afterwards. Blocks for as long as that takes.
+    pub fn flush(&self, name: &str) -> Result<(), StorageError> {
+        let path = self.disk(name)?;
+        let flushed = std::fs::File::open(&path).and_then(|disk| Ok(rustix::fs::syncfs(disk)?));
+        flushed.map_err(|source| failed(format!("flush disk `{name}`"), source))
+    }
+
     /// How much a disk may hold from now on. Refused where it holds more already.
     pub fn limit_disk(&self, name: &str, limit_bytes: u64) -> Result<(), StorageError> {
         check(name)?;

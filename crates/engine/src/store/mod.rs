@@ -91,6 +91,19 @@ impl Store {
         Ok(Store { path, connection: Mutex::new(connection), checkpointer, _lock: lock })
     }
 
+    /// Everything that was written until now is on the disk afterwards. Blocks for as long as the disk takes.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let failed = |source| StoreError::from_io(&self.path, source);
+        match std::fs::File::open(log) {
+            Ok(log) => log.sync_data().map_err(failed),
+            // What is not in a log is in the database, where it was flushed.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         work(&connection).map_err(|source| StoreError::from_sql(&self.path, source))

@@ -8,14 +8,23 @@ use std::time::{Duration, Instant};
 
 impl Agent {
     /// The limits that the guest holds itself: deadlines always, memory where the kernel does not. `false` when its
-    /// own time is over.
+    /// own time is over and no other sandbox nests in it.
     pub(super) fn hold_limits(&mut self) -> bool {
         let connected = self.host.control.is_some();
         if self.lifetime.is_over(connected) {
-            return false;
+            if !self.shelters {
+                return false;
+            }
+            self.hold();
         }
-        if self.is_for_others() && !connected && is_alone() {
-            return false;
+        if self.is_for_others() && !connected {
+            if is_alone() {
+                return false;
+            }
+            if self.holds {
+                // No engine ends the cgroup of a sandbox whose time ended without one. Work that outran the first look ends here.
+                crate::work::kill_all_but_nested();
+            }
         }
         let now = Instant::now();
         let frozen = self.frozen.is_some();

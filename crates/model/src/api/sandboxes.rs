@@ -21,6 +21,11 @@ pub struct CreateSandbox {
     pub image: Option<String>,
     /// Begin with the files of this snapshot (id or name).
     pub snapshot: Option<String>,
+    /// Whether it begins with the code contexts that the snapshot keeps. By default where it can, unless another token made the
+    /// sandbox that they come from: that sandbox's code has rights over whatever begins with its contexts. `true`: not created
+    /// where it cannot. `false`: the files alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<bool>,
     pub backend: Option<String>,
     /// Guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
     pub require: Vec<String>,

@@ -59,8 +59,9 @@ pub struct Fork {
     /// Whether the children get the source's secrets too; by default they have none.
     #[serde(default)]
     pub secrets: bool,
-    /// Whether code contexts go along, with all that they know. By default those that can; the others begin anew, and the
-    /// answer says why. `true`: it is an error if one cannot. `false`: only files.
+    /// Whether code contexts go along, with all that they know. By default those that can, unless another token made the source:
+    /// its code has rights over forks with its contexts. The others begin anew, and the answer says why. `true`: it is an error
+    /// if one cannot. `false`: only files.
     #[serde(default)]
     pub live: Option<bool>,
 }

@@ -14,6 +14,7 @@ use crate::fleet::record::now_ms;
 use crate::fleet::request::{check_directory, invalid, refused, seconds};
 use crate::fleet::{Actor, Fleet, FleetError, Kind, audit};
 use crate::journal::Journal;
+use crate::sandbox::Sandbox as Inside;
 use crate::settings::check_command;
 use paddock_model::ScanReport;
 use paddock_model::api::{ExecCause, RunCode, StartExec};
@@ -186,8 +187,8 @@ impl Fleet {
         job: &Arc<Job>,
         call: &Call,
     ) -> Result<(), FleetError> {
-        let (runner, restarted) = self.runner_for(&call.actor, live, context).await?;
         let inside = self.running(live).await?;
+        let (runner, restarted) = self.runner_for(&call.actor, live, context, &inside).await?;
         let nonce = format!("{:016x}", crate::engine::random()?);
         let bytes = call.frame(&nonce).encode();
         let mut guard = runner.input.clone().lock_owned().await;
@@ -240,6 +241,7 @@ impl Fleet {
         actor: &Actor,
         live: &Arc<Live>,
         context: &Arc<Context>,
+        inside: &Inside,
     ) -> Result<(Arc<Job>, Option<ExecCause>), FleetError> {
         let _one = context.starting.lock().await;
         if let Some(runner) = context.living_runner() {
@@ -252,7 +254,7 @@ impl Fleet {
         let before = context.end();
         match &before {
             Some(cause) if !context.default => Err(has_ended(context, cause)),
-            _ => Ok((self.start_runner(actor, live, context).await?, before)),
+            _ => Ok((self.start_runner(actor, live, context, inside).await?, before)),
         }
     }
 

@@ -72,7 +72,10 @@ impl Fleet {
         );
         let started = {
             let _one = context.starting.lock().await;
-            self.start_runner(actor, &live, &context).await
+            match self.running(&live).await {
+                Ok(inside) => self.start_runner(actor, &live, &context, &inside).await,
+                Err(error) => Err(error),
+            }
         };
         if let Err(error) = started {
             live.contexts.remove(&name);
@@ -100,11 +103,11 @@ impl Fleet {
     ) -> Result<api::Context, FleetError> {
         let live = self.find(actor, id)?;
         let context = live.contexts.named(name)?;
-        self.running(&live).await?;
+        let inside = self.running(&live).await?;
         audit::call(&self.0, actor, &live, "restart_context", serde_json::json!({ "context": name }));
         let _one = context.starting.lock().await;
         self.stop_runner(&live, &context).await?;
-        self.start_runner(actor, &live, &context).await?;
+        self.start_runner(actor, &live, &context, &inside).await?;
         Ok(context.to_api(&live.id))
     }
 

@@ -13,6 +13,7 @@ use crate::fleet::record::now_ms;
 use crate::fleet::request::refused;
 use crate::fleet::{Actor, Fleet, FleetError, Inner, audit};
 use crate::journal::Journal;
+use crate::sandbox::Sandbox as Inside;
 use crate::settings::check_command;
 use paddock_model::api::{ExecCause, StartExec, StreamName};
 use paddock_protocol::StreamKind;
@@ -34,9 +35,9 @@ impl Fleet {
         actor: &Actor,
         live: &Arc<Live>,
         context: &Arc<Context>,
+        sandbox: &Inside,
     ) -> Result<Arc<Job>, FleetError> {
         let inner = &self.0;
-        let sandbox = self.running(live).await?;
         let language = Language::named(Some(&context.language))?;
         self.note_beginning(live, language.is_python());
         let newborn = if language.is_python() { live.take_newborn() } else { None };

@@ -108,6 +108,7 @@ class AsyncSandbox:
         scan: Optional[str] = None,
         allowed_imports: Optional[Sequence[str]] = None,
         live_forks: Optional[bool] = None,
+        live: Optional[bool] = None,
         client: Optional[AsyncClient] = None,
     ) -> AsyncSandbox:
         """A new sandbox, ready to run something.
@@ -140,6 +141,8 @@ class AsyncSandbox:
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
                 refuses to create it where it is not; `False` gives it a fence with nothing weaker for forks.
+            live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can, unless
+                another token made the sandbox that they come from. `True` refuses to create it where it cannot.
             client: the server to use; default is the one of the environment, started if need be.
         """
         body = given(
@@ -170,6 +173,7 @@ class AsyncSandbox:
             scan=scan,
             allowed_imports=_strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
+            live=live,
         )
         client = client or async_default_client()
         made = await client.call("POST", "/v1/sandboxes", json=body, idempotent=True, patience=LONG_PATIENCE)

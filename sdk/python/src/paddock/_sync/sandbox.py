@@ -109,6 +109,7 @@ class Sandbox:
         scan: Optional[str] = None,
         allowed_imports: Optional[Sequence[str]] = None,
         live_forks: Optional[bool] = None,
+        live: Optional[bool] = None,
         client: Optional[Client] = None,
     ) -> Sandbox:
         """A new sandbox, ready to run something.
@@ -141,6 +142,8 @@ class Sandbox:
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
                 refuses to create it where it is not; `False` gives it a fence with nothing weaker for forks.
+            live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can, unless
+                another token made the sandbox that they come from. `True` refuses to create it where it cannot.
             client: the server to use; default is the one of the environment, started if need be.
         """
         body = given(
@@ -171,6 +174,7 @@ class Sandbox:
             scan=scan,
             allowed_imports=_strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
+            live=live,
         )
         client = client or default_client()
         made = client.call("POST", "/v1/sandboxes", json=body, idempotent=True, patience=LONG_PATIENCE)
