@@ -11,7 +11,7 @@ import venv
 # An S3 server whose conditional puts are real.
 MOTO = "moto[s3,server]>=5.1,<6"
 # As people install them: scripts of Windmill's documentation run them against a model of the tests' own.
-AGENTS = ["@anthropic-ai/claude-agent-sdk", "@openai/codex"]
+AGENTS = ["@anthropic-ai/claude-agent-sdk", "@openai/codex", "opencode-ai"]
 # One with 9p, which the cloud kernel lacks.
 KERNEL = "linux-image-amd64"
 

@@ -1,7 +1,7 @@
 //! A build from Debian's own packages. Skipped where no mirror answers.
 
-use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, as_root, skip, until};
+use anyhow::{Context, Result, ensure};
+use paddock_e2e::{Caller, PATIENCE, as_root, skip, until};
 use std::time::Duration;
 
 const NAME: &str = "builds_debian::debian_packages_become_a_template";
@@ -42,5 +42,50 @@ fn build_and_run(caller: &Caller) -> Result<()> {
     let script = "ls /run /var/cache/apt/archives /var/lib/apt/lists; find / -xdev -name '*.deb' -o -xdev -name 'keyring-0*'";
     let left = caller.script(&["--template", "small"], script)?.out();
     ensure!(!left.contains(".deb") && !left.contains("keyring-0") && !left.contains("paddock"), "{left}");
+    a_script_gets_the_template_of_its_language(caller)
+}
+
+/// Built when it is needed first, on the same base. The command starts a server of its own: one that is named builds nothing.
+fn a_script_gets_the_template_of_its_language(caller: &Caller) -> Result<()> {
+    let text = "# sandbox\ndef main(name)\n  \"hello #{name}\"\nend\n";
+    let file = caller.file("hello.rb", text)?.display().to_string();
+    let words = ["script", "run", "--template", "ruby", &file, "--arg", "name=Ada"];
+    let mut running = caller.paddock(words)?.start()?;
+    let ended = until(LONG, "the end of the script", || running.has_ended().then_some(()));
+    let first = running.finish();
+    let second = caller.paddock(words)?.finish();
+    end_server(caller)?;
+    ended?;
+    let (first, second) = (first?, second?);
+    assert_eq!(
+        (first.success()?.as_str(), second.success()?.as_str()),
+        ("\"hello Ada\"\n", "\"hello Ada\"\n")
+    );
+    ensure!(first.err().contains("there is no template `ruby` yet; it is built once"), "{}", first.err());
+    ensure!(!second.err().contains("template"), "{}", second.err());
     Ok(())
+}
+
+/// It would end by itself when idle; the test does not wait for that.
+fn end_server(caller: &Caller) -> Result<()> {
+    let state = format!("PADDOCK_STATE_DIR={}", caller.state().display());
+    let servers = || {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_ours = |path: &std::path::PathBuf| {
+            let read = |name: &str| {
+                String::from_utf8_lossy(&std::fs::read(path.join(name)).unwrap_or_default()).into_owned()
+            };
+            read("cmdline").contains("\0serve\0")
+                && read("environ").split('\0').any(|variable| variable == state)
+        };
+        processes
+            .filter(is_ours)
+            .filter_map(|path| path.file_name()?.to_str()?.parse().ok())
+            .collect::<Vec<i32>>()
+    };
+    for server in servers() {
+        let process = rustix::process::Pid::from_raw(server).context("a process")?;
+        rustix::process::kill_process(process, rustix::process::Signal::TERM)?;
+    }
+    until(PATIENCE, "the end of the server", || servers().is_empty().then_some(()))
 }

@@ -1,4 +1,5 @@
-//! Agents as npm has them, by the scripts of Windmill's documentation as they are: Claude Code by its SDK, Codex by its command.
+//! Agents as npm has them, by the scripts of Windmill's documentation as they are: Claude Code by its SDK, Codex by its command;
+//! and OpenCode by the script that Paddock writes.
 //! The model is one of the tests' own. What their templates install is shown to the sandbox from where `scripts/packages.py`
 //! puts it, in a root that looks as the built one does.
 
@@ -13,6 +14,7 @@ use std::process::Command;
 const CLAUDE: &str = include_str!("../scripts/claude.ts");
 const CODEX: &str = include_str!("../scripts/codex.ts");
 const CODEX_TEMPLATE: &str = include_str!("../../../templates/codex.toml");
+const OPENCODE_TEMPLATE: &str = include_str!("../../../templates/opencode.toml");
 const PACKAGES: &str = "/usr/local/lib/node_modules";
 /// Under which sandboxes know the model.
 const NAME: &str = "model.test";
@@ -27,6 +29,11 @@ fn codex_finds_its_state_again() -> Result<()> {
     as_root("scripts_agents::codex_finds_its_state_again", codex)
 }
 
+#[test]
+fn opencode_goes_on_with_its_session() -> Result<()> {
+    as_ordinary_user("scripts_agents::opencode_goes_on_with_its_session", opencode)
+}
+
 /// The packages, where this caller may read them; nothing, with a word about it, where they are not.
 fn packages(caller: &Caller) -> Result<Option<PathBuf>> {
     let from = std::env::var_os("PADDOCK_TEST_AGENTS").map(PathBuf::from).filter(|path| path.is_dir());
@@ -37,7 +44,12 @@ fn packages(caller: &Caller) -> Result<Option<PathBuf>> {
         );
         return Ok(None);
     };
-    // Links where the file system lets us: they are large.
+    // They are large: where they are, if everybody may look there, else links, if the file system has them.
+    let is_open =
+        |path: &Path| path.metadata().is_ok_and(|found| found.permissions().mode() & 0o005 == 0o005);
+    if from.ancestors().all(is_open) {
+        return Ok(Some(from));
+    }
     let to = caller.place().join("agents");
     let copy = |how: &str| Command::new("cp").arg(how).arg(&from).arg(&to).output();
     if !copy("-al")?.status.success() {
@@ -91,9 +103,7 @@ fn template(
     }
     caller.own_all(&root)?;
     let mut words: Vec<String> =
-        ["template", "add", name, "--memory", "3GiB", "--pids", "512", "--allow-net"]
-            .map(String::from)
-            .into();
+        ["template", "add", name, "--memory", "3GiB", "--pids", "512"].map(String::from).into();
     words.extend(["--image".into(), root.display().to_string()]);
     // The name, and the address behind it, which is this machine's own.
     words.extend([format!("--allow-net={NAME}:{port}"), format!("--allow-net=127.0.0.1:{port}")]);
@@ -178,5 +188,30 @@ fn codex(caller: &Caller) -> Result<()> {
         (&json!("/v1/responses"), &json!("Bearer ..."))
     );
     ensure!(last["body"]["input"].to_string().contains("mend it"), "{}", last["body"]["input"]);
+    nothing_lives(&server)
+}
+
+fn opencode(caller: &Caller) -> Result<()> {
+    let Some(packages) = packages(caller)? else { return Ok(()) };
+    let model = Model::start(caller, "model", &json!([{ "text": "Noted." }]))?;
+    let (server, url) = serve(caller, &model)?;
+    let program = format!("{PACKAGES}/opencode-ai/bin/opencode.exe");
+    let provider = json!({ "provider": { "anthropic": { "options": { "baseURL": format!("{url}/v1") } } } });
+    let mut env = vec![format!("OPENCODE_CONFIG_CONTENT={provider}")];
+    let template_env = OPENCODE_TEMPLATE.lines().filter(|line| line.starts_with("OPENCODE_"));
+    env.extend(template_env.map(|line| line.replace(" = ", "=").replace('"', "")));
+    template(&server, caller, &packages, "opencode", &[("opencode", &program)], &env, model.port)?;
+    let file = caller.home().join("opencode.ts").display().to_string();
+    server.run(["script", "new", "opencode", &file])?.success()?;
+    let run = |prompt: &str| {
+        let arguments = json!({ "prompt": prompt, "anthropic": { "apiKey": "sk-ant-e2e" } }).to_string();
+        server.run(["script", "run", &file, "--args", &arguments])
+    };
+    for (prompt, resumed) in [("remember the barn", false), ("what was it?", true)] {
+        assert_eq!(result(&run(prompt)?)?, json!({ "resumed": resumed, "response": "Noted." }));
+    }
+    let asked = model.asked()?;
+    let last = asked.last().context("the model was not asked")?["body"]["messages"].to_string();
+    ensure!(last.contains("remember the barn") && last.contains("what was it?"), "{last}");
     nothing_lives(&server)
 }
