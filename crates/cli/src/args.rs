@@ -9,7 +9,7 @@
 //! - [`tools`]: `tools`, `mcp`
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`job`]: work that is described once
-//! - [`machine`]: `serve`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
+//! - [`machine`]: `serve`, `server`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
 //! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
 //! - [`script`]: `script`, `resource`
 //! - [`scan`]: `scan`, and the flags by which others scan
@@ -28,6 +28,7 @@ pub mod sandboxes;
 pub mod scan;
 pub mod script;
 pub mod secrets;
+pub mod server;
 pub mod shield;
 mod stop;
 pub mod template;

@@ -35,6 +35,11 @@ use http_body_util::BodyExt;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So long a server that does not listen yet, or no more, is waited for.
+const ABSENCE: Duration = Duration::from_secs(3);
+const STEP: Duration = Duration::from_millis(50);
 
 /// One server, as one caller. Connections are kept for the next call where that is possible.
 pub struct Client {
@@ -90,6 +95,22 @@ impl Call {
         (self, sender)
     }
 
+    /// The same call once more, where doing it twice is as good as once.
+    fn again(&self) -> Option<Call> {
+        let harmless = self.method == Method::GET || self.key.is_some();
+        let body = match &self.body {
+            Payload::Whole(bytes) if harmless => Payload::Whole(bytes.clone()),
+            _ => return None,
+        };
+        Some(Call {
+            method: self.method.clone(),
+            target: self.target.clone(),
+            content_type: self.content_type,
+            body,
+            key: self.key.clone(),
+        })
+    }
+
     /// The same key again does not do the same thing twice.
     pub fn idempotent(mut self, key: &str) -> Call {
         self.key = Some(key.to_string());
@@ -100,11 +121,7 @@ impl Call {
 impl Client {
     /// Starts the user's own server if none is configured and none is there. May wait for that.
     pub fn find(environment: &Environment) -> Result<Client, ClientError> {
-        let token = environment.get(env_vars::PADDOCK_TOKEN).map(|token| {
-            let value = HeaderValue::from_bytes([b"Bearer ", token.as_encoded_bytes()].concat().as_slice());
-            value.map_err(|_| ClientError::Token)
-        });
-        let token = token.transpose()?;
+        let token = token(environment)?;
         if let Some(address) = address::configured(environment)? {
             return Ok(Client { address, token, starter: None, idle: Mutex::new(None) });
         }
@@ -113,6 +130,17 @@ impl Client {
         let starter = start::Starter::new(socket.clone(), state_dir);
         starter.ensure()?;
         Ok(Client { address: Address::Unix(socket), token, starter: Some(starter), idle: Mutex::new(None) })
+    }
+
+    /// The server that [`Client::find`] would use, and where it is; none is started.
+    pub fn existing(environment: &Environment) -> Result<(Client, Address), ClientError> {
+        let token = token(environment)?;
+        let address = match address::configured(environment)? {
+            Some(address) => address,
+            None => Address::Unix(address::own_socket(environment, &state::locate(environment)?)),
+        };
+        let client = Client { address: address.clone(), token, starter: None, idle: Mutex::new(None) };
+        Ok((client, address))
     }
 
     /// After a lost connection: starts the server again if it was ours to start.
@@ -147,6 +175,19 @@ impl Client {
     }
 
     async fn exchange(&self, call: Call) -> Result<(Answer, Sender), ClientError> {
+        let again = call.again();
+        match (self.exchange_once(call).await, again) {
+            // Its server ended: the next one is asked the same, which does no harm.
+            (Err(error), Some(again)) if error.is_of_an_ending_server() => {
+                tokio::time::sleep(STEP).await;
+                self.revive().await?;
+                self.exchange_once(again).await
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn exchange_once(&self, call: Call) -> Result<(Answer, Sender), ClientError> {
         let mut request = self.request(call)?;
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut sender) = kept.filter(|sender| !sender.is_closed()) {
@@ -159,9 +200,23 @@ impl Client {
                 },
             }
         }
-        let mut sender = connection::open(&self.address).await?;
+        let mut sender = self.connect().await?;
         let response = sender.send_request(request).await.map_err(|error| ClientError::Lost(error.into()))?;
         Ok((Answer::checked(response).await?, sender))
+    }
+
+    /// A server that is not there may be starting: it is waited for a while, or started where it is ours to start.
+    async fn connect(&self) -> Result<Sender, ClientError> {
+        let began = Instant::now();
+        loop {
+            match connection::open(&self.address).await {
+                Err(error) if error.is_absence(&self.address) && began.elapsed() < ABSENCE => {
+                    tokio::time::sleep(STEP).await;
+                    self.revive().await?;
+                }
+                opened => return opened,
+            }
+        }
     }
 
     fn keep(&self, sender: Sender) {
@@ -188,6 +243,14 @@ impl Client {
         };
         request.body(body).map_err(ClientError::BadTarget)
     }
+}
+
+fn token(environment: &Environment) -> Result<Option<HeaderValue>, ClientError> {
+    let token = environment.get(env_vars::PADDOCK_TOKEN).map(|token| {
+        let value = HeaderValue::from_bytes([b"Bearer ", token.as_encoded_bytes()].concat().as_slice());
+        value.map_err(|_| ClientError::Token)
+    });
+    token.transpose()
 }
 
 /// For an `Idempotency-Key`.

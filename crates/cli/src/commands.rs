@@ -32,6 +32,7 @@ pub mod sandboxed;
 mod scan;
 mod script;
 pub mod serve;
+mod server;
 mod shield;
 mod snapshot;
 mod template;
@@ -141,6 +142,8 @@ pub enum CommandError {
     Tool(#[from] paddock_tools::UnknownTool),
     #[error(transparent)]
     Mcp(#[from] paddock_mcp::ServeError),
+    #[error("the server (process {process}) was told to end, and has not gone after 60 seconds")]
+    ServerStays { process: u32 },
     #[error("signals cannot be listened to")]
     Signals(#[source] io::Error),
     #[error("this program's own file cannot be found")]
@@ -190,6 +193,9 @@ impl CommandError {
             }
             CommandError::Audit(error) => error.hint(),
             CommandError::Serve(error) => error.hint(),
+            CommandError::ServerStays { process } => Some(format!(
+                "its log says why; `kill -9 {process}` ends it, and sandboxes go on all the same"
+            )),
             CommandError::Verify(error) => error.hint(),
             _ => None,
         }
@@ -223,6 +229,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Watch(WatchCommand::Net(args)) => net::execute(&args, caller),
         Command::Watch(WatchCommand::Audit(args)) => audit::execute(args.action, caller),
         Command::Machine(MachineCommand::Serve(args)) => serve::execute(*args, caller),
+        Command::Machine(MachineCommand::Server(args)) => server::execute(args.action, caller),
         Command::Machine(MachineCommand::Token(args)) => token::execute(args.action, caller),
         Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
         Command::Machine(MachineCommand::Pool(args)) => pool::execute(args.action, caller),

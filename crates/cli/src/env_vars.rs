@@ -9,13 +9,13 @@ pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
 pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
 /// The server that the commands talk to: `http://HOST:PORT`, `https://HOST` or `unix:/PATH`. Without it, the
-/// user's own server at its socket, started if need be.
+/// server of the state directory at its socket, started if need be. `serve` listens there, unless flags say otherwise.
 pub const PADDOCK_URL: &str = "PADDOCK_URL";
 
 /// What the server is shown as the right to ask; the owner's unix socket needs none.
 pub const PADDOCK_TOKEN: &str = "PADDOCK_TOKEN";
 
-/// Where an ordinary user's own server has its socket, when it is set.
+/// Where the server of an ordinary user's usual state directory has its socket, when it is set.
 pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 
 /// The kind of the caller's terminal, passed on to commands that get one.
@@ -41,9 +41,10 @@ Environment:
   PADDOCK_STATE_DIR  where templates, images and records are kept
                      [default: /var/lib/paddock for root, else $XDG_STATE_HOME/paddock
                      or ~/.local/state/paddock]
-  PADDOCK_URL        the server: http://HOST:PORT, https://HOST or unix:/PATH [default: one of
-                     your own at /run/paddock/api.sock for root, else at
-                     $XDG_RUNTIME_DIR/paddock/api.sock, started when needed]
+  PADDOCK_URL        the server: http://HOST:PORT, https://HOST or unix:/PATH [default: that of the
+                     state directory, started when needed: at run/api.sock in it; of the default
+                     directory at /run/paddock/api.sock for root, else at
+                     $XDG_RUNTIME_DIR/paddock/api.sock]. `serve` listens there
   PADDOCK_TOKEN      the token for that server; your own socket needs none
   PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
   PADDOCK_RUNSC      the `runsc` of the gVisor backend [default: the first of the path]

@@ -7,6 +7,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+/// The machine's, unless somebody names another.
+const OF_ROOT: &str = "/var/lib/paddock";
+
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error("there is no place for the state directory: neither PADDOCK_STATE_DIR nor HOME is set")]
@@ -61,12 +64,21 @@ pub fn prepare(environment: &Environment) -> Result<PathBuf, StateError> {
     Ok(path)
 }
 
+/// Whether this is the user's state directory when no variable names another.
+pub fn is_usual(environment: &Environment, state_dir: &Path) -> bool {
+    let usual = match geteuid().is_root() {
+        true => Some(PathBuf::from(OF_ROOT)),
+        false => environment.home().map(|home| home.join(".local/state/paddock")),
+    };
+    usual.and_then(|usual| resolve_existing(&usual).ok()).is_some_and(|usual| usual == state_dir)
+}
+
 fn chosen(environment: &Environment) -> Result<PathBuf, StateError> {
     if let Some(path) = environment.get(env_vars::PADDOCK_STATE_DIR) {
         return Ok(PathBuf::from(path));
     }
     if geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/paddock"));
+        return Ok(PathBuf::from(OF_ROOT));
     }
     let home = || environment.home().map(|home| home.join(".local/state"));
     let parent = environment.get(env_vars::XDG_STATE_HOME).map(PathBuf::from).or_else(home);

@@ -14,6 +14,8 @@ pub enum EngineError {
     Limits(#[from] paddock_model::LimitError),
     #[error("the sandbox was lost: {detail}")]
     Lost { detail: String },
+    #[error("its guest said nothing for {seconds} seconds")]
+    Silent { seconds: u64 },
     #[error("{path} could not be written inside the sandbox")]
     File { path: String, source: std::io::Error },
     #[error("the sandbox could not be removed completely")]

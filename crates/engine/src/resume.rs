@@ -4,12 +4,12 @@ use crate::error::EngineError;
 use crate::exec::Exec;
 use crate::link::{Link, Resumed};
 use crate::sandbox::Sandbox;
-use paddock_backends::Raised;
+use paddock_backends::{Fence, Handover, Raised};
 use paddock_model::{Guarantees, SandboxId};
 use paddock_protocol::{ExecPhase, ExecState, ToGuest, VERSION};
 use std::time::{Duration, Instant};
 
-/// A guest that does not answer by then is not there.
+/// A guest that does not answer by then is asked another time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is safely kept of an exec.
@@ -49,19 +49,78 @@ impl Sandbox {
     ) -> Result<(Sandbox, Vec<ResumedExec>), EngineError> {
         let started = Instant::now();
         let link = Link::over(raised.stream)?;
-        let lost = |detail: String| EngineError::Lost { detail };
-        let Resumed { version, ready_at, execs } = tokio::time::timeout(PATIENCE, link.resume())
-            .await
-            .map_err(|_| lost(format!("its guest said nothing for {} seconds", PATIENCE.as_secs())))?
-            .ok_or_else(|| lost("its guest has gone".into()))?;
-        if version != VERSION {
-            return Err(lost(format!("its guest speaks version {version} of the protocol, not {VERSION}")));
-        }
+        let (ready_at, execs) = ask(&link).await?;
         let resumed = execs.into_iter().map(|state| take_over(&link, state, known)).collect();
         let sandbox =
             Sandbox::taken_over(id, guarantees, raised.fence, link, raised.network, started, ready_at);
         Ok((sandbox, resumed))
     }
+
+    /// The same of a sandbox that must outlive a failure: a guest that does not answer is left as it is, with all that
+    /// it has.
+    pub(crate) async fn resume_or_leave(
+        id: SandboxId,
+        guarantees: Guarantees,
+        found: Found,
+        known: &[KnownExec],
+    ) -> Result<(Sandbox, Vec<ResumedExec>), EngineError> {
+        let started = Instant::now();
+        let (mut fence, stream, network) = (found.fence, found.stream, found.network);
+        let link = Link::over(stream)?;
+        let (ready_at, execs) = ask(&link).await?;
+        let Some(fence) = fence.0.take() else {
+            return Err(EngineError::Lost { detail: "its fence was given away".into() });
+        };
+        let resumed = execs.into_iter().map(|state| take_over(&link, state, known)).collect();
+        let sandbox = Sandbox::taken_over(id, guarantees, fence, link, network, started, ready_at);
+        Ok((sandbox, resumed))
+    }
+}
+
+/// A sandbox that was found and not taken over yet. Whoever drops it leaves the sandbox as it is: the end of a
+/// [`Raised`] would be the sandbox's own.
+pub(crate) struct Found {
+    fence: LeftWhenDropped,
+    stream: std::os::unix::net::UnixStream,
+    network: Option<Handover>,
+}
+
+struct LeftWhenDropped(Option<Box<dyn Fence>>);
+
+impl Drop for LeftWhenDropped {
+    fn drop(&mut self) {
+        if let Some(fence) = self.0.take() {
+            fence.leave();
+        }
+    }
+}
+
+impl From<Raised> for Found {
+    fn from(raised: Raised) -> Found {
+        Found { fence: LeftWhenDropped(Some(raised.fence)), stream: raised.stream, network: raised.network }
+    }
+}
+
+impl Found {
+    pub(crate) fn thaw(&self) -> std::io::Result<()> {
+        self.fence.0.as_ref().map_or(Ok(()), |fence| fence.thaw())
+    }
+}
+
+/// The first words: when the guest was ready, and its execs.
+async fn ask(link: &Link) -> Result<(u64, Vec<ExecState>), EngineError> {
+    let answer = tokio::time::timeout(PATIENCE, link.resume()).await;
+    let Ok(answer) = answer else {
+        // Should it answer yet, then nobody.
+        link.close();
+        return Err(EngineError::Silent { seconds: PATIENCE.as_secs() });
+    };
+    let lost = |detail: String| EngineError::Lost { detail };
+    let Resumed { version, ready_at, execs } = answer.ok_or_else(|| lost("its guest has gone".into()))?;
+    if version != VERSION {
+        return Err(lost(format!("its guest speaks version {version} of the protocol, not {VERSION}")));
+    }
+    Ok((ready_at, execs))
 }
 
 fn take_over(link: &Link, state: ExecState, known: &[KnownExec]) -> ResumedExec {

@@ -1,13 +1,15 @@
 //! What every handler shares, and the routes put together.
 
 use crate::activity::Activity;
+use crate::bodies::LargeBodies;
 use crate::dialects::{self, Sessions};
 use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
-    access, audit, auth, changes, code, contexts, docs, errors, events, execs, files, guard, health, jobs,
-    metrics, network, pools, ports, request, resources, sandboxes, signed, snapshots, templates, volumes,
+    access, audit, auth, changes, code, contexts, control, docs, errors, events, execs, files, guard, health,
+    jobs, metrics, network, pools, ports, request, resources, sandboxes, signed, snapshots, templates,
+    volumes,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -31,8 +33,11 @@ struct Inner {
     metrics: HttpMetrics,
     activity: Activity,
     ending: CancellationToken,
+    stop_asked: CancellationToken,
+    started_at_ms: u64,
     upgrades: TaskTracker,
     sessions: Sessions,
+    large_bodies: LargeBodies,
 }
 
 impl App {
@@ -46,8 +51,11 @@ impl App {
             metrics: HttpMetrics::new(),
             activity: Activity::new(),
             ending: CancellationToken::new(),
+            stop_asked: CancellationToken::new(),
+            started_at_ms: now_ms(),
             upgrades: TaskTracker::new(),
             sessions: Sessions::default(),
+            large_bodies: LargeBodies::default(),
         }))
     }
 
@@ -84,15 +92,33 @@ impl App {
         &self.0.ending
     }
 
+    /// Cancelled by the owner, over the API: the server is to end as at a signal.
+    pub fn stop_asked(&self) -> &CancellationToken {
+        &self.0.stop_asked
+    }
+
+    pub fn started_at_ms(&self) -> u64 {
+        self.0.started_at_ms
+    }
+
     /// Connections that have become something else than HTTP.
     pub fn upgrades(&self) -> &TaskTracker {
         &self.0.upgrades
+    }
+
+    pub fn large_bodies(&self) -> &LargeBodies {
+        &self.0.large_bodies
     }
 
     /// Of clients that speak MCP.
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
     }
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Routes that need to know who asks.
@@ -114,6 +140,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(volumes::routes())
         .merge(resources::routes())
         .merge(jobs::routes())
+        .merge(control::routes())
         .merge(dialects::routes())
 }
 

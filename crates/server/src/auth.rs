@@ -1,15 +1,17 @@
 //! Who asks: the owner through the unix socket, or whoever holds a token.
 
 use crate::app::App;
+use crate::connections::Connection;
 use crate::errors::Failure;
 use crate::peer::Peer;
 use crate::revoked::{self, Leash};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{Extensions, HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use paddock_engine::fleet::{Actor, Admitted, Revoked};
+use std::sync::Arc;
 
 /// The actor of a request that passed [`require`].
 pub struct Caller(pub Actor);
@@ -32,6 +34,7 @@ pub async fn require(State(app): State<App>, mut request: Request, next: Next) -
         return Err(reads_only());
     }
     tracing::Span::current().record("tenant", actor.tenant.as_str());
+    is_known(request.extensions());
     request.extensions_mut().insert(actor);
     if let Some(leash) = &leash {
         request.extensions_mut().insert(leash.clone());
@@ -63,6 +66,13 @@ pub async fn identify(app: &App, peer: Option<Peer>, secret: Option<&str>) -> Re
 impl From<Admitted> for Known {
     fn from(Admitted { actor, revoked }: Admitted) -> Known {
         Known { actor, revoked: Some(revoked) }
+    }
+}
+
+/// Whoever has shown a right is no stranger any more, as long as the connection lasts.
+pub fn is_known(extensions: &Extensions) {
+    if let Some(connection) = extensions.get::<Arc<Connection>>() {
+        connection.is_known();
     }
 }
 

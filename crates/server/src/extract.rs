@@ -1,8 +1,10 @@
 //! Reading what a caller sends, with answers that name the field, the parameter or the header that is wrong.
 
 use crate::app::App;
+use crate::bodies::{self, WholeBody};
 use crate::errors::{Failure, shorten};
 use crate::memory;
+use crate::strict::{self, Refusal};
 use axum::RequestPartsExt;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -11,9 +13,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::Serialize;
+use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 /// A JSON body.
 pub struct Json<T>(pub T);
@@ -30,16 +31,16 @@ pub struct NoQuery;
 /// The id or name of the path, and what follows it.
 pub struct Target<T = String>(pub T);
 
-impl<T: DeserializeOwned + Serialize> FromRequest<App> for Json<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Json<T>, Failure> {
         require_json(request.headers())?;
-        parse(&collect(request, app).await?).map(Json)
+        understood(collect(request, app).await?).await.map(Json)
     }
 }
 
-impl<T: DeserializeOwned + Serialize> FromRequest<App> for OptionalJson<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for OptionalJson<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<OptionalJson<T>, Failure> {
@@ -48,9 +49,9 @@ impl<T: DeserializeOwned + Serialize> FromRequest<App> for OptionalJson<T> {
             require_json(request.headers())?;
         }
         let body = collect(request, app).await?;
-        match body.is_empty() || (typed && body.trim_ascii() == b"null") {
+        match body.bytes.is_empty() || (typed && body.bytes.trim_ascii() == b"null") {
             true => parse(b"{}").map(OptionalJson),
-            false if typed => parse(&body).map(OptionalJson),
+            false if typed => understood(body).await.map(OptionalJson),
             false => Err(not_json("no content type")),
         }
     }
@@ -124,28 +125,34 @@ fn not_json(given: &str) -> Failure {
     .hint("Send the header Content-Type: application/json.")
 }
 
-async fn collect(request: Request, app: &App) -> Result<Bytes, Failure> {
+async fn collect(request: Request, app: &App) -> Result<WholeBody, Failure> {
     whole_body(request.into_body(), app).await
 }
 
 /// Of a request that is read before it is understood: within the bounds of size and time.
-pub async fn whole_body(body: Body, app: &App) -> Result<Bytes, Failure> {
+pub async fn whole_body(body: Body, app: &App) -> Result<WholeBody, Failure> {
     let most = app.limits().json_bytes;
+    let too_large = || {
+        Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("the body is larger than {most} bytes"),
+        )
+        .hint("Files go through PUT .../files/content or PUT .../files/archive, which take any size.")
+    };
+    let announced = body.size_hint().upper();
+    let expected = announced.map_or(most, |bytes| usize::try_from(bytes).unwrap_or(most).min(most));
+    let room = app.large_bodies().room(expected, app.limits().body_timeout).await?;
     let body = Limited::new(body, most);
     match tokio::time::timeout(app.limits().body_timeout, body.collect()).await {
         Ok(Ok(collected)) => {
             let bytes = collected.to_bytes();
             memory::was_read(bytes.len());
-            Ok(bytes)
+            Ok(WholeBody { bytes, _room: room })
         }
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
             memory::was_read(most);
-            Err(Failure::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_large",
-                format!("the body is larger than {most} bytes"),
-            )
-            .hint("Files go through PUT .../files/content or PUT .../files/archive, which take any size."))
+            Err(too_large())
         }
         Ok(Err(error)) => Err(Failure::invalid(format!("the body could not be read: {error}"))),
         Err(_) => Err(too_slow()),
@@ -157,51 +164,56 @@ pub fn too_slow() -> Failure {
         .hint("Send it again over a connection that moves.")
 }
 
-fn parse<T: DeserializeOwned + Serialize>(body: &[u8]) -> Result<T, Failure> {
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner();
-        match inner.classify() {
-            serde_json::error::Category::Data => wrong_field(&path, &inner.to_string()),
-            _ => Failure::invalid(format!("the body is not JSON: {inner}")),
-        }
-    })?;
-    deserializer.end().map_err(|error| Failure::invalid(format!("the body is not JSON: {error}")))?;
-    if body.contains(&b'[') {
-        refuse_lists_for_objects(body, &value)?;
+/// A large body is parsed where nobody else waits.
+async fn understood<T: DeserializeOwned + Send + 'static>(body: WholeBody) -> Result<T, Failure> {
+    if body.bytes.len() < bodies::LARGE {
+        return parse(&body.bytes);
     }
-    Ok(value)
+    let parsed = tokio::task::spawn_blocking(move || {
+        let parsed = parse(&body.bytes);
+        drop(body);
+        parsed
+    });
+    parsed.await.map_err(|_| Failure::internal())?
 }
 
-/// serde takes a list for an object, its fields in their order; the API does not.
-fn refuse_lists_for_objects<T: Serialize>(body: &[u8], read: &T) -> Result<(), Failure> {
-    let (Ok(given), Ok(meant)) = (serde_json::from_slice::<Value>(body), serde_json::to_value(read)) else {
-        return Err(Failure::invalid("the body is not JSON"));
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    strict::parse(body).map_err(refused)
+}
+
+/// For a body that somebody else parses.
+pub async fn within_bounds(body: WholeBody) -> Result<WholeBody, Failure> {
+    let check = |body: &WholeBody| match strict::check(&body.bytes) {
+        Err(Refusal::TooManyValues) => Err(refused(Refusal::TooManyValues)),
+        // Its parser says so in its own words.
+        _ => Ok(()),
     };
-    match list_for_object(&given, &meant) {
-        None => Ok(()),
-        Some(path) if path.is_empty() => Err(Failure::invalid("the body is a list, and is to be an object")),
-        Some(path) => {
-            Err(Failure::invalid(format!("field `{}`: it is a list, and is to be an object", shorten(&path))))
-        }
+    if body.bytes.len() < bodies::LARGE {
+        return check(&body).map(|()| body);
     }
+    let checked = tokio::task::spawn_blocking(move || check(&body).map(|()| body));
+    checked.await.map_err(|_| Failure::internal())?
 }
 
-/// Where the first one is.
-fn list_for_object(given: &Value, meant: &Value) -> Option<String> {
-    match (given, meant) {
-        (Value::Array(_), Value::Object(_)) => Some(String::new()),
-        (Value::Object(given), Value::Object(meant)) => given.iter().find_map(|(name, value)| {
-            let below = list_for_object(value, meant.get(name)?)?;
-            Some(if below.is_empty() { name.clone() } else { format!("{name}.{below}") })
-        }),
-        (Value::Array(given), Value::Array(meant)) => {
-            given.iter().zip(meant).enumerate().find_map(|(index, (given, meant))| {
-                Some(format!("[{index}].{}", list_for_object(given, meant)?))
-            })
+fn refused(refusal: Refusal) -> Failure {
+    let (path, source) = match refusal {
+        Refusal::Wrong { path, source } => (path, source),
+        Refusal::TooManyValues => {
+            return Failure::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                format!("the body holds more than {} values", strict::MOST_VALUES),
+            )
+            .hint("Send it in several requests, or as a file.");
         }
-        _ => None,
+    };
+    let message = source.to_string();
+    match source.classify() {
+        serde_json::error::Category::Data if path == "." && message.starts_with(strict::LIST_FOR_OBJECT) => {
+            Failure::invalid("the body is a list, and is to be an object")
+        }
+        serde_json::error::Category::Data => wrong_field(&path, &message),
+        _ => Failure::invalid(format!("the body is not JSON: {source}")),
     }
 }
 
@@ -279,16 +291,16 @@ mod tests {
     use paddock_model::api::{CreateSandbox, StartExec, TerminalSize};
     use serde::Deserialize;
 
-    fn refused<T: DeserializeOwned + Serialize>(body: &str) -> Failure {
+    fn refusal<T: DeserializeOwned>(body: &str) -> Failure {
         parse::<T>(body.as_bytes()).err().expect("a refusal")
     }
 
     #[test]
     fn an_unknown_field_is_refused_by_name_wherever_it_is() {
-        let failure = refused::<CreateSandbox>(r#"{"tpl": 1}"#);
+        let failure = refusal::<CreateSandbox>(r#"{"tpl": 1}"#);
         assert_eq!(failure.code, "unknown_field");
         assert!(failure.message.contains("`tpl`"), "{}", failure.message);
-        let failure = refused::<CreateSandbox>(r#"{"limits": {"ram": 1}}"#);
+        let failure = refusal::<CreateSandbox>(r#"{"limits": {"ram": 1}}"#);
         assert_eq!(failure.code, "unknown_field");
         assert!(
             failure.message.contains("`ram`") && failure.message.contains("`limits`"),
@@ -299,27 +311,27 @@ mod tests {
 
     #[test]
     fn a_wrong_type_is_refused_with_the_path_of_its_field() {
-        let failure = refused::<CreateSandbox>(r#"{"limits": {"memory_bytes": "2G"}}"#);
+        let failure = refusal::<CreateSandbox>(r#"{"limits": {"memory_bytes": "2G"}}"#);
         assert_eq!((failure.code, failure.status.as_u16()), ("invalid_request", 400));
         assert!(
             failure.message.starts_with("field `limits.memory_bytes`: invalid type"),
             "{}",
             failure.message
         );
-        let failure = refused::<StartExec>(r#"{"argv": ["a", 7]}"#);
+        let failure = refusal::<StartExec>(r#"{"argv": ["a", 7]}"#);
         assert!(failure.message.starts_with("field `argv[1]`"), "{}", failure.message);
-        let failure = refused::<TerminalSize>(r#"{"rows": 70000, "columns": 1}"#);
+        let failure = refusal::<TerminalSize>(r#"{"rows": 70000, "columns": 1}"#);
         assert!(failure.message.starts_with("field `rows`"), "{}", failure.message);
     }
 
     #[test]
     fn what_is_not_json_says_where() {
         for body in ["", "{", "nul", "{} {}", "\u{0}", "[1]"] {
-            let failure = refused::<StartExec>(body);
+            let failure = refusal::<StartExec>(body);
             assert_eq!(failure.status.as_u16(), 400, "{body}");
         }
         let deep = "[".repeat(100_000);
-        assert_eq!(refused::<StartExec>(&format!("{{\"argv\": {deep}")).status.as_u16(), 400);
+        assert_eq!(refusal::<StartExec>(&format!("{{\"argv\": {deep}")).status.as_u16(), 400);
     }
 
     #[test]
@@ -329,7 +341,7 @@ mod tests {
             (r#"{"terminal": [24, 80]}"#, "field `terminal`"),
             (r#"{"argv": ["a"], "terminal": [24, 80]}"#, "field `terminal`"),
         ] {
-            let failure = refused::<StartExec>(body);
+            let failure = refusal::<StartExec>(body);
             assert!(failure.message.starts_with(place), "{}", failure.message);
         }
         parse::<StartExec>(br#"{"argv": ["a", "[b]"], "terminal": {"rows": 1, "columns": 1}}"#)

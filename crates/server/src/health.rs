@@ -31,14 +31,14 @@ async fn alive() -> Answer<Health> {
     Health::ok()
 }
 
-/// The server can create sandboxes
+/// The server can create sandboxes: it tried what a create needs, at most a second ago
 #[utoipa::path(get, path = "/readyz", tag = "server", security(()),
     responses((status = 200, body = Health), (status = 503, body = ApiError)))]
 async fn ready(State(app): State<App>) -> Result<Answer<Health>, Failure> {
     if app.ending().is_cancelled() {
         return Err(Failure::shutting_down());
     }
-    match app.fleet().ready() {
+    match app.fleet().can_create().await {
         Ok(()) => Ok(Health::ok()),
         Err(error) => {
             let mut failure = Failure::from(error);

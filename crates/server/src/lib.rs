@@ -1,12 +1,12 @@
 //! Paddock over HTTP: `/v1` in JSON, streams, ports inside, a description of itself.
 //!
-//! - [`serve`]: listeners, connections, the end; [`listen`], [`tls`] and [`prompt`] are their parts
+//! - [`serve`]: listeners, connections, the end; [`listen`], [`connections`], [`tls`] and [`prompt`] are their parts; [`reload`]: what SIGHUP changes
 //! - [`app`]: what handlers share, and all routes
 //! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`jobs`], [`ports`] (with [`proxy`])
 //! - [`dialects`]: the same in the words of others: MCP, Loopstack
-//! - [`health`], [`metrics`], [`docs`], [`openapi`]: about the server itself
-//! - [`guard`] and [`auth`]: who may ask; [`revoked`]: until when; [`extract`], [`errors`], [`request`], [`unread`], [`stream`]: in and out
+//! - [`health`], [`control`], [`metrics`], [`docs`], [`openapi`]: about the server itself
+//! - [`guard`] and [`auth`]: who may ask; [`revoked`]: until when; [`extract`] (with [`strict`] and [`bodies`]), [`errors`], [`request`], [`unread`], [`stream`]: in and out
 //!
 //! Decisions are the engine's: a handler reads a request, asks the fleet, and writes its answer.
 
@@ -15,9 +15,12 @@ mod activity;
 mod app;
 mod audit;
 mod auth;
+mod bodies;
 mod changes;
 mod code;
+mod connections;
 mod contexts;
+mod control;
 mod dialects;
 mod docs;
 mod errors;
@@ -40,6 +43,7 @@ mod pools;
 mod ports;
 mod prompt;
 mod proxy;
+mod reload;
 mod request;
 mod resources;
 mod revoked;
@@ -48,14 +52,16 @@ mod serve;
 mod signed;
 mod snapshots;
 mod stream;
+mod strict;
 mod templates;
 mod tls;
 mod unread;
 mod volumes;
 
 pub use listen::{ListenError, Listener};
-pub use log::start_log;
+pub use log::{LogError, start_log};
 pub use openapi::openapi;
 pub use options::{Options, ServerLimits};
+pub use reload::Reload;
 pub use serve::{Ended, run};
 pub use tls::{Tls, TlsError};

@@ -4,7 +4,7 @@ use crate::peer::{Peer, Route};
 use crate::tls::Tls;
 use rustix::fs::{Mode, OFlags};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -77,22 +77,23 @@ impl Listener {
         }
     }
 
-    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Io>, Peer)> {
+    /// The stream, who is at its other end, and the address of that.
+    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Io>, Peer, Option<IpAddr>)> {
         let tls = self.tls.is_some();
         match &self.socket {
             Socket::Tcp(socket) => {
-                let (stream, _) = socket.accept().await?;
+                let (stream, remote) = socket.accept().await?;
                 let local = stream.local_addr()?;
                 stream.set_nodelay(true)?;
                 // A client whose machine is gone is noticed, also by streams that have nothing to say.
                 rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-                Ok((Box::new(stream), Peer { route: Route::Tcp { local }, tls }))
+                Ok((Box::new(stream), Peer { route: Route::Tcp { local }, tls }, Some(remote.ip())))
             }
             Socket::Unix { socket, .. } => {
                 let (stream, _) = socket.accept().await?;
                 let uid = stream.peer_cred()?.uid();
                 let owner = uid == 0 || uid == rustix::process::geteuid().as_raw();
-                Ok((Box::new(stream), Peer { route: Route::Unix { owner }, tls }))
+                Ok((Box::new(stream), Peer { route: Route::Unix { owner }, tls }, None))
             }
         }
     }

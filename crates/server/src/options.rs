@@ -20,6 +20,11 @@ pub struct Options {
 pub struct ServerLimits {
     /// Per listener, so that a flood over TCP leaves the owner's socket free.
     pub connections: usize,
+    /// Of these, those over which nobody has shown a right yet: all of them, and of one peer.
+    pub strangers: usize,
+    pub strangers_per_peer: usize,
+    /// How long such a connection may be without a request.
+    pub stranger_time: Duration,
     pub json_bytes: usize,
     pub header_bytes: usize,
     pub header_count: usize,
@@ -36,6 +41,9 @@ impl Default for ServerLimits {
     fn default() -> ServerLimits {
         ServerLimits {
             connections: 4096,
+            strangers: 1024,
+            strangers_per_peer: 256,
+            stranger_time: Duration::from_secs(10),
             json_bytes: 8 << 20,
             header_bytes: 64 << 10,
             header_count: 100,

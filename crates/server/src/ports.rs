@@ -95,6 +95,7 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
         return Ok(set_cookie(&inside, &request, peer, &secret));
     }
     let Known { actor, revoked } = identify(app, peer, &mut request).await?;
+    auth::is_known(request.extensions());
     may_use(&actor)?;
     // Without the slash at the end, what a page names relatively would lie outside of it.
     let bare = inside.rest == "/" && !inside.prefix.is_empty() && !request.uri().path().ends_with('/');

@@ -1,6 +1,5 @@
 //! The outermost layer: a request's id, its span and its numbers, and the bodies of failures.
 
-use crate::activity::Active;
 use crate::app::App;
 use crate::errors::{Failure, shorten};
 use crate::peer::Peer;
@@ -47,7 +46,7 @@ pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Res
     let (status, took) = (response.status(), began.elapsed());
     app.metrics().count(&method, &route, status, took);
     span.in_scope(|| log(status, took.as_secs_f64() * 1000.0, failure.as_ref()));
-    response.map(|body| Body::new(Held { body, _active: active }))
+    response.map(|body| Body::new(Held::new(body, active)))
 }
 
 /// A pattern of ours, never the path itself.
@@ -103,13 +102,19 @@ fn new_id() -> String {
     format!("rq-{:016x}", u64::from_be_bytes(bytes))
 }
 
-/// A body that keeps its request counted until it is out.
-struct Held {
+/// A body that keeps something until it is out: its request is counted so long.
+pub struct Held<T> {
     body: Body,
-    _active: Active,
+    _kept: T,
 }
 
-impl HttpBody for Held {
+impl<T> Held<T> {
+    pub fn new(body: Body, kept: T) -> Held<T> {
+        Held { body, _kept: kept }
+    }
+}
+
+impl<T: Unpin> HttpBody for Held<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

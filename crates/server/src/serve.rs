@@ -1,11 +1,14 @@
 //! Listeners, connections, and an end that leaves every sandbox running.
 
 use crate::app::{self, App};
+use crate::connections::{Bounds, Connection, Connections};
 use crate::listen::{Io, Listener};
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::prompt::Prompt;
-use crate::revoked::Connection;
+use crate::request::Held;
+use crate::revoked;
+use crate::tls::Tls;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,11 +16,11 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use paddock_engine::fleet::Fleet;
+use paddock_engine::store::ServerPhase;
 use paddock_jobs::Jobs;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -25,7 +28,7 @@ use tower::ServiceExt;
 /// Why the server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// `shutdown` was ready.
+    /// `shutdown` was ready, or its owner asked over the API.
     Asked,
     /// Nobody needed it for as long as the options say.
     Idle,
@@ -55,9 +58,11 @@ pub async fn run(
     }
     let ended = tokio::select! {
         () = shutdown => Ended::Asked,
+        () = app.stop_asked().cancelled() => Ended::Asked,
         () = nobody_needs(&app) => Ended::Idle,
     };
     tracing::info!(why = ?ended, requests = app.activity().requests(), "ending; sandboxes keep running");
+    fleet.note_phase(ServerPhase::Ending, &[]);
     app.ending().cancel();
     for tasks in [&accepting, &server.connections, app.upgrades()] {
         tasks.close();
@@ -95,17 +100,22 @@ struct Server {
 
 async fn accept(server: Arc<Server>, listener: Listener) {
     let ending = server.app.ending().clone();
-    let room = Arc::new(Semaphore::new(server.app.limits().connections));
+    let limits = server.app.limits();
+    let connections = Connections::new(Bounds {
+        all: limits.connections,
+        strangers: limits.strangers,
+        strangers_per_peer: limits.strangers_per_peer,
+    });
     loop {
         let next = async {
-            let permit = room.clone().acquire_owned().await;
-            (permit, listener.accept().await)
+            connections.room().await;
+            listener.accept().await
         };
-        let (permit, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = ending.cancelled() => return,
             next = next => next,
         };
-        let (stream, peer) = match accepted {
+        let (stream, peer, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Too many open files, or a client that is gone already: neither may end the server or spin it.
@@ -114,27 +124,44 @@ async fn accept(server: Arc<Server>, listener: Listener) {
                 continue;
             }
         };
-        let (server, tls) = (server.clone(), listener.tls.clone());
+        let Some(connection) = connections.admit(address, peer.is_owner()) else {
+            tracing::debug!("a peer has too many connections without a token");
+            continue;
+        };
+        let (server, tls, connection) = (server.clone(), listener.tls.clone(), Arc::new(connection));
         server.clone().connections.spawn(async move {
-            let _permit = permit;
-            let patience = server.app.limits().head_timeout;
-            let stream: Box<dyn Io> = match tls {
-                None => stream,
-                Some(tls) => match tokio::time::timeout(patience, tls.0.accept(stream)).await {
-                    Ok(Ok(stream)) => Box::new(stream),
-                    Ok(Err(error)) => return tracing::debug!(%error, "no TLS came about"),
-                    Err(_) => return tracing::debug!("no TLS came about in time"),
-                },
-            };
+            let patience = server.app.limits().stranger_time;
             tokio::select! {
                 () = server.cut.cancelled() => {}
-                () = talk(&server, stream, peer) => {}
+                () = connection.closed() => tracing::debug!("a connection made room for another"),
+                () = connection.idle_as_stranger(patience) => tracing::debug!("a stranger asked nothing in time"),
+                () = welcome(&server, stream, tls, peer, &connection) => {}
             }
         });
     }
 }
 
-async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer) {
+async fn welcome(
+    server: &Arc<Server>,
+    stream: Box<dyn Io>,
+    tls: Option<Tls>,
+    peer: Peer,
+    connection: &Arc<Connection>,
+) {
+    let stream: Box<dyn Io> = match tls {
+        None => stream,
+        Some(tls) => {
+            match tokio::time::timeout(server.app.limits().head_timeout, tls.acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => Box::new(stream),
+                Ok(Err(error)) => return tracing::debug!(%error, "no TLS came about"),
+                Err(_) => return tracing::debug!("no TLS came about in time"),
+            }
+        }
+    };
+    talk(server, stream, peer, connection).await;
+}
+
+async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer, connection: &Arc<Connection>) {
     let limits = server.app.limits();
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -151,22 +178,22 @@ async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer) {
         .keep_alive_interval(H2_PING)
         .keep_alive_timeout(H2_PING);
     let stream = TokioIo::new(Prompt::new(stream, limits.head_timeout));
-    let own = server.clone();
+    let own = (server.clone(), connection.clone());
     let cut = CancellationToken::new();
-    let connection = Connection(cut.clone());
+    let cutter = revoked::Connection(cut.clone());
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-        let server = own.clone();
-        request.extensions_mut().insert(connection.clone());
-        async move { answer(&server, request, peer).await }
+        let (server, connection) = own.clone();
+        request.extensions_mut().insert(cutter.clone());
+        async move { answer(&server, request, peer, &connection).await }
     });
-    let connection = builder.serve_connection_with_upgrades(stream, service);
-    let mut connection = std::pin::pin!(connection);
+    let conversation = builder.serve_connection_with_upgrades(stream, service);
+    let mut conversation = std::pin::pin!(conversation);
     let ending = server.app.ending();
     let result = tokio::select! {
-        result = connection.as_mut() => result,
+        result = conversation.as_mut() => result,
         () = ending.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            conversation.as_mut().graceful_shutdown();
+            conversation.await
         }
         // Its client is no longer allowed to read what it was sent.
         () = cut.cancelled() => return,
@@ -180,12 +207,16 @@ async fn answer(
     server: &Server,
     request: hyper::Request<Incoming>,
     peer: Peer,
+    connection: &Arc<Connection>,
 ) -> Result<axum::response::Response, Infallible> {
+    let busy = connection.begin();
     let mut request: Request = request.map(Body::new);
     request.extensions_mut().insert(peer);
+    request.extensions_mut().insert(connection.clone());
     let named = server.app.guard().port_name(request.uri(), request.headers());
     let router = if named.is_some() { &server.ports } else { &server.api };
-    router.clone().oneshot(request).await
+    let answered = router.clone().oneshot(request).await;
+    answered.map(|response| response.map(|body| Body::new(Held::new(body, busy))))
 }
 
 /// Ready when for long enough there was neither a request nor a sandbox that lives, nor a job that waits. A hibernated one needs no server.

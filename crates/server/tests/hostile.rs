@@ -249,3 +249,74 @@ async fn a_request_id_is_echoed_only_where_it_is_safe() {
     let evil = server.ask_tcp("GET", "/healthz", "X-Request-Id: <b>\r\n", None).await;
     assert!(evil.header("x-request-id").is_some_and(|id| id.starts_with("rq-")));
 }
+
+#[tokio::test]
+async fn idle_strangers_do_not_keep_others_out() {
+    let mut options = Options::default();
+    options.limits.connections = 24;
+    options.limits.strangers = 16;
+    options.limits.strangers_per_peer = 8;
+    let server = Server::start(options).await;
+    // Three times as many as there is room for; each waits for nothing, as whoever attacks does.
+    let mut idle = Vec::new();
+    for _ in 0..72 {
+        idle.push(TcpStream::connect(server.address).await.expect("connects"));
+    }
+    for _ in 0..3 {
+        assert_eq!(server.ask_tcp("GET", "/healthz", "", None).await.status, 200);
+    }
+    // The oldest were closed for it.
+    let mut byte = [0; 1];
+    let read = tokio::time::timeout(Duration::from_secs(10), idle[0].read(&mut byte)).await;
+    assert!(matches!(read.expect("closed"), Ok(0) | Err(_)));
+}
+
+#[tokio::test]
+async fn whoever_has_shown_a_token_stays() {
+    let mut options = Options::default();
+    options.limits.connections = 16;
+    options.limits.strangers = 8;
+    options.limits.strangers_per_peer = 4;
+    options.limits.stranger_time = Duration::from_millis(300);
+    let server = Server::start(options).await;
+    let made = server.ask("POST", "/v1/tokens", Some(r#"{"tenant": "team", "role": "user"}"#)).await.json();
+    let secret = made["secret"].as_str().expect("a secret");
+    let request = format!(
+        "GET /v1/whoami HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {secret}\r\n\r\n",
+        server.address
+    );
+    let mut known = TcpStream::connect(server.address).await.expect("connects");
+    let mut stranger = TcpStream::connect(server.address).await.expect("connects");
+    let ask = async |stream: &mut TcpStream| {
+        stream.write_all(request.as_bytes()).await.expect("writes");
+        let mut answer = vec![0; 4096];
+        let size = stream.read(&mut answer).await.expect("an answer");
+        parse(&answer[..size]).status
+    };
+    assert_eq!(ask(&mut known).await, 200);
+    // A stranger who asks nothing is let go after its time; by then the other has been idle for as long.
+    let mut byte = [0; 1];
+    let read = tokio::time::timeout(Duration::from_secs(10), stranger.read(&mut byte)).await;
+    assert!(matches!(read.expect("closed"), Ok(0) | Err(_)));
+    let mut flood = Vec::new();
+    for _ in 0..12 {
+        flood.push(TcpStream::connect(server.address).await.expect("connects"));
+    }
+    assert_eq!(server.ask_tcp("GET", "/healthz", "", None).await.status, 200);
+    assert_eq!(ask(&mut known).await, 200);
+}
+
+#[tokio::test]
+async fn a_body_of_too_many_values_is_refused() {
+    let server = quick_server().await;
+    for body in [
+        format!("{{\"env\": [{}]}}", vec!["[]"; 400_000].join(",")),
+        format!("{{\"metadata\": {{{}}}}}", vec!["\"a\":\"\""; 400_000].join(",")),
+    ] {
+        let answer = server.ask("POST", "/v1/sandboxes", Some(&body)).await;
+        assert!(matches!(answer.status, 400 | 413), "{}", answer.text());
+    }
+    let many = format!("{{\"argv\": [{}]}}", vec!["\"\""; 400_000].join(","));
+    let answer = server.ask("POST", "/v1/sandboxes/x/execs", Some(&many)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (413, "too_large"), "{}", answer.text());
+}

@@ -13,7 +13,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use paddock_engine::fleet::{Fleet, FleetOptions};
 use paddock_jobs::{Jobs, JobsOptions};
-use paddock_server::{Listener, Options, Tls, TlsError, run};
+use paddock_server::{Listener, Options, Reload, Tls, TlsError, run};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -95,6 +95,60 @@ async fn tls_with_both() {
         };
         assert_eq!(status.as_u16(), 200, "{protocol}");
     }
+    drop(stop);
+    server.await.expect("it ends");
+}
+
+/// The certificate that a handshake shows.
+async fn shown(address: std::net::SocketAddr, trusted: &[&[u8]]) -> Vec<u8> {
+    let mut roots = rustls::RootCertStore::empty();
+    for pem in trusted {
+        roots.add(CertificateDer::from_pem_slice(pem).expect("reads")).expect("adds");
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.expect("connects");
+    let name = ServerName::try_from("localhost").expect("a name");
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
+    stream.get_ref().1.peer_certificates().expect("a certificate")[0].to_vec()
+}
+
+#[tokio::test]
+async fn a_certificate_is_read_again_and_a_bad_one_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
+    let make = || rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let (first, second) = (make(), make());
+    std::fs::write(&certificate, first.cert.pem()).expect("writes");
+    std::fs::write(&key, first.signing_key.serialize_pem()).expect("writes");
+    let tls = Tls::load(&certificate, &key).expect("a pair");
+    let reload = Reload { tls: Some(tls.clone()), log_filter: None };
+
+    let fleet = Fleet::open(FleetOptions::new(directory.path().join("state"))).await.expect("a fleet");
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("listens");
+    let address = listener.tcp_address().expect("an address");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = async move { drop(stopped.await) };
+    let jobs = Jobs::open(fleet.clone(), JobsOptions::default()).await.expect("the jobs");
+    let server = tokio::spawn(run(vec![listener.with_tls(tls)], fleet, jobs, Options::default(), shutdown));
+
+    let (old, new) = (first.cert.pem(), second.cert.pem());
+    let trusted = [old.as_bytes(), new.as_bytes()];
+    assert_eq!(shown(address, &trusted).await, first.cert.der().to_vec());
+    // Half of a pair: the certificate is there, and its key not yet.
+    std::fs::write(&certificate, &new).expect("writes");
+    reload.now();
+    assert_eq!(shown(address, &trusted).await, first.cert.der().to_vec());
+    std::fs::write(&key, second.signing_key.serialize_pem()).expect("writes");
+    reload.now();
+    assert_eq!(shown(address, &trusted).await, second.cert.der().to_vec());
+    std::fs::write(&certificate, "nonsense").expect("writes");
+    reload.now();
+    assert_eq!(shown(address, &trusted).await, second.cert.der().to_vec());
     drop(stop);
     server.await.expect("it ends");
 }

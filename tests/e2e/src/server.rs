@@ -132,6 +132,11 @@ impl<'a> Server<'a> {
         running.finish().map(drop)
     }
 
+    /// After somebody else has ended it.
+    pub fn has_stopped(&mut self) -> Result<()> {
+        self.running.take().context("no server runs")?.finish().map(drop)
+    }
+
     /// A command that talks to this server.
     pub fn paddock<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Invocation> {
         let url = format!("unix:{}", self.socket.display());

@@ -55,6 +55,8 @@ mod scripts_bad_input;
 mod scripts_seeds;
 mod secrets;
 mod serve;
+mod server_life;
+mod server_pressed;
 mod shield;
 mod shield_bad_input;
 mod signals;

@@ -17,7 +17,8 @@ fn a_second_server_of_one_state_is_refused(caller: &Caller) -> Result<()> {
     let _server = Server::start(caller)?;
     let socket = caller.home().join("second.sock").display().to_string();
     let finished = caller.paddock(["serve", "--socket", &socket])?.finish()?;
-    ensure!(finished.code == 1 && finished.err().starts_with("error: "), "{finished:?}");
+    ensure!(finished.exited(1)?.err().contains("\nerror: the sandboxes of this state"), "{}", finished.err());
+    ensure!(finished.err().contains("uses the state directory"), "{}", finished.err());
     Ok(())
 }
 
@@ -178,6 +179,13 @@ fn a_signed_url_ends_with_its_token(caller: &Caller) -> Result<()> {
         Ok(signed["url"].as_str().unwrap_or_default().to_string())
     };
     let (by_first, by_second) = (sign(&server, &first)?, sign(&server, &second)?);
+    let month = serde_json::json!({"path": "/tmp/f", "operation": "read", "expires_seconds": 30 * 86400});
+    let refused = server.ask("POST", &format!("/v1/sandboxes/{id}/files/sign"), Some(&month))?;
+    ensure!(
+        refused.refused(400, "invalid_request")?.text().contains("more than a week"),
+        "{}",
+        refused.text()
+    );
     assert_eq!(curl(&server, "", "", &by_first)?, "hello\n200");
     server.run(["token", "revoke", first["id"].as_str().unwrap_or_default()])?.success()?;
     let refused = curl(&server, "", "", &by_first)?;

@@ -92,7 +92,8 @@ pub fn read(state: &Path, id: &SandboxId) -> std::result::Result<(Record, Lastin
         ErrorKind::NotFound => {
             AdoptError::Gone { id: id.clone(), detail: "it left no record on this machine".into() }
         }
-        _ => damaged(format!("{}: {error}", path.display())),
+        // Such as no descriptor left: the record itself may be well.
+        _ => AdoptError::Connect { id: id.clone(), source: error },
     })?;
     let record: Record =
         serde_json::from_slice(&bytes).map_err(|error| damaged(format!("{}: {error}", path.display())))?;

@@ -2,6 +2,7 @@
 
 use super::job::JobArgs;
 use super::pool::PoolArgs;
+use super::server::ServerArgs;
 use super::template::TemplateArgs;
 use super::values;
 use super::verify::{VERIFY_HELP, VerifyArgs};
@@ -15,6 +16,8 @@ pub enum MachineCommand {
     /// Serve the HTTP API on a unix socket, and on an address if asked
     #[command(after_help = SERVE_HELP)]
     Serve(Box<ServeArgs>),
+    /// Say whether a server runs, or stop it
+    Server(ServerArgs),
     /// Make, list and revoke the tokens that the server takes
     #[command(
         after_help = "Examples:\n  paddock token create --tenant team-a --role user --label ci\n  paddock token ls\n  paddock token revoke tk-9103a146b260b440"
@@ -57,7 +60,11 @@ Examples:
   paddock serve --listen 127.0.0.1:7070
   paddock serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --domain box.example.org
 
-Sandboxes keep running when the server ends, however it ends; the next one finds them.";
+Sandboxes keep running when the server ends, however it ends; the next one finds them.
+A server that is started before the one before it has gone waits for it, up to 30 seconds.
+
+Without --socket and --listen it listens where PADDOCK_URL says. SIGTERM and SIGINT end it; so does
+`paddock server stop`. SIGHUP has --tls-cert, --tls-key and --log-filter read again.";
 
 const QUOTA_HELP: &str = "\
 Examples:
@@ -86,7 +93,8 @@ pub struct ServeArgs {
     /// Listen on this TCP address too; every call there needs a token
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// The unix socket, which needs no token [default: where the other commands look for it]
+    /// The unix socket, which needs no token [default: where the other commands look for it: PADDOCK_URL,
+    /// else the state directory's own]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Certificate chain in PEM: the address then speaks TLS
@@ -131,6 +139,9 @@ pub struct ServeArgs {
     /// Log as JSON, one object per line
     #[arg(long)]
     pub json_logs: bool,
+    /// What is logged, as PADDOCK_LOG says it, from a file that SIGHUP has read again
+    #[arg(long, value_name = "FILE")]
+    pub log_filter: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use super::ClientError;
 use crate::caller::Environment;
-use crate::env_vars;
+use crate::{env_vars, state};
 use hyper::http::Uri;
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
@@ -68,16 +68,18 @@ fn parse(text: &str) -> Result<Address, &'static str> {
     Ok(Address::Tcp { host: authority.host().to_string(), port, tls })
 }
 
-/// The socket that every command of this user shares.
+/// The socket of the server of this state directory. No two state directories share one: whoever names another state
+/// directory reaches another server.
 pub fn own_socket(environment: &Environment, state_dir: &Path) -> PathBuf {
+    let inside = || state_dir.join("run/api.sock");
+    if !state::is_usual(environment, state_dir) {
+        return inside();
+    }
     if geteuid().is_root() {
         return PathBuf::from("/run/paddock/api.sock");
     }
     let runtime = environment.get(env_vars::XDG_RUNTIME_DIR).map(Path::new).filter(|path| path.is_absolute());
-    match runtime {
-        Some(runtime) => runtime.join("paddock/api.sock"),
-        None => state_dir.join("run/api.sock"),
-    }
+    runtime.map_or_else(inside, |runtime| runtime.join("paddock/api.sock"))
 }
 
 #[cfg(test)]
@@ -94,6 +96,36 @@ mod tests {
         assert_eq!(parse("https://box").unwrap().to_string(), "https://box:443");
         assert_eq!(parse("http://box/").unwrap().to_string(), "http://box:80");
         assert_eq!(parse("unix:///run/x.sock"), Ok(Address::Unix("/run/x.sock".into())));
+    }
+
+    #[test]
+    fn every_state_directory_has_a_socket_of_its_own() {
+        let runtime = || ("XDG_RUNTIME_DIR".into(), "/run/user/7".into());
+        let home = || ("HOME".into(), "/nonexistent/home".into());
+        let environment = |more: &[(&str, &str)]| -> Environment {
+            more.iter().map(|(name, value)| (name.into(), value.into())).chain([runtime(), home()]).collect()
+        };
+        let socket = |more: &[(&str, &str)]| {
+            let environment = environment(more);
+            own_socket(&environment, &state::locate(&environment).unwrap())
+        };
+        let usual = socket(&[]);
+        let expected = match geteuid().is_root() {
+            true => "/run/paddock/api.sock",
+            false => "/run/user/7/paddock/api.sock",
+        };
+        assert_eq!(usual, Path::new(expected));
+        assert_eq!(
+            socket(&[("PADDOCK_STATE_DIR", "/nonexistent/a")]),
+            Path::new("/nonexistent/a/run/api.sock")
+        );
+        if !geteuid().is_root() {
+            let elsewhere = socket(&[("XDG_STATE_HOME", "/nonexistent/b")]);
+            assert_eq!(elsewhere, Path::new("/nonexistent/b/paddock/run/api.sock"));
+        }
+        // Who names the usual one means the usual server.
+        let usual_state = state::locate(&environment(&[])).unwrap();
+        assert_eq!(socket(&[("PADDOCK_STATE_DIR", usual_state.to_str().unwrap())]), usual);
     }
 
     #[test]

@@ -6,8 +6,11 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use rustix::fs::{Mode, OFlags};
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -41,7 +44,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 async fn stream(address: &Address) -> io::Result<Box<dyn Stream>> {
     let (host, port, tls) = match address {
-        Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+        Address::Unix(path) => {
+            let (path, _held) = short_path(path)?;
+            return Ok(Box::new(UnixStream::connect(path).await?));
+        }
         Address::Tcp { host, port, tls } => (host.trim_start_matches('[').trim_end_matches(']'), *port, *tls),
     };
     let stream = TcpStream::connect((host, port)).await?;
@@ -52,6 +58,20 @@ async fn stream(address: &Address) -> io::Result<Box<dyn Stream>> {
     }
     let name = ServerName::try_from(host.to_string()).map_err(io::Error::other)?;
     Ok(Box::new(TlsConnector::from(tls_configuration()?).connect(name, stream).await?))
+}
+
+/// A socket's path may have no more than 107 bytes; a longer one is reached by its directory, which is held meanwhile.
+pub fn short_path(path: &Path) -> io::Result<(PathBuf, Option<OwnedFd>)> {
+    const LONGEST: usize = 107;
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok((path.to_path_buf(), None));
+    };
+    if path.as_os_str().len() <= LONGEST {
+        return Ok((path.to_path_buf(), None));
+    }
+    let held = rustix::fs::open(directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let short = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd())).join(name);
+    Ok((short, Some(held)))
 }
 
 fn tls_configuration() -> io::Result<Arc<ClientConfig>> {

@@ -1,9 +1,11 @@
+use super::address::Address;
 use super::start::StartError;
 use crate::env_vars;
 use crate::state::StateError;
 use paddock_model::api::ApiError;
 use std::error::Error;
 use std::io;
+use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -75,6 +77,26 @@ impl ClientError {
         match self {
             ClientError::Connect { .. } | ClientError::Lost(_) => true,
             ClientError::Refused { status, .. } => matches!(status, 502..=504),
+            _ => false,
+        }
+    }
+
+    /// The connection broke, or the server said that it ends: nothing is known to be wrong with the call.
+    pub(super) fn is_of_an_ending_server(&self) -> bool {
+        match self {
+            ClientError::Lost(_) => true,
+            ClientError::Refused { status: 503, error } => error.code == "unavailable",
+            _ => false,
+        }
+    }
+
+    /// Nobody listens at a place where somebody soon may: a server that starts is not there yet, one that is restarted
+    /// is there no more. A socket's directory that does not exist is no such place.
+    pub fn is_absence(&self, address: &Address) -> bool {
+        let ClientError::Connect { source, .. } = self else { return false };
+        match (source.kind(), address) {
+            (io::ErrorKind::ConnectionRefused, _) => true,
+            (io::ErrorKind::NotFound, Address::Unix(path)) => path.parent().is_some_and(Path::exists),
             _ => false,
         }
     }

@@ -1,6 +1,8 @@
 //! The user's own server, started by whoever needs it first and shared by all; it ends by itself when idle.
 
+use super::connection::short_path;
 use crate::env_vars;
+use paddock_engine::store::{ServerHolder, ServerPhase};
 use rustix::process::geteuid;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,9 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A first start may have to make the storage.
-const PATIENCE: Duration = Duration::from_secs(30);
-const STEP: Duration = Duration::from_millis(5);
+/// A first start may have to make the storage, and a server before it may have to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A server that serves and is not found at the socket within this time listens elsewhere.
+const ELSEWHERE: Duration = Duration::from_secs(5);
+const STEP: Duration = Duration::from_millis(10);
 const IDLE_EXIT: &str = "300";
 /// How much of a failed server's log is shown.
 const SHOWN: u64 = 2000;
@@ -30,8 +34,14 @@ pub enum StartError {
     Spawn(#[source] io::Error),
     #[error("the server ended at once ({status}): {said}")]
     Ended { status: String, said: String, log: PathBuf },
-    #[error("the server did not become ready within 30 seconds")]
+    #[error("the server did not become ready within 60 seconds")]
     NotReady { log: PathBuf },
+    #[error("the server of this state directory{} does not listen on `{}`", process_of(.holder), .socket.display())]
+    Elsewhere { socket: PathBuf, holder: ServerHolder },
+}
+
+fn process_of(holder: &ServerHolder) -> String {
+    holder.process.map(|process| format!(" (process {process})")).unwrap_or_default()
 }
 
 impl StartError {
@@ -43,6 +53,10 @@ impl StartError {
             StartError::Foreign(_) | StartError::Directory { .. } => {
                 Some(format!("remove it, or name a server with {}", env_vars::PADDOCK_URL))
             }
+            StartError::Elsewhere { holder, .. } => Some(match holder.addresses.first() {
+                Some(address) => format!("set {}={address}", env_vars::PADDOCK_URL),
+                None => format!("name its address with {}", env_vars::PADDOCK_URL),
+            }),
             _ => None,
         }
     }
@@ -61,7 +75,7 @@ impl Starter {
 
     /// Returns when a server answers at the socket.
     pub fn ensure(&self) -> Result<(), StartError> {
-        if UnixStream::connect(&self.socket).is_ok() {
+        if connect(&self.socket).is_ok() {
             return Ok(());
         }
         let directory = self.socket.parent().unwrap_or(Path::new("/"));
@@ -69,23 +83,62 @@ impl Starter {
         // Held until the server is ready, so that nobody starts a second one meanwhile.
         let _lock = lock(&self.socket)
             .map_err(|source| StartError::Directory { path: directory.to_path_buf(), source })?;
-        if self.is_ready() {
-            return Ok(());
-        }
+        self.wait_or_start()
+    }
+
+    /// A server that has the state directory already is waited for: it starts just now, or a person started it.
+    fn wait_or_start(&self) -> Result<(), StartError> {
         let log = self.state_dir.join("serve.log");
-        let (mut child, begin) = self.spawn(&log)?;
-        let start = Instant::now();
-        while !self.is_ready() {
-            if let Ok(Some(status)) = child.try_wait() {
-                let said = tail(&log, begin);
-                return Err(StartError::Ended { status: status.to_string(), said, log });
+        let began = Instant::now();
+        let mut serving_since = None;
+        let mut started: Option<(Child, u64)> = None;
+        while !self.answers() {
+            let holder = ServerHolder::of(&self.state_dir);
+            if let Some((child, begin)) = &mut started
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                if holder.is_none() && !self.answers() {
+                    let said = tail(&log, *begin);
+                    return Err(StartError::Ended { status: status.to_string(), said, log });
+                }
+                // Another one was quicker.
+                started = None;
             }
-            if start.elapsed() > PATIENCE {
+            match holder {
+                // One that ends needs a successor, which waits for it.
+                None | Some(ServerHolder { phase: Some(ServerPhase::Ending), .. }) => {
+                    serving_since = None;
+                    if started.is_none() {
+                        started = Some(self.spawn(&log)?);
+                    }
+                }
+                Some(ServerHolder { phase: Some(ServerPhase::Starting), .. }) => serving_since = None,
+                Some(holder) => {
+                    let since = *serving_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() > ELSEWHERE {
+                        return Err(StartError::Elsewhere { socket: self.socket.clone(), holder });
+                    }
+                }
+            }
+            if began.elapsed() > PATIENCE {
                 return Err(StartError::NotReady { log });
             }
             std::thread::sleep(STEP);
         }
+        if let Some((child, _)) = started {
+            self.dismiss_unless_it_serves(child);
+        }
         Ok(())
+    }
+
+    /// Another server was quicker: one that waits for its turn would serve when nobody expects it.
+    fn dismiss_unless_it_serves(&self, mut child: Child) {
+        let serving = ServerHolder::of(&self.state_dir).and_then(|holder| holder.process);
+        let Some(process) = rustix::process::Pid::from_raw(child.id().cast_signed()) else { return };
+        if serving.is_some_and(|serving| serving != child.id()) {
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+            let _ = child.wait();
+        }
     }
 
     /// In a session of its own: neither our terminal nor our end is its.
@@ -115,17 +168,23 @@ impl Starter {
         Ok((command.spawn().map_err(StartError::Spawn)?, begin))
     }
 
-    fn is_ready(&self) -> bool {
+    /// A server that starts has its socket already, and answers when it has taken over its sandboxes.
+    fn answers(&self) -> bool {
         let asked = || -> io::Result<bool> {
-            let mut stream = UnixStream::connect(&self.socket)?;
+            let mut stream = connect(&self.socket)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
             let mut head = [0; 12];
             stream.read_exact(&mut head)?;
             Ok(&head == b"HTTP/1.1 200")
         };
         asked().unwrap_or(false)
     }
+}
+
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let (path, _held) = short_path(socket)?;
+    UnixStream::connect(path)
 }
 
 /// Only this user may place anything where the socket is.
@@ -145,7 +204,7 @@ fn lock(socket: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What the server wrote since it was started, its end.
+/// Why a server that was started just now ended, by its log.
 fn tail(log: &Path, begin: u64) -> String {
     let read = || -> io::Result<String> {
         let mut file = File::open(log)?;
@@ -155,10 +214,11 @@ fn tail(log: &Path, begin: u64) -> String {
         file.take(SHOWN).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_string())
     };
-    match read() {
-        Ok(text) if !text.is_empty() => text,
-        _ => "it said nothing".to_string(),
-    }
+    // One line for a message of one line: what it called an error, else the last that it said.
+    let text = read().unwrap_or_default();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let wanted = lines.clone().find(|line| line.starts_with("error: ")).or(lines.next_back());
+    wanted.map_or("it said nothing", |line| line.strip_prefix("error: ").unwrap_or(line)).to_string()
 }
 
 #[cfg(test)]
@@ -186,5 +246,8 @@ mod tests {
         std::fs::write(log.path(), "old\nnew failure\n").unwrap();
         assert_eq!(tail(log.path(), 4), "new failure");
         assert_eq!(tail(log.path(), 16), "it said nothing");
+        let said = "INFO begins\nerror: the storage is damaged\n  caused by: x\nhint: move it\n";
+        std::fs::write(log.path(), said).unwrap();
+        assert_eq!(tail(log.path(), 0), "the storage is damaged");
     }
 }

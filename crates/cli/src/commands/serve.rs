@@ -1,19 +1,27 @@
 //! `paddock serve`: the HTTP API, until a signal or until nobody needs it. Sandboxes outlive it.
+//!
+//! The order of a start: the state directory's lock, then the listeners, then the sandboxes. Clients that come while
+//! sandboxes are taken over wait at the listeners instead of being refused.
+
+mod hangup;
+mod places;
+mod waiting;
 
 use super::CommandError;
 use crate::args::machine::ServeArgs;
 use crate::caller::Caller;
-use crate::client::address;
 use crate::{render, state};
+use hangup::Terminal;
 use paddock_engine::fleet::{Fleet, FleetError, FleetOptions};
+use paddock_engine::store::{ServerLock, ServerPhase};
 use paddock_engine::volumes::VolumesOptions;
 use paddock_jobs::{Jobs, JobsOptions};
-use paddock_server::{Ended, ListenError, Listener, Options, Tls, TlsError};
+use paddock_server::{Ended, ListenError, Listener, LogError, Options, Reload, Tls, TlsError};
+use places::Places;
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -23,6 +31,10 @@ pub enum ServeError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("PADDOCK_URL `{value}` is no place where this server can listen: {reason}")]
+    Place { value: String, reason: &'static str },
     #[error("the runtime could not be started")]
     Runtime(#[source] io::Error),
 }
@@ -31,6 +43,10 @@ impl ServeError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ServeError::Fleet(error) => error.hint.clone(),
+            ServeError::Log(error) => error.hint(),
+            ServeError::Place { .. } => Some(
+                "say where with --socket or --listen, which count more, or unset PADDOCK_URL".to_string(),
+            ),
             _ => None,
         }
     }
@@ -38,30 +54,90 @@ impl ServeError {
 
 pub fn execute(args: ServeArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let state_dir = state::prepare(&caller.environment)?;
-    let own_socket = address::own_socket(&caller.environment, &state_dir);
-    paddock_server::start_log(args.json_logs);
+    let places = Places::choose(&args, &caller.environment, &state_dir)?;
+    paddock_server::start_log(args.json_logs, args.log_filter.as_deref()).map_err(ServeError::Log)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
-    runtime.block_on(serve(args, &state_dir, &own_socket, caller))?;
+    runtime.block_on(serve(args, &state_dir, places, caller))?;
     // What still waits, such as a read of a file, must not hold up the end.
     runtime.shutdown_background();
     Ok(0)
 }
 
+/// Heard from before anything is made: a signal during the start must not pass unheard.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, ServeError> {
+        let heard = |kind| signal(kind).map_err(ServeError::Runtime);
+        Ok(Signals {
+            terminate: heard(SignalKind::terminate())?,
+            interrupt: heard(SignalKind::interrupt())?,
+            hangup: heard(SignalKind::hangup())?,
+        })
+    }
+
+    /// Ready when the server is to end. A hang-up reads files again, unless the server's own terminal went away.
+    async fn end(&mut self, terminal: &Terminal, reload: &Reload) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {}
+            }
+            if terminal.has_gone() {
+                return;
+            }
+            let reload = reload.clone();
+            let _ = tokio::task::spawn_blocking(move || reload.now()).await;
+        }
+    }
+}
+
 async fn serve(
     args: ServeArgs,
     state_dir: &Path,
-    own_socket: &Path,
+    places: Places,
     caller: &mut Caller<'_>,
 ) -> Result<(), ServeError> {
-    // Before anything is made: a signal during the start must not pass unheard.
-    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
+    let terminal = Terminal::look();
+    let mut signals = Signals::listen()?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => Some(Tls::load(certificate, key)?),
         _ => None,
     };
-    // The fleet first: it refuses when another server has this state directory, whose socket then stays its own.
+    let reload = Reload { tls: tls.clone(), log_filter: args.log_filter.clone() };
+    let options = Options {
+        domain: args.domain.clone(),
+        allow_hosts: args.allow_host.clone(),
+        open_metrics: args.open_metrics,
+        idle_exit: args.idle_exit.map(Duration::from_secs_f64),
+        ..Options::default()
+    };
+    let lock = tokio::select! {
+        lock = waiting::take_lock(state_dir, caller) => lock.map_err(ServeError::Fleet)?,
+        () = signals.end(&terminal, &reload) => return Ok(()),
+    };
+    // Only who has the lock may touch the socket: it is another server's otherwise.
+    let (listeners, addresses) = listen(&places, tls).await?;
+    let (fleet, jobs) = open(args, state_dir, lock).await.map_err(ServeError::Fleet)?;
+    fleet.note_phase(ServerPhase::Serving, &addresses);
+    for address in &addresses {
+        let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(address));
+    }
+    let asked = signals.end(&terminal, &reload);
+    if paddock_server::run(listeners, fleet, jobs, options, asked).await == Ended::Idle {
+        let _ = writeln!(caller.stderr, "paddock: nobody needed the server; it ends");
+    }
+    Ok(())
+}
+
+/// The sandboxes and jobs that are there already.
+async fn open(args: ServeArgs, state_dir: &Path, lock: ServerLock) -> Result<(Fleet, Jobs), FleetError> {
     let options = FleetOptions {
         registries: args.registries,
         secrets_key: args.secrets_key,
@@ -74,66 +150,32 @@ async fn serve(
         ..FleetOptions::new(state_dir.to_path_buf())
     };
     paddock_engine::descriptors::take_all();
-    let fleet = Fleet::open(options).await.map_err(ServeError::Fleet)?;
+    let fleet = Fleet::open_locked(options, lock).await?;
     let options = JobsOptions {
         running: args.jobs.map_or(JobsOptions::default().running, |jobs| jobs as usize),
         ..JobsOptions::default()
     };
-    let jobs = match Jobs::open(fleet.clone(), options).await {
-        Ok(jobs) => jobs,
+    match Jobs::open(fleet.clone(), options).await {
+        Ok(jobs) => Ok((fleet, jobs)),
         Err(error) => {
             fleet.close().await;
-            return Err(ServeError::Fleet(error));
+            Err(error)
         }
-    };
-    let socket = args.socket.as_deref().unwrap_or(own_socket);
-    let (listeners, places) = match listen(socket, args.listen, tls).await {
-        Ok(listening) => listening,
-        Err(error) => {
-            jobs.close().await;
-            drop(jobs);
-            fleet.close().await;
-            return Err(error.into());
-        }
-    };
-    for place in &places {
-        let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(place));
     }
-    let options = Options {
-        domain: args.domain,
-        allow_hosts: args.allow_host,
-        open_metrics: args.open_metrics,
-        idle_exit: args.idle_exit.map(Duration::from_secs_f64),
-        ..Options::default()
-    };
-    let asked = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    if paddock_server::run(listeners, fleet, jobs, options, asked).await == Ended::Idle {
-        let _ = writeln!(caller.stderr, "paddock: nobody needed the server; it ends");
-    }
-    Ok(())
 }
 
 /// The listeners, and where they are, for people.
-async fn listen(
-    socket: &Path,
-    address: Option<SocketAddr>,
-    tls: Option<Tls>,
-) -> Result<(Vec<Listener>, Vec<String>), ListenError> {
-    let mut listeners = vec![Listener::unix(socket).await?];
-    let mut places = vec![format!("unix:{}", socket.display())];
-    if let Some(address) = address {
+async fn listen(places: &Places, tls: Option<Tls>) -> Result<(Vec<Listener>, Vec<String>), ListenError> {
+    let mut listeners = vec![Listener::unix(&places.socket).await?];
+    let mut addresses = vec![format!("unix:{}", places.socket.display())];
+    if let Some(address) = places.address {
         let listener = Listener::tcp(address).await?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        places.extend(listener.tcp_address().map(|address| format!("{scheme}://{address}")));
+        addresses.extend(listener.tcp_address().map(|address| format!("{scheme}://{address}")));
         listeners.push(match tls {
             Some(tls) => listener.with_tls(tls),
             None => listener,
         });
     }
-    Ok((listeners, places))
+    Ok((listeners, addresses))
 }

@@ -157,7 +157,7 @@ impl From<crate::EngineError> for FleetError {
             }
             EngineError::Image { .. } => (Kind::Invalid, "image_failed"),
             EngineError::Limits(_) => (Kind::Invalid, "invalid_request"),
-            EngineError::Lost { .. } => (Kind::Unavailable, "guest_lost"),
+            EngineError::Lost { .. } | EngineError::Silent { .. } => (Kind::Unavailable, "guest_lost"),
             _ => (Kind::Internal, "internal"),
         };
         FleetError::new(kind, code, super::request::chain(&error)).maybe_hint(hint).or_full(&error)

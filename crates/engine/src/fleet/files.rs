@@ -18,10 +18,15 @@ use paddock_model::api::{
     SignPath, SignedUrl,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 const LONGEST_PATH: usize = 4095;
 const LARGEST_PAGE: usize = 10_000;
 const MODES: u32 = 0o7777;
+/// A signed URL is a right without a name: it ends within a week.
+const LONGEST_SIGNED: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The wall clock may have been set back a little since.
+const CLOCK_SLACK: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
@@ -259,6 +264,10 @@ impl Fleet {
         let live = self.find(actor, id)?;
         check_path(&request.path)?;
         let lifetime = seconds("expires_seconds", request.expires_seconds)?;
+        if lifetime > LONGEST_SIGNED {
+            let message = format!("expires_seconds {} is more than a week", request.expires_seconds);
+            return Err(invalid(message).hint(format!("at most {}", LONGEST_SIGNED.as_secs())));
+        }
         let read = match request.operation.as_str() {
             "read" => true,
             "write" => false,
@@ -292,6 +301,11 @@ impl Fleet {
             .hint("ask for a new one")
         };
         let claim = self.0.signer.verify(token, now_ms()).map_err(|_| refused())?;
+        // Older servers signed for longer.
+        let latest = now_ms() + (LONGEST_SIGNED + CLOCK_SLACK).as_millis() as u64;
+        if claim.expires_ms > latest {
+            return Err(refused());
+        }
         let live = self.find(&Actor::owner(), &claim.sandbox).map_err(|_| refused())?;
         // What a token gave away goes with it; the owner's socket cannot be revoked.
         let revoked = match claim.token == Actor::owner().token {

@@ -358,6 +358,7 @@ impl Fleet {
 
     /// Ends a sandbox and everything of it but its record, its journals and its timeline.
     pub(super) async fn end(&self, live: &Arc<Live>, cause: EndCause) -> Result<(), FleetError> {
+        live.set_unwanted();
         let _guard = live.transition.lock().await;
         if live.record().state == SandboxState::Ended {
             return Ok(());

@@ -43,6 +43,10 @@ pub struct Live {
     pub permit: Mutex<Option<Permit>>,
     /// What its gates decided.
     pub net: NetLog,
+    /// Its guest has not been reached yet, or not again.
+    silent: AtomicBool,
+    /// Somebody is about to end it.
+    unwanted: AtomicBool,
     /// Whether anything was done in it.
     has_begun: AtomicBool,
     /// An interpreter that was there before its first call.
@@ -76,6 +80,8 @@ impl Live {
             uses: Uses::default(),
             permit: Mutex::new(None),
             net: NetLog::default(),
+            silent: false.into(),
+            unwanted: false.into(),
             has_begun: (next > 1).into(),
             newborn: Mutex::new(None),
         });
@@ -108,6 +114,23 @@ impl Live {
 
     pub fn set_running(&self, sandbox: Option<Arc<Sandbox>>) -> Option<Arc<Sandbox>> {
         std::mem::replace(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner), sandbox)
+    }
+
+    pub fn set_silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Relaxed);
+    }
+
+    pub fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
+    }
+
+    /// Whoever waits for its guest stops waiting, and lets go of its transition.
+    pub fn set_unwanted(&self) {
+        self.unwanted.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_unwanted(&self) -> bool {
+        self.unwanted.load(Ordering::Relaxed)
     }
 
     /// Precondition: no exec has a number yet.

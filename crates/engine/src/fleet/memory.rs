@@ -118,10 +118,7 @@ impl Fleet {
         let kept = kept.and_then(|()| self.keep_commands(live, name));
         inside.leave();
         if let Err(why) = self.adopt(live).await {
-            let cause = super::recover::cause_of_loss(live, &why);
-            let (fleet, lost) = (self.clone(), live.clone());
-            // Whoever asked holds the transition.
-            tokio::spawn(async move { fleet.end(&lost, cause).await });
+            self.after_parting(live, &why);
         }
         kept.inspect_err(|_| self.drop_memory(name))
     }
@@ -151,7 +148,10 @@ impl Fleet {
         self.drop_memory(&live.id);
         inside.leave();
         if let Err(why) = self.adopt(live).await {
-            tracing::warn!(sandbox = %live.id, %why, "it could not be reached again");
+            tracing::warn!(sandbox = %live.id, why = why.why, "it could not be reached again");
+            if why.may_yet_be {
+                self.wait_for_guest(live);
+            }
         }
         Err(error)
     }

@@ -4,6 +4,7 @@
 //! - [`awake`]: who uses a sandbox, and who has it fall asleep
 //! - [`lifecycle`], [`update`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
 //!   server left; [`lost`]: what loses its processes with those that it nests in
+//! - [`patience`]: guests that do not answer
 //! - [`execs`]: commands, their journals and who reads along
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
 //! - [`scan`]: code is looked at before it runs
@@ -18,6 +19,7 @@
 //! - [`snapshots`], [`forks`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
 //!   it back
 //! - [`access`]: tokens, tenants, quotas
+//! - [`readiness`]: whether a sandbox could be created now
 //! - [`hosted`]: what work that outlives its caller needs of all this
 //! - [`live`], [`record`]: one sandbox in memory, and in the store
 //! - [`clock`]: how long something lives, whatever somebody does to the wall clock
@@ -46,8 +48,10 @@ mod merge;
 mod network;
 mod once;
 mod patch;
+mod patience;
 mod pools;
 mod prepared;
+mod readiness;
 mod reaper;
 mod record;
 mod recover;
@@ -79,7 +83,7 @@ use crate::engine::Engine;
 use crate::secrets::Vault;
 use crate::signing::Signer;
 use crate::storage::Storage;
-use crate::store::Store;
+use crate::store::{ServerLock, ServerPhase, Store};
 use crate::volumes::VolumesOptions;
 use awake::Awake;
 use live::Live;
@@ -112,6 +116,9 @@ const EVENTS: usize = 4096;
 const LOOKS: u32 = 10;
 /// A change of a sandbox's state takes less. Writing down the memory of a large VM takes longest.
 const UNTIL_CHANGED: Duration = Duration::from_secs(120);
+
+/// Each may hold a thread for some seconds; those of the runtime are for others too.
+const ADOPTIONS: usize = 128;
 
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
@@ -166,6 +173,9 @@ struct Inner {
     volumes: paddock_volumes::Volumes,
     /// Held while a version of a volume is written out.
     writing_out: tokio::sync::Mutex<()>,
+    readiness: readiness::Readiness,
+    /// Guests that are asked at one time whether they are there.
+    adoptions: tokio::sync::Semaphore,
 }
 
 #[derive(Default)]
@@ -193,8 +203,18 @@ pub struct Metrics {
 impl Fleet {
     /// Finds what an earlier server left, and goes on with it.
     pub async fn open(options: FleetOptions) -> Result<Fleet, FleetError> {
+        let store = Store::open(&options.state)?;
+        Fleet::open_over(options, store).await
+    }
+
+    /// The same by the one who has the state directory's lock already.
+    pub async fn open_locked(options: FleetOptions, lock: ServerLock) -> Result<Fleet, FleetError> {
+        let store = Store::open_locked(&options.state, lock)?;
+        Fleet::open_over(options, store).await
+    }
+
+    async fn open_over(options: FleetOptions, store: Store) -> Result<Fleet, FleetError> {
         let state = options.state.clone();
-        let store = Store::open(&state)?;
         let storage = Storage::open(&state).map_err(|error| FleetError::storage(&error))?;
         let audit = crate::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
         let scribe =
@@ -227,6 +247,8 @@ impl Fleet {
             nurseries: pools::Nurseries::default(),
             volumes,
             writing_out: tokio::sync::Mutex::default(),
+            readiness: readiness::Readiness::default(),
+            adoptions: tokio::sync::Semaphore::new(ADOPTIONS),
         });
         let fleet = Fleet(inner);
         let recovered = fleet.recover().await;
@@ -249,6 +271,8 @@ impl Fleet {
         let mut used = false;
         for live in self.0.all() {
             let _guard = live.transition.lock().await;
+            // Its processes are there, though nobody has reached them.
+            used |= live.is_silent();
             if let Some(inside) = live.set_running(None) {
                 self.note_traffic_now(&live);
                 inside.leave();
@@ -276,16 +300,26 @@ impl Fleet {
         tracing::warn!("something is still under way: the storage stays mounted");
     }
 
+    /// Written beside the lock of the state directory, for clients and for the next server.
+    pub fn note_phase(&self, phase: ServerPhase, addresses: &[String]) {
+        self.0.store.note_phase(phase, addresses);
+    }
+
     /// Returns when everything that happened until now is in its timeline.
     pub async fn written(&self) {
         self.0.scribe.written().await;
     }
 
+    /// It takes requests, and its database answers. [`Fleet::can_create`] looks closer.
     pub fn ready(&self) -> Result<(), FleetError> {
         if self.0.closing.load(Ordering::Relaxed) {
             return Err(FleetError::new(Kind::Unavailable, "unavailable", "the server is stopping"));
         }
         self.0.store.setting("ready").map(drop).map_err(FleetError::from)
+    }
+
+    pub fn state_dir(&self) -> &std::path::Path {
+        &self.0.options.state
     }
 
     /// How many sandboxes live.
@@ -362,6 +396,7 @@ impl Fleet {
             let changed = match state {
                 SandboxState::Running => match live.stay_awake() {
                     Some(awake) => return Ok(awake),
+                    None if live.is_silent() => self.until_it_answers(live).await,
                     // Somebody puts it to sleep, ends it, or takes up its lost connection anew.
                     None => self.changed(live).await,
                 },

@@ -1,6 +1,7 @@
 //! Who ends what nobody ends: time to live, idleness, guests that die, records that are a day old.
 
 use super::live::Live;
+use super::patience::NotAdopted;
 use super::{Fleet, recover};
 use crate::sandbox::Sandbox as Inside;
 use paddock_backends::Shortage;
@@ -59,8 +60,9 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
     if live.is_over() {
         return spawn_end(fleet, live, EndCause::TimeToLive);
     }
-    let Some(idle) = idle.filter(|_| look_for_idleness && !persistent && state == SandboxState::Running)
-    else {
+    // Nobody knows what one whose guest is silent does.
+    let looked_at = look_for_idleness && !persistent && state == SandboxState::Running && !live.is_silent();
+    let Some(idle) = idle.filter(|_| looked_at) else {
         return;
     };
     if live.running_execs() > 0 || live.has_open_streams() || used_processor(live) {
@@ -148,8 +150,12 @@ pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
         let lost_to = current.usage().lost_to();
         match recover::reconnect(&fleet, &live, current).await {
             Ok(()) => {}
+            // It lives, and is not ended for being slow.
+            Err(NotAdopted { may_yet_be: true, .. }) if lost_to.is_none() => {
+                fleet.wait_for_guest(&live);
+            }
             Err(_) if fleet.sleeps_after_loss(&live).await => {}
-            Err(why) => {
+            Err(NotAdopted { why, .. }) => {
                 drop(guard);
                 let cause = match lost_to {
                     Some(Shortage::Memory) => EndCause::OutOfMemory,

@@ -5,10 +5,11 @@ use super::clock::boot_id;
 use super::contexts::{Part, end_unstarted};
 use super::execs::{Job, KILLED, end_job, pump};
 use super::live::Live;
+use super::patience::NotAdopted;
 use super::record::{Intent, Record};
 use super::{Fleet, FleetError};
 use crate::access::Need;
-use crate::resume::KnownExec;
+use crate::resume::{Found, KnownExec, ResumedExec};
 use crate::sandbox::Sandbox as Inside;
 use paddock_backends::Raised;
 use paddock_model::SandboxId;
@@ -19,6 +20,10 @@ use std::time::Duration;
 
 /// Sandboxes that are taken over at the same time.
 const AT_ONCE: usize = 16;
+/// So long a start waits for guests that do not answer, all of them together; it goes on without them.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A guest that answers does so within this time, also when the others have used up the patience.
+const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Fleet {
     pub(super) async fn recover(&self) -> Result<(), FleetError> {
@@ -88,7 +93,10 @@ impl Fleet {
         super::prepared::sweep(&inner.options.state, inner.scribe.audit(), recorded);
         // All are known before the first of them is looked after: whether others nest in it is asked of those that are known.
         let lives = self.at_once(alive, async |fleet, record| fleet.know(record)).await;
-        self.at_once(lives, async |fleet, live| fleet.take_over(&live).await).await;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let take_over =
+            move |fleet: Fleet, live: Arc<Live>| async move { fleet.take_over(&live, deadline).await };
+        self.at_once(lives, take_over).await;
         self.sweep_stand_ins().await?;
         self.settle_unfinished().await
     }
@@ -152,14 +160,13 @@ impl Fleet {
         live
     }
 
-    async fn take_over(&self, live: &Arc<Live>) {
-        let (inner, id) = (&self.0, live.id.clone());
+    async fn take_over(&self, live: &Arc<Live>, deadline: tokio::time::Instant) {
         let intent = live.record().intent.clone();
         if let Some(Intent::End(cause)) = intent {
             return self.finish_end(live, cause).await;
         }
         if live.record().state == SandboxState::Hibernated {
-            if self.kept_memory(&id).is_none() {
+            if self.kept_memory(&live.id).is_none() {
                 self.end_jobs(live);
             }
             return;
@@ -167,41 +174,48 @@ impl Fleet {
         if live.record().boot != boot_id() {
             return self.finish_end(live, EndCause::HostRestarted).await;
         }
-        let hibernating = matches!(live.record().intent, Some(Intent::Hibernate));
-        let adopted = self.adopt(live).await;
-        match adopted {
-            Ok(()) => {
-                self.end_lost_calls(live);
-                let record = live.record().clone();
-                // It did not come to sleep: what was kept for that is old from now on.
-                if hibernating && inner.save(&record).is_ok() {
-                    let _ = std::fs::remove_file(self.archive_of(&id));
-                }
+        let deadline = deadline.max(tokio::time::Instant::now() + LEAST_PATIENCE);
+        let taking = self.wait_for_guest(live);
+        // A guest that does not answer by then is waited for in the background.
+        let _ = tokio::time::timeout_at(deadline, taking).await;
+    }
+
+    /// A guest that answers, and whose sandbox was about to sleep when its server was killed or not.
+    pub(super) fn has_guest_again(&self, live: &Arc<Live>, hibernating: bool) {
+        self.end_lost_calls(live);
+        let record = live.record().clone();
+        // It did not come to sleep: what was kept for that is old from now on.
+        if hibernating && self.0.save(&record).is_ok() {
+            let _ = std::fs::remove_file(self.archive_of(&live.id));
+        }
+    }
+
+    /// A guest that could not be taken over, and will not be.
+    pub(super) async fn give_up_guest(&self, live: &Arc<Live>, why: &str) {
+        let inner = &self.0;
+        if !matches!(live.record().intent, Some(Intent::Hibernate)) {
+            if self.sleeps_after_loss(live).await {
+                return;
             }
-            Err(_) if hibernating => {
-                match self.kept_memory(&id) {
-                    // Who runs nothing any more may still be there.
-                    Some(_) => {
-                        let (fleet, id) = (self.clone(), live.record().id.clone());
-                        let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
-                    }
-                    None => self.end_jobs(live),
-                }
-                let record = {
-                    let mut record = live.record();
-                    record.state = SandboxState::Hibernated;
-                    record.intent = None;
-                    record.clone()
-                };
-                if let Err(error) = inner.save(&record) {
-                    tracing::error!(sandbox = %id, %error, "could not be stored");
-                }
+            let cause = cause_of_loss(live, why);
+            return self.finish_end(live, cause).await;
+        }
+        match self.kept_memory(&live.id) {
+            // Who runs nothing any more may still be there.
+            Some(_) => {
+                let (fleet, id) = (self.clone(), live.record().id.clone());
+                let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
             }
-            Err(_) if self.sleeps_after_loss(live).await => {}
-            Err(why) => {
-                let cause = cause_of_loss(live, &why);
-                self.finish_end(live, cause).await;
-            }
+            None => self.end_jobs(live),
+        }
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Hibernated;
+            record.intent = None;
+            record.clone()
+        };
+        if let Err(error) = inner.save(&record) {
+            tracing::error!(sandbox = %live.id, %error, "could not be stored");
         }
     }
 
@@ -218,32 +232,53 @@ impl Fleet {
         self.record_end(live, cause, Default::default());
     }
 
-    /// Connects to a guest that runs, and goes on with its commands.
-    pub(super) async fn adopt(&self, live: &Arc<Live>) -> Result<(), String> {
+    /// Connects to a guest that runs, and goes on with its commands. Whatever fails, and whoever does not wait for the
+    /// end of this: the sandbox stays as it is.
+    pub(super) async fn adopt(&self, live: &Arc<Live>) -> Result<(), NotAdopted> {
         let (id, backend) = {
             let record = live.record();
             (record.id.clone(), record.backend.clone())
         };
         let fleet = self.clone();
-        let adopted_id = id.clone();
-        let raised =
-            tokio::task::spawn_blocking(move || fleet.0.engine.adopt(&adopted_id, backend.as_deref())).await;
-        let raised = raised.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        // A server that was killed while it took a snapshot left the work frozen, and perhaps a guest that waits
-        // for a command to start.
-        let raised = tokio::task::spawn_blocking(move || match raised.fence.thaw() {
-            // Where there is no freezer the guest itself stops the work, and is told below.
-            Err(error) if error.kind() != std::io::ErrorKind::Unsupported => Err(error),
-            _ => Ok(raised),
-        })
-        .await;
-        let raised = raised.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        self.go_on(live, raised).await
+        let found = tokio::task::spawn_blocking(move || {
+            let found = Found::from(fleet.0.engine.adopt(&id, backend.as_deref())?);
+            // A server that was killed while it took a snapshot left the work frozen, and perhaps a guest that waits
+            // for a command to start. Where there is no freezer the guest itself stops the work, and is told below.
+            match found.thaw() {
+                Err(error) if error.kind() != std::io::ErrorKind::Unsupported => Err(error.into()),
+                _ => Ok::<_, NotAdopted>(found),
+            }
+        });
+        let found = found.await.map_err(|error| NotAdopted::for_good(error.to_string()))??;
+        let known = self.known_execs(live).await;
+        let (id, guarantees) = {
+            let record = live.record();
+            (record.id.clone(), record.guarantees.clone())
+        };
+        let (inside, resumed) = Inside::resume_or_leave(id, guarantees, found, &known).await?;
+        let inside = Arc::new(inside);
+        if let Err(why) = self.continue_commands(live, &inside, resumed).await {
+            inside.leave();
+            return Err(NotAdopted::for_good(why));
+        }
+        Ok(())
     }
 
-    /// Takes over the guest behind the stream, and goes on with its commands.
+    /// Takes over the guest behind the stream, and goes on with its commands; one that cannot be taken over is removed.
     pub(super) async fn go_on(&self, live: &Arc<Live>, raised: Raised) -> Result<(), String> {
-        let id = live.record().id.clone();
+        let known = self.known_execs(live).await;
+        let (id, guarantees) = {
+            let record = live.record();
+            (record.id.clone(), record.guarantees.clone())
+        };
+        let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
+            .await
+            .map_err(|error| super::request::chain(&error))?;
+        self.continue_commands(live, &Arc::new(inside), resumed).await
+    }
+
+    /// What is safely kept of each command.
+    async fn known_execs(&self, live: &Arc<Live>) -> Vec<KnownExec> {
         let mut known = Vec::new();
         for job in live.jobs() {
             // What the last connection still brought is written first.
@@ -262,12 +297,16 @@ impl Fleet {
             };
             known.push(known_exec);
         }
-        let guarantees = live.record().guarantees.clone();
-        let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
-            .await
-            .map_err(|error| super::request::chain(&error))?;
-        let inside = Arc::new(inside);
-        if let Err(error) = self.open_gate(live, &inside).await {
+        known
+    }
+
+    async fn continue_commands(
+        &self,
+        live: &Arc<Live>,
+        inside: &Arc<Inside>,
+        resumed: Vec<ResumedExec>,
+    ) -> Result<(), String> {
+        if let Err(error) = self.open_gate(live, inside).await {
             tracing::error!(sandbox = %live.id, %error, "its gate could not be opened: nothing leaves it");
         }
         let state = live.record().state;
@@ -317,7 +356,7 @@ impl Fleet {
                 }
             }
         }
-        super::reaper::watch_over(self, live, inside);
+        super::reaper::watch_over(self, live, inside.clone());
         Ok(())
     }
 }
@@ -344,12 +383,12 @@ async fn restore_input(job: &Job, offset: u64, input: Option<crate::exec::Input>
 /// After a lost connection: the guest may be alive and well.
 ///
 /// Precondition: the sandbox's transition is locked.
-pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Result<(), String> {
+pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Result<(), NotAdopted> {
     let probe = old.clone();
     if tokio::task::spawn_blocking(move || probe.guest_has_ended()).await.unwrap_or(true) {
         // Nothing is left but what the fence itself was made of.
         let _ = tokio::task::spawn_blocking(move || old.destroy()).await;
-        return Err("its guest has ended".into());
+        return Err(NotAdopted::for_good("its guest has ended".into()));
     }
     old.leave();
     fleet.adopt(live).await

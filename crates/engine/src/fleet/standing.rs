@@ -119,11 +119,9 @@ impl Fleet {
     async fn take_back(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
         inside.leave();
         let Err(why) = self.adopt(live).await else { return Ok(()) };
-        let cause = super::recover::cause_of_loss(live, &why);
-        let (fleet, lost) = (self.clone(), live.clone());
-        // Whoever asked holds the transition.
-        tokio::spawn(async move { fleet.end(&lost, cause).await });
-        Err(FleetError::new(Kind::Unavailable, "guest_lost", format!("sandbox {} has gone: {why}", live.id)))
+        self.after_parting(live, &why);
+        let message = format!("sandbox {} could not be reached again: {}", live.id, why.why);
+        Err(FleetError::new(Kind::Unavailable, "guest_lost", message))
     }
 
     /// Takes down a machine whose memory was kept, but for what its forks nest in: that has another name from then on, so that

@@ -117,6 +117,14 @@ impl Storage {
         matches!(self.driver, Driver::Btrfs { .. })
     }
 
+    /// The file system of the disks, where it is another one than the state directory's.
+    pub fn file_system(&self) -> Option<&Path> {
+        match &self.driver {
+            Driver::Btrfs { image: Some(image), .. } => Some(image.mount_point()),
+            _ => None,
+        }
+    }
+
     /// Why disks are in memory, where they are.
     pub fn why_copy(&self) -> Option<&str> {
         match &self.driver {

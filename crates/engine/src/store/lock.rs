@@ -1,21 +1,65 @@
-//! One server per state directory.
+//! One server per state directory, and a note of what it is doing: for clients that wait for it, and for the next
+//! server.
+//!
+//! ```text
+//! STATE/server.lock    process id, phase and addresses, one per line; the lock counts, the text only helps
+//! ```
 
 use super::StoreError;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A client that looks whether the lock is free holds it for a moment: so many tries outlast that.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+/// No note is longer: a reader takes no more of the file.
+const LONGEST_NOTE: u64 = 16 << 10;
 
 /// Goes with the process, however it ends.
+#[derive(Debug)]
 pub struct ServerLock {
-    _file: File,
+    file: File,
+}
+
+/// The life of the server that has the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerPhase {
+    Starting,
+    Serving,
+    /// It was told to end, and finishes what is under way.
+    Ending,
+}
+
+/// The server that has a state directory, as far as its note says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerHolder {
+    pub process: Option<u32>,
+    /// Absent in the note of an older server.
+    pub phase: Option<ServerPhase>,
+    /// Where it listens, as addresses for people.
+    pub addresses: Vec<String>,
+}
+
+impl ServerPhase {
+    const ALL: [ServerPhase; 3] = [ServerPhase::Starting, ServerPhase::Serving, ServerPhase::Ending];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerPhase::Starting => "starting",
+            ServerPhase::Serving => "serving",
+            ServerPhase::Ending => "ending",
+        }
+    }
 }
 
 impl ServerLock {
     pub fn take(state: &Path) -> Result<ServerLock, StoreError> {
-        let path = state.join("server.lock");
+        let path = place(state);
         let failed = |source| StoreError::from_io(&path, source);
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -23,21 +67,97 @@ impl ServerLock {
             .mode(0o600)
             .open(&path)
             .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Locked { state: state.to_path_buf(), pid: holder(&mut file) });
+        let mut tries = 0;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if tries < TRIES => std::thread::sleep(BETWEEN_TRIES),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Locked {
+                        state: state.to_path_buf(),
+                        pid: read_note(&file).process,
+                    });
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            tries += 1;
         }
-        // Only a help for people: on a full disk the lock holds all the same, and the database says what is wrong.
-        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(ServerLock { _file: file })
+        let lock = ServerLock { file };
+        lock.note(ServerPhase::Starting, &[]);
+        Ok(lock)
+    }
+
+    /// On a full disk the lock holds all the same, and the database says what is wrong.
+    pub fn note(&self, phase: ServerPhase, addresses: &[String]) {
+        let mut text = format!("{}\n{}\n", std::process::id(), phase.name());
+        for address in addresses {
+            text.extend([address.as_str(), "\n"]);
+        }
+        let mut file = &self.file;
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| file.write_all(text.as_bytes()));
     }
 }
 
-fn holder(file: &mut File) -> Option<u32> {
-    let mut text = String::new();
-    file.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+impl ServerHolder {
+    /// `None`: no server has this state directory.
+    pub fn of(state: &Path) -> Option<ServerHolder> {
+        let file = File::open(place(state)).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(read_note(&file)),
+            _ => None,
+        }
+    }
+}
+
+fn place(state: &Path) -> PathBuf {
+    state.join("server.lock")
+}
+
+fn read_note(mut file: &File) -> ServerHolder {
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(LONGEST_NOTE).read_to_end(&mut bytes));
+    if read.is_err() {
+        return ServerHolder::default();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines();
+    let process = lines.next().and_then(|line| line.trim().parse().ok());
+    let word = lines.next().unwrap_or_default();
+    let phase = ServerPhase::ALL.into_iter().find(|phase| phase.name() == word);
+    ServerHolder { process, phase, addresses: lines.map(str::to_string).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_what_the_holder_of_the_lock_does() {
+        let state = tempfile::tempdir().expect("a directory");
+        assert_eq!(ServerHolder::of(state.path()), None);
+        let lock = ServerLock::take(state.path()).expect("free");
+        let found = ServerHolder::of(state.path()).expect("held");
+        assert_eq!((found.process, found.phase), (Some(std::process::id()), Some(ServerPhase::Starting)));
+        lock.note(ServerPhase::Serving, &["unix:/run/a".into(), "http://127.0.0.1:1".into()]);
+        let found = ServerHolder::of(state.path()).expect("held");
+        assert_eq!(found.phase, Some(ServerPhase::Serving));
+        assert_eq!(found.addresses, ["unix:/run/a", "http://127.0.0.1:1"]);
+        lock.note(ServerPhase::Ending, &[]);
+        assert_eq!(ServerHolder::of(state.path()).expect("held").addresses, [""; 0]);
+        drop(lock);
+        assert_eq!(ServerHolder::of(state.path()), None);
+    }
+
+    #[test]
+    fn the_note_of_an_older_server_has_a_process_only() {
+        let state = tempfile::tempdir().expect("a directory");
+        let lock = ServerLock::take(state.path()).expect("free");
+        std::fs::write(state.path().join("server.lock"), "4711\n").expect("writes");
+        let found = ServerHolder::of(state.path()).expect("held");
+        assert_eq!((found.process, found.phase), (Some(4711), None));
+        drop(lock);
+    }
 }

@@ -1,7 +1,7 @@
 //! The server's records: one SQLite database in the state directory, used by one server at a time.
 //!
 //! ```text
-//! STATE/server.lock    held for the life of the server, with its process id in it
+//! STATE/server.lock    held for the life of the server, with a note of what it does
 //! STATE/paddock.db     records (with -wal and -shm beside it)
 //! ```
 //!
@@ -33,12 +33,12 @@ pub use error::StoreError;
 pub use idempotency::{Begun, Unfinished};
 pub use jobs::{JobChange, JobInserted, JobKey, JobRow, TaskRow};
 pub(crate) use living::bodies_of_the_living;
+pub use lock::{ServerHolder, ServerLock, ServerPhase};
 pub use resources::ResourceRow;
 pub use sandboxes::{SandboxQuery, SandboxRow};
 pub use snapshots::SnapshotRow;
 
 use checkpoint::Checkpointer;
-use lock::ServerLock;
 use rusqlite::{Connection, OpenFlags};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub struct Store {
     connection: Mutex<Connection>,
     checkpointer: Checkpointer,
     // Last, so that nobody else opens the database before it is closed.
-    _lock: ServerLock,
+    lock: ServerLock,
 }
 
 /// Some of what was asked for; `next_cursor` leads to the rest.
@@ -73,10 +73,14 @@ impl<T> Page<T> {
 impl Store {
     /// Makes the state directory and the database where there are none, and brings an older database up to date.
     pub fn open(state: &Path) -> Result<Store, StoreError> {
-        let path = state.join("paddock.db");
-        let failed = |source| StoreError::from_io(&path, source);
+        let failed = |source| StoreError::from_io(state, source);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
-        let lock = ServerLock::take(state)?;
+        Store::open_locked(state, ServerLock::take(state)?)
+    }
+
+    /// The same by the one who has the lock already.
+    pub fn open_locked(state: &Path, lock: ServerLock) -> Result<Store, StoreError> {
+        let path = state.join("paddock.db");
         // SQLite gives its other files the mode of this one.
         std::fs::OpenOptions::new()
             .append(true)
@@ -88,7 +92,12 @@ impl Store {
         schema::prepare(&path, &mut connection)?;
         let checkpointer = Checkpointer::start(connect(&path)?)
             .map_err(|source| StoreError::Unusable { path: path.clone(), source })?;
-        Ok(Store { path, connection: Mutex::new(connection), checkpointer, _lock: lock })
+        Ok(Store { path, connection: Mutex::new(connection), checkpointer, lock })
+    }
+
+    /// For clients and for the next server.
+    pub fn note_phase(&self, phase: ServerPhase, addresses: &[String]) {
+        self.lock.note(phase, addresses);
     }
 
     /// Everything that was written until now is on the disk afterwards. Blocks for as long as the disk takes.

@@ -13,6 +13,7 @@ mod network;
 mod pools;
 mod resources;
 mod sandboxes;
+mod server;
 mod snapshots;
 mod volumes;
 
@@ -40,6 +41,7 @@ pub use sandboxes::{
     CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,
     SandboxState, SandboxUsage, UpdateSandbox,
 };
+pub use server::{SandboxCounts, ServerStatus};
 pub use snapshots::{CreateSnapshot, Fork, Forked, ForkedContext, LeftBehind, Snapshot, SnapshotPage};
 pub use volumes::{
     CreateVolume, MountedVolume, OnFailure, RestoreVolume, ShareVolume, Volume, VolumeFile, VolumeFiles,

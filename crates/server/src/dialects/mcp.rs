@@ -5,7 +5,7 @@ use super::host::FleetHost;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::errors::Failure;
-use crate::extract::{Query, whole_body};
+use crate::extract::{Query, whole_body, within_bounds};
 use crate::revoked::Leash;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -214,8 +214,8 @@ async fn serve(app: &App, actor: &Actor, opening: Opening, request: Request) -> 
         return Err(failure);
     }
     let (parts, body) = request.into_parts();
-    let body = whole_body(body, app).await?;
-    let request = Request::from_parts(parts, Full::new(body));
+    let body = within_bounds(whole_body(body, app).await?).await?;
+    let request = Request::from_parts(parts, Full::new(body.bytes.clone()));
     let answer = OPENING.scope(opening, service.handle(request)).await;
     Ok(answer.map(Body::new))
 }

@@ -3,7 +3,9 @@
 use super::best_of::BestOf;
 use super::inside::{JobInput, JobPolicy};
 use crate::api::{LimitsRequest, VolumeMount};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -107,7 +109,31 @@ pub enum JobArgs {
 #[serde(untagged, expecting = "a number of tasks, or a list of items with `args` and `env`")]
 pub enum JobArray {
     Count(u32),
-    Items(Vec<ArrayItem>),
+    Items(#[serde(deserialize_with = "objects")] Vec<ArrayItem>),
+}
+
+/// serde takes a list for an object, its fields in their order; here each item has to be an object.
+fn objects<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ArrayItem>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    struct Item(#[serde(deserialize_with = "object")] ArrayItem);
+
+    fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ArrayItem, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = ArrayItem;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+                formatter.write_str("an object with `args` and `env`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<ArrayItem, A::Error> {
+                ArrayItem::deserialize(MapAccessDeserializer::new(entries))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+    Ok(Vec::<Item>::deserialize(deserializer)?.into_iter().map(|item| item.0).collect())
 }
 
 /// What one task has besides what all have.
