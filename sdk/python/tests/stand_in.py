@@ -36,7 +36,7 @@ def main() -> None:
             ready = time.monotonic() - begin > 0.2
             body = '{"code":"sandbox_not_found","message":"none","request_id":"r"}'
             status = "404 Not Found"
-            if request.startswith("GET /readyz"):
+            if request.startswith("GET /healthz"):
                 body, status = "{}", "200 OK" if ready else "503 Service Unavailable"
             elif request.startswith("GET /stop"):
                 return

@@ -36,14 +36,21 @@ def test_a_path_that_the_kernel_would_not_take() -> None:
 
 def test_the_users_own_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert default_socket({"XDG_RUNTIME_DIR": "/run/user/1000"}) == Path("/run/user/1000/paddock/api.sock")
+    runtime = {"XDG_RUNTIME_DIR": "/run/user/1000", "HOME": "/home/a"}
+    assert default_socket(runtime) == Path("/run/user/1000/paddock/api.sock")
     assert default_socket({"HOME": "/home/a"}) == Path("/home/a/.local/state/paddock/run/api.sock")
     assert default_socket({"PADDOCK_STATE_DIR": "/data"}) == Path("/data/run/api.sock")
+    # Whoever names another state directory reaches another server.
+    assert default_socket({**runtime, "PADDOCK_STATE_DIR": "/data"}) == Path("/data/run/api.sock")
+    assert default_socket({**runtime, "XDG_STATE_HOME": "/state"}) == Path("/state/paddock/run/api.sock")
+    named = {**runtime, "PADDOCK_STATE_DIR": "/home/a/.local/state/paddock"}
+    assert default_socket(named) == Path("/run/user/1000/paddock/api.sock")
     assert state_directory({"XDG_STATE_HOME": "/state", "HOME": "/home/a"}) == Path("/state/paddock")
     with pytest.raises(paddock.ServerNotStarted, match="neither PADDOCK_STATE_DIR nor HOME"):
         default_socket({})
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert default_socket({"XDG_RUNTIME_DIR": "/run/user/0"}) == Path("/run/paddock/api.sock")
+    assert default_socket({"PADDOCK_STATE_DIR": "/data"}) == Path("/data/run/api.sock")
     assert locate(None, {}).may_start
     assert state_directory({}) == Path("/var/lib/paddock")
 

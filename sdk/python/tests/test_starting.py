@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 import socket
@@ -17,8 +18,8 @@ from typing import Iterator, List
 import pytest
 
 import paddock
-from paddock import AsyncClient, AsyncSandbox, Client, Sandbox
-from paddock._starting import ensure_running, find_binary
+from paddock import AsyncClient, AsyncSandbox, Client, Sandbox, _starting
+from paddock._starting import Holder, ensure_running, find_binary, server_of
 
 
 class Surroundings:
@@ -188,3 +189,40 @@ def test_no_thread_keeps_the_interpreter_alive(surroundings: Surroundings) -> No
     ensure_running(surroundings.socket)
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "paddock-serve-reaper")
     surroundings.stop()
+
+
+def test_a_server_that_starts_is_waited_for_and_not_started_again(surroundings: Surroundings) -> None:
+    """A person started it: it has the state directory's lock, and its socket comes later."""
+    state = surroundings.directory / "state"
+    state.mkdir(mode=0o700)
+    with open(state / "server.lock", "w") as lock:
+        lock.write("4711\nstarting\n")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert server_of(state) == Holder(4711, "starting")
+        waiting = threading.Thread(target=ensure_running, args=(surroundings.socket,))
+        waiting.start()
+        Path(surroundings.socket).parent.mkdir(mode=0o700, exist_ok=True)
+        command = [os.environ["PADDOCK_BIN"], "serve", "--socket", surroundings.socket]
+        server = subprocess.Popen(command)
+        waiting.join(30)
+        assert not waiting.is_alive()
+    # The one that the test started.
+    assert len(surroundings.starts) == 1
+    surroundings.stop()
+    server.wait(30)
+    assert server_of(state) is None
+
+
+def test_a_server_that_listens_elsewhere_is_named(surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_starting, "ELSEWHERE_SECONDS", 0.05)
+    state = surroundings.directory / "state"
+    state.mkdir(mode=0o700)
+    with open(state / "server.lock", "w") as lock:
+        lock.write("4711\nserving\nunix:/run/other.sock\n")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(paddock.ServerNotStarted, match="process 4711") as caught:
+            ensure_running(surroundings.socket)
+    assert "PADDOCK_URL=unix:/run/other.sock" in str(caught.value.hint)
+    assert surroundings.starts == []

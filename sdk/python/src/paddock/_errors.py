@@ -244,6 +244,12 @@ class GuestLost(PaddockError):
     default_code = "guest_lost"
 
 
+class GuestSilent(PaddockError):
+    """The sandbox has not answered for some seconds; the server asks on, and the sandbox keeps what it has."""
+
+    default_code = "guest_silent"
+
+
 class StorageFailed(PaddockError):
     default_code = "storage_failed"
 

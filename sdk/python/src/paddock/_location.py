@@ -53,12 +53,24 @@ def locate(url: Optional[str] = None, environment: Optional[Mapping[str, str]] =
 
 
 def default_socket(environment: Mapping[str, str]) -> Path:
+    """The socket of the server of this state directory, as the command finds it. No two state directories share one."""
+    state = Path(os.path.realpath(state_directory(environment)))
+    if state != _usual_state_directory(environment):
+        return state / "run" / "api.sock"
     if os.geteuid() == 0:
         return Path("/run/paddock/api.sock")
-    runtime = environment.get("XDG_RUNTIME_DIR")
-    if runtime:
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
         return Path(runtime) / "paddock" / "api.sock"
-    return state_directory(environment) / "run" / "api.sock"
+    return state / "run" / "api.sock"
+
+
+def _usual_state_directory(environment: Mapping[str, str]) -> Optional[Path]:
+    """The one of this user where no variable names another."""
+    if os.geteuid() == 0:
+        return Path(os.path.realpath("/var/lib/paddock"))
+    home = environment.get("HOME", "")
+    return Path(os.path.realpath(os.path.join(home, ".local/state/paddock"))) if home.startswith("/") else None
 
 
 def state_directory(environment: Mapping[str, str]) -> Path:

@@ -11,32 +11,31 @@ import stat
 import subprocess
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Dict, List, Optional
+from typing import IO, Dict, List, Optional, Tuple
 
 from ._errors import ServerNotStarted
 from ._location import state_directory
 
 IDLE_SECONDS = 300
-PATIENCE_SECONDS = 30.0
+#: A first start may have to make the storage, and a server before it may have to end.
+PATIENCE_SECONDS = 60.0
+#: A server that serves and is not found at the socket within this time listens elsewhere.
+ELSEWHERE_SECONDS = 5.0
 _POLL_SECONDS = 0.01
 
 
 def ensure_running(path: str) -> None:
     """Returns when a server answers at the socket `path`; starts one under a file lock if none does."""
-    if _accepts(path):
-        _await_ready(path, None, None)
+    if _accepts(path) and not _not_ready(path):
         return
     _make_private_directory(Path(path).parent)
     with open(f"{path}.lock", "a") as lock:
         os.chmod(lock.fileno(), 0o600)
         if not _take(lock, path):
             return
-        # Whoever held the lock before us may have started it.
-        if _accepts(path):
-            _await_ready(path, None, None)
-        else:
-            _start(path)
+        _wait_or_start(path)
 
 
 def find_binary() -> str:
@@ -56,9 +55,105 @@ def find_binary() -> str:
     )
 
 
-def _start(path: str) -> None:
-    binary = find_binary()
+def _wait_or_start(path: str) -> None:
+    """A server that has the state directory already is waited for: it starts just now, or a person started it."""
     state = state_directory(os.environ)
+    began = time.monotonic()
+    serving_since: Optional[float] = None
+    started: Optional[_Started] = None
+    while True:
+        reason = _not_ready(path)
+        holder = server_of(state)
+        if not reason:
+            # Another server was quicker: one that waits for its turn would serve when nobody expects it.
+            if started and holder and holder.process != started.process.pid:
+                started.process.terminate()
+            return
+        if started and started.process.poll() is not None:
+            if holder is None and _not_ready(path):
+                raise started.failure()
+            # Another one was quicker.
+            started = None
+        # One that ends needs a successor, which waits for it.
+        if holder is None or holder.phase == "ending":
+            serving_since = None
+            started = started or _start(path, state)
+        elif holder.phase == "starting":
+            serving_since = None
+        else:
+            serving_since = serving_since or time.monotonic()
+            if time.monotonic() - serving_since > ELSEWHERE_SECONDS:
+                raise _elsewhere(path, holder)
+        if time.monotonic() - began > PATIENCE_SECONDS:
+            raise ServerNotStarted(
+                f"the server at {path} is not ready after {PATIENCE_SECONDS:.0f} s: {reason}",
+                hint=f"its output is in {state / 'serve.log'}",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The server that has a state directory, as far as its note says."""
+
+    process: Optional[int] = None
+    #: `starting`, `serving`, `ending`; empty in the note of an older server.
+    phase: str = ""
+    addresses: Tuple[str, ...] = ()
+
+
+def server_of(state: Path) -> Optional[Holder]:
+    """None: no server has this state directory. The lock counts, the note only helps."""
+    try:
+        with open(state / "server.lock", "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None
+            except BlockingIOError:
+                note = file.read(16384).decode("utf-8", "replace").splitlines()
+                process, phase, *addresses = [*note, "", ""]
+    except OSError:
+        return None
+    return Holder(
+        int(process) if process.isdigit() else None,
+        phase if phase in ("starting", "serving", "ending") else "",
+        tuple(address for address in addresses if address),
+    )
+
+
+def _elsewhere(path: str, holder: Holder) -> ServerNotStarted:
+    process = f" (process {holder.process})" if holder.process else ""
+    return ServerNotStarted(
+        f"the server of this state directory{process} does not listen on {path}",
+        hint=f"set PADDOCK_URL={holder.addresses[0]}" if holder.addresses else "name its address with PADDOCK_URL",
+    )
+
+
+class _Started:
+    """A server that this process started, and where its output begins."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path, begin: int) -> None:
+        self.process, self.log, self.begin = process, log, begin
+
+    def failure(self) -> ServerNotStarted:
+        said = self._said()
+        return ServerNotStarted(
+            f"`paddock serve` ended with exit code {self.process.poll()} while it started{f': {said}' if said else ''}",
+            hint=f"its output is in {self.log}; `paddock doctor` says what this machine lacks",
+        )
+
+    def _said(self) -> str:
+        try:
+            with open(self.log, "rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(self.begin, end - 2000))
+                return file.read().decode("utf-8", "replace").strip()
+        except OSError as error:
+            return str(error)
+
+
+def _start(path: str, state: Path) -> _Started:
+    binary = find_binary()
     _make_private_directory(state)
     log_path = state / "serve.log"
     with open(log_path, "ab") as log:
@@ -75,7 +170,7 @@ def _start(path: str) -> None:
         )
     # It may end long before us: somebody has to reap it.
     threading.Thread(target=process.wait, name="paddock-serve-reaper", daemon=True).start()
-    _await_ready(path, process, _Log(log_path, begin))
+    return _Started(process, log_path, begin)
 
 
 def _server_environment() -> Dict[str, str]:
@@ -84,47 +179,11 @@ def _server_environment() -> Dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 
-class _Log:
-    def __init__(self, path: Path, begin: int) -> None:
-        self.path, self.begin = path, begin
-
-    def tail(self) -> str:
-        try:
-            with open(self.path, "rb") as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(max(self.begin, end - 2000))
-                return file.read().decode("utf-8", "replace").strip()
-        except OSError as error:
-            return str(error)
-
-
-def _await_ready(path: str, process: Optional["subprocess.Popen[bytes]"], log: Optional[_Log]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    reason = "it does not accept connections"
-    while True:
-        reason = _not_ready(path)
-        if not reason:
-            return
-        code = process.poll() if process else None
-        if code is not None and not _accepts(path):
-            said = f": {log.tail()}" if log and log.tail() else ""
-            raise ServerNotStarted(
-                f"`paddock serve` ended with exit code {code} while it started{said}",
-                hint=f"its output is in {log.path}; `paddock doctor` says what this machine lacks" if log else None,
-            )
-        if time.monotonic() > deadline:
-            raise ServerNotStarted(
-                f"the server at {path} is not ready after {PATIENCE_SECONDS:.0f} s: {reason}",
-                hint=f"its output is in {log.path}" if log else "see its log, serve.log in the state directory",
-            )
-        time.sleep(_POLL_SECONDS)
-
-
 def _not_ready(path: str) -> str:
-    """Empty when /readyz answers 200, else what is in the way."""
+    """Empty when the server answers, else what is in the way. One that starts answers when it has its sandboxes."""
     connection = _UnixConnection(path)
     try:
-        connection.request("GET", "/readyz")
+        connection.request("GET", "/healthz")
         answer = connection.getresponse()
         text = answer.read(500).decode("utf-8", "replace").strip()
         return "" if answer.status == 200 else f"{answer.status} {text}"
@@ -136,12 +195,12 @@ def _not_ready(path: str) -> str:
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=PATIENCE_SECONDS)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(10)
+        self.sock.settimeout(PATIENCE_SECONDS)
         self.sock.connect(self._path)
 
 
