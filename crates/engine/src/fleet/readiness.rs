@@ -79,10 +79,11 @@ impl Fleet {
 }
 
 fn try_all(state: &Path, storage: &Storage, store: &Store) -> Result<(), FleetError> {
+    FleetError::unless_descriptors_are_left()?;
     let descriptors = try_descriptors().map_err(|error| {
         FleetError::new(
             Kind::Unavailable,
-            "unavailable",
+            "too_many_open_files",
             format!("the server can open no more files: {error}"),
         )
         .hint("raise its limit of open files (LimitNOFILE of a unit, `ulimit -n`), or end sandboxes")
@@ -91,7 +92,7 @@ fn try_all(state: &Path, storage: &Storage, store: &Store) -> Result<(), FleetEr
     try_tasks().map_err(|error| {
         FleetError::new(
             Kind::Unavailable,
-            "unavailable",
+            "too_many_processes",
             format!("no more processes can be started: {error}"),
         )
         .hint("raise the limit of processes (TasksMax of a unit, `ulimit -u`), or end sandboxes")
