@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::errors::Failure;
 use crate::extract::{Incoming, NoQuery, Target};
 use crate::revoked::{self, Leash};
-use crate::{files, stream};
+use crate::{auth, files, stream};
 use axum::Json as Answer;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -30,6 +30,7 @@ async fn read_signed(
     request: Request,
 ) -> Result<Response, Failure> {
     let signed = allowed(&app, &token, true).await?;
+    auth::is_known(request.extensions());
     let leash = signed.revoked.clone().map(|revoked| Leash::new(revoked, &request));
     let read = async {
         let file = app.fleet().read_file(&signed.actor, &signed.sandbox, &signed.path, 0, None, None).await;
@@ -55,6 +56,7 @@ async fn write_signed(
     request: Request,
 ) -> Result<Response, Failure> {
     let signed = allowed(&app, &token, false).await?;
+    auth::is_known(request.extensions());
     let leash = signed.revoked.clone().map(|revoked| Leash::new(revoked, &request));
     let body = Incoming::from_request(request, &app).await?;
     let write = async {

@@ -196,8 +196,9 @@ def test_a_server_that_starts_is_waited_for_and_not_started_again(surroundings: 
     state = surroundings.directory / "state"
     state.mkdir(mode=0o700)
     with open(state / "server.lock", "w") as lock:
-        lock.write("4711\nstarting\n")
+        lock.write("4711\n")
         lock.flush()
+        (state / "server.note").write_text("4711\nstarting\n")
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert server_of(state) == Holder(4711, "starting")
         waiting = threading.Thread(target=ensure_running, args=(surroundings.socket,))
@@ -219,8 +220,9 @@ def test_a_server_that_listens_elsewhere_is_named(surroundings: Surroundings, mo
     state = surroundings.directory / "state"
     state.mkdir(mode=0o700)
     with open(state / "server.lock", "w") as lock:
-        lock.write("4711\nserving\nunix:/run/other.sock\n")
+        lock.write("4711\n")
         lock.flush()
+        (state / "server.note").write_text("4711\nserving\nunix:/run/other.sock\n")
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(paddock.ServerNotStarted, match="process 4711") as caught:
             ensure_running(surroundings.socket)

@@ -145,7 +145,7 @@ fn a_new_server_waits_for_the_old(caller: &Caller) -> Result<()> {
     );
     under_way.write_all(head.as_bytes())?;
     under_way.write_all(b"half")?;
-    let note = caller.state().join("server.lock");
+    let note = caller.state().join("server.note");
     let phase = || std::fs::read_to_string(&note).ok()?.lines().nth(1).map(str::to_string);
     until(PATIENCE, "a server that serves", || (phase()? == "serving").then_some(()))?;
     signal(server.process()?, Signal::TERM)?;

@@ -2,7 +2,8 @@
 //! server.
 //!
 //! ```text
-//! STATE/server.lock    process id, phase and addresses, one per line; the lock counts, the text only helps
+//! STATE/server.lock    locked; in it the process id, for people
+//! STATE/server.note    process id, phase and addresses, one per line; the lock counts, the note only helps
 //! ```
 
 use super::StoreError;
@@ -17,11 +18,13 @@ const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 /// No note is longer: a reader takes no more of the file.
 const LONGEST_NOTE: u64 = 16 << 10;
+const NOTE: &str = "server.note";
 
 /// Goes with the process, however it ends.
 #[derive(Debug)]
 pub struct ServerLock {
-    file: File,
+    _file: File,
+    note: PathBuf,
 }
 
 /// The life of the server that has the lock.
@@ -73,42 +76,54 @@ impl ServerLock {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if tries < TRIES => std::thread::sleep(BETWEEN_TRIES),
                 Err(TryLockError::WouldBlock) => {
-                    return Err(StoreError::Locked {
-                        state: state.to_path_buf(),
-                        pid: read_note(&file).process,
-                    });
+                    return Err(StoreError::Locked { state: state.to_path_buf(), pid: process(&file) });
                 }
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
             tries += 1;
         }
-        let lock = ServerLock { file };
+        // On a full disk the lock holds all the same, and the database says what is wrong.
+        let _ = write(&file, &format!("{}\n", std::process::id()));
+        let lock = ServerLock { _file: file, note: state.join(NOTE) };
         lock.note(ServerPhase::Starting, &[]);
         Ok(lock)
     }
 
-    /// On a full disk the lock holds all the same, and the database says what is wrong.
     pub fn note(&self, phase: ServerPhase, addresses: &[String]) {
         let mut text = format!("{}\n{}\n", std::process::id(), phase.name());
         for address in addresses {
             text.extend([address.as_str(), "\n"]);
         }
-        let mut file = &self.file;
-        let _ = file
-            .set_len(0)
-            .and_then(|()| file.seek(SeekFrom::Start(0)))
-            .and_then(|_| file.write_all(text.as_bytes()));
+        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.note);
+        // Nobody depends on it.
+        let _ = open.and_then(|file| write(&file, &text));
     }
+}
+
+fn write(mut file: &File, text: &str) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(text.as_bytes())
 }
 
 impl ServerHolder {
     /// `None`: no server has this state directory.
     pub fn of(state: &Path) -> Option<ServerHolder> {
         let file = File::open(place(state)).ok()?;
-        match file.try_lock_shared() {
-            Err(TryLockError::WouldBlock) => Some(read_note(&file)),
-            _ => None,
+        if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+            return None;
         }
+        let process = process(&file);
+        let noted = File::open(state.join(NOTE)).ok().map(|note| text(&note)).unwrap_or_default();
+        let mut lines = noted.lines();
+        // A note of another process is one that an earlier server left.
+        let current = lines.next().and_then(|line| line.parse().ok()) == process;
+        if !current {
+            return Some(ServerHolder { process, ..ServerHolder::default() });
+        }
+        let word = lines.next().unwrap_or_default();
+        let phase = ServerPhase::ALL.into_iter().find(|phase| phase.name() == word);
+        Some(ServerHolder { process, phase, addresses: lines.map(str::to_string).collect() })
     }
 }
 
@@ -116,18 +131,14 @@ fn place(state: &Path) -> PathBuf {
     state.join("server.lock")
 }
 
-fn read_note(mut file: &File) -> ServerHolder {
+fn process(file: &File) -> Option<u32> {
+    text(file).trim().parse().ok()
+}
+
+fn text(mut file: &File) -> String {
     let mut bytes = Vec::new();
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(LONGEST_NOTE).read_to_end(&mut bytes));
-    if read.is_err() {
-        return ServerHolder::default();
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines = text.lines();
-    let process = lines.next().and_then(|line| line.trim().parse().ok());
-    let word = lines.next().unwrap_or_default();
-    let phase = ServerPhase::ALL.into_iter().find(|phase| phase.name() == word);
-    ServerHolder { process, phase, addresses: lines.map(str::to_string).collect() }
+    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(LONGEST_NOTE).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -155,9 +166,12 @@ mod tests {
     fn the_note_of_an_older_server_has_a_process_only() {
         let state = tempfile::tempdir().expect("a directory");
         let lock = ServerLock::take(state.path()).expect("free");
-        std::fs::write(state.path().join("server.lock"), "4711\n").expect("writes");
+        std::fs::remove_file(state.path().join(NOTE)).expect("removes");
         let found = ServerHolder::of(state.path()).expect("held");
-        assert_eq!((found.process, found.phase), (Some(4711), None));
+        assert_eq!((found.process, found.phase), (Some(std::process::id()), None));
+        // And one that another server left is not this one's.
+        std::fs::write(state.path().join(NOTE), "1\nending\n").expect("writes");
+        assert_eq!(ServerHolder::of(state.path()).expect("held").phase, None);
         drop(lock);
     }
 }

@@ -1,7 +1,8 @@
 //! The server's records: one SQLite database in the state directory, used by one server at a time.
 //!
 //! ```text
-//! STATE/server.lock    held for the life of the server, with a note of what it does
+//! STATE/server.lock    held for the life of the server, with its process id in it
+//! STATE/server.note    what that server does
 //! STATE/paddock.db     records (with -wal and -shm beside it)
 //! ```
 //!

@@ -110,14 +110,19 @@ def server_of(state: Path) -> Optional[Holder]:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return None
             except BlockingIOError:
-                note = file.read(16384).decode("utf-8", "replace").splitlines()
-                process, phase, *addresses = [*note, "", ""]
+                process = file.read(32).decode("utf-8", "replace").strip()
     except OSError:
         return None
+    try:
+        with open(state / "server.note", "rb") as file:
+            writer, phase, *addresses = [*file.read(16384).decode("utf-8", "replace").splitlines(), "", ""]
+    except OSError:
+        writer, phase, addresses = "", "", []
+    if writer != process or phase not in ("starting", "serving", "ending"):
+        # A note that an earlier server left.
+        phase, addresses = "", []
     return Holder(
-        int(process) if process.isdigit() else None,
-        phase if phase in ("starting", "serving", "ending") else "",
-        tuple(address for address in addresses if address),
+        int(process) if process.isdigit() else None, phase, tuple(address for address in addresses if address)
     )
 
 
