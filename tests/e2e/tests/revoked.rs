@@ -144,7 +144,8 @@ fn everything_ends(caller: &Caller) -> Result<()> {
         .expect(200)?;
     for (what, stream) in streams {
         let rest = stream.rest().with_context(|| what.clone())?;
-        let told = |line: &str| line.contains("/tmp/after") || (line.contains(id) && line.contains("exec_started"));
+        let told =
+            |line: &str| line.contains("/tmp/after") || (line.contains(id) && line.contains("exec_started"));
         ensure!(!rest.lines().any(told), "{what} was told: {rest}");
     }
     other.read_until("exec_started")?;

@@ -165,7 +165,7 @@ impl From<crate::EngineError> for FleetError {
 }
 
 /// What the kernel said, where it was the kernel.
-fn io_cause(error: &(dyn std::error::Error + 'static)) -> Option<&std::io::Error> {
+fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
     causes(error).find_map(|error| error.downcast_ref::<std::io::Error>())
 }
 
@@ -177,9 +177,9 @@ fn os_error(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     causes(error).find_map(number)
 }
 
-fn causes(
-    error: &(dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
 }
 
