@@ -394,8 +394,10 @@ fn what_is_finished_or_rests_holds_no_descriptor() {
     );
     journal.append(StreamName::Stdout, b" more").unwrap();
     journal.finish();
-    for journal in [journal.clone(), Journal::open(directory.path(), 1000).unwrap()] {
-        journal.rest();
+    let again = Journal::open(directory.path(), 1000).unwrap();
+    assert_eq!(open(), 3);
+    again.rest();
+    for journal in [journal, again] {
         assert_eq!(journal.captured(StreamName::Stdout).unwrap().to_text(), "one more");
         assert_eq!((journal.captured(StreamName::Stderr).unwrap().to_text().as_str(), open()), ("two", 0));
     }
