@@ -1,6 +1,7 @@
 //! Fences, and what each is made of.
 //!
 //! - [`backend`]: the trait that every fence implements, and its errors
+//! - [`held`]: the names in a workspace that stay read-only because of what stands in it
 //! - [`handover`]: what leads out of a sandbox, from its guest to the engine
 //! - [`installed`]: programs and kernels of others that this machine has
 //! - [`select`]: which backend a spec gets
@@ -13,6 +14,7 @@
 mod backend;
 mod gvisor;
 mod handover;
+mod held;
 mod installed;
 mod microvm;
 mod process;
@@ -23,6 +25,7 @@ pub use backend::{
     ForkComposed, ForkSite, Interpreter, Kept, Landing, Nursery, Raised, Shortage, Stem,
 };
 pub use handover::{Handover, NetworkEnds};
+pub use held::{Found, FoundName, find as find_held_names, fuzz_git_settings, names_found};
 pub use process::{
     HeadStart, KeepsCgroups, NEUTRAL_ID, give_up_calls, keep_only_calls, serve_as_janitor_if_asked,
 };

@@ -31,6 +31,8 @@ pub enum ShieldError {
     Unfenced,
     #[error("`{}` is to be writable, and `{}` is protected", .path.display(), .name.display())]
     Protected { path: PathBuf, name: PathBuf },
+    #[error("`{}` is no directory: the repository of this directory lies elsewhere", .0.display())]
+    RepositoryElsewhere(PathBuf),
     #[error("nothing is known about how `{0}` is installed")]
     NoInstall(String),
     #[error("the home of this repository, `{}`, cannot be used", .path.display())]
@@ -58,6 +60,9 @@ impl ShieldError {
             ShieldError::Protected { name, .. } => {
                 Some(format!("--unprotect {} gives its protection up", name.display()))
             }
+            ShieldError::RepositoryElsewhere(_) => Some(
+                "--allow-commit works in a main working tree; leave it out, and commit after a look".into(),
+            ),
             ShieldError::NoInstall(_) => {
                 Some("`install` of its file in agents/ of the state directory says how".into())
             }

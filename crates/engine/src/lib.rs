@@ -68,7 +68,10 @@ pub use error::EngineError;
 pub use exec::{Command, Exec, ExecEvent, Input};
 pub use file_error::{FileError, FileErrorKind};
 pub use files::{ArchiveUpload, FileUpload, Files, Watch};
-pub use paddock_backends::{HeadStart, Shortage, give_up_calls, serve_as_janitor_if_asked};
+pub use paddock_backends::{
+    FoundName, HeadStart, Shortage, find_held_names, fuzz_git_settings, give_up_calls,
+    serve_as_janitor_if_asked,
+};
 pub use paddock_protocol::{ExecPhase, ExitKind, StreamKind, WindowSize, WorkUsage};
 pub use port::PortStream;
 pub use resume::{KnownExec, ResumedExec};

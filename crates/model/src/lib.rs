@@ -9,6 +9,7 @@
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
 //! - [`net`]: what may leave a sandbox: rules, and the verdict on everything that wants out
 //! - [`secrets`]: values that never enter a sandbox, as a policy says them
+//! - [`protected`]: the names in a workspace that stay read-only, with reasons
 //! - [`scan`]: what is looked for in code before it runs, and what was found
 //! - [`api`]: the bodies of the HTTP API
 //! - [`names`]: names and ids that are safe to print, to use as file names and to log
@@ -21,6 +22,7 @@ mod names;
 pub mod net;
 mod outcome;
 mod policy;
+pub mod protected;
 mod quantity;
 mod scan;
 mod secrets;

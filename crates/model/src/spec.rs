@@ -64,6 +64,9 @@ pub struct Workspace {
     /// The only paths in it that are writable, relative and without symbolic links; empty: all of it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<PathBuf>,
+    /// Names that the caller gave up: they are not held either where the repository's settings or the scan would name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unprotected: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

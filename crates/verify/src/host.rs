@@ -31,8 +31,23 @@ const MARKS: [&str; 6] = [
 ];
 
 /// Protected names that are not in the workspace: neither made from inside, nor left by the fence as stand-ins.
-pub const PROTECTED_AND_ABSENT: [&str; 9] =
-    [".git/hooks", "later", ".envrc", ".vscode", ".codex", "HEAD", ".mcp.json", ".npmrc", ".husky"];
+pub const PROTECTED_AND_ABSENT: [&str; 12] = [
+    ".git/hooks",
+    "later",
+    ".envrc",
+    ".vscode",
+    ".codex",
+    "refs",
+    ".mcp.json",
+    ".npmrc",
+    ".cursor",
+    "tools/hooks",
+    "included-settings",
+    "opencode.json",
+];
+
+/// So that a directory and a file have to be held that no list names.
+const SETTINGS_OF_GIT: &str = "[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../included-settings\n";
 
 pub struct Host {
     pub as_root: bool,
@@ -192,15 +207,23 @@ impl Host {
             workspace: at("workspace"),
             home: at("home"),
         };
-        for made in ["inside", "readonly", "workspace/.git", "workspace/deep/area", "home/run", "home/state"]
-        {
+        for made in [
+            "inside",
+            "readonly",
+            "workspace/.git",
+            "workspace/deep/area",
+            "workspace/below",
+            "home/run",
+            "home/state",
+        ] {
             fs::create_dir_all(at(made))?;
         }
         for file in
-            ["workspace/.git/config", "workspace/deep/area/keys", "readonly/file", "home/of-the-caller"]
+            ["workspace/below/.mcp.json", "workspace/deep/area/keys", "readonly/file", "home/of-the-caller"]
         {
             fs::write(at(file), "as it was\n")?;
         }
+        fs::write(at("workspace/.git/config"), SETTINGS_OF_GIT)?;
         // Open to everyone, so that only the fence can be what refuses.
         for (file, mode) in [("readonly", 0o777), ("readonly/file", 0o666)] {
             open_to_all(&at(file), mode)?;

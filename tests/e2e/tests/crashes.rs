@@ -77,8 +77,8 @@ fn protection_holds_while_a_killed_run_is_cleaned_up(caller: &Caller) -> Result<
     let workspace = caller.directory("workspace")?;
     let option = workspace.display().to_string();
     let script = "exec 2>/dev/null; echo ready; read line\n\
-                  for n in .git .husky .claude .vscode .idea; do mkdir -p $n/new && echo planted $n; done\n\
-                  for n in .envrc .npmrc .mcp.json HEAD; do (echo x > $n) && echo planted $n; done; true";
+                  for n in .hg .jj .claude .vscode .idea; do mkdir -p $n/new && echo planted $n; done\n\
+                  for n in .envrc .npmrc .mcp.json refs; do (echo x > $n) && echo planted $n; done; true";
     let mark = mark(caller);
     for number in 0..KILLS {
         let attempt = || -> Result<()> {

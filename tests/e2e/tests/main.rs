@@ -73,4 +73,5 @@ mod volumes_bucket;
 mod volumes_ends;
 mod workspace;
 mod workspace_protection;
+mod workspace_repository;
 mod zygotes;

@@ -11,6 +11,9 @@ for_both_callers!(
     what_a_later_tool_would_run_stays_as_it_was,
     only_explicit_paths_are_writable_when_named,
     what_changed_is_told,
+    what_can_run_code_is_told_first,
+    an_agent_may_commit_and_plant_nothing,
+    a_repository_that_was_made_is_told,
     the_patch_is_one_that_git_applies,
     keys_of_the_agent_stay_outside,
     where_it_went_is_told,
@@ -134,6 +137,102 @@ fn what_changed_is_told(caller: &Caller) -> Result<()> {
         ensure!(told.iter().any(|line| line == expected), "{expected:?} is not in {told:#?}");
     }
     ensure!(!finished.err().contains('\u{1b}'), "a name spoke to the terminal");
+    Ok(())
+}
+
+/// The paths of a report that are marked, each with its place in the list.
+fn marked(report: &serde_json::Value) -> Vec<(usize, String)> {
+    let changes = report["changes"].as_array().cloned().unwrap_or_default();
+    let marked = changes.iter().enumerate().filter(|(_, change)| change["runs_code"].is_string());
+    marked.map(|(place, change)| (place, change["path"].as_str().unwrap_or_default().to_string())).collect()
+}
+
+fn what_can_run_code_is_told_first(caller: &Caller) -> Result<()> {
+    let (directory, _) = repository(caller)?;
+    let line = "echo x > a-file; echo x > .git/hooks/pre-commit; git config core.pager evil; mkdir -p sub/.windsurf && \
+                echo x > sub/.windsurf/mcp.json; git init -q new && git -C new config core.fsmonitor evil";
+    let finished = script(caller, &directory, &["--unprotect", ".git"], line)?;
+    finished.success()?;
+    let told: Vec<String> =
+        finished.err().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let place = |start: &str| {
+        let found = told.iter().position(|line| line.starts_with(start));
+        found.with_context(|| format!("{start:?} is not in {told:#?}"))
+    };
+    let plain = place("+ a-file")?;
+    for start in [
+        "!+ .git/hooks/pre-commit 2 B programs that git runs",
+        "!~ .git/config",
+        "!+ new/.git/",
+        "!+ sub/.windsurf/",
+    ] {
+        ensure!(place(start)? < plain, "{start:?} comes after the rest: {told:#?}");
+    }
+    caller.shell(&directory, "rm -rf new sub/.windsurf .git/hooks/pre-commit a-file")?.success()?;
+    let report = script(caller, &directory, &["--unprotect", ".git", "--json", "--diff"], line)?.json()?;
+    let marked = marked(&report);
+    for path in
+        [".git/hooks/pre-commit", ".git/config", "new/.git", "new/.git/config", "sub/.windsurf/mcp.json"]
+    {
+        ensure!(marked.iter().any(|(_, found)| found == path), "{path} is not among {marked:?}");
+    }
+    ensure!(marked.iter().enumerate().all(|(number, (place, _))| number == *place), "{marked:?}");
+    ensure!(report["patch"].as_str().is_some_and(|patch| !patch.contains("+++ b/.git/")), "{report}");
+    Ok(())
+}
+
+fn an_agent_may_commit_and_plant_nothing(caller: &Caller) -> Result<()> {
+    let (directory, owner) = repository(caller)?;
+    let settings = std::fs::read_to_string(directory.join(".git/config"))?;
+    let attempts = [
+        "echo x > .git/hooks/pre-commit",
+        "git config core.pager evil",
+        "echo x > .git/config.new && mv -f .git/config.new .git/config",
+        "rm -f .git/config",
+        "mv .git/hooks .git/away",
+        "mv .git away",
+        "echo /tmp > .git/commondir",
+        "mkdir -p .git/modules/x && echo x > .git/modules/x/config",
+        "mkdir -p .git/worktrees/x && echo x > .git/worktrees/x/commondir",
+        "echo '* filter=x' > .git/info/attributes",
+        "echo x > .git/config.worktree",
+    ];
+    let lines: String =
+        attempts.iter().map(|line| format!("({line}) 2>/dev/null && echo 'possible: {line}'\n")).collect();
+    let commit = "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org
+                  git checkout -q -b work && echo more >> tracked && git commit -q -am second && git tag mark && git status --porcelain";
+    let finished = script(caller, &directory, &["--allow-commit"], &format!("{lines}{commit}"))?;
+    assert_eq!(finished.success()?, "", "{}", finished.err());
+    let log = caller
+        .shell(&directory, "git -c safe.directory='*' log --format=%s && git -c safe.directory='*' fsck")?;
+    ensure!(log.success()?.starts_with("second\nfirst\n"), "{log:?}");
+    assert_eq!(std::fs::read_to_string(directory.join(".git/config"))?, settings);
+    for name in ["hooks/pre-commit", "commondir", "modules", "worktrees", "config.worktree", "away"] {
+        ensure!(!directory.join(".git").join(name).exists(), ".git/{name} is there");
+    }
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(directory.join(".git/refs/heads/work").metadata()?.uid(), owner);
+    ensure!(finished.err().contains("+  .git/objects/"), "{}", finished.err());
+    ensure!(!finished.err().contains("can make a tool run code"), "{}", finished.err());
+    // With paths that are named, too.
+    let both = ["--allow-commit", "--write", "sub"];
+    let line = "echo y >> sub/file && git -c user.name=T -c user.email=t@example.org commit -q -am third";
+    script(caller, &directory, &both, line)?.success()?;
+    let linked = caller.directory("linked")?;
+    std::fs::write(linked.join(".git"), "gitdir: ../repository/.git/worktrees/x\n")?;
+    caller.own_all(&linked)?;
+    script(caller, &linked, &["--allow-commit"], "true")?.refused(&["lies elsewhere", "--allow-commit"])
+}
+
+fn a_repository_that_was_made_is_told(caller: &Caller) -> Result<()> {
+    let directory = caller.directory("plain")?;
+    let line = "git init -q . && echo x > f && git add f && git -c user.name=T -c user.email=t@example.org commit -qm one";
+    let finished = script(caller, &directory, &[], line)?;
+    finished.success()?;
+    for part in ["a repository was made inside", "+  .git/objects/", "+  f "] {
+        ensure!(finished.err().contains(part), "{part:?} is not in {}", finished.err());
+    }
+    ensure!(!finished.err().contains("can make a tool run code"), "{}", finished.err());
     Ok(())
 }
 

@@ -50,7 +50,7 @@ pub fn listing(directory: &Path) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-fn hand_over(path: &Path, owner: u32) -> Result<()> {
+pub fn hand_over(path: &Path, owner: u32) -> Result<()> {
     std::os::unix::fs::lchown(path, Some(owner), Some(owner))?;
     if path.symlink_metadata()?.is_dir() {
         for entry in std::fs::read_dir(path)? {

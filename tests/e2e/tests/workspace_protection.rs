@@ -17,7 +17,12 @@ for_both_callers!(
 );
 
 /// Each must fail, for the agent and for root inside.
-fn all_fail(caller: &Caller, directory: &std::path::Path, options: &[&str], attempts: &[&str]) -> Result<()> {
+pub fn all_fail(
+    caller: &Caller,
+    directory: &std::path::Path,
+    options: &[&str],
+    attempts: &[&str],
+) -> Result<()> {
     for user in ["agent", "root"] {
         let attempt = |(number, attempt)| format!("if ({attempt}) >/dev/null 2>&1; then echo {number}; fi\n");
         let script: String = attempts.iter().enumerate().map(attempt).collect();
@@ -67,7 +72,10 @@ fn hooks_cannot_be_planted(caller: &Caller) -> Result<()> {
         "echo x > .npmrc",
         "echo x > .mcp.json",
         "echo x > .claude/settings.json",
-        "echo x > HEAD",
+        "echo x > opencode.json",
+        "echo x > mise.toml",
+        "echo x > lefthook.yml",
+        "mkdir -p .cargo && echo x > .cargo/config.toml",
     ];
     let before = listing(&directory)?;
     all_fail(caller, &directory, &[], &attempts)?;
@@ -98,18 +106,24 @@ fn it_cannot_be_moved_away(caller: &Caller) -> Result<()> {
 fn it_cannot_be_made_where_there_is_none(caller: &Caller) -> Result<()> {
     let directory = caller.directory("plain")?;
     let attempts = [
-        "git init .",
         "mkdir .git",
-        "mkdir -p .git/hooks",
         "echo 'gitdir: /tmp/x' > .git",
-        "ln -s /tmp .git",
+        "ln -sfnT /tmp .git",
         "rmdir .git",
+        "rm -rf .git; test ! -e .git",
         "mkdir new && mv -T new .git",
-        "echo x > .git/config",
+        "mkdir refs",
+        "echo x > refs",
+        "git init --bare .",
     ];
     all_fail(caller, &directory, &[], &attempts)?;
-    let made: Vec<String> = listing(&directory)?.into_iter().filter(|name| name != "new").collect();
-    ensure!(made.is_empty(), "left: {made:?}");
+    // A bare repository was begun, and its parts are none without `refs`.
+    let bare = ["new", "HEAD", "objects", "hooks", "info", "description", "config", "branches"];
+    let left =
+        listing(&directory)?.into_iter().filter(|name| !bare.iter().any(|part| name.starts_with(part)));
+    let left: Vec<String> = left.collect();
+    ensure!(left.is_empty(), "left: {left:?}");
+    ensure!(caller.shell(&directory, "git rev-parse --git-dir")?.code != 0, "it is a repository");
     Ok(())
 }
 
@@ -174,7 +188,7 @@ fn names_can_be_unprotected(caller: &Caller) -> Result<()> {
 fn protection_outlasts_another_run(caller: &Caller) -> Result<()> {
     let directory = caller.directory("shared")?;
     let path = directory.display().to_string();
-    let script = "echo ready; read line; mkdir .git/hooks 2>/dev/null || git init -q . 2>/dev/null || \
+    let script = "echo ready; read line; mkdir .hg/hooks 2>/dev/null || mkdir .claude/x 2>/dev/null || \
                   echo x > .envrc 2>/dev/null || echo held";
     let mut longer = caller.start_run(["--workspace", &path, "--", "sh", "-c", script])?.start()?;
     longer.wait_for("ready")?;

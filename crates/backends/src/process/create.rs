@@ -15,6 +15,7 @@ use super::{
 };
 use crate::backend::{CreateError, HostStep, Raised};
 use crate::handover::Handover;
+use crate::held;
 use paddock_model::{Access, Limits, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
     AwaitedPlan, DiskPlan, Ids, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
@@ -264,8 +265,10 @@ impl Begun {
         let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
         let mut notes = Vec::new();
         if let Some(place) = &spec.workspace {
+            // Before the lock, which all sandboxes of this machine share: it may take a while.
+            let found = held::find(place);
             let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
-            let survey = workspace::survey(place, fence.slot())?;
+            let survey = workspace::survey(place, found, fence.slot())?;
             record.placeholders = survey.intended();
             if !record.placeholders.is_empty() {
                 fence.start_janitor()?;

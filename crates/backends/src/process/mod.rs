@@ -10,9 +10,10 @@
 //! - [`guest_executable`]: the guest that this build carries
 //! - [`cgroups`]: limits, v1 and v2
 //! - [`seccomp`]: the allow-list
-//! - [`root`], [`mounts`], [`workspace`], [`nested`]: what is seen inside
+//! - [`root`], [`mounts`], [`workspace`]: what is seen inside
 //! - [`overlay`]: the root over an image, where the guest cannot make it itself
 //! - [`placeholder`]: stand-ins for protected names that do not exist
+//! - [`new_repository`]: a repository that the work makes where the workspace has none
 //! - [`link`]: the way out of a sandbox with network rules
 //! - [`disk`]: where what the work writes is kept
 //! - [`lasting`], [`adopt`]: what outlives its engine, and how the next one takes it over
@@ -40,7 +41,7 @@ pub(crate) mod lasting;
 mod launch;
 pub(crate) mod link;
 pub(crate) mod mounts;
-mod nested;
+mod new_repository;
 mod nursery;
 mod overlay;
 mod placeholder;

@@ -1,9 +1,10 @@
 //! A name that was made in a workspace only to be mounted over.
 
+use super::new_repository;
 use paddock_protocol::NodeKind;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, StatxFlags, Uid, chownat, mkdirat, openat, statat, statx};
 use serde::{Deserialize, Serialize};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,6 +16,9 @@ const CLOCK_LAG: Duration = Duration::from_millis(20);
 pub struct Placeholder {
     pub path: PathBuf,
     mark: Mark,
+    /// Of a file; mostly nothing.
+    #[serde(default)]
+    content: String,
 }
 
 /// How it is told from a file of the caller's by the same name.
@@ -32,27 +36,36 @@ enum Mark {
 
 impl Placeholder {
     pub fn made(path: PathBuf, device: u64, inode: u64) -> Placeholder {
-        Placeholder { path, mark: Mark::Made { device, inode } }
+        Placeholder { path, mark: Mark::Made { device, inode }, content: String::new() }
     }
 
     pub fn intended(path: PathBuf) -> Placeholder {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Placeholder { path, mark: Mark::Intended { since: now.saturating_sub(CLOCK_LAG) } }
+        let mark = Mark::Intended { since: now.saturating_sub(CLOCK_LAG) };
+        Placeholder { path, mark, content: String::new() }
+    }
+
+    /// The same with something in it.
+    pub fn with(self, content: &str) -> Placeholder {
+        Placeholder { content: content.to_string(), ..self }
     }
 
     pub fn make(
-        parent: &OwnedFd,
+        parent: impl AsFd,
         name: &str,
         kind: NodeKind,
         owner: (u32, u32),
         path: PathBuf,
+        content: &str,
     ) -> rustix::io::Result<Placeholder> {
+        let parent = parent.as_fd();
         match kind {
             NodeKind::Directory => mkdirat(parent, name, Mode::from_raw_mode(0o755))?,
             NodeKind::File => {
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-                drop(openat(parent, name, flags, Mode::from_raw_mode(0o644))?);
+                let file = openat(parent, name, flags, Mode::from_raw_mode(0o644))?;
+                rustix::io::write(&file, content.as_bytes())?;
             }
         }
         let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -61,10 +74,10 @@ impl Placeholder {
             let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
             let _ = chownat(parent, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
         }
-        Ok(Placeholder::made(path, found.st_dev, found.st_ino))
+        Ok(Placeholder::made(path, found.st_dev, found.st_ino).with(content))
     }
 
-    /// Only if it is still the empty thing that we made: whatever the caller put there meanwhile is the caller's.
+    /// Only if it is still the thing that we made: whatever the caller put there meanwhile is the caller's.
     pub fn remove(&self) {
         let Ok(found) = std::fs::symlink_metadata(&self.path) else { return };
         let ours = match self.mark {
@@ -72,10 +85,18 @@ impl Placeholder {
             Mark::Intended { since } => self.born().is_some_and(|born| born >= since),
         };
         if ours && found.is_dir() {
+            if self.path.ends_with(new_repository::NAME) {
+                new_repository::settle(&self.path);
+            }
             let _ = std::fs::remove_dir(&self.path);
-        } else if ours && found.is_file() && found.len() == 0 {
+        } else if ours && found.is_file() && self.is_as_made(found.len()) {
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+
+    fn is_as_made(&self, length: u64) -> bool {
+        let same = || std::fs::read(&self.path).is_ok_and(|found| found == self.content.as_bytes());
+        length == 0 || (length == self.content.len() as u64 && same())
     }
 
     fn born(&self) -> Option<Duration> {
@@ -103,12 +124,19 @@ mod tests {
         [old, new, full].iter().for_each(Placeholder::remove);
         assert!(path("old").exists() && path("full").exists() && !path("new").exists());
 
-        let parent: OwnedFd = std::fs::File::open(directory.path()).unwrap().into();
+        let parent: std::os::fd::OwnedFd = std::fs::File::open(directory.path()).unwrap().into();
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let made = Placeholder::make(&parent, "made", NodeKind::Directory, owner, path("made")).unwrap();
+        let made = Placeholder::make(&parent, "made", NodeKind::Directory, owner, path("made"), "").unwrap();
         std::fs::write(path("made").join("x"), "").unwrap();
         made.remove();
         assert!(path("made").exists(), "something is in it");
+        let file = Placeholder::make(&parent, "file", NodeKind::File, owner, path("file"), ".\n").unwrap();
+        std::fs::write(path("file"), "x\n").unwrap();
+        file.remove();
+        assert!(path("file").exists(), "somebody wrote to it");
+        std::fs::write(path("file"), ".\n").unwrap();
+        file.remove();
+        assert!(!path("file").exists(), "it is as it was made");
         std::fs::remove_dir_all(path("made")).unwrap();
         std::fs::create_dir(path("made")).unwrap();
         std::fs::create_dir(path("other")).unwrap();

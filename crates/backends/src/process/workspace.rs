@@ -1,17 +1,21 @@
 //! A host directory at /workspace, writable, with protected names read-only whether or not they exist yet.
 //!
 //! A name that does not exist is made as an empty stand-in, only so that a read-only mount can cover it, and
-//! removed at the end. While another sandbox covers the same stand-in it stays: removing a mount point removes
+//! removed at the end. Where there is no `.git`, the stand-in is not read-only: a directory in it takes its place inside, so that the work
+//! can make a repository ([`super::new_repository`]). While another sandbox covers the same stand-in it stays: removing a mount point removes
 //! the mount in every namespace.
 //!
 //! In two steps, so that the record of what will be made is written before anything is.
 
 use super::identity::Identity;
 use super::mounts::{Passed, node_kind, open_exactly, user_source};
+use super::new_repository;
 use super::placeholder::Placeholder;
 use super::root::WORKSPACE;
 use super::slot::Slot;
 use crate::backend::{CreateError, HostStep};
+use crate::held;
+use paddock_model::protected::{self, IN_A_REPOSITORY, Node};
 use paddock_model::{Root, Workspace};
 use paddock_protocol::{NodeKind, ProtectedPath, Step};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
@@ -19,31 +23,6 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
-
-/// Protected names that are directories when they exist.
-const DIRECTORIES: [&str; 20] = [
-    ".git",
-    ".hg",
-    ".svn",
-    ".jj",
-    ".vscode",
-    ".idea",
-    ".devcontainer",
-    ".husky",
-    ".githooks",
-    ".claude",
-    ".codex",
-    ".cursor",
-    ".gemini",
-    ".opencode",
-    ".paddock",
-    // Those of continuous integration.
-    ".circleci",
-    ".buildkite",
-    ".woodpecker",
-    "workflows",
-    "actions",
-];
 
 /// What is there, and what has to be made.
 pub struct Survey {
@@ -54,6 +33,8 @@ pub struct Survey {
     /// Relative, each once: what will be covered.
     covered: BTreeSet<String>,
     absent: Vec<Absent>,
+    /// Whether the work may make a repository where there is none.
+    new_repository: bool,
     /// Stand-ins of other sandboxes: they become ours too, so that the last one removes them.
     shared: Vec<Placeholder>,
     /// Limits of the protection that the caller should know.
@@ -82,47 +63,63 @@ impl Found {
     }
 }
 
+/// `found`: the names that are held because of what stands in the workspace.
+///
 /// Precondition: the caller holds the lock over all stand-ins ([`super::slot::lock_placeholders`]), until
 /// [`Survey::make`] is done.
-pub fn survey(workspace: &Workspace, slot: &Slot) -> Result<Survey, CreateError> {
-    let (root, found) = open_exactly(&workspace.directory)?;
-    if node_kind(&workspace.directory, &found)? != NodeKind::Directory {
+pub fn survey(workspace: &Workspace, found: held::Found, slot: &Slot) -> Result<Survey, CreateError> {
+    let (root, status) = open_exactly(&workspace.directory)?;
+    if node_kind(&workspace.directory, &status)? != NodeKind::Directory {
         return Err(refuse(&workspace.directory, "a workspace is a directory"));
     }
     let mut survey = Survey {
         directory: workspace.directory.clone(),
-        owner: (found.st_uid, found.st_gid),
+        owner: (status.st_uid, status.st_gid),
         writable: workspace.writable.clone(),
         covered: BTreeSet::new(),
         absent: Vec::new(),
+        new_repository: false,
         shared: Vec::new(),
         notes: Vec::new(),
     };
-    let held = slot.held_by_others();
+    let others = slot.held_by_others();
+    survey.notes = found.notes;
+    let of_the_table = workspace.protect.iter().map(|name| (name.as_path(), node_of(name)));
+    let found = found.names.iter().map(|found| (found.path.as_path(), found.node));
     // What cannot be written needs no cover.
-    let open = |path: &&PathBuf| can_be_written(&workspace.writable, path);
-    for name in workspace.protect.iter().filter(open) {
-        survey.add(&root, name, &held)?;
-    }
-    if workspace.protect.iter().any(|name| name == Path::new(".git")) {
-        let nested = super::nested::repositories(&workspace.directory);
-        for path in nested.found.iter().filter(open) {
-            survey.add(&root, path, &held)?;
-        }
-        if nested.incomplete {
-            survey.notes.push(
-                "the workspace is too large to look for repositories in all of it: \
-                 name those that matter with --protect DIR/.git"
-                    .into(),
-            );
+    for (name, node) in
+        of_the_table.chain(found).filter(|(name, _)| can_be_written(&workspace.writable, name))
+    {
+        match name == Path::new(".git") && new_repository::has_room(&workspace.directory, &others) {
+            true => survey.make_room(&root)?,
+            false => survey.add(&root, name, node, &others)?,
         }
     }
     Ok(survey)
 }
 
+/// The kind of stand-in for a name that the settings hold.
+fn node_of(name: &Path) -> Node {
+    let in_git = name.strip_prefix(".git").ok().and_then(|below| {
+        IN_A_REPOSITORY.iter().find(|(name, _, _)| Path::new(name) == below).map(|(_, node, _)| *node)
+    });
+    in_git.or_else(|| protected::find(name).map(|entry| entry.node)).unwrap_or(Node::File)
+}
+
+/// An empty `commondir` is an error to git; this one says what is so without it.
+fn content_of(name: &Path) -> &'static str {
+    if name == Path::new(".git/commondir") { ".\n" } else { "" }
+}
+
 impl Survey {
-    fn add(&mut self, root: &OwnedFd, name: &Path, held: &BTreeSet<PathBuf>) -> Result<(), CreateError> {
-        let found = look(root, &self.directory, name)?;
+    fn add(
+        &mut self,
+        root: &OwnedFd,
+        name: &Path,
+        node: Node,
+        held: &BTreeSet<PathBuf>,
+    ) -> Result<(), CreateError> {
+        let found = look(root, &self.directory, name, node)?;
         // One that is made in another's stand-in keeps that from being removed by whoever made it.
         for parent in found.path().ancestors().skip(1) {
             self.share(parent, held);
@@ -142,6 +139,15 @@ impl Survey {
         Ok(())
     }
 
+    /// A directory in the stand-in of `.git`, for a repository of the work's own. One that a crash left is gone on with.
+    fn make_room(&mut self, root: &OwnedFd) -> Result<(), CreateError> {
+        self.new_repository = true;
+        let parent = rustix::io::dup(root).host(|| "open the workspace again".into())?;
+        let kind = NodeKind::Directory;
+        self.absent.push(Absent { parent, name: ".git".into(), kind, path: ".git".into() });
+        Ok(())
+    }
+
     /// Ours too, if it is the stand-in of another sandbox.
     fn share(&mut self, path: &Path, held: &BTreeSet<PathBuf>) {
         use std::os::unix::fs::MetadataExt;
@@ -156,9 +162,10 @@ impl Survey {
 
     /// What there will be to remove, for the record.
     pub fn intended(&self) -> Vec<Placeholder> {
-        let intended =
-            self.absent.iter().map(|absent| Placeholder::intended(self.directory.join(&absent.path)));
-        intended.chain(self.shared.iter().cloned()).collect()
+        let intended = |path: &Path| Placeholder::intended(self.directory.join(path)).with(content_of(path));
+        let absent = self.absent.iter().map(|absent| intended(&absent.path));
+        let room = self.new_repository.then(|| intended(new_repository::place()));
+        absent.chain(room).chain(self.shared.iter().cloned()).collect()
     }
 
     /// Makes the stand-ins. Whatever fails, `placeholders` names those that were made.
@@ -167,7 +174,21 @@ impl Survey {
         placeholders.extend(self.shared.iter().cloned());
         for absent in &self.absent {
             let path = self.directory.join(&absent.path);
-            let made = Placeholder::make(&absent.parent, &absent.name, absent.kind, self.owner, path.clone());
+            if self.new_repository && absent.path == Path::new(".git") {
+                let made = new_repository::make(&absent.parent, &path, self.owner);
+                placeholders
+                    .extend(made.host(|| format!("make room for a repository in {}", path.display()))?);
+                continue;
+            }
+            let content = content_of(&absent.path);
+            let made = Placeholder::make(
+                &absent.parent,
+                &absent.name,
+                absent.kind,
+                self.owner,
+                path.clone(),
+                content,
+            );
             placeholders.push(made.host(|| format!("make a stand-in for {}", path.display()))?);
         }
         Ok(())
@@ -184,8 +205,8 @@ impl Survey {
             mode: 0o644,
             content: serde_bytes::ByteBuf::from(content.into_bytes()),
         };
-        let names: String =
-            self.absent.iter().map(|absent| format!("/{}\n", absent.path.display())).collect();
+        let outside_of_git = self.absent.iter().filter(|absent| !absent.path.starts_with(".git"));
+        let names: String = outside_of_git.map(|absent| format!("/{}\n", absent.path.display())).collect();
         vec![
             file("/etc/gitignore", names),
             file("/etc/gitconfig", "[core]\n\texcludesFile = /etc/gitignore\n".into()),
@@ -201,6 +222,10 @@ impl Survey {
         for path in &self.writable {
             steps.push(bind(&self.directory.join(path), format!("{WORKSPACE}/{}", text(path)?), false)?);
         }
+        if self.new_repository {
+            let room = self.directory.join(new_repository::place());
+            steps.push(bind(&room, format!("{WORKSPACE}/.git"), false)?);
+        }
         let paths = self.covered.iter().map(|path| ProtectedPath { path: path.clone() }).collect();
         steps.push(Step::Protect { base: WORKSPACE.to_string(), paths });
         Ok(steps)
@@ -213,7 +238,7 @@ fn can_be_written(writable: &[PathBuf], name: &Path) -> bool {
 }
 
 /// Follows `name` part by part, never through a link, to its end or to the first part that is missing.
-fn look(root: &OwnedFd, directory: &Path, name: &Path) -> Result<Found, CreateError> {
+fn look(root: &OwnedFd, directory: &Path, name: &Path, node: Node) -> Result<Found, CreateError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut parent =
         openat(root, ".", flags, Mode::empty()).host(|| format!("open {}", directory.display()))?;
@@ -229,7 +254,7 @@ fn look(root: &OwnedFd, directory: &Path, name: &Path) -> Result<Found, CreateEr
         let found = match statat(&parent, part, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => found,
             Err(Errno::NOENT) => {
-                let directory = !last || DIRECTORIES.contains(&part);
+                let directory = !last || node == Node::Directory;
                 let kind = if directory { NodeKind::Directory } else { NodeKind::File };
                 return Ok(Found::Absent(Absent { parent, name: part.into(), kind, path }));
             }

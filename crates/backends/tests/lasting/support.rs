@@ -24,6 +24,7 @@ pub fn spec(workspace: Option<&Path>) -> Spec {
             directory: directory.to_path_buf(),
             protect,
             writable: Vec::new(),
+            unprotected: Vec::new(),
         }),
         mounts: Vec::new(),
         limits: Limits { memory: 256 << 20, ..Limits::default() },

@@ -9,6 +9,7 @@ Examples:
   paddock shield --install claude
   paddock shield -- claude
   paddock shield --net registry.npmjs.org --diff -- codex exec 'mend the tests'
+  paddock shield --allow-commit -- claude -p 'mend the tests, and commit'
   paddock shield --write src --write tests -- opencode run 'add a test'
   paddock shield --secret API_KEY@api.example.com -- ./agent.sh
   paddock shield --dry-run -- claude
@@ -27,6 +28,9 @@ pub struct ShieldArgs {
     /// Show all that was changed as a patch at the end; contents from before are kept for it, up to 256 MiB
     #[arg(long)]
     pub diff: bool,
+    /// Let the agent commit: objects, branches, index and logs of .git become writable, hooks and settings do not
+    #[arg(long)]
+    pub allow_commit: bool,
     /// Take what the agent needs from the file of this name, or from `none` [default: that of the command's name]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
@@ -37,7 +41,7 @@ pub struct ShieldArgs {
     #[arg(long, conflicts_with_all = ["install", "forget", "command"])]
     pub list: bool,
     /// Install this agent into the home of this repository, behind a fence of its own, and run nothing else
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["forget", "command", "fresh", "diff", "agent"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["forget", "command", "fresh", "diff", "agent", "allow_commit"])]
     pub install: Option<String>,
     /// Remove the home that was kept for this repository, and run nothing
     #[arg(long, conflicts_with = "command")]

@@ -3,6 +3,7 @@
 use super::style::Style;
 use super::table::{Cell, Table};
 use crate::session::Session;
+use paddock_engine::find_held_names;
 use paddock_engine::secrets::Bound;
 use paddock_engine::settings::WORKSPACE_TARGET;
 use paddock_model::net::{Mode, NetRules, Rule};
@@ -10,7 +11,8 @@ use paddock_model::{
     Access, Guarantees, Network, Requirement, ScanMode, User, format_bytes, format_duration,
 };
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 pub fn json(session: &Session, guarantees: &Guarantees) -> Value {
     let mut spec = json!(session.spec);
@@ -164,8 +166,11 @@ fn protected(session: &Session) -> Option<Table> {
     const PER_ROW: usize = 4;
     let workspace = session.spec.workspace.as_ref()?;
     let mut table = Table::new(2);
-    for row in workspace.protect.chunks(PER_ROW) {
-        table.row(row.iter().map(|name| Cell::from(name.display().to_string().as_str())));
+    let found = find_held_names(workspace).names.into_iter().map(|found| found.path);
+    let names: BTreeSet<PathBuf> = workspace.protect.iter().cloned().chain(found).collect();
+    let names: Vec<String> = names.iter().map(|name| name.display().to_string()).collect();
+    for row in names.chunks(PER_ROW) {
+        table.row(row.iter().map(|name| Cell::from(name.as_str())));
     }
     Some(table)
 }
@@ -293,7 +298,12 @@ mod tests {
             image: Some("python:3.12".into()),
             spec: Spec {
                 root: Root::HostUsr,
-                workspace: Some(Workspace { directory: "/home/u/p".into(), protect, writable: Vec::new() }),
+                workspace: Some(Workspace {
+                    directory: "/home/u/p".into(),
+                    protect,
+                    writable: Vec::new(),
+                    unprotected: vec![".git".into()],
+                }),
                 mounts: vec![],
                 limits: Limits::default(),
                 disk: Default::default(),

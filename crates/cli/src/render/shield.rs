@@ -43,27 +43,22 @@ impl Told {
 }
 
 pub fn changes(account: &Account, colour: bool) -> String {
-    let lines = collapsed(&account.changes);
+    let marked = account.changes.partition_point(|change| change.runs_code.is_some());
+    let (marked, plain) = account.changes.split_at(marked);
     let mut text = match account.changes.len() {
         0 => "paddock: nothing was changed\n".to_string(),
         1 => "paddock: 1 path was changed\n".to_string(),
         count => format!("paddock: {count} paths were changed\n"),
     };
-    let mut table = Table::new(0);
-    for line in lines.iter().take(SHOWN) {
-        let (mark, style) = match line.change.kind {
-            ChangeKind::Added => ("+", Style::Good),
-            ChangeKind::Modified => ("~", Style::Warning),
-            ChangeKind::Deleted => ("-", Style::Bad),
-        };
-        let slash = if line.change.is == FileKind::Directory { "/" } else { "" };
-        let path = format!("{}{slash}", line.change.path);
-        table.row([Cell::new(mark, style), path.as_str().into(), line.size().as_str().into()]);
+    if !marked.is_empty() {
+        let warning = format!("paddock: {} of them can make a tool run code on this host:", marked.len());
+        text.push_str(&format!("{}\n", Style::Bad.paint(&warning, colour)));
+        text.push_str(&listed(marked, colour));
+        if !plain.is_empty() {
+            text.push_str("paddock: the others:\n");
+        }
     }
-    text.push_str(&table.render(colour));
-    if lines.len() > SHOWN {
-        text.push_str(&format!("  and {} more; --json has all\n", lines.len() - SHOWN));
-    }
+    text.push_str(&listed(plain, colour));
     for note in &account.notes {
         text.push_str(&format!("paddock: {}\n", escape::line(note)));
     }
@@ -73,17 +68,59 @@ pub fn changes(account: &Account, colour: bool) -> String {
     text
 }
 
-/// A directory that came or went whole is one line.
+fn listed(changes: &[Change], colour: bool) -> String {
+    let lines = collapsed(changes);
+    let mut table = Table::new(0);
+    for line in lines.iter().take(SHOWN) {
+        let (mark, style) = match line.change.kind {
+            ChangeKind::Added => ("+", Style::Good),
+            ChangeKind::Modified => ("~", Style::Warning),
+            ChangeKind::Deleted => ("-", Style::Bad),
+        };
+        let is_directory = line.change.is == FileKind::Directory || line.is_objects();
+        let slash = if is_directory { "/" } else { "" };
+        let path = format!("{}{slash}", line.path);
+        match line.change.runs_code {
+            Some(reason) => table.row([
+                Cell::new(&format!("!{mark}"), Style::Bad),
+                path.as_str().into(),
+                line.size().as_str().into(),
+                reason.into(),
+            ]),
+            None => table.row([Cell::new(mark, style), path.as_str().into(), line.size().as_str().into()]),
+        }
+    }
+    let mut text = table.render(colour);
+    if lines.len() > SHOWN {
+        text.push_str(&format!("  and {} more; --json has all\n", lines.len() - SHOWN));
+    }
+    text
+}
+
+/// A directory that came or went whole is one line, and so are git's objects.
 struct Line<'a> {
     change: &'a Change,
+    path: &'a str,
     files: u64,
     bytes: u64,
 }
 
 impl Line<'_> {
+    fn add(&mut self, change: &Change) {
+        if change.is != FileKind::Directory {
+            self.files += 1;
+            self.bytes += change.after_bytes.or(change.before_bytes).unwrap_or(0);
+        }
+    }
+
+    fn is_objects(&self) -> bool {
+        self.path.len() < self.change.path.len()
+    }
+
     fn size(&self) -> String {
         let bytes = |count: u64| if count == 0 { "0 B".to_string() } else { format_bytes(count) };
-        match (self.change.is, self.change.before_bytes, self.change.after_bytes) {
+        let is = if self.is_objects() { FileKind::Directory } else { self.change.is };
+        match (is, self.change.before_bytes, self.change.after_bytes) {
             (FileKind::Directory, _, _) if self.files == 0 => String::new(),
             (FileKind::Directory, _, _) => {
                 format!(
@@ -105,24 +142,36 @@ impl Line<'_> {
 fn collapsed(changes: &[Change]) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     for change in changes {
+        let objects = objects(&change.path);
         // Between `a` and what is below it, `a-b` may stand.
         let whole = lines.iter_mut().rev().take(SHOWN).find(|line| {
             let above = line.change;
-            above.is == FileKind::Directory
+            let in_it = above.is == FileKind::Directory
                 && above.kind == change.kind
                 && above.kind != ChangeKind::Modified
-                && change.path.strip_prefix(&above.path).is_some_and(|rest| rest.starts_with('/'))
+                && change.path.strip_prefix(&above.path).is_some_and(|rest| rest.starts_with('/'));
+            in_it || objects == Some(line.path)
         });
         match whole {
-            Some(line) if change.is == FileKind::Directory => line.bytes += 0,
-            Some(line) => {
-                line.files += 1;
-                line.bytes += change.after_bytes.or(change.before_bytes).unwrap_or(0);
+            Some(line) => line.add(change),
+            None => {
+                let path = objects.unwrap_or(&change.path);
+                let mut line = Line { change, path, files: 0, bytes: 0 };
+                if objects.is_some() {
+                    line.add(change);
+                }
+                lines.push(line);
             }
-            None => lines.push(Line { change, files: 0, bytes: 0 }),
         }
     }
     lines
+}
+
+/// The directory of git's objects that something lies in.
+fn objects(path: &str) -> Option<&str> {
+    const NAME: &str = ".git/objects";
+    let at = path.find(".git/objects/").filter(|at| *at == 0 || path[..*at].ends_with('/'))?;
+    path.get(..at + NAME.len())
 }
 
 pub fn network(hosts: &[Host], others: u64, colour: bool) -> String {
@@ -191,6 +240,7 @@ mod tests {
             is,
             before_bytes: before,
             after_bytes: after,
+            runs_code: paddock_model::protected::reason(path),
             raw,
             before: None,
             after: None,
@@ -220,6 +270,34 @@ mod tests {
                         +    x\\u{1b}\n";
         assert_eq!(changes(&account, false), expected);
         assert_eq!(changes(&Account::default(), false), "paddock: nothing was changed\n");
+    }
+
+    #[test]
+    fn what_can_run_code_is_first_and_marked_and_objects_are_one_line() {
+        let added = |path: &str| change(ChangeKind::Added, path, FileKind::File, None, Some(12));
+        let account = Account {
+            changes: vec![
+                added(".git/hooks/pre-commit"),
+                change(ChangeKind::Added, "new/.git", FileKind::Directory, None, None),
+                added("new/.git/config"),
+                change(ChangeKind::Modified, ".git/index", FileKind::File, Some(1), Some(2)),
+                change(ChangeKind::Added, ".git/objects/ab", FileKind::Directory, None, None),
+                added(".git/objects/ab/cd"),
+                added(".git/objects/ef/01"),
+                change(ChangeKind::Added, "new", FileKind::Directory, None, None),
+                added("new/.git/HEAD"),
+            ],
+            ..Account::default()
+        };
+        let expected = "paddock: 9 paths were changed\n\
+                        paddock: 3 of them can make a tool run code on this host:\n\
+                        !+  .git/hooks/pre-commit  12 B          programs that git runs\n\
+                        !+  new/.git/              1 file, 12 B  a repository: git runs what its settings and hooks name\n\
+                        paddock: the others:\n\
+                        ~  .git/index     1 B -> 2 B\n\
+                        +  .git/objects/  2 files, 24 B\n\
+                        +  new/           1 file, 12 B\n";
+        assert_eq!(changes(&account, false), expected);
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub struct Change {
     pub before_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_bytes: Option<u64>,
+    /// The reason why a tool of the host may run code because of it, merely by being used there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs_code: Option<&'static str>,
     /// The exact path, relative to its place.
     #[serde(skip)]
     pub raw: Vec<u8>,
@@ -70,6 +73,7 @@ fn change(kind: ChangeKind, prefix: &str, path: &[u8], was: Option<&Seen>, now: 
         is: now.or(was).map_or(FileKind::Other, |seen| seen.kind),
         before_bytes: bytes(was),
         after_bytes: bytes(now),
+        runs_code: None,
         raw: path.to_vec(),
         before: was.cloned(),
         after: now.cloned(),

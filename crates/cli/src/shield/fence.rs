@@ -11,11 +11,11 @@ use crate::commands::sandboxed::{self, Streams};
 use crate::session::{Session, StdinMode};
 use crate::state;
 use paddock_engine::agents::{self, Agent};
-use paddock_engine::settings::{
-    UNDER_A_SHIELD, UNDER_A_SHIELD_WHERE_PRESENT, WORKSPACE_TARGET, default_environment,
-};
+use paddock_engine::settings::{WORKSPACE_TARGET, default_environment, names_of_the_table};
+use paddock_engine::{FoundName, find_held_names};
 use paddock_model::net::{NetLayer, NetSetting};
-use paddock_model::{Access, LimitsLayer, Mount, Network, Policy, Spec};
+use paddock_model::protected::{IN_A_REPOSITORY, NEW_REPOSITORY, Scope};
+use paddock_model::{Access, LimitsLayer, Mount, Network, Policy, Spec, Workspace};
 use std::path::{Path, PathBuf};
 
 /// What leaves, unless the caller says more.
@@ -42,7 +42,7 @@ pub fn raise(mut args: ShieldArgs, caller: &Caller) -> Result<Fence, CommandErro
         }
         layers.push(layer);
     }
-    let (explain, fresh) = (args.call.explain, args.fresh);
+    let (explain, fresh, commits) = (args.call.explain, args.fresh, args.allow_commit);
     let ShieldArgs { call, policy, command, .. } = args;
     let mut session =
         sandboxed::session(layers, call, policy, ScanFlags::default(), command, streams, caller)?;
@@ -53,6 +53,9 @@ pub fn raise(mut args: ShieldArgs, caller: &Caller) -> Result<Fence, CommandErro
         return Err(ShieldError::Unfenced.into());
     }
     narrow(&mut session.spec)?;
+    if commits && let Some(workspace) = &mut session.spec.workspace {
+        allow_commits(workspace)?;
+    }
     let places = places(&session.spec);
     if !fresh {
         add_home(&mut session, explain)?;
@@ -136,12 +139,11 @@ fn base(flags: &PolicyFlags, caller: &Caller, offline: bool) -> Result<Policy, S
     };
     let directory =
         PathBuf::from(flags.workspace.as_ref().or(workspace.as_ref()).cloned().unwrap_or_default());
-    let exists = |name: &str| directory.join(name).symlink_metadata().is_ok();
-    let present = UNDER_A_SHIELD_WHERE_PRESENT.iter().filter(|(name, _)| exists(name));
+    let names = names_of_the_table(Scope::Shield, Some(&directory));
     let rules = NetLayer { allow: vec![PRESET.to_string()], ..NetLayer::default() };
     Ok(Policy {
         workspace,
-        protect: UNDER_A_SHIELD.iter().chain(present).map(|(name, _)| name.to_string()).collect(),
+        protect: names.iter().map(|name| name.display().to_string()).collect(),
         net: (!offline).then_some(NetSetting::Rules(rules)),
         ..limits_and_variables()
     })
@@ -191,27 +193,78 @@ fn narrow(spec: &mut Spec) -> Result<(), ShieldError> {
     Ok(())
 }
 
+/// Objects, branches, the index and logs become writable; what git executes or includes stays read-only.
+fn allow_commits(workspace: &mut Workspace) -> Result<(), ShieldError> {
+    let git = workspace.directory.join(".git");
+    let Ok(found) = git.symlink_metadata() else {
+        // Where there is none, the agent can make one and commit to it without this.
+        return Ok(());
+    };
+    if !found.is_dir() {
+        return Err(ShieldError::RepositoryElsewhere(git));
+    }
+    let Some(at) = workspace.protect.iter().position(|name| name == Path::new(".git")) else { return Ok(()) };
+    workspace.protect.remove(at);
+    workspace.protect.extend(IN_A_REPOSITORY.iter().map(|(name, _, _)| Path::new(".git").join(name)));
+    workspace.protect.sort();
+    if !workspace.writable.is_empty() {
+        workspace.writable.push(".git".into());
+    }
+    Ok(())
+}
+
 /// Everything of the host that is writable inside, but the home.
 fn places(spec: &Spec) -> Vec<(Place, String)> {
     let mut places = Vec::new();
     if let Some(workspace) = &spec.workspace {
+        let (held, marked) = held_and_given_up(workspace);
         let whole = [PathBuf::new()];
         let roots = if workspace.writable.is_empty() { &whole[..] } else { &workspace.writable };
         for root in roots {
             let below = |name: &PathBuf| name.strip_prefix(root).ok().map(Path::to_path_buf);
-            let skip = workspace.protect.iter().filter_map(below).collect();
+            let skip = held.iter().filter_map(below).collect();
+            let marked =
+                marked.iter().filter_map(|found| Some((below(&found.path)?, found.reason))).collect();
+            let without_repository = root.as_os_str().is_empty() && has_no_repository(workspace);
             let prefix =
                 if root.as_os_str().is_empty() { String::new() } else { format!("{}/", root.display()) };
-            places.push((Place { directory: workspace.directory.join(root), skip }, prefix));
+            let directory = workspace.directory.join(root);
+            places.push((Place { directory, skip, marked, without_repository }, prefix));
         }
     }
     for mount in spec.mounts.iter().filter(|mount| mount.access == Access::Write) {
         if let Some(source) = &mount.source {
-            let place = Place { directory: source.clone(), skip: Vec::new() };
+            let (directory, skip, marked) = (source.clone(), Vec::new(), Vec::new());
+            let place = Place { directory, skip, marked, without_repository: false };
             places.push((place, format!("{}/", source.display())));
         }
     }
     places
+}
+
+/// What is read-only inside, or a stand-in, and what the settings of a repository name and the caller gave up.
+fn held_and_given_up(workspace: &Workspace) -> (Vec<PathBuf>, Vec<FoundName>) {
+    let held = find_held_names(workspace).names;
+    let given_up = match workspace.unprotected.is_empty() {
+        true => Vec::new(),
+        false => {
+            let all = find_held_names(&Workspace { unprotected: Vec::new(), ..workspace.clone() }).names;
+            all.into_iter().filter(|found| !held.contains(found)).collect()
+        }
+    };
+    let mut skip = workspace.protect.clone();
+    skip.extend(held.into_iter().map(|found| found.path));
+    if has_no_repository(workspace) {
+        // One that is made inside appears at the end, with settings that Paddock writes.
+        skip.retain(|name| name != Path::new(".git"));
+        skip.extend([NEW_REPOSITORY, ".git/config"].map(PathBuf::from));
+    }
+    (skip, given_up)
+}
+
+fn has_no_repository(workspace: &Workspace) -> bool {
+    let is_held = workspace.protect.iter().any(|name| name == Path::new(".git"));
+    is_held && workspace.directory.join(".git").symlink_metadata().is_err()
 }
 
 fn add_home(session: &mut Session, explain: bool) -> Result<(), ShieldError> {
@@ -249,7 +302,7 @@ fn add_path(session: &mut Session) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paddock_model::{Root, Workspace};
+    use paddock_model::Root;
 
     fn spec(protect: &[&str], writes: &[&str]) -> Spec {
         let mount =
@@ -260,6 +313,7 @@ mod tests {
                 directory: "/repo".into(),
                 protect: protect.iter().map(PathBuf::from).collect(),
                 writable: Vec::new(),
+                unprotected: Vec::new(),
             }),
             mounts: writes.iter().map(mount).collect(),
             limits: paddock_model::Limits::default(),
@@ -292,7 +346,8 @@ mod tests {
     fn what_is_writable_is_watched() {
         let mut spec = spec(&[".git", "src/held"], &["/repo/src", "/data"]);
         let whole = places(&spec);
-        assert_eq!(whole[0].0.skip, [PathBuf::from(".git"), "src/held".into()]);
+        let expected = ["src/held", "refs", ".git/paddock-new-repository", ".git/config"].map(PathBuf::from);
+        assert_eq!(whole[0].0.skip, expected, "there is no such directory, so no repository in it");
         narrow(&mut spec).unwrap();
         let places = places(&spec);
         assert_eq!(places.len(), 2);

@@ -5,6 +5,7 @@
 
 use super::keeper::{Keeper, Kept};
 use paddock_model::api::FileKind;
+use paddock_model::protected;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -17,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MOST_ENTRIES: usize = 1_000_000;
 /// Of their paths: hostile ones are long.
 const MOST_BYTES: usize = 128 << 20;
-/// Full of what tools make again: looked at last.
-const MADE_AGAIN: [&[u8]; 8] =
-    [b"node_modules", b"target", b".venv", b"venv", b"__pycache__", b"dist", b"build", b".cache"];
+/// Full of what tools make again, or of git's objects: looked at last.
+const MADE_AGAIN: [&[u8]; 9] =
+    [b"node_modules", b"target", b".venv", b"venv", b"__pycache__", b"dist", b"build", b".cache", b"objects"];
 
 /// A directory that is writable inside.
 #[derive(Debug, Clone)]
@@ -27,6 +28,24 @@ pub struct Place {
     pub directory: PathBuf,
     /// Relative to it: read-only inside, or a stand-in.
     pub skip: Vec<PathBuf>,
+    /// Relative to it, with the reason: what the settings of a repository make git run, and the caller gave up.
+    pub marked: Vec<(PathBuf, &'static str)>,
+    /// Whether it had no repository when the sandbox started, so that one in it was made inside.
+    pub without_repository: bool,
+}
+
+impl Place {
+    /// The reason why a change there can run code on the host.
+    pub fn reason(&self, path: &[u8]) -> Option<&'static str> {
+        let marked = Path::new(std::ffi::OsStr::from_bytes(path));
+        let marked = self.marked.iter().find(|(name, _)| marked.starts_with(name)).map(|(_, reason)| *reason);
+        marked.or_else(|| protected::reason(&String::from_utf8_lossy(path)))
+    }
+}
+
+/// Whether it lies in a repository's own directory.
+pub fn is_in_git(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|part| part == b".git")
 }
 
 #[derive(Debug, Default)]
@@ -95,11 +114,10 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
                 continue;
             }
             let Some(mut seen) = look(&directory, name) else { continue };
-            if let Some(keeper) = keeper.as_deref_mut() {
+            if let Some(keeper) = keeper.as_deref_mut().filter(|_| !is_in_git(&below)) {
                 seen.kept = keeper.keep(&directory, name, &seen);
             }
-            // That a repository was made is told; what git keeps in it is git's.
-            if seen.kind == FileKind::Directory && name != b".git" {
+            if seen.kind == FileKind::Directory {
                 let later = MADE_AGAIN.contains(&name);
                 if later { &mut last } else { &mut queue }.push_back(below.clone());
             }
@@ -160,7 +178,8 @@ mod tests {
     use super::*;
 
     fn place(directory: &Path) -> Place {
-        Place { directory: directory.to_path_buf(), skip: vec![".git".into(), "a/held".into()] }
+        let skip = vec![".git".into(), "a/held".into()];
+        Place { directory: directory.to_path_buf(), skip, marked: Vec::new(), without_repository: false }
     }
 
     #[test]
@@ -179,7 +198,17 @@ mod tests {
         let mut names: Vec<_> =
             listing.entries.keys().map(|p| String::from_utf8_lossy(p).into_owned()).collect();
         names.sort();
-        let expected = ["a/b", "a/b/file", "link", "node_modules", "node_modules/x", "sub", "sub/.git"];
+        let expected = [
+            "a/b",
+            "a/b/file",
+            "link",
+            "node_modules",
+            "node_modules/x",
+            "sub",
+            "sub/.git",
+            "sub/.git/config",
+            "sub/.git/hooks",
+        ];
         assert_eq!(names, expected);
         assert_eq!(listing.entries[&b"link"[..]].kind, FileKind::Link);
     }

@@ -2,7 +2,7 @@
 
 use super::changes::Change;
 use super::keeper::{Keeper, read};
-use super::listing::{Place, Seen, open_below};
+use super::listing::{Place, Seen, is_in_git, open_below};
 use paddock_engine::Held;
 use paddock_engine::patch::{LARGEST_FILE, LARGEST_PATCH, cut, file, quoted};
 use paddock_model::api::{ChangeKind, FileKind};
@@ -45,6 +45,9 @@ pub fn of(changes: &[Change], place: &Place, keeper: &Keeper) -> String {
 type Sides = (Option<Held>, Option<Held>);
 
 fn sides(change: &Change, root: &OwnedFd, keeper: &Keeper) -> Result<Sides, &'static str> {
+    if is_in_git(&change.raw) {
+        return Err("it is git's own, which no patch reaches");
+    }
     let old = match &change.before {
         None if change.kind == ChangeKind::Added => None,
         None => return Err("what it was is not kept"),

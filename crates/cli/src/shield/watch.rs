@@ -17,6 +17,10 @@ use std::time::Duration;
 const NAMES: Duration = Duration::from_millis(200);
 const CONTENTS: Duration = Duration::from_secs(5);
 
+/// Its settings are Paddock's own, so they are not among the changes.
+const NEW_REPOSITORY: &str =
+    "a repository was made inside; its commits and branches are in .git, its hooks and settings are not";
+
 pub struct Watch {
     places: Vec<(Place, String)>,
     /// When the command was let in.
@@ -73,7 +77,11 @@ impl Watch {
         let start_ns = self.started.get().copied().unwrap_or(i64::MAX);
         for ((place, prefix), before) in self.places.iter().zip(&before) {
             let after = list(place, None, &AtomicBool::new(false));
-            let changes = compare(before, &after, start_ns, prefix);
+            let mut changes = compare(before, &after, start_ns, prefix);
+            changes.iter_mut().for_each(|change| change.runs_code = place.reason(&change.raw));
+            if place.without_repository && after.entries.contains_key(&b".git/HEAD"[..]) {
+                account.notes.push(NEW_REPOSITORY.into());
+            }
             if let Some(keeper) = &keeper {
                 text.push_str(&patch::of(&changes, place, keeper));
             }
@@ -81,6 +89,8 @@ impl Watch {
             account.changes.extend(changes);
         }
         account.patch = keeper.map(|_| text);
+        // What can run code is read first; the order is otherwise that of the paths.
+        account.changes.sort_by_key(|change| change.runs_code.is_none());
         account
     }
 }
@@ -122,7 +132,12 @@ mod tests {
         std::fs::write(at("kept"), "same\n").unwrap();
         std::fs::write(at("edited"), "one\ntwo\n").unwrap();
         std::fs::write(at("removed"), "gone\n").unwrap();
-        let place = Place { directory: directory.path().to_path_buf(), skip: Vec::new() };
+        let place = Place {
+            directory: directory.path().to_path_buf(),
+            skip: Vec::new(),
+            marked: vec![("tools/hooks".into(), "git runs the hooks in it")],
+            without_repository: false,
+        };
         let (watch, first) = Watch::begin(vec![(place, String::new())], Some(state.path())).unwrap();
         (first.0)();
         // The kernel's clock for files moves every few milliseconds.
@@ -131,17 +146,30 @@ mod tests {
         std::fs::remove_file(at("removed")).unwrap();
         std::fs::create_dir(at("new")).unwrap();
         std::fs::write(at("new/file"), "x\n").unwrap();
+        std::fs::create_dir_all(at("tools/hooks")).unwrap();
+        std::fs::write(at("tools/hooks/pre-commit"), "x\n").unwrap();
+        std::fs::create_dir_all(at("sub/.git/hooks")).unwrap();
+        std::fs::write(at("sub/.git/config"), "x\n").unwrap();
         let account = watch.end();
-        let told: Vec<_> = account.changes.iter().map(|c| (c.kind, c.path.as_str())).collect();
+        let marked: Vec<_> =
+            account.changes.iter().take_while(|c| c.runs_code.is_some()).map(|c| c.path.as_str()).collect();
+        let expected =
+            ["sub/.git", "sub/.git/config", "sub/.git/hooks", "tools/hooks", "tools/hooks/pre-commit"];
+        assert_eq!(marked, expected);
+        let told: Vec<_> =
+            account.changes.iter().skip(marked.len()).map(|c| (c.kind, c.path.as_str())).collect();
         let expected = [
             (ChangeKind::Modified, "edited"),
             (ChangeKind::Added, "new"),
             (ChangeKind::Added, "new/file"),
             (ChangeKind::Deleted, "removed"),
+            (ChangeKind::Added, "sub"),
+            (ChangeKind::Added, "tools"),
         ];
         assert_eq!(told, expected);
         assert!(account.notes.is_empty(), "{:?}", account.notes);
         let patch = account.patch.unwrap();
+        assert!(patch.contains("# added") && !patch.contains("b/sub/.git/config"), "{patch}");
         for part in ["-two\n+2\n", "new file mode 100644\n--- /dev/null\n+++ b/new/file", "deleted file mode"]
         {
             assert!(patch.contains(part), "{part}: {patch}");

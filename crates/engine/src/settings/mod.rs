@@ -4,7 +4,6 @@ mod limits;
 mod network;
 mod paths;
 mod presets;
-mod protected;
 mod scan;
 mod secrets;
 mod size;
@@ -14,11 +13,10 @@ pub use limits::{LimitsError, resolve as resolve_limits};
 pub use network::{NetworkError, environment as network_environment, resolve as resolve_network};
 pub use paths::{PathError, split_mount};
 pub use presets::PresetError;
-pub use protected::{UNDER_A_SHIELD, UNDER_A_SHIELD_WHERE_PRESENT};
 pub use scan::{ScanError, resolve as resolve_scan};
 pub use secrets::{SecretSettingError, read_secrets};
 pub use size::SizeError;
-pub use workspace::WorkspaceError;
+pub use workspace::{WorkspaceError, names_of_the_table};
 
 use crate::secrets::Bound;
 use paddock_model::{

@@ -2,7 +2,7 @@
 
 use super::Surroundings;
 use super::paths::{self, PathError};
-use super::protected::{IN_A_HOME, IN_EVERY_WORKSPACE, WHERE_PRESENT};
+use paddock_model::protected::{self, Held, PROTECTED, Scope};
 use paddock_model::{Policy, Workspace};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -40,8 +40,8 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Option<W
         _ => false,
     };
     // Checked without a workspace too: a template may leave the directory to its caller.
-    let protect = protected_names(layers, directory.as_deref(), is_home)?;
-    Ok(directory.map(|directory| Workspace { directory, protect, writable: Vec::new() }))
+    let (protect, unprotected) = protected_names(layers, directory.as_deref(), is_home)?;
+    Ok(directory.map(|directory| Workspace { directory, protect, writable: Vec::new(), unprotected }))
 }
 
 fn checked_directory(text: &str, surroundings: Surroundings) -> Result<PathBuf, WorkspaceError> {
@@ -51,33 +51,55 @@ fn checked_directory(text: &str, surroundings: Surroundings) -> Result<PathBuf, 
     if directory.is_dir() { Ok(directory) } else { Err(WorkspaceError::NotDirectory(directory)) }
 }
 
-/// A later layer wins: what a template unprotects, a flag can protect again.
+/// A later layer wins: what a template unprotects, a flag can protect again. Returns those that are held, and those given up.
 fn protected_names(
     layers: &[Policy],
     directory: Option<&Path>,
     is_home: bool,
-) -> Result<Vec<PathBuf>, WorkspaceError> {
-    let home_names: &[_] = if is_home { IN_A_HOME } else { &[] };
-    let exists = |name: &str| directory.is_some_and(|d| d.join(name).symlink_metadata().is_ok());
-    let present = WHERE_PRESENT.iter().filter(|(name, _)| exists(name));
-    let table = IN_EVERY_WORKSPACE.iter().chain(home_names).chain(present);
-    let mut names: BTreeSet<PathBuf> = table.map(|(name, _)| PathBuf::from(name)).collect();
+) -> Result<(Vec<PathBuf>, Vec<PathBuf>), WorkspaceError> {
+    let mut names = names_of_the_table(Scope::Workspace, directory);
+    if is_home {
+        names.extend(names_of_the_table(Scope::Home, directory));
+    }
+    let mut given_up = BTreeSet::new();
     for layer in layers {
         if let Some(both) = layer.unprotect.iter().find(|name| layer.protect.contains(name)) {
             return Err(WorkspaceError::Both(both.clone()));
         }
         for text in &layer.protect {
-            names.insert(name_in_workspace("protected name", text)?);
+            let name = name_in_workspace("protected name", text)?;
+            given_up.remove(&name);
+            names.insert(name);
         }
         for text in &layer.unprotect {
             let name = name_in_workspace("unprotected name", text)?;
-            let could_be = WHERE_PRESENT.iter().any(|(known, _)| Path::new(known) == name);
-            if !names.remove(&name) && !could_be {
+            if !names.remove(&name) && !could_be_held(&name, directory) {
                 return Err(WorkspaceError::NotProtected(text.clone()));
             }
+            given_up.insert(name);
         }
     }
-    Ok(without_nested(&names))
+    Ok((without_nested(&names), given_up.into_iter().collect()))
+}
+
+/// Those of the table that are held in this directory whatever else stands in it.
+pub fn names_of_the_table(scope: Scope, directory: Option<&Path>) -> BTreeSet<PathBuf> {
+    let exists = |name: &str| directory.is_some_and(|d| d.join(name).symlink_metadata().is_ok());
+    let entries = PROTECTED.iter().filter(|entry| entry.scope == scope);
+    let held = entries.filter(|entry| match entry.held {
+        Held::Always => true,
+        Held::WherePresent | Held::WithHook(_) => exists(entry.name),
+        Held::Told => false,
+    });
+    held.map(|entry| PathBuf::from(entry.name)).collect()
+}
+
+/// Whether the fence might hold it: by the table, in a directory below, or because a repository's settings name it.
+fn could_be_held(name: &Path, directory: Option<&Path>) -> bool {
+    let by_table = |name: &Path| protected::find(name).is_some_and(|entry| entry.held != Held::Told);
+    let below = name.file_name().and_then(|last| last.to_str()).and_then(protected::find_anywhere);
+    let by_settings = || directory.is_some_and(|directory| paddock_backends::names_found(directory, name));
+    by_table(name) || below.is_some() || by_settings()
 }
 
 fn name_in_workspace(what: &'static str, text: &str) -> Result<PathBuf, PathError> {
