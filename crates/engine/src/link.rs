@@ -44,6 +44,7 @@ pub struct Layers {
     pub landlock_abi: u32,
     pub time_namespace: bool,
     pub ready_at: u64,
+    pub shares_system: bool,
 }
 
 /// What a guest says to a host that takes over.
@@ -385,8 +386,8 @@ impl Link {
             FromGuest::Ready { .. } | FromGuest::EnterFailed { .. } if shared.greeted_once => {
                 return Err("it greeted twice".into());
             }
-            FromGuest::Ready { version: VERSION, landlock_abi, time_namespace, ready_at } => {
-                shared.greet(Ok(Layers { landlock_abi, time_namespace, ready_at }));
+            FromGuest::Ready { version: VERSION, landlock_abi, time_namespace, ready_at, shares_system } => {
+                shared.greet(Ok(Layers { landlock_abi, time_namespace, ready_at, shares_system }));
             }
             FromGuest::Ready { version, .. } => shared.greet(Err(Greeting::Version(version))),
             FromGuest::EnterFailed { step, errno } => shared.greet(Err(Greeting::Failed { step, errno })),

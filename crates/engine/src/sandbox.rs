@@ -155,6 +155,14 @@ impl Sandbox {
             let weakness = "the host's uptime can be seen: clocks of its own could not be made".to_string();
             self.guarantees.weaknesses.push(weakness);
         }
+        if layers.shares_system {
+            self.guarantees.system_inodes = Isolation::Absent;
+            let weakness = "the host's /usr has the host's own inodes here: inotify tells the code inside when anybody opens a \
+                            program of the host, and locks on its files are shared with the host and with other sandboxes; \
+                            an image has neither"
+                .to_string();
+            self.guarantees.weaknesses.push(weakness);
+        }
     }
 
     pub fn exec(&self, command: Command) -> Result<Exec, EngineError> {

@@ -133,6 +133,7 @@ impl Agent {
             landlock_abi: inside.confinement.landlock_abi,
             time_namespace: inside.time_namespace,
             ready_at: inside.ready_at,
+            shares_system: inside.trees.shares_system,
         });
         Ok(Agent {
             host,

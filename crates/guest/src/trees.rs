@@ -12,6 +12,8 @@ pub struct Trees {
     pub start: Option<OwnedFd>,
     /// The image below.
     pub image: Option<OwnedFd>,
+    /// Whether files of the host's system are there with the host's own inodes, although the plan wanted others.
+    pub shares_system: bool,
     /// What the guest itself wrote while it built the inside, by its path below the root.
     pub built: BTreeMap<Vec<u8>, Built>,
 }

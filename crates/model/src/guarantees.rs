@@ -103,10 +103,12 @@ pub enum Identity {
     Caller,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     On,
+    /// Also what a record says that is older than the guarantee.
+    #[default]
     Absent,
 }
 
@@ -134,6 +136,10 @@ pub struct Guarantees {
     pub seccomp: Isolation,
     pub landlock_abi: LandlockLevel,
     pub time_namespace: Isolation,
+    /// Whether files of the host's system have inodes of the sandbox's own: then the code inside can neither watch what others do
+    /// with them nor share locks with others. On, too, where there are no such files inside.
+    #[serde(default)]
+    pub system_inodes: Isolation,
     /// What is weaker than the fullest form of this fence, each in words a person can act on.
     pub weaknesses: Vec<String>,
 }

@@ -164,7 +164,13 @@ mod tests {
         };
         let mut valid = Vec::new();
         encode_message(
-            &FromGuest::Ready { version: 1, landlock_abi: 7, time_namespace: true, ready_at: 9 },
+            &FromGuest::Ready {
+                version: 1,
+                landlock_abi: 7,
+                time_namespace: true,
+                ready_at: 9,
+                shares_system: false,
+            },
             &mut valid,
         )
         .unwrap();

@@ -123,6 +123,9 @@ pub enum FromGuest {
         /// later was changed by the work.
         #[serde(default)]
         ready_at: u64,
+        /// Whether files of the host's system are there with the host's own inodes, although the plan wanted others.
+        #[serde(default)]
+        shares_system: bool,
     },
     /// The inside could not be built; the guest ends.
     EnterFailed {

@@ -233,6 +233,17 @@ pub enum Step {
         read_only: bool,
         allow_exec: bool,
     },
+    /// Directories and files of the host, read-only, with inodes that are the sandbox's own: what others do with the same files
+    /// is not told to a watcher inside, and no lock on them is shared. Where the kernel cannot make such inodes they are
+    /// the host's, and `Ready` says so.
+    System {
+        /// A directory of the host.
+        source: Source,
+        /// Where that is inside.
+        path: String,
+        /// Below both; empty for the directory itself.
+        names: Vec<(String, NodeKind)>,
+    },
     Tmpfs {
         target: String,
         bytes: u64,

@@ -49,6 +49,9 @@ pub const PROTECTED_AND_ABSENT: [&str; 12] = [
 /// So that a directory and a file have to be held that no list names.
 const SETTINGS_OF_GIT: &str = "[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../included-settings\n";
 
+/// Files that every sandbox without an image has of the host.
+pub const USED_BY_ALL: [&str; 3] = ["/usr/bin/env", "/etc/ld.so.cache", "/usr/bin/sh"];
+
 pub struct Host {
     pub as_root: bool,
     pub secret: String,
@@ -63,6 +66,44 @@ pub struct Host {
     sandboxes: Mutex<Vec<String>>,
     _listeners: (Vec<TcpListener>, Vec<UnixListener>),
     _private: tempfile::TempDir,
+    _usage: Usage,
+}
+
+/// Locks on files that all have, and a thread that opens them as long as this lives.
+struct Usage {
+    _locks: Vec<File>,
+    over: Option<std::sync::mpsc::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Usage {
+    fn begin() -> Usage {
+        let files = USED_BY_ALL.iter().filter_map(|path| File::open(path).ok());
+        // Where another run of the suite holds one, that does as well.
+        let try_lock = |file: &File| {
+            let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+        };
+        let locks: Vec<File> = files.inspect(try_lock).collect();
+        let (over, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let pause = std::time::Duration::from_millis(20);
+            while ended.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                for path in USED_BY_ALL {
+                    drop(File::open(path));
+                }
+            }
+        });
+        Usage { _locks: locks, over: Some(over), thread: Some(thread) }
+    }
+}
+
+impl Drop for Usage {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Host {
@@ -137,6 +178,7 @@ impl Host {
             sandboxes: Mutex::new(Vec::new()),
             _listeners: (listeners, vec![path_socket, abstract_socket]),
             _private: private,
+            _usage: Usage::begin(),
             folder,
         })
     }

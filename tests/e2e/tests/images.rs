@@ -18,6 +18,7 @@ for_both_callers!(
     root_inside_may_write_anywhere,
     a_user_of_the_image_is_known_by_name,
     an_image_with_a_workspace,
+    an_image_with_a_link_for_dev_is_refused,
 );
 
 /// Builds the image and tests it, unless this machine has nothing to build it from.
@@ -199,6 +200,18 @@ pub fn an_image_with_a_workspace(caller: &Caller) -> Result<()> {
             "echo works > /tmp/x; echo $(read l < /tmp/x; echo $l)",
         ])?;
         assert_eq!(finished.success()?, "works\n");
+        Ok(())
+    })
+}
+
+pub fn an_image_with_a_link_for_dev_is_refused(caller: &Caller) -> Result<()> {
+    with_busybox(caller, |caller, busybox| {
+        for name in ["dev", "proc", "sys"] {
+            let tar = images::tar(&busybox).link(name, "tmp");
+            let image = caller.file(&format!("{name}.tar"), tar.finish())?.display().to_string();
+            let finished = caller.script(&["--image", &image], "true")?;
+            finished.refused(&[&format!("its /{name} is no directory"), "or leave it out"])?;
+        }
         Ok(())
     })
 }

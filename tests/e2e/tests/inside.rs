@@ -13,6 +13,7 @@ for_both_callers!(
     only_its_own_processes,
     what_is_writable,
     no_descriptor_is_inherited,
+    what_others_do_with_programs_of_the_host_is_not_seen,
 );
 
 fn nothing_of_the_hosts_environment(caller: &Caller) -> Result<()> {
@@ -134,5 +135,53 @@ fn no_descriptor_is_inherited(caller: &Caller) -> Result<()> {
     let open = output.lines().filter(|line| line.contains(" -> ")).count();
     // Three streams, and the directory that is being listed.
     assert_eq!(open, 4, "{output}");
+    Ok(())
+}
+
+fn what_others_do_with_programs_of_the_host_is_not_seen(caller: &Caller) -> Result<()> {
+    // Watches a directory, a program and a setting of the host, and its own directory to show that watching works.
+    let program = "\
+import ctypes, fcntl, os, sys
+libc = ctypes.CDLL(None)
+watcher = libc.inotify_init1(os.O_NONBLOCK)
+places = [b'/usr/bin', b'/usr/bin/env', b'/etc/ld.so.cache']
+assert all(libc.inotify_add_watch(watcher, place, 0x20) >= 0 for place in places)
+own = libc.inotify_init1(os.O_NONBLOCK)
+assert libc.inotify_add_watch(own, b'/tmp', 0x20) >= 0
+print('ready', flush=True)
+sys.stdin.readline()
+def seen(watcher):
+    try:
+        return len(os.read(watcher, 4096)) > 0
+    except BlockingIOError:
+        return False
+others = seen(watcher)
+open('/tmp/x', 'w').close()
+def locked(place):
+    try:
+        fcntl.flock(os.open(place, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+print(others, seen(own), [locked(place) for place in places[1:]])";
+    let locks: Vec<_> = ["/usr/bin/env", "/etc/ld.so.cache"]
+        .iter()
+        .map(|path| -> Result<_> {
+            let file = std::fs::File::open(path)?;
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockShared)?;
+            Ok(file)
+        })
+        .collect::<Result<_>>()?;
+    let mut running = caller.start_run(["--", "python3", "-c", program])?.start()?;
+    running.wait_for("ready")?;
+    for path in ["/usr/bin/env", "/etc/ld.so.cache"] {
+        std::fs::File::open(path)?;
+    }
+    running.write(b"\n")?;
+    let finished = running.finish()?;
+    ensure!(finished.success()?.ends_with("False True [False, False]\n"), "{}", finished.out());
+    drop(locks);
+    let guarantees = caller.run(["--json", "--", "true"])?.json()?["guarantees"].clone();
+    assert_eq!(guarantees["system_inodes"], "on");
     Ok(())
 }

@@ -33,6 +33,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         landlock_abi: LandlockLevel(0),
         // Its clocks begin with it.
         time_namespace: Isolation::On,
+        system_inodes: Isolation::On,
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
         fork: if keeps_memory { ForkKind::Memory } else { ForkKind::Filesystem },
         survives_hibernate: match keeps_memory {

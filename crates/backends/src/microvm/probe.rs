@@ -36,6 +36,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         // That of the machine's kernel, which is known once it runs.
         landlock_abi: LandlockLevel(0),
         time_namespace: Isolation::On,
+        system_inodes: Isolation::On,
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
         fork: if keeps_memory { ForkKind::Memory } else { ForkKind::Filesystem },
         survives_hibernate: match keeps_memory {

@@ -263,6 +263,9 @@ impl Begun {
         let mut passed = Passed::default();
         passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
         let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
+        if between.is_none() {
+            steps = root::with_own_inodes(steps);
+        }
         let mut notes = Vec::new();
         if let Some(place) = &spec.workspace {
             // Before the lock, which all sandboxes of this machine share: it may take a while.

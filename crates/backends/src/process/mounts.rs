@@ -103,6 +103,24 @@ pub fn user_source(
     Ok((passed.add(tree)?, kind))
 }
 
+/// Where file systems of the kernel are mounted, whichever kernel that is. A link there would let an image say where they go.
+const OF_THE_KERNEL: [&str; 3] = ["dev", "proc", "sys"];
+
+fn refuse_links(image: &Path) -> Result<(), CreateError> {
+    for name in OF_THE_KERNEL {
+        if std::fs::symlink_metadata(image.join(name)).is_ok_and(|found| !found.is_dir()) {
+            return Err(CreateError::Mount {
+                path: image.display().to_string(),
+                reason: format!(
+                    "its /{name} is no directory, but a link or a file; such an image is refused: make /{name} a directory, or \
+                     leave it out"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// The root file system of an image, its ids shifted into the sandbox's range, under a private layer.
 pub fn image_root(
     path: &Path,
@@ -117,6 +135,7 @@ pub fn image_root(
             reason: "an image is a directory".into(),
         });
     }
+    refuse_links(path)?;
     let caller = rustix::process::geteuid();
     if !caller.is_root() || identity.ids.single {
         // Our own files go to its /etc, and no mapping makes somebody else's directory writable.

@@ -49,6 +49,8 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         seccomp: if has_seccomp() { Isolation::On } else { Isolation::Absent },
         landlock_abi: LandlockLevel(landlock_abi()),
         time_namespace: if has_time_namespace() { Isolation::On } else { Isolation::Absent },
+        // The guest says where it cannot make them.
+        system_inodes: Isolation::On,
         weaknesses: Vec::new(),
     };
     guarantees.weaknesses = weaknesses(&guarantees);

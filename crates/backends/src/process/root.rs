@@ -113,6 +113,31 @@ pub fn host_system() -> Vec<Step> {
     steps
 }
 
+/// The same with inodes of the sandbox's own, for who shares the host's kernel: what lies in /etc as parts of one directory.
+pub fn with_own_inodes(steps: Vec<Step>) -> Vec<Step> {
+    let mut found: Vec<Step> = Vec::new();
+    for step in steps {
+        let Step::Bind { source: Source::System(path), kind, read_only: true, .. } = &step else {
+            found.push(step);
+            continue;
+        };
+        let (directory, name) = match path[1..].split_once('/') {
+            Some((first, rest)) => (format!("/{first}"), rest.to_string()),
+            None => (path.clone(), String::new()),
+        };
+        let same = |step: &&mut Step| matches!(step, Step::System { path, .. } if *path == directory);
+        match found.iter_mut().find(same) {
+            Some(Step::System { names, .. }) => names.push((name, *kind)),
+            _ => found.push(Step::System {
+                source: Source::System(directory.clone()),
+                path: directory,
+                names: vec![(name, *kind)],
+            }),
+        }
+    }
+    found
+}
+
 /// Who and where the sandbox is: its own answers, never the host's.
 pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
     let root = (ids.root, ids.root_group);

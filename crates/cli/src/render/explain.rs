@@ -286,6 +286,7 @@ mod tests {
             seccomp: Isolation::On,
             landlock_abi: LandlockLevel(4),
             time_namespace: Isolation::On,
+            system_inodes: Isolation::On,
             weaknesses: vec!["the network is the host's".into()],
         }
     }

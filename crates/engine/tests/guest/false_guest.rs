@@ -46,8 +46,13 @@ impl Fence for NoFence {
 /// The guest's side: says what it is told to, to whatever it is asked to start.
 fn false_guest(mut stream: UnixStream, answer: impl Fn(u32) -> Vec<u8> + Send + 'static) {
     std::thread::spawn(move || {
-        let ready =
-            FromGuest::Ready { version: VERSION, landlock_abi: 0, time_namespace: false, ready_at: 1 };
+        let ready = FromGuest::Ready {
+            version: VERSION,
+            landlock_abi: 0,
+            time_namespace: false,
+            ready_at: 1,
+            shares_system: false,
+        };
         stream.write_all(&message(&ready)).unwrap();
         let mut decoder = Decoder::new();
         let mut buffer = vec![0; 65536];
@@ -145,6 +150,7 @@ async fn frames_that_cannot_be_are_the_end() {
                     landlock_abi: 0,
                     time_namespace: false,
                     ready_at: 0,
+                    shares_system: false,
                 })
             }),
         ),

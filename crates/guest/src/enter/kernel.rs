@@ -2,11 +2,11 @@
 
 use crate::enter::root::{attach, attach_onto, new_filesystem, new_tmpfs};
 use crate::enter::sources::Sources;
-use crate::enter::steps::{clone_of, mount_point, open_inside, pin, write};
+use crate::enter::steps::{clone_of, open_inside, own_directory, pin, write};
 use crate::failure::{During, Failure, Outcome};
 use crate::system::{MountLimits, limit_mount};
 use crate::weaken::without;
-use paddock_protocol::{Ids, KernelPlan, NodeKind};
+use paddock_protocol::{Ids, KernelPlan};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,7 +27,7 @@ pub fn mount(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources)
 /// Device nodes cannot be made in a user namespace, so the host's harmless ones are bound, each checked to
 /// be the device it should be (a runtime once bound an attacker's file for /dev/null).
 fn mount_devices(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<OwnedFd> {
-    let place = mount_point(root, "/dev", NodeKind::Directory)?;
+    let place = own_directory(root, "/dev")?;
     let dev = new_tmpfs(1 << 20, 256, 0o755, (ids.root, ids.root_group), false)?;
     attach_onto(dev.as_fd(), place.as_fd()).during(|| "mount /dev".into())?;
     for (name, source) in &plan.devices {
@@ -87,7 +87,7 @@ pub fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
 }
 
 fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Outcome<()> {
-    let place = mount_point(root, "/proc", NodeKind::Directory)?;
+    let place = own_directory(root, "/proc")?;
     // Nobody sees a process that it could not trace: PID 1 is hidden even from a root inside.
     let hidden = if without("hidden-processes") { "off" } else { "ptraceable" };
     let proc = new_filesystem("proc", &[("hidepid", hidden.into())], false)?;

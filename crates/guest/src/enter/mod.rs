@@ -2,7 +2,8 @@
 //!
 //! 1. [`sources`]: open what the host offers, with the caller's rights
 //! 2. become root of the namespace, cut the mounts off from the host's
-//! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it; [`kernel`] adds /proc and /dev
+//! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it; [`system_files`]: programs of
+//!    the host, in a root without an image; [`kernel`] adds /proc and /dev
 //! 4. move in, drop the old root
 //! 5. [`network`]: the link to the gate, of a sandbox that has one
 //! 6. [`rights`]: become an id that no work has, keep only what a supervisor needs
@@ -19,6 +20,7 @@ mod sources;
 mod stage;
 mod standing;
 mod steps;
+mod system_files;
 mod users;
 
 use crate::agent::Entrance;

@@ -37,7 +37,7 @@ pub fn open(plan: &Plan, passed: Vec<OwnedFd>) -> Outcome<Sources> {
     }
     for step in &plan.steps {
         match step {
-            Step::Bind { source, .. } => sources.add(source)?,
+            Step::Bind { source, .. } | Step::System { source, .. } => sources.add(source)?,
             Step::Kernel(kernel) => {
                 for (_, source) in &kernel.devices {
                     sources.add(source)?;

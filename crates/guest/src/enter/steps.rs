@@ -3,8 +3,8 @@
 
 use crate::enter::root::{attach_onto, new_tmpfs};
 use crate::enter::sources::Sources;
-use crate::enter::{kernel, users};
-use crate::failure::{During, Outcome};
+use crate::enter::{kernel, system_files, users};
+use crate::failure::{During, Failure, Outcome};
 use crate::system::{MountLimits, limit_mount};
 use crate::trees::Trees;
 use paddock_protocol::{Ids, NodeKind, ProtectedPath, Step};
@@ -48,6 +48,12 @@ pub fn perform(
                 .during(|| format!("restrict {target}"))?;
             let place = mount_point(root, target, *kind)?;
             attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {target}"))
+        }
+        Step::System { source, path, names } => {
+            let tree = sources.take(source)?;
+            let own = system_files::mount(root, tree, path, names)?;
+            trees.shares_system |= !own;
+            Ok(())
         }
         Step::Tmpfs { target, bytes, mode, uid, gid, allow_exec } => {
             let tree = new_tmpfs(*bytes, bytes / 4096 + 64, *mode, (*uid, *gid), *allow_exec)?;
@@ -129,6 +135,30 @@ pub fn mount_point(root: &OwnedFd, path: &str, kind: NodeKind) -> Outcome<OwnedF
         },
     }
     open_inside(root, path, flags).during(|| format!("open {path}"))
+}
+
+/// A directory at the root on which the kernel's own file systems are mounted. An image that has a link there would say where
+/// they go: such an image is refused.
+pub fn own_directory(root: &OwnedFd, path: &str) -> Outcome<OwnedFd> {
+    let name = path.trim_start_matches('/');
+    match mkdirat(root, name, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        made => made.during(|| format!("make {path}"))?,
+    }
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(root, name, flags, Mode::empty(), how).map_err(|errno| {
+        let step = match errno {
+            Errno::LOOP => format!(
+                "mount {path}: in this image it is a symbolic link, and has to be a directory or absent"
+            ),
+            Errno::NOTDIR => {
+                format!("mount {path}: in this image it is a file, and has to be a directory or absent")
+            }
+            _ => format!("open {path}"),
+        };
+        Failure { step, errno }
+    })
 }
 
 /// With its parents. An existing directory gets the owner and mode too, if any are given.

@@ -267,7 +267,13 @@ impl Keeper {
 
     /// To who wants its memory as it is now.
     fn tell_that_it_waits(&mut self) {
-        let ready = FromGuest::Ready { version: VERSION, landlock_abi: 0, time_namespace: true, ready_at: 0 };
+        let ready = FromGuest::Ready {
+            version: VERSION,
+            landlock_abi: 0,
+            time_namespace: true,
+            ready_at: 0,
+            shares_system: false,
+        };
         let _ = paddock_protocol::encode_message(&ready, &mut self.waiting);
     }
 

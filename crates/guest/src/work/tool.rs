@@ -64,7 +64,7 @@ impl Child<'_> {
         // SAFETY: closes our own copy of the report, by which the parent hears that the tool has begun.
         unsafe { libc::close(REPORT) };
         let at = |tree: &Option<OwnedFd>, number| tree.is_some().then_some(number);
-        let Trees { layer, start, image, built } = self.trees;
+        let Trees { layer, start, image, built, .. } = self.trees;
         // SAFETY: `keep_only_what_is_needed` put each tree that there is at its number, and nothing closes it.
         let reach = unsafe { Reach::new(at(layer, LAYER), at(start, START), at(image, IMAGE), built) };
         crate::tools::run(self.tool, &reach)

@@ -17,6 +17,7 @@ mod process;
 mod protected;
 mod resources;
 mod system;
+mod system_files;
 mod throw_away;
 
 use crate::attack::{Attack, Deed, Finding, Line, Outcome};
@@ -35,6 +36,7 @@ pub fn attacks() -> impl Iterator<Item = &'static Attack> {
         calls::ATTACKS,
         arch::ATTACKS,
         network::ATTACKS,
+        system_files::ATTACKS,
         resources::ATTACKS,
         leaks::ATTACKS,
     ]
