@@ -91,9 +91,8 @@ fn add_repositories(directory: &Path, scanned: &scan::Scanned, names: &mut Names
     }
     if !git::Repository::of_working_tree(directory).is_valid() && !scanned.bare.contains(&PathBuf::new()) {
         // A file may be the stand-in of another sandbox, which holds the same.
-        let is_free = |name: &&&str| {
-            directory.join(name).symlink_metadata().map_or(true, |found| found.is_file())
-        };
+        let is_free =
+            |name: &&&str| directory.join(name).symlink_metadata().ok().is_none_or(|found| found.is_file());
         let name = PARTS_OF_A_BARE_REPOSITORY.iter().find(is_free).unwrap_or(&"HEAD");
         let reason = "with its like beside it, git takes the directory for a repository of its own";
         names.add(PathBuf::from(name), Node::File, reason);
