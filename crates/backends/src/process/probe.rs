@@ -91,6 +91,11 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     note(shared && g.landlock_abi.0 == 0, "this kernel has no Landlock");
     note(g.pids_limit == LimitKind::None, "the number of processes is not limited");
     note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");
+    // A machine has a disk of its own, whose file system knows of nothing else.
+    note(
+        g.disk_limit == DiskLimit::Kernel && g.boundary != Boundary::OwnKernel,
+        "`df` tells how full the storage of all sandboxes is, not this one's disk alone; the limit of the disk holds all the same",
+    );
     note(
         g.time_namespace == Isolation::Absent,
         "the host's uptime can be seen: this kernel has no time namespaces",
