@@ -157,7 +157,7 @@ impl Sandbox {
         }
         if layers.shares_system {
             self.guarantees.system_inodes = Isolation::Absent;
-            let weakness = "the host's /usr has the host's own inodes here: inotify tells the code inside when anybody opens a \
+            let weakness = "files of the host's /usr or /etc have the host's own inodes here: inotify tells the code inside when anybody opens a \
                             program of the host, and locks on its files are shared with the host and with other sandboxes; \
                             an image has neither"
                 .to_string();

@@ -69,7 +69,7 @@ fn has_ended(error: &Error) -> bool {
 }
 
 /// `Name:   123 kB`, in bytes.
-fn field<'a>(line: &'a str) -> Option<(&'a str, u64)> {
+fn field(line: &str) -> Option<(&str, u64)> {
     let (name, value) = line.split_once(':')?;
     let kilobytes: u64 = value.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some((name, kilobytes.saturating_mul(1024)))
