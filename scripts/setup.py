@@ -19,6 +19,7 @@ TEST = {
     "qemu-system-x86_64": "qemu-system-x86",
     "mke2fs": "e2fsprogs",
     "ip": "iproute2",
+    "mkfs.xfs": "xfsprogs",
 }
 # What sandboxes see of the host's own Python, where code makes tables and figures of it.
 PYTHON = {"pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}

@@ -117,13 +117,18 @@ impl Caller {
     ///
     /// Precondition: the tests run as root, and nothing of this caller's has been started.
     pub fn put_state_on_a_small_disk(&self, mebibytes: u64) -> Result<&FileSystem> {
+        self.put_state_on("ext4", mebibytes)
+    }
+
+    /// The same on another kind of file system.
+    pub fn put_state_on(&self, kind: &str, mebibytes: u64) -> Result<&FileSystem> {
         let state = self.state();
         std::fs::create_dir_all(&state)?;
         let home = self.home();
         for path in state.ancestors().take_while(|path| path.starts_with(&home)) {
             self.own(path)?;
         }
-        let made = FileSystem::mount(&state, mebibytes, self.uid)?;
+        let made = FileSystem::mount(&state, kind, mebibytes, self.uid)?;
         Ok(self.file_system.get_or_init(|| made))
     }
 

@@ -17,11 +17,17 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Ext4 in a file beside `at`, of that many mebibytes. Only root can.
-    pub fn mount(at: &Path, mebibytes: u64, owner: u32) -> Result<FileSystem> {
-        let image = at.with_extension("ext4");
+    /// Of that kind in a file beside `at`, of that many mebibytes. Only root can.
+    pub fn mount(at: &Path, kind: &str, mebibytes: u64, owner: u32) -> Result<FileSystem> {
+        let image = at.with_extension(kind);
+        let (make, options) = match kind {
+            "ext4" => ("mkfs.ext4 -q -F -m 0", "loop,errors=remount-ro"),
+            "xfs" => ("mkfs.xfs -q -f", "loop"),
+            "btrfs" => ("mkfs.btrfs -q -f", "loop"),
+            other => anyhow::bail!("no test knows how to make {other}"),
+        };
         let script = format!(
-            "truncate -s {mebibytes}M {image} && mkfs.ext4 -q -F -m 0 {image} && mount -o loop,errors=remount-ro {image} {at} \
+            "truncate -s {mebibytes}M {image} && {make} {image} >&2 && mount -o {options} {image} {at} \
              && chown {owner}:{owner} {at} && chmod 700 {at} && echo ready && read end",
             image = image.display(),
             at = at.display()
@@ -74,7 +80,9 @@ impl FileSystem {
     }
 
     pub fn free(&self) -> Result<()> {
-        Ok(std::fs::remove_file(self.filling())?)
+        std::fs::remove_file(self.filling())?;
+        // Btrfs counts it as free when this is written.
+        Ok(rustix::fs::syncfs(File::open(self.path(&self.at))?)?)
     }
 
     /// Whoever opens anything below it from now on can only read. [`FileSystem::make_writable`] takes it back.
@@ -112,7 +120,8 @@ impl FileSystem {
         self.path(&self.at).join("filling")
     }
 
-    fn run(&self, script: &str) -> Result<()> {
+    /// A script of root's, in the namespace.
+    pub fn run(&self, script: &str) -> Result<()> {
         let status = Command::new("nsenter")
             .arg(format!("--mount={}", self.namespace()))
             .args(["sh", "-c", script])

@@ -28,6 +28,7 @@ mod gate;
 mod gvisor;
 mod gvisor_images;
 mod gvisor_network;
+mod host_disks;
 mod images;
 mod inside;
 mod jobs;

@@ -17,6 +17,38 @@ for_both_callers!(
     a_start_that_fails_harms_no_sandbox,
 );
 
+/// The lock in it goes with it; the sandboxes of the server that still runs are no second server's to end.
+#[test]
+fn a_state_directory_that_is_removed_gets_no_second_server() -> Result<()> {
+    paddock_e2e::as_root("a_state_directory_that_is_removed_gets_no_second_server", removed)
+}
+
+fn removed(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.script(&id, "echo kept > /tmp/f")?.success()?;
+    let (state, aside) = (caller.state(), caller.place().join("aside"));
+    std::fs::rename(&state, &aside)?;
+    let refused = server.ask("POST", "/v1/sandboxes", Some(&json!({})))?;
+    refused.refused(503, "storage_failed")?;
+    ensure!(refused.text().contains("was removed or replaced"), "{}", refused.text());
+    ensure!(server.ask("GET", "/readyz", None)?.ok().is_err(), "a server without its state is ready");
+
+    let socket = caller.place().join("second.sock").display().to_string();
+    let second = caller.paddock(["serve", "--socket", &socket])?.finish()?;
+    let said = second.exited(1)?.err();
+    ensure!(said.contains("still runs whose state directory"), "{said}");
+    ensure!(said.contains(&format!("kill {}", server.process()?)), "{said}");
+    // Files inside can be read.
+    let found = server.ask("GET", &format!("/v1/sandboxes/{id}/files/content?path=/tmp/f"), None)?;
+    assert_eq!(found.ok()?.text(), "kept\n");
+
+    std::fs::remove_dir_all(&state)?;
+    std::fs::rename(&aside, &state)?;
+    assert_eq!(server.script(&id, "cat /tmp/f")?.success()?, "kept\n");
+    Ok(())
+}
+
 /// Enough for root's storage of its own; ordinary users have none.
 fn small(caller: &Caller) -> Result<Option<&paddock_e2e::FileSystem>> {
     if !rustix::process::geteuid().is_root() {

@@ -5,6 +5,7 @@
 //! - [`identity`]: host ids that nothing else has
 //! - [`slot`]: one number per live sandbox, and what a crashed engine left behind
 //! - [`run_directory`]: where their records and sockets lie
+//! - [`claim`]: whose those of a state directory are
 //! - [`launch`]: clone into new namespaces and execute the guest
 //! - [`head_start`]: a child that waits for its sandbox, so that the sandbox need not wait for it
 //! - [`guest_executable`]: the guest that this build carries
@@ -29,6 +30,7 @@ mod anchor;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod carry;
 pub(crate) mod cgroups;
+mod claim;
 pub(crate) mod create;
 mod disk;
 pub(crate) mod fence;
@@ -55,6 +57,7 @@ pub(crate) mod within;
 mod workspace;
 
 pub use cgroups::Keeping as KeepsCgroups;
+pub use claim::{Claim, StateClaim};
 pub use disk::NEUTRAL_ID;
 pub use head_start::HeadStart;
 pub use janitor::serve_if_asked as serve_as_janitor_if_asked;

@@ -35,6 +35,8 @@ pub enum ServeError {
     Log(#[from] LogError),
     #[error("PADDOCK_URL `{value}` is no place where this server can listen: {reason}")]
     Place { value: String, reason: &'static str },
+    #[error("the server could not begin anew")]
+    BeginAnew(#[source] io::Error),
     #[error("the runtime could not be started")]
     Runtime(#[source] io::Error),
 }
@@ -58,10 +60,27 @@ pub fn execute(args: ServeArgs, caller: &mut Caller) -> Result<i32, CommandError
     paddock_server::start_log(args.json_logs, args.log_filter.as_deref()).map_err(ServeError::Log)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
-    runtime.block_on(serve(args, &state_dir, places, caller))?;
+    let next = runtime.block_on(serve(args, &state_dir, places, caller))?;
     // What still waits, such as a read of a file, must not hold up the end.
     runtime.shutdown_background();
-    Ok(0)
+    match next {
+        Next::End => Ok(0),
+        Next::BeginAnew => Err(ServeError::BeginAnew(begin_anew()).into()),
+    }
+}
+
+enum Next {
+    End,
+    /// The storage has to be mounted anew, which only a server can do that has nothing of it open.
+    BeginAnew,
+}
+
+/// The same program with the same arguments, in the same process: whoever looks after it notices nothing. Returns only where it failed.
+fn begin_anew() -> io::Error {
+    use std::os::unix::process::CommandExt;
+    let mut own = std::env::args_os();
+    let name = own.next().unwrap_or_else(|| "paddock".into());
+    std::process::Command::new("/proc/self/exe").arg0(name).args(own).exec()
 }
 
 /// Heard from before anything is made: a signal during the start must not pass unheard.
@@ -103,7 +122,7 @@ async fn serve(
     state_dir: &Path,
     places: Places,
     caller: &mut Caller<'_>,
-) -> Result<(), ServeError> {
+) -> Result<Next, ServeError> {
     let terminal = Terminal::look();
     let mut signals = Signals::listen()?;
     let tls = match (&args.tls_cert, &args.tls_key) {
@@ -120,7 +139,7 @@ async fn serve(
     };
     let lock = tokio::select! {
         lock = waiting::take_lock(state_dir, caller) => lock.map_err(ServeError::Fleet)?,
-        () = signals.end(&terminal, &reload) => return Ok(()),
+        () = signals.end(&terminal, &reload) => return Ok(Next::End),
     };
     // Only who has the lock may touch the socket: it is another server's otherwise.
     let (listeners, addresses) = listen(&places, tls).await?;
@@ -129,11 +148,20 @@ async fn serve(
     for address in &addresses {
         let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(address));
     }
-    let asked = signals.end(&terminal, &reload);
+    let mut next = Next::End;
+    let storage = fleet.clone();
+    let asked = async {
+        tokio::select! {
+            () = signals.end(&terminal, &reload) => {}
+            () = storage.storage_needs_a_restart() => next = Next::BeginAnew,
+        }
+        // The fleet closes only when no other part holds it.
+        drop(storage);
+    };
     if paddock_server::run(listeners, fleet, jobs, options, asked).await == Ended::Idle {
         let _ = writeln!(caller.stderr, "paddock: nobody needed the server; it ends");
     }
-    Ok(())
+    Ok(next)
 }
 
 /// The sandboxes and jobs that are there already.

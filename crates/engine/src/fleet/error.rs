@@ -102,6 +102,13 @@ impl FleetError {
     /// A disk that is full, or that takes no writes, is said to be so, wherever it was met.
     fn or_full(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
         use std::io::ErrorKind;
+        if let Some(crate::storage::StorageError::Broken { .. }) = error.downcast_ref() {
+            let full = FleetError { kind: Kind::Unavailable, code: "disk_full", ..self };
+            return full.maybe_hint(Some(
+                "free some space on the state directory's disk: the server then mounts the storage anew by itself, and sandboxes wake up from their files"
+                    .into(),
+            ));
+        }
         match io_cause(error).map(std::io::Error::kind) {
             Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 let full = FleetError { kind: Kind::Unavailable, code: "disk_full", ..self };
@@ -232,6 +239,13 @@ mod tests {
                 assert_eq!((error.kind, error.code, error.hint.is_some()), (BUSY, code, true), "{errno}");
             }
         }
+    }
+
+    #[test]
+    fn a_storage_that_a_full_disk_broke_is_full_and_not_forbidden() {
+        let error = FleetError::storage(&StorageError::Broken { file: "storage.btrfs".into() });
+        assert_eq!((error.kind, error.code), (Kind::Unavailable, "disk_full"));
+        assert!(error.hint.is_some());
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Fleet {
         options: WriteOptions,
     ) -> Result<Upload<FileEntry>, FleetError> {
         check_mode(options.mode)?;
-        let (live, files, awake) = self.place(actor, id, path, options.user.as_deref()).await?;
+        let (live, files, awake) = self.place_to_change(actor, id, path, options.user.as_deref()).await?;
         let sink = Sink::File(files.write(path, options.mode, options.parents)?);
         let (fleet, actor, open) = (self.clone(), actor.clone(), live.open_stream());
         Ok(Upload::new(sink, open, awake, move |entry, digest| {
@@ -147,7 +147,7 @@ impl Fleet {
         user: Option<&str>,
     ) -> Result<FileEntry, FleetError> {
         check_mode(request.mode)?;
-        let (live, files, _awake) = self.place(actor, id, &request.path, user).await?;
+        let (live, files, _awake) = self.place_to_change(actor, id, &request.path, user).await?;
         let entry = files.make_directory(&request.path, request.mode, request.parents).await?;
         audit::call(&self.0, actor, &live, "directory_made", serde_json::json!({ "path": request.path }));
         Ok(entry)
@@ -161,7 +161,7 @@ impl Fleet {
         user: Option<&str>,
     ) -> Result<FileEntry, FleetError> {
         check_path(&request.to)?;
-        let (live, files, _awake) = self.place(actor, id, &request.from, user).await?;
+        let (live, files, _awake) = self.place_to_change(actor, id, &request.from, user).await?;
         let entry = files.rename(&request.from, &request.to, request.overwrite).await?;
         let detail = serde_json::json!({ "from": request.from, "to": request.to });
         audit::call(&self.0, actor, &live, "file_moved", detail);
@@ -176,7 +176,7 @@ impl Fleet {
         recursive: bool,
         user: Option<&str>,
     ) -> Result<(), FleetError> {
-        let (live, files, _awake) = self.place(actor, id, path, user).await?;
+        let (live, files, _awake) = self.place_to_change(actor, id, path, user).await?;
         files.remove(path, recursive).await?;
         let detail = serde_json::json!({ "path": path, "recursive": recursive });
         audit::call(&self.0, actor, &live, "file_removed", detail);
@@ -191,7 +191,7 @@ impl Fleet {
         user: Option<&str>,
     ) -> Result<FileEntry, FleetError> {
         check_mode(Some(request.mode))?;
-        let (live, files, _awake) = self.place(actor, id, &request.path, user).await?;
+        let (live, files, _awake) = self.place_to_change(actor, id, &request.path, user).await?;
         let entry = files.change_mode(&request.path, request.mode).await?;
         let detail = serde_json::json!({ "path": request.path, "mode": request.mode });
         audit::call(&self.0, actor, &live, "mode_changed", detail);
@@ -230,7 +230,7 @@ impl Fleet {
         path: &str,
         user: Option<&str>,
     ) -> Result<Upload<()>, FleetError> {
-        let (live, files, awake) = self.place(actor, id, path, user).await?;
+        let (live, files, awake) = self.place_to_change(actor, id, path, user).await?;
         let sink = Sink::Archive(files.unpack(path)?);
         let (fleet, actor, path, open) = (self.clone(), actor.clone(), path.to_string(), live.open_stream());
         Ok(Upload::new(sink, open, awake, move |_, digest| {
@@ -406,6 +406,19 @@ impl Fleet {
             )
             .hint("try again in a moment")),
         }
+    }
+
+    /// A storage that takes no writes is named as the reason; the path is not called forbidden.
+    async fn place_to_change(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<(Arc<Live>, Files, Awake), FleetError> {
+        let found = self.place(actor, id, path, user).await?;
+        self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
+        Ok(found)
     }
 
     async fn place(

@@ -332,6 +332,7 @@ impl Fleet {
             state => return Err(wrong_state(live, state, "woken")),
         }
         FleetError::unless_descriptors_are_left()?;
+        self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
         let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
         let ready_at_ns = live.record().ready_at_ns;
         match self.kept_memory(&live.id) {

@@ -22,6 +22,7 @@
 //! - [`readiness`]: whether a sandbox could be created now
 //! - [`hosted`]: what work that outlives its caller needs of all this
 //! - [`live`], [`record`]: one sandbox in memory, and in the store
+//! - [`broken_storage`]: the disks of sandboxes take no writes any more
 //! - [`clock`]: how long something lives, whatever somebody does to the wall clock
 
 mod access;
@@ -29,6 +30,7 @@ mod actor;
 mod archives;
 mod audit;
 mod awake;
+mod broken_storage;
 mod carry;
 mod changes;
 mod clock;
@@ -176,6 +178,9 @@ struct Inner {
     readiness: readiness::Readiness,
     /// Guests that are asked at one time whether they are there.
     adoptions: tokio::sync::Semaphore,
+    /// Has been told of.
+    storage_is_broken: AtomicBool,
+    begin_anew: tokio::sync::Notify,
 }
 
 #[derive(Default)]
@@ -215,7 +220,7 @@ impl Fleet {
 
     async fn open_over(options: FleetOptions, store: Store) -> Result<Fleet, FleetError> {
         let state = options.state.clone();
-        let storage = Storage::open(&state).map_err(|error| FleetError::storage(&error))?;
+        let storage = broken_storage::open_storage(&state, &store)?;
         let audit = crate::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
         let scribe =
             scribe::Scribe::start(state.clone(), audit).map_err(|error| FleetError::internal(&error))?;
@@ -249,6 +254,8 @@ impl Fleet {
             writing_out: tokio::sync::Mutex::default(),
             readiness: readiness::Readiness::default(),
             adoptions: tokio::sync::Semaphore::new(ADOPTIONS),
+            storage_is_broken: false.into(),
+            begin_anew: tokio::sync::Notify::new(),
         });
         let fleet = Fleet(inner);
         let recovered = fleet.recover().await;
@@ -315,6 +322,8 @@ impl Fleet {
         if self.0.closing.load(Ordering::Relaxed) {
             return Err(FleetError::new(Kind::Unavailable, "unavailable", "the server is stopping"));
         }
+        self.0.store.check_in_place()?;
+        self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
         self.0.store.setting("ready").map(drop).map_err(FleetError::from)
     }
 

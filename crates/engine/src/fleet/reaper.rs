@@ -18,6 +18,8 @@ const MEMORY_MS: u64 = 24 * 3600 * 1000;
 const SWEEP_TICKS: u64 = 3000;
 /// How often it is looked whether something stands to be copied that nobody needs.
 const STEM_TICKS: u64 = 300;
+/// How often somebody is told that the state directory was removed.
+const REMINDER_TICKS: u64 = 300;
 /// Processor time between two looks that is still idle: a sleeping shell's housekeeping.
 const QUIET_US: u64 = 2_000;
 
@@ -36,8 +38,17 @@ pub fn start(fleet: &Fleet) {
             for live in fleet.0.all() {
                 look_at(&fleet, &live, tick.is_multiple_of(LOOK));
             }
+            if tick.is_multiple_of(LOOK) {
+                fleet.look_at_storage();
+            }
             if tick.is_multiple_of(SWEEP_TICKS) {
                 forget_old(&fleet);
+            }
+            if tick.is_multiple_of(REMINDER_TICKS)
+                && let Err(error) = fleet.0.store.check_in_place()
+            {
+                let hint = error.hint().unwrap_or_default();
+                tracing::error!(%error, hint, "the server takes no new work");
             }
             if tick.is_multiple_of(STEM_TICKS) {
                 fleet.drop_unused_stems().await;

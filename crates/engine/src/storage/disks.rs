@@ -67,6 +67,11 @@ impl Disks {
         Ok(Some(disks))
     }
 
+    pub fn are_read_only(&self) -> bool {
+        rustix::fs::fstatvfs(&self.root)
+            .is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+    }
+
     pub fn create(&self, name: &str, limit: u64) -> Result<PathBuf, StorageError> {
         if !self.take_spare(name, limit)? {
             self.make(name, limit)?;

@@ -1,12 +1,15 @@
 //! A btrfs of our own in one file below the state directory, mounted beside it.
 //!
 //! What the file system inside counts as its own, the machine's disk has already given: the file has no holes, and
-//! [`grow`](super::grow) lengthens it ahead of need. So a full disk is a clear `No space left on device` for whoever
-//! writes inside. A sparse file would meet it while the file system writes its own trees, which then refuses
-//! everything to everybody until it is mounted anew.
+//! [`grow`](super::grow) lengthens it ahead of need; [`in_place`](super::in_place) sees to it that it stays given. So a full
+//! disk is a clear `No space left on device` for whoever writes inside. A sparse file would meet it while the file system writes
+//! its own trees, which then refuses everything to everybody until it is mounted anew.
+//!
+//! The file system inside may fail all the same: an error of the disk, or a snapshot of the state directory. Then the storage is broken, and
+//! is mounted anew as soon as no process uses it.
 
 use super::grow::{self, Grower};
-use super::{StorageError, btrfs, failed, loop_device};
+use super::{StorageError, btrfs, failed, in_place, loop_device};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
@@ -20,6 +23,8 @@ const LEAST_BYTES: u64 = 1 << 30;
 /// The kernel lets go of a device a while after the last mount has gone: what was written goes to the disk first, and
 /// namespaces of sandboxes that have ended are taken apart in the background.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A storage that is broken is let go of at once by those who ended; a sandbox that runs keeps it for good.
+const PATIENCE_BROKEN: Duration = Duration::from_secs(5);
 const REMEDY: &str = "apt-get install btrfs-progs";
 
 pub struct Image {
@@ -35,20 +40,70 @@ impl Image {
         let image =
             Image { file: state.join("storage.btrfs"), mount_point: state.join("storage"), grower: None };
         if image.is_mounted() {
-            return image.growing(most_bytes).map(Ok);
+            if !is_read_only(&image.mount_point) {
+                return image.growing(most_bytes).map(Ok);
+            }
+            image.let_go_of_broken()?;
         }
         if !image.file.exists()
             && let Err(why) = image.make(state, most_bytes)
         {
             return Ok(Err(why));
         }
+        image.keep_in_place()?;
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&image.mount_point)
             .map_err(|error| failed(format!("make {}", image.mount_point.display()), error))?;
-        image.mount()?;
+        match image.mount() {
+            // The one that broke before, which those who ended are just letting go of.
+            Err(StorageError::Broken { .. }) => {
+                image.wait_until_nobody_has_it()?;
+                image.mount()?;
+            }
+            mounted => mounted?,
+        }
         image.growing(most_bytes).map(Ok)
+    }
+
+    /// Takes down what nobody can write to any more.
+    fn let_go_of_broken(&self) -> Result<(), StorageError> {
+        tracing::warn!(storage = %self.mount_point.display(), "it is read-only after an error, and is mounted anew");
+        // A lazy end: whoever still has a file of it open keeps the device, which is what is looked at.
+        unmount(&self.mount_point, UnmountFlags::DETACH)
+            .map_err(|errno| failed(format!("unmount {}", self.mount_point.display()), errno))?;
+        self.wait_until_nobody_has_it()
+    }
+
+    fn wait_until_nobody_has_it(&self) -> Result<(), StorageError> {
+        let deadline = Instant::now() + PATIENCE_BROKEN;
+        while self.attached()?.is_some() {
+            if Instant::now() > deadline {
+                return Err(self.broken());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    pub fn broken(&self) -> StorageError {
+        StorageError::Broken { file: self.file.clone() }
+    }
+
+    /// A file of an earlier Paddock may be one that is copied when it is written to.
+    fn keep_in_place(&self) -> Result<(), StorageError> {
+        let step = || format!("look at {}", self.file.display());
+        let copied = in_place::is_copied(&self.file).map_err(|error| failed(step(), error))?;
+        if !copied || self.attached()?.is_some() {
+            return Ok(());
+        }
+        let file = self.file.display();
+        tracing::info!(%file, "it is written anew, such that it keeps its room on a full disk");
+        if let Err(error) = in_place::replace(&self.file) {
+            tracing::warn!(%error, %file, "it stays as it is: a full disk of the host may make it read-only");
+        }
+        Ok(())
     }
 
     fn growing(mut self, most_bytes: u64) -> Result<Image, StorageError> {
@@ -113,8 +168,12 @@ impl Image {
             return Err(format!("{} has less than 1 GiB free", state.display()));
         }
         let new = state.join("storage.btrfs.new");
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+        let _ = std::fs::remove_file(&new);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
         let file = file.map_err(|error| said(&error))?;
+        if let Err(error) = in_place::mark(&file) {
+            tracing::warn!(%error, file = %self.file.display(), "a full disk of the host may make it read-only");
+        }
         let ahead = grow::give_ahead(&file, 0, LEAST_BYTES).map_err(|error| {
             let _ = std::fs::remove_file(&new);
             said(&error)
@@ -155,6 +214,11 @@ impl Image {
             .map_err(|errno| failed(step(), errno))?;
         mount_change(&self.mount_point, MountPropagationFlags::PRIVATE)
             .map_err(|errno| failed(step(), errno))?;
+        // The same as before, where somebody has kept it; or there is no room to begin with.
+        if is_read_only(&self.mount_point) {
+            let _ = unmount(&self.mount_point, UnmountFlags::DETACH);
+            return Err(self.broken());
+        }
         self.turn_quota_on().map_err(|error| failed("limit the disks of the storage", error))
     }
 
@@ -179,6 +243,12 @@ impl Image {
             None => btrfs::enable_quota(&root),
         }
     }
+}
+
+/// As it becomes after an error, and stays for as long as anybody has it mounted.
+fn is_read_only(mount_point: &Path) -> bool {
+    rustix::fs::statvfs(mount_point)
+        .is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 fn formatter() -> Option<PathBuf> {

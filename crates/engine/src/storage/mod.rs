@@ -4,6 +4,7 @@
 //! - [`spares`]: disks that were emptied, for the next who wants one
 //! - [`image`]: the file that holds a btrfs of our own, and its mount
 //! - [`grow`]: lengthens that file ahead of need
+//! - [`in_place`]: keeps that file from being copied when it is written to
 //! - [`loop_device`]: attaches such a file
 //! - [`btrfs`]: what is asked of the kernel
 //!
@@ -14,6 +15,7 @@ mod btrfs;
 mod disks;
 mod grow;
 mod image;
+mod in_place;
 mod loop_device;
 mod spares;
 #[cfg(test)]
@@ -73,6 +75,8 @@ pub enum StorageError {
     Exists { name: String },
     #[error("the storage of this machine keeps no disks of its own: {why}")]
     Unsupported { why: String },
+    #[error("the storage `{}` met an error of the disk below it, and takes no writes until it is mounted anew", .file.display())]
+    Broken { file: PathBuf },
     #[error("could not {step}")]
     Failed { step: String, source: std::io::Error },
 }
@@ -136,6 +140,7 @@ impl Storage {
     /// An empty disk that holds at most `limit_bytes`; `None` where disks are in memory.
     pub fn new_disk(&self, name: &str, limit_bytes: u64) -> Result<Option<PathBuf>, StorageError> {
         check(name)?;
+        self.check_writable()?;
         match &self.driver {
             Driver::Btrfs { disks, .. } => disks.create(name, limit_bytes).map(Some),
             Driver::Copy { .. } => Ok(None),
@@ -146,6 +151,7 @@ impl Storage {
     pub fn clone_disk(&self, from: &str, to: &str, limit_bytes: u64) -> Result<PathBuf, StorageError> {
         check(from)?;
         check(to)?;
+        self.check_writable()?;
         self.disks()?.clone_disk(from, to, limit_bytes)
     }
 
@@ -153,6 +159,7 @@ impl Storage {
     pub fn freeze_copy(&self, from: &str, snapshot: &str) -> Result<(), StorageError> {
         check(from)?;
         check(snapshot)?;
+        self.check_writable()?;
         self.disks()?.freeze_copy(from, snapshot)
     }
 
@@ -166,6 +173,7 @@ impl Storage {
     /// How much a disk may hold from now on. Refused where it holds more already.
     pub fn limit_disk(&self, name: &str, limit_bytes: u64) -> Result<(), StorageError> {
         check(name)?;
+        self.check_writable()?;
         let disks = self.disks()?;
         let used = disks.usage(name)?;
         if used > limit_bytes {
@@ -249,6 +257,14 @@ impl Storage {
                 image.close()
             }
             _ => Ok(true),
+        }
+    }
+
+    /// Fails when the storage is broken. The kernel makes a file system read-only for good when it cannot write its trees; reading goes on.
+    pub fn check_writable(&self) -> Result<(), StorageError> {
+        match &self.driver {
+            Driver::Btrfs { disks, image: Some(image) } if disks.are_read_only() => Err(image.broken()),
+            _ => Ok(()),
         }
     }
 

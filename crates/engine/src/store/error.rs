@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 pub enum StoreError {
     #[error("another server{} uses the state directory `{}`", .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), .state.display())]
     Locked { state: PathBuf, pid: Option<u32> },
+    #[error("a server{} still runs whose state directory `{}` was removed", .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), .state.display())]
+    Orphaned { state: PathBuf, pid: Option<u32> },
+    #[error("the state directory `{}` was removed or replaced while the server runs: nothing can be kept", .state.display())]
+    Removed { state: PathBuf },
     #[error("the database `{}` is of a newer Paddock (format {found}, this one knows {known})", .path.display())]
     Newer { path: PathBuf, found: u32, known: u32 },
     #[error("the database `{}` is damaged", .path.display())]
@@ -33,6 +37,16 @@ impl StoreError {
                 Some(format!("use that server, or stop it first: `kill {pid}`; sandboxes keep running"))
             }
             StoreError::Locked { pid: None, .. } => Some("use that server, or stop it first".into()),
+            StoreError::Orphaned { pid, .. } => {
+                let kill = pid.map(|pid| format!(" (`kill {pid}`)")).unwrap_or_default();
+                Some(format!(
+                    "get what is needed out of its sandboxes, which it still serves, and stop it{kill}: a new server ends them"
+                ))
+            }
+            StoreError::Removed { .. } => Some(format!(
+                "what runs can still be read: get out what is needed, stop the server (`kill {}`) and start it again",
+                std::process::id()
+            )),
             StoreError::Newer { .. } => Some("use that newer Paddock, or another state directory".into()),
             StoreError::Damaged { path, .. } => Some(format!(
                 "move `{0}`, `{0}-wal` and `{0}-shm` aside and start again: running sandboxes are found from their backend's records",

@@ -1,5 +1,5 @@
-//! One server per state directory, and a note of what it is doing: for clients that wait for it, and for the next
-//! server.
+//! One server per state directory, and per path of one, and a note of what it is doing: for clients that wait for it, and for
+//! the next server.
 //!
 //! ```text
 //! STATE/server.lock    locked; in it the process id, for people
@@ -7,9 +7,10 @@
 //! ```
 
 use super::StoreError;
+use paddock_backends::{Claim, StateClaim};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +24,11 @@ const NOTE: &str = "server.note";
 /// Goes with the process, however it ends.
 #[derive(Debug)]
 pub struct ServerLock {
+    // First, so that whoever waits for the other finds this one free.
+    _claim: StateClaim,
+    path: PathBuf,
+    /// The device and the number of the file, by which it is told from another at its path.
+    identity: (u64, u64),
     _file: File,
     note: PathBuf,
 }
@@ -82,9 +88,15 @@ impl ServerLock {
             }
             tries += 1;
         }
+        let claim = match StateClaim::take(state).map_err(failed)? {
+            Claim::Taken(claim) => claim,
+            Claim::Held { pid } => return Err(StoreError::Orphaned { state: state.to_path_buf(), pid }),
+        };
+        let identity = file.metadata().map(|found| (found.dev(), found.ino())).map_err(failed)?;
         // On a full disk the lock holds all the same, and the database says what is wrong.
         let _ = write(&file, &format!("{}\n", std::process::id()));
-        let lock = ServerLock { _file: file, note: state.join(NOTE) };
+        let note = state.join(NOTE);
+        let lock = ServerLock { _claim: claim, path, identity, _file: file, note };
         lock.note(ServerPhase::Starting, &[]);
         Ok(lock)
     }
@@ -97,6 +109,14 @@ impl ServerLock {
         let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.note);
         // Nobody depends on it.
         let _ = open.and_then(|file| write(&file, &text));
+    }
+
+    /// True while the state directory is the one that was opened. An error of the disk counts as true: it says nothing about the directory.
+    pub fn is_in_place(&self) -> bool {
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(found) => (found.dev(), found.ino()) == self.identity,
+            Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+        }
     }
 }
 

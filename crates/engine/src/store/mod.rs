@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Bodies are the caller's own JSON; what is looked for has a column of its own. Calls are synchronous and quick enough
-//! for asynchronous code: a write goes to the write-ahead log without a flush, and flushing is a thread's work.
+//! for asynchronous code: a write goes to the write-ahead log without a flush, and flushing is a thread's work. The log is
+//! bounded: writers that are faster than the disk wait for it.
 
 mod checkpoint;
 mod cursor;
@@ -43,12 +44,12 @@ use checkpoint::Checkpointer;
 use rusqlite::{Connection, OpenFlags};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub struct Store {
     path: PathBuf,
-    connection: Mutex<Connection>,
+    connection: Arc<Mutex<Connection>>,
     checkpointer: Checkpointer,
     // Last, so that nobody else opens the database before it is closed.
     lock: ServerLock,
@@ -91,9 +92,11 @@ impl Store {
             .map_err(|source| StoreError::from_io(&path, source))?;
         let mut connection = connect(&path)?;
         schema::prepare(&path, &mut connection)?;
-        let checkpointer = Checkpointer::start(connect(&path)?)
+        let connection = Arc::new(Mutex::new(connection));
+        let log = state.join("paddock.db-wal");
+        let checkpointer = Checkpointer::start(log, connect(&path)?, connection.clone())
             .map_err(|source| StoreError::Unusable { path: path.clone(), source })?;
-        Ok(Store { path, connection: Mutex::new(connection), checkpointer, lock })
+        Ok(Store { path, connection, checkpointer, lock })
     }
 
     /// For clients and for the next server.
@@ -115,27 +118,41 @@ impl Store {
     }
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&connection).map_err(|source| StoreError::from_sql(&self.path, source))
+        work(&self.connection()).map_err(|source| StoreError::from_sql(&self.path, source))
     }
 
     fn write<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let done = self.read(work)?;
+        self.check_in_place()?;
+        let connection = self.connection();
+        let done = work(&connection).map_err(|source| StoreError::from_sql(&self.path, source))?;
         self.checkpointer.written();
         Ok(done)
     }
 
     /// All of `work` or nothing of it.
     fn transaction<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_in_place()?;
+        let mut connection = self.connection();
         let done = connection.transaction().and_then(|transaction| {
             let done = work(&transaction)?;
             transaction.commit()?;
             Ok(done)
         });
-        drop(connection);
         self.checkpointer.written();
         done.map_err(|source| StoreError::from_sql(&self.path, source))
+    }
+
+    /// A write to a removed directory would be lost with the server, so that it is refused.
+    pub fn check_in_place(&self) -> Result<(), StoreError> {
+        if self.lock.is_in_place() {
+            return Ok(());
+        }
+        let state = self.path.parent().unwrap_or(&self.path).to_path_buf();
+        Err(StoreError::Removed { state })
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,6 +165,8 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
+    // A log that begins anew keeps no more room than this.
+    connection.pragma_update(None, "journal_size_limit", 1 << 20).map_err(failed)?;
     connection.pragma_update(None, "cell_size_check", true).map_err(failed)?;
     Ok(connection)
 }

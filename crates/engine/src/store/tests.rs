@@ -57,6 +57,35 @@ fn a_second_server_is_told_who_is_first() {
 }
 
 #[test]
+fn a_state_directory_that_was_removed_or_replaced_is_noticed_and_gets_no_second_server() {
+    let above = tempfile::tempdir().unwrap();
+    let state = above.path().join("state");
+    let store = Store::open(&state).unwrap();
+    store.insert_sandbox(&sandbox(1, "a", None)).unwrap();
+    for change in ["removed", "replaced"] {
+        match change {
+            "removed" => fs::rename(&state, above.path().join("aside")).unwrap(),
+            _ => fs::create_dir_all(&state).unwrap(),
+        }
+        let refused = store.insert_sandbox(&sandbox(2, "a", None)).unwrap_err();
+        assert!(matches!(refused, StoreError::Removed { .. }), "{change}: {refused}");
+        assert!(refused.hint().is_some());
+        // Records can still be read.
+        assert_eq!(store.living_sandboxes().unwrap().len(), 1);
+        // An ordinary user's records were in the directory: there is nothing that a second server could take for its own.
+        if rustix::process::geteuid().is_root() {
+            let second = Store::open(&state).err().unwrap();
+            assert!(
+                matches!(second, StoreError::Orphaned { pid: Some(pid), .. } if pid == std::process::id()),
+                "{change}: {second}"
+            );
+        }
+    }
+    drop(store);
+    Store::open(&state).unwrap();
+}
+
+#[test]
 fn a_name_is_taken_only_among_the_living_of_a_tenant() {
     let (_state, store) = open();
     let first = sandbox(1, "a", Some("x"));
@@ -361,4 +390,56 @@ fn a_key_of_what_never_happened_is_forgotten_though_it_was_finished() {
     assert_eq!(store.begin("a", "exec x", "k", "f", 1).unwrap(), Begun::Existing("{}".into()));
     store.forget_key("a", "exec x", "k").unwrap();
     assert_eq!(store.begin("a", "exec x", "k", "f", 1).unwrap(), Begun::New);
+}
+
+/// Writers that never pause once kept every checkpoint from coming to an end of the log.
+#[test]
+fn the_log_stays_short_however_much_is_written_without_a_pause() {
+    let (state, store) = open();
+    let log = state.path().join("paddock.db-wal");
+    let body = "x".repeat(20_000);
+    let longest = std::thread::scope(|scope| {
+        let writer = |number: u64| {
+            let (store, log, body) = (&store, &log, &body);
+            scope.spawn(move || {
+                let writes = (0..2000u32).map(|write| {
+                    store.put_exec(&format!("sb-{number}"), write % 50, body).unwrap();
+                    fs::metadata(log).unwrap().len()
+                });
+                writes.max().unwrap()
+            })
+        };
+        let writers: Vec<_> = (0..4).map(writer).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).max().unwrap()
+    });
+    // Each writer may have added one record since it measured.
+    let most = checkpoint::LONGEST_LOG_BYTES + 4 * (1 << 20);
+    assert!(longest <= most, "{longest} bytes of log for 160 MB of writes to 4 MB of records");
+    // The database has everything that was in the log.
+    assert_eq!(store.exec("sb-3", 49).unwrap().as_deref(), Some(body.as_str()));
+    drop(store);
+    let store = Store::open(state.path()).unwrap();
+    assert_eq!(store.execs_of("sb-0").unwrap().len(), 50);
+}
+
+/// A command that reads beside the server holds the log; it must hold up nobody.
+#[test]
+fn a_reader_beside_the_server_makes_no_writer_wait_for_it() {
+    let (state, store) = open();
+    store.put_exec("sb-0", 0, "first").unwrap();
+    let beside = Connection::open(state.path().join("paddock.db")).unwrap();
+    beside.execute_batch("BEGIN").unwrap();
+    let seen = || beside.query_row("SELECT count(*) FROM execs", [], |row| row.get::<_, u32>(0)).unwrap();
+    assert_eq!(seen(), 1);
+    let body = "x".repeat(1 << 20);
+    for number in 0..40 {
+        store.put_exec("sb-0", number, &body).unwrap();
+    }
+    assert_eq!(seen(), 1);
+    drop(beside);
+    for number in 0..8 {
+        store.put_exec("sb-0", number, &body).unwrap();
+    }
+    let log = fs::metadata(state.path().join("paddock.db-wal")).unwrap().len();
+    assert!(log <= checkpoint::LONGEST_LOG_BYTES, "{log}");
 }
