@@ -1,6 +1,6 @@
 //! The trees that a disk consists of, each apart from what the work sees of them together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 /// Absent where there is none, where the host made the root and the guest has no way to it, and where nobody will ask.
@@ -16,6 +16,8 @@ pub struct Trees {
     pub shares_system: bool,
     /// What the guest itself wrote while it built the inside, by its path below the root.
     pub built: BTreeMap<Vec<u8>, Built>,
+    /// The links that it made, likewise.
+    pub links: BTreeSet<Vec<u8>>,
 }
 
 pub struct Built {

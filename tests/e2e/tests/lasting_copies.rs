@@ -14,6 +14,7 @@ for_both_callers!(
     a_merge_brings_changes_back_and_refuses_conflicts,
     a_merge_keeps_owners_modes_and_links,
     a_merge_that_does_not_fit_changes_nothing,
+    a_pipe_keeps_nothing_else_from_being_merged,
 );
 
 fn a_snapshot_is_a_beginning(caller: &Caller) -> Result<()> {
@@ -241,5 +242,22 @@ fn a_merge_that_does_not_fit_changes_nothing(caller: &Caller) -> Result<()> {
     // Nothing was lost by the attempt.
     server.run(["merge", &id, &child, "/tmp/a", "/tmp/old", "/tmp/c"])?.success()?;
     assert_eq!(server.script(&id, "cat /tmp/a /tmp/old /tmp/c/z")?.success()?, "first\nnew\nlast\n");
+    Ok(())
+}
+
+fn a_pipe_keeps_nothing_else_from_being_merged(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.script(&id, "echo old > /tmp/f")?.success()?;
+    let child = server.run(["fork", &id])?.success()?.trim().to_string();
+    server
+        .script(&child, "echo new > /tmp/f; mkdir /tmp/d; mkfifo /tmp/d/pipe; echo x > /tmp/d/file")?
+        .success()?;
+    let report = server.run(["merge", &id, &child, "--json"])?;
+    report.success()?;
+    let report = report.json()?;
+    assert_eq!(report["conflicts"], serde_json::json!([]), "{report}");
+    assert_eq!(report["skipped"][0]["path"], "/tmp/d/pipe", "{report}");
+    assert_eq!(server.script(&id, "cat /tmp/f /tmp/d/file; ls /tmp/d")?.success()?, "new\nx\nfile\n");
     Ok(())
 }

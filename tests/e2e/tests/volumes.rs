@@ -13,6 +13,7 @@ for_both_callers!(
     checkpoints_are_made_while_it_runs,
     what_is_written_through_a_mapping_is_seen,
     mistakes_are_named,
+    a_link_does_not_lead_a_volume_elsewhere_after_waking,
 );
 
 const MEMORY: &str = "memory:/data/memory";
@@ -233,5 +234,20 @@ fn mistakes_are_named(caller: &Caller) -> Result<()> {
         let refused = server.run(&words)?;
         ensure!(refused.exited(1)?.err().contains(said), "{words:?}: {}", refused.err());
     }
+    Ok(())
+}
+
+fn a_link_does_not_lead_a_volume_elsewhere_after_waking(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&["--volume", "memory:/tmp/in/memory"])?;
+    server.script(&id, "echo mine > /tmp/in/memory/word; mkdir /tmp/trap")?.success()?;
+    server.script(&id, "mv /tmp/in /tmp/was && ln -s /tmp/trap /tmp/in")?.success()?;
+    server.run(["hibernate", &id])?.success()?;
+    server.run(["wake", &id])?.success()?;
+    let seen = server.script(&id, "cat /tmp/in/memory/word; ls /tmp/trap; readlink /tmp/in.moved-aside-0")?;
+    assert_eq!(seen.success()?, "mine\n/tmp/trap\n");
+    server.script(&id, "echo more >> /tmp/in/memory/word")?.success()?;
+    server.run(["kill", &id])?.success()?;
+    assert_eq!(server.run(["volume", "get", "memory", "word"])?.success()?, "mine\nmore\n");
     Ok(())
 }

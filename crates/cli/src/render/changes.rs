@@ -2,7 +2,7 @@
 
 use super::escape;
 use super::style::Style;
-use paddock_model::api::{Change, ChangeKind, FileKind, MergeReport};
+use paddock_model::api::{Change, ChangeKind, FileKind, MergeConflict, MergeReport};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -64,18 +64,22 @@ pub fn merge(report: &MergeReport, colour: bool) -> String {
             let node = Node { change: Some(change), children: BTreeMap::new() };
             text.push_str(&format!("{} {}\n", mark(&node, colour), escape::line(&change.path)));
         }
+        if !report.skipped.is_empty() {
+            text.push_str(&format!("{} left out\n", count(report.skipped.len(), "path")));
+            reasons(&mut text, &report.skipped, colour);
+        }
         return text;
     }
     text.push_str(&format!("nothing was merged: {}\n", count(report.conflicts.len(), "conflict")));
-    for conflict in &report.conflicts {
-        let sign = Style::Bad.paint("!", colour);
-        text.push_str(&format!(
-            "{sign} {}: {}\n",
-            escape::line(&conflict.path),
-            escape::line(&conflict.reason)
-        ));
-    }
+    reasons(&mut text, &report.conflicts, colour);
     text
+}
+
+fn reasons(text: &mut String, paths: &[MergeConflict], colour: bool) {
+    for MergeConflict { path, reason } in paths {
+        let sign = Style::Bad.paint("!", colour);
+        text.push_str(&format!("{sign} {}: {}\n", escape::line(path), escape::line(reason)));
+    }
 }
 
 fn count(number: usize, thing: &str) -> String {

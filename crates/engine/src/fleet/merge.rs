@@ -74,11 +74,18 @@ impl Fleet {
         (child, from): (&Arc<Live>, &Still),
         paths: &[String],
     ) -> Result<MergeReport, FleetError> {
-        let wanted = self.chosen(child, paths).await?;
+        // A pipe, a socket or a device has no content to merge. It does not keep the rest from being merged.
+        let (special, wanted): (Vec<_>, Vec<_>) =
+            self.chosen(child, paths).await?.into_iter().partition(is_special);
+        let skipped = special.into_iter().map(|change| {
+            let reason = "it is a pipe, a socket or a device, which is not merged".into();
+            MergeConflict { path: change.path, reason }
+        });
+        let skipped = skipped.collect();
         let forked_at = child.record().created_at_ms;
         let conflicts = self.conflicts(parent, &wanted, forked_at).await?;
         if !conflicts.is_empty() || wanted.is_empty() {
-            return Ok(MergeReport { merged: Vec::new(), conflicts });
+            return Ok(MergeReport { merged: Vec::new(), conflicts, skipped });
         }
         let put: Vec<String> =
             wanted.iter().filter(|c| c.kind != ChangeKind::Deleted).map(|c| c.path.clone()).collect();
@@ -92,7 +99,7 @@ impl Fleet {
         let paths: Vec<_> = wanted.iter().map(|change| &change.path).collect();
         let told = serde_json::json!({ "from": child.id, "paths": paths });
         audit::call(&self.0, actor, parent, "merge", told);
-        Ok(MergeReport { merged: wanted, conflicts: Vec::new() })
+        Ok(MergeReport { merged: wanted, conflicts: Vec::new(), skipped })
     }
 
     async fn chosen(&self, child: &Arc<Live>, paths: &[String]) -> Result<Vec<Change>, FleetError> {
@@ -131,8 +138,6 @@ impl Fleet {
             let entry = now.get(&change.path);
             let is_directory = |layered: &Layered| layered.entry.kind == FileKind::Directory;
             let reason = match entry {
-                // Found out only while unpacking, it would leave half a merge.
-                _ if is_special(change) => "it is a pipe, a socket or a device, which is not merged",
                 Some(entry) if is_directory(entry) && is_directory_change(change) => continue,
                 Some(entry) if entry.changed_ns > forked_at_ns && entry.whiteout => "the parent deleted it",
                 Some(entry) if entry.changed_ns > forked_at_ns => "the parent changed it too",

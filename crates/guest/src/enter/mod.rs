@@ -2,7 +2,7 @@
 //!
 //! 1. [`sources`]: open what the host offers, with the caller's rights
 //! 2. become root of the namespace, cut the mounts off from the host's
-//! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it; [`system_files`]: programs of
+//! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it, at the [`place`] that is meant; [`system_files`]: programs of
 //!    the host, in a root without an image; [`kernel`] adds /proc and /dev
 //! 4. move in, drop the old root
 //! 5. [`network`]: the link to the gate, of a sandbox that has one
@@ -14,6 +14,7 @@
 mod clock;
 mod kernel;
 pub mod network;
+mod place;
 mod rights;
 mod root;
 mod sources;
@@ -36,6 +37,7 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 pub use clock::file_time;
+pub use place::name_aside;
 pub use stage::{Stage, enter as enter_stage};
 pub use standing::stand;
 pub use users::{KnownUser, find_by_id as find_user_by_id, find_by_name as find_user_by_name};

@@ -3,7 +3,7 @@
 
 use crate::enter::root::{attach_onto, new_tmpfs};
 use crate::enter::sources::Sources;
-use crate::enter::{kernel, system_files, users};
+use crate::enter::{kernel, place, system_files, users};
 use crate::failure::{During, Failure, Outcome};
 use crate::system::{MountLimits, limit_mount};
 use crate::trees::Trees;
@@ -30,6 +30,7 @@ pub fn perform(
             make_directory(root, path, Some((*mode, *uid, *gid))).during(|| format!("make {path}"))
         }
         Step::Link { path, target } => {
+            trees.links.insert(path.trim_start_matches('/').as_bytes().to_vec());
             replacing(root, path, |parent, name| symlinkat(target.as_str(), parent, name))
         }
         Step::File { path, mode, content } => {
@@ -46,7 +47,10 @@ pub fn perform(
             let tree = sources.take(source)?;
             limit_mount(tree.as_fd(), MountLimits::host(*read_only, *allow_exec))
                 .during(|| format!("restrict {target}"))?;
-            let place = mount_point(root, target, *kind)?;
+            let place = match place::found(root, target, *kind, trees)? {
+                Some(place) => place,
+                None => mount_point(root, target, *kind)?,
+            };
             attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {target}"))
         }
         Step::System { source, path, names } => {

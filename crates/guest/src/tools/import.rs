@@ -7,7 +7,7 @@ use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::{EXTENTS, parse_extents};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fsetxattr,
-    ftruncate, futimens, linkat, mkdirat, mknodat, openat, symlinkat, utimensat,
+    ftruncate, futimens, linkat, mkdirat, mknodat, openat, statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -60,13 +60,17 @@ fn place(
     };
     let folder = beneath::open_directory(root, above, true).during(step)?;
     let kind = entry.header().entry_type();
+    let mut name = name.to_vec();
     if kind != EntryType::Directory {
-        match beneath::clear(&folder, name) {
+        match beneath::clear(&folder, &name) {
             // Something of the host is mounted there, which a kernel in user space shows from above only.
             Err(Errno::BUSY) => return Ok(()),
+            // A volume is mounted below a name at which the work left a link: as on a disk that stayed, the link goes aside.
+            Err(Errno::NOTEMPTY) => name = free_name_beside(&folder, &name).during(step)?,
             cleared => cleared.during(step)?,
         }
     }
+    let name = &name.as_slice();
     match kind {
         EntryType::Directory => {
             match mkdirat(&folder, *name, Mode::from_raw_mode(0o700)) {
@@ -108,6 +112,16 @@ fn place(
         }
         _ => Err(Failure { step: format!("{}: no disk has such an entry", step()), errno: Errno::PERM }),
     }
+}
+
+fn free_name_beside(folder: &OwnedFd, name: &[u8]) -> rustix::io::Result<Vec<u8>> {
+    for number in 0..1000 {
+        let other = crate::enter::name_aside(name, number);
+        if statat(folder, other.as_slice(), AtFlags::SYMLINK_NOFOLLOW).err() == Some(Errno::NOENT) {
+            return Ok(other);
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 pub type Extensions = (Vec<(String, Vec<u8>)>, Option<(u64, Vec<(u64, u64)>)>);

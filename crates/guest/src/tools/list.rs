@@ -1,6 +1,6 @@
 //! A page of a directory, or of the tree below it: sorted by path, part by part, and never more in memory than a page.
 
-use super::walk::for_each_name;
+use super::walk::{descend, for_each_name};
 use super::{node, shown, streams};
 use crate::failure::{During, Outcome};
 use paddock_protocol::{ListRecord, NodeType};
@@ -46,6 +46,8 @@ impl Page {
         let mut current = root;
         let mut path = Vec::new();
         let mut levels = vec![Level::read(&current, 0, after.first().copied(), recursive, self.left + 1)?];
+        // Names of all levels that are still to come.
+        let mut waiting = levels[0].names.len();
         // How many parts of `after` lead to the directory that the walk is in.
         let mut on_the_way = usize::from(!after.is_empty());
         while let Some(level) = levels.last_mut() {
@@ -56,12 +58,8 @@ impl Page {
                 let above = level.above;
                 levels.pop();
                 let Some(parent) = levels.last() else { return Ok(Ok(false)) };
-                current = openat(
-                    &current,
-                    "..",
-                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-                    Mode::empty(),
-                )?;
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                current = openat(&current, "..", flags, Mode::empty())?;
                 let found = fstat(&current)?;
                 if (found.st_dev, found.st_ino) != parent.identity {
                     return Err(Errno::STALE);
@@ -69,6 +67,7 @@ impl Page {
                 path.truncate(above);
                 continue;
             };
+            waiting -= 1;
             let above = path.len();
             if above > 0 {
                 path.push(b'/');
@@ -98,12 +97,16 @@ impl Page {
             if recursive
                 && directory
                 && path.len() < LONGEST_PATH
-                && let Ok(below) = enter(&current, &name)
+                && let Ok((below, readable)) = descend(&current, &name, false)
             {
                 let deeper = if passed { after.get(on_the_way).copied() } else { None };
                 on_the_way = if deeper.is_some() { on_the_way + 1 } else { 0 };
-                let level = Level::read(&below, above, deeper, true, self.left + 1)?;
-                make_room(&mut levels, (self.left + 1).saturating_sub(level.names.len()));
+                let level = Level::read(&readable, above, deeper, true, self.left + 1)?;
+                let room = (self.left + 1).saturating_sub(level.names.len());
+                if waiting > room {
+                    waiting = make_room(&mut levels, room);
+                }
+                waiting += level.names.len();
                 levels.push(level);
                 current = below;
                 continue;
@@ -114,21 +117,17 @@ impl Page {
     }
 }
 
-/// Everything below comes first, so that of what comes after it only so much can be needed.
-fn make_room(levels: &mut [Level], mut room: usize) {
+/// Everything below comes first, so that of what comes after it only so much can be needed. Says how many are left.
+fn make_room(levels: &mut [Level], room: usize) -> usize {
+    let mut left = room;
     for level in levels.iter_mut().rev() {
-        if level.names.len() > room {
-            level.names.drain(..level.names.len() - room);
+        if level.names.len() > left {
+            level.names.drain(..level.names.len() - left);
             level.cut = true;
         }
-        room -= level.names.len();
+        left -= level.names.len();
     }
-}
-
-fn enter(current: &OwnedFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let below = crate::system::open_below(current, name, OFlags::RDONLY | OFlags::DIRECTORY, false)?;
-    statat(&below, "..", AtFlags::empty())?;
-    Ok(below)
+    room - left
 }
 
 impl Level {

@@ -63,14 +63,15 @@ impl Visit for Listing {
         if found.st_dev != self.device || covered {
             return Ok(false);
         }
+        let notes = Notes::of(directory, name, found);
         let entry = LayerEntry {
             node: node::describe(directory, name, path, found),
             changed_ns: node::nanoseconds(found.st_ctime, found.st_ctime_nsec),
             born_ns: born(directory, name),
-            in_image: came_from_below(directory, name, found),
+            in_image: notes.origin,
             inode: found.st_ino,
             whiteout: is_whiteout(found),
-            opaque: node::kind(found) == NodeType::Directory && is_opaque(directory, name),
+            opaque: notes.opaque && node::kind(found) == NodeType::Directory,
         };
         self.answers.put(&entry)?;
         Ok(true)
@@ -92,14 +93,23 @@ fn born(directory: &OwnedFd, name: &[u8]) -> i64 {
 }
 
 /// The overlay notes on what it copied up from where. Links and special files carry no notes, and count as new.
-fn came_from_below(directory: &OwnedFd, name: &[u8], found: &Stat) -> bool {
-    if !matches!(node::kind(found), NodeType::File | NodeType::Directory) {
-        return false;
+#[derive(Default)]
+struct Notes {
+    origin: bool,
+    opaque: bool,
+}
+
+impl Notes {
+    fn of(directory: &OwnedFd, name: &[u8], found: &Stat) -> Notes {
+        if !matches!(node::kind(found), NodeType::File | NodeType::Directory) {
+            return Notes::default();
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let Ok(opened) = beneath::open(directory, name, flags) else { return Notes::default() };
+        let mut value = [0; 256];
+        let origin = fgetxattr(&opened, ORIGIN, &mut value[..]).is_ok();
+        Notes { origin, opaque: has_opaque(&opened) }
     }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let Ok(opened) = beneath::open(directory, name, flags) else { return false };
-    let mut value = [0; 256];
-    fgetxattr(&opened, ORIGIN, &mut value[..]).is_ok()
 }
 
 pub fn is_whiteout(found: &Stat) -> bool {
@@ -107,7 +117,10 @@ pub fn is_whiteout(found: &Stat) -> bool {
 }
 
 pub fn is_opaque(directory: &OwnedFd, name: &[u8]) -> bool {
-    let Ok(opened) = beneath::open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY) else { return false };
+    beneath::open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY).is_ok_and(|opened| has_opaque(&opened))
+}
+
+fn has_opaque(directory: &OwnedFd) -> bool {
     let mut value = [0; 8];
-    fgetxattr(&opened, OPAQUE, &mut value[..]).is_ok_and(|length| value[..length] == *b"y")
+    fgetxattr(directory, OPAQUE, &mut value[..]).is_ok_and(|length| value[..length] == *b"y")
 }

@@ -9,6 +9,7 @@ use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::{Content, Node, NodeType};
 use rustix::io::Errno;
 use serde_bytes::ByteBuf;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
@@ -19,6 +20,21 @@ pub struct Start<'a> {
     reach: &'a Reach<'a>,
     clone: Clone<'a>,
     largest: u64,
+    /// The directories on the way to the path that was last looked for.
+    above: RefCell<Vec<(Vec<u8>, Parted)>>,
+}
+
+/// Which of the layers have a part of a directory.
+#[derive(Clone, Copy)]
+struct Parted {
+    clone: bool,
+    image: bool,
+}
+
+enum Step {
+    Nothing,
+    Directory(Parted),
+    Leaf(Box<Found>),
 }
 
 /// What the disk was cloned from.
@@ -59,7 +75,7 @@ impl<'a> Start<'a> {
             (None, Some(tree)) => Clone::Tree(tree),
             (None, None) => Clone::Nothing,
         };
-        Ok(Start { reach, clone, largest })
+        Ok(Start { reach, clone, largest, above: RefCell::default() })
     }
 
     /// Every file and link at these paths, and below those that are directories, at most `most` of these.
@@ -99,30 +115,44 @@ impl<'a> Start<'a> {
             return Ok(Seen::Leaf(Box::new(self.built(path, built.mode, &built.content))));
         }
         let parts = beneath::parts(path)?;
-        let (mut clone, mut image) = (true, self.reach.image.is_some());
-        for depth in 1..=parts.len() {
+        let mut above = self.above.borrow_mut();
+        // Paths come in order: most have the directories of the one before.
+        let same = above.iter().zip(&parts).take_while(|((name, _), part)| name == *part).count();
+        above.truncate(same.min(parts.len().saturating_sub(1)));
+        let mut parted = above
+            .last()
+            .map_or(Parted { clone: true, image: self.reach.image.is_some() }, |(_, parted)| *parted);
+        for depth in above.len() + 1..=parts.len() {
             let here = parts[..depth].join(&b'/');
-            let last = depth == parts.len();
-            let above = if clone { self.in_clone(&here)? } else { None };
-            let found = match above {
-                Some(Layered::Directory { opaque }) => {
-                    image =
-                        image && !opaque && matches!(self.in_image(&here)?, Some(Layered::Directory { .. }));
-                    continue;
-                }
-                Some(found) => Some(found),
-                None => {
-                    clone = false;
-                    if image { self.in_image(&here)? } else { None }
-                }
-            };
-            match found {
-                Some(Layered::Directory { .. }) => {}
-                Some(Layered::Leaf(found)) if last => return Ok(Seen::Leaf(found)),
+            match self.within(&here, parted)? {
+                Step::Directory(next) => parted = next,
+                Step::Leaf(found) if depth == parts.len() => return Ok(Seen::Leaf(found)),
                 _ => return Ok(Seen::Nothing),
             }
+            above.push((parts[depth - 1].to_vec(), parted));
         }
+        let Parted { clone, image } = parted;
         Ok(Seen::Directory { clone: clone && !matches!(self.clone, Clone::Nothing), image })
+    }
+
+    /// Looks one level down, in the layers that have a part of the parent.
+    fn within(&self, here: &[u8], Parted { clone, image }: Parted) -> Outcome<Step> {
+        let in_clone = if clone { self.in_clone(here)? } else { None };
+        let (clone, found) = match in_clone {
+            Some(Layered::Directory { opaque }) => {
+                let image =
+                    image && !opaque && matches!(self.in_image(here)?, Some(Layered::Directory { .. }));
+                return Ok(Step::Directory(Parted { clone, image }));
+            }
+            Some(found) => (clone, Some(found)),
+            None if image => (false, self.in_image(here)?),
+            None => (false, None),
+        };
+        Ok(match found {
+            Some(Layered::Directory { .. }) => Step::Directory(Parted { clone, image }),
+            Some(Layered::Leaf(found)) => Step::Leaf(found),
+            _ => Step::Nothing,
+        })
     }
 
     fn built(&self, path: &[u8], mode: u32, content: &[u8]) -> Found {

@@ -1,5 +1,8 @@
 //! Walks a tree of any depth with one open directory, and with little memory however many names a directory has: down
 //! by name, up by `..`, which must lead to where the walk came from.
+//!
+//! The kernel asks every directory above whether something may be opened (Landlock): the deeper, the longer. A directory is opened
+//! once, for its names. The rest goes by descriptors that name a place and open nothing.
 
 use super::shown;
 use crate::failure::{During, Failure, Outcome};
@@ -37,10 +40,37 @@ struct Level {
 }
 
 impl Level {
-    fn new(directory: &OwnedFd, above: usize) -> rustix::io::Result<Level> {
-        let found = fstat(directory)?;
+    /// With the first of its names.
+    fn new<V: Visit>(readable: &OwnedFd, above: usize) -> rustix::io::Result<Level> {
+        let found = fstat(readable)?;
         let identity = (found.st_dev, found.st_ino);
-        Ok(Level { identity, above, names: Vec::new(), cookie: 0, exhausted: false })
+        let mut level = Level { identity, above, names: Vec::new(), cookie: 0, exhausted: false };
+        level.read_names::<V>(readable)?;
+        Ok(level)
+    }
+
+    fn read_names<V: Visit>(&mut self, readable: &OwnedFd) -> rustix::io::Result<()> {
+        seek(readable, SeekFrom::Start(if V::REREADS { 0 } else { self.cookie }))?;
+        let mut space = vec![MaybeUninit::uninit(); 16 * 1024];
+        let mut entries = RawDir::new(readable, &mut space);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                // The directory itself was removed.
+                Err(Errno::NOENT) => break,
+                Err(errno) => return Err(errno),
+            };
+            self.cookie = entry.next_entry_cookie();
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                self.names.push(name.to_vec());
+            }
+            if self.names.len() >= BATCH {
+                return Ok(());
+            }
+        }
+        self.exhausted = true;
+        Ok(())
     }
 }
 
@@ -48,10 +78,11 @@ impl Level {
 pub fn walk<V: Visit>(root: OwnedFd, stay: bool, visitor: &mut V) -> Outcome<()> {
     let mut current = root;
     let mut path: Vec<u8> = Vec::new();
-    let mut levels = vec![Level::new(&current, 0).during(|| "look at the tree".into())?];
+    let mut levels = vec![Level::new::<V>(&current, 0).during(|| "look at the tree".into())?];
     while let Some(level) = levels.last_mut() {
         if level.names.is_empty() && !level.exhausted {
-            read_names::<V>(&current, level).during(|| format!("list {}", shown(&path)))?;
+            let more = readable(&current).and_then(|readable| level.read_names::<V>(&readable));
+            more.during(|| format!("list {}", shown(&path)))?;
         }
         let Some(name) = level.names.pop() else {
             let above = level.above;
@@ -78,8 +109,9 @@ pub fn walk<V: Visit>(root: OwnedFd, stay: bool, visitor: &mut V) -> Outcome<()>
         let directory = super::node::kind(&found) == paddock_protocol::NodeType::Directory;
         if visitor.entry(&current, &name, &path, &found)? && directory {
             match descend(&current, &name, stay) {
-                Ok(below) => {
-                    levels.push(Level::new(&below, above).during(|| format!("look at {}", shown(&path)))?);
+                Ok((below, readable)) => {
+                    let level = Level::new::<V>(&readable, above);
+                    levels.push(level.during(|| format!("list {}", shown(&path)))?);
                     current = below;
                     continue;
                 }
@@ -92,46 +124,26 @@ pub fn walk<V: Visit>(root: OwnedFd, stay: bool, visitor: &mut V) -> Outcome<()>
     Ok(())
 }
 
-/// Only where the way back is open too.
-fn descend(current: &OwnedFd, name: &[u8], stay: bool) -> rustix::io::Result<OwnedFd> {
-    let below = crate::system::open_below(current, name, OFlags::RDONLY | OFlags::DIRECTORY, stay)?;
+/// The directory as a place, and open for its names. Only where the way back is open too.
+pub fn descend(current: &OwnedFd, name: &[u8], stay: bool) -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let below = crate::system::open_below(current, name, OFlags::PATH | OFlags::DIRECTORY, stay)?;
     statat(&below, "..", AtFlags::empty())?;
-    Ok(below)
+    let readable = readable(&below)?;
+    Ok((below, readable))
+}
+
+fn readable(directory: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn ascend(current: &OwnedFd, expected: (u64, u64)) -> Outcome<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let above = openat(current, "..", flags, Mode::empty()).during(|| "go up".into())?;
     let found = fstat(&above).during(|| "go up".into())?;
     if (found.st_dev, found.st_ino) != expected {
         return Err(Failure { step: "a directory was moved meanwhile".into(), errno: Errno::STALE });
     }
     Ok(above)
-}
-
-fn read_names<V: Visit>(directory: &OwnedFd, level: &mut Level) -> rustix::io::Result<()> {
-    let start = if V::REREADS { 0 } else { level.cookie };
-    seek(directory, SeekFrom::Start(start))?;
-    let mut space = vec![MaybeUninit::uninit(); 16 * 1024];
-    let mut entries = RawDir::new(directory, &mut space);
-    while let Some(entry) = entries.next() {
-        let entry = match entry {
-            Ok(entry) => entry,
-            // The directory itself was removed.
-            Err(Errno::NOENT) => break,
-            Err(errno) => return Err(errno),
-        };
-        level.cookie = entry.next_entry_cookie();
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            level.names.push(name.to_vec());
-        }
-        if level.names.len() >= BATCH {
-            return Ok(());
-        }
-    }
-    level.exhausted = !V::REREADS || level.names.is_empty();
-    Ok(())
 }
 
 /// Calls `each` with every name of a directory.

@@ -67,4 +67,7 @@ pub struct MergeConflict {
 pub struct MergeReport {
     pub merged: Vec<Change>,
     pub conflicts: Vec<MergeConflict>,
+    /// Left out, with the reason: pipes, sockets and devices. They keep nothing else from being merged.
+    #[serde(default)]
+    pub skipped: Vec<MergeConflict>,
 }

@@ -560,6 +560,8 @@ class MergeReport:
 
     merged: Tuple[Change, ...]
     conflicts: Tuple[MergeConflict, ...]
+    skipped: Tuple[MergeConflict, ...] = ()
+    """Pipes, sockets and devices, which are left out."""
 
     @property
     def ok(self) -> bool:
@@ -568,5 +570,8 @@ class MergeReport:
     @classmethod
     def parse(cls, body: Json) -> MergeReport:
         merged = tuple(Change.parse(change) for change in body["merged"])
-        conflicts = tuple(MergeConflict(item["path"], item["reason"]) for item in body["conflicts"])
-        return cls(merged, conflicts)
+        conflicts, skipped = (
+            tuple(MergeConflict(item["path"], item["reason"]) for item in body.get(part, ()))
+            for part in ("conflicts", "skipped")
+        )
+        return cls(merged, conflicts, skipped)

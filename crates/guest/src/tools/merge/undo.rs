@@ -54,7 +54,7 @@ impl Staging {
     pub fn remove(self) -> Outcome<()> {
         let step = || "remove what a merge left".into();
         let again = beneath::open(&self.directory, b".", OFlags::RDONLY | OFlags::DIRECTORY).during(step)?;
-        walk(again, true, &mut remove::Removal)?;
+        walk(again, true, &mut remove::Removal::default())?;
         unlinkat(&self.place, self.name.as_str(), AtFlags::REMOVEDIR).during(step)
     }
 }
