@@ -105,11 +105,9 @@ impl VolumeError {
         if let Some(kind) = full(&error) {
             return VolumeError::Full { step, source: io::Error::new(kind, error) };
         }
-        match error {
-            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-                VolumeError::Denied { step, source: Box::new(error) }
-            }
-            _ => VolumeError::Store { step, source: Box::new(error) },
+        match is_denied(&error) {
+            true => VolumeError::Denied { step, source: Box::new(error) },
+            false => VolumeError::Store { step, source: Box::new(error) },
         }
     }
 
@@ -122,10 +120,28 @@ impl VolumeError {
     }
 }
 
+/// The crate says so of an object, and only in words of a list.
+fn is_denied(error: &object_store::Error) -> bool {
+    use object_store::Error::{PermissionDenied, Unauthenticated};
+    if matches!(error, PermissionDenied { .. } | Unauthenticated { .. }) {
+        return true;
+    }
+    let words = ["status code: 401 Unauthorized", "status code: 403 Forbidden"];
+    sources(error).any(|error| {
+        let text = error.to_string();
+        words.iter().any(|words| text.contains(words))
+    })
+}
+
+fn sources<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
 /// Kernels say it by a number; the servers of S3 each in their own words.
 fn full(error: &object_store::Error) -> Option<io::ErrorKind> {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = next {
+    for error in sources(error) {
         let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
         if let Some(kind @ (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) = kind {
             return Some(kind);
@@ -137,7 +153,6 @@ fn full(error: &object_store::Error) -> Option<io::ErrorKind> {
         {
             return Some(io::ErrorKind::StorageFull);
         }
-        next = error.source();
     }
     None
 }

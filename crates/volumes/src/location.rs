@@ -86,10 +86,11 @@ fn bucket_store(scheme: &str, bucket: &str, options: &Options) -> Result<Arc<dyn
     let retry = RetryConfig {
         backoff: BackoffConfig {
             init_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(5),
+            max_backoff: Duration::from_secs(2),
             base: 2.0,
         },
-        max_retries: 10,
+        // Only time counts: ten refused connections are over within seconds.
+        max_retries: usize::MAX,
         retry_timeout: options.retry.unwrap_or(Duration::from_secs(30)),
     };
     macro_rules! built {

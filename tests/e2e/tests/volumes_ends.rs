@@ -5,7 +5,12 @@ use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
 use serde_json::{Value, json};
 
-for_both_callers!(a_failure_discards_keeps_or_commits, a_volume_is_shared_with_another_tenant, quotas_hold);
+for_both_callers!(
+    a_failure_discards_keeps_or_commits,
+    a_volume_is_shared_with_another_tenant,
+    quotas_hold,
+    what_no_version_can_have_leaves_one_directory,
+);
 
 fn history(server: &Server<'_>) -> Result<Vec<Value>> {
     let listed = server.api("GET", "/v1/volumes/state/history", None)?.expect(200)?;
@@ -101,5 +106,31 @@ fn quotas_hold(caller: &Caller) -> Result<()> {
             kept["bytes"].as_u64().is_some_and(|bytes| bytes > 0).then_some(())
         })?;
     }
+    Ok(())
+}
+
+fn what_no_version_can_have_leaves_one_directory(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let deep = "cd /data/state && for i in $(seq 140); do mkdir d && cd d; done; echo $RUN > word";
+    let unsynced = || -> Result<Vec<String>> {
+        let names = std::fs::read_dir(caller.state().join("volumes/unsynced"))?;
+        Ok(names.flatten().map(|name| name.file_name().to_string_lossy().into_owned()).collect())
+    };
+    let mut before = Vec::new();
+    for run in 0..3 {
+        let id = server.create(&["--volume", "state:/data/state"])?;
+        server.script(&id, &deep.replace("$RUN", &run.to_string()))?.success()?;
+        let ended = server.api("DELETE", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
+        let outcome = ended["volumes"][0]["outcome"].as_str().unwrap_or_default();
+        ensure!(outcome.contains("128 directories deep"), "{ended}");
+        let kept = unsynced()?;
+        ensure!(kept.len() == 1 && kept != before, "run {run}: {kept:?} after {before:?}");
+        before = kept;
+    }
+    // A later run that can be stored is stored.
+    let id = server.create(&["--volume", "state:/data/state"])?;
+    server.script(&id, "echo fine > /data/state/word")?.success()?;
+    let ended = server.api("DELETE", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
+    assert_eq!(ended["volumes"][0]["outcome"], "committed as version 1", "{ended}");
     Ok(())
 }

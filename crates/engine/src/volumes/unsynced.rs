@@ -14,6 +14,9 @@ pub struct Unsynced {
     /// The version that it was made from.
     pub from: Option<u64>,
     pub kind: Kind,
+    /// No version can have it as it is: it is kept for a look, and only until the next of its volume.
+    #[serde(default)]
+    pub refused: bool,
 }
 
 impl Unsynced {

@@ -144,6 +144,11 @@ async fn a_store_that_fails_is_asked_again_then_said_to_fail() {
         writer.renew().await.unwrap_or_else(|error| panic!("{fault}: {error:?}"));
         writer.release().await.unwrap();
     }
+    // Time is what ends it, and no number: a store that begins anew refuses many connections within moments.
+    let persistent = server.volumes(Duration::from_secs(600), None, None);
+    server.fault("reset", 12);
+    persistent.head(TENANT, "faulty").await.unwrap();
+    server.fault("reset", 0);
     let hasty = server.volumes(Duration::from_millis(500), None, None);
     for (fault, code) in [
         ("503", "volume_store_unavailable"),
@@ -155,6 +160,10 @@ async fn a_store_that_fails_is_asked_again_then_said_to_fail() {
         let error = hasty.head(TENANT, "faulty").await.unwrap_err();
         assert_eq!(error.code(), code, "{fault}: {error:?}");
         assert!(error.hint().is_some(), "{fault}");
+        if fault != "slow" {
+            let error = hasty.list(TENANT).await.unwrap_err();
+            assert_eq!(error.code(), code, "a list, {fault}: {error:?}");
+        }
         server.fault(fault, 0);
     }
     // One that takes no conditional write fences nobody, and is not said to have been overtaken.

@@ -30,8 +30,8 @@ impl Fleet {
             let never_ran = matches!(cause, EndCause::CreateFailed { .. });
             let outcome = match kind.filter(|_| !never_ran) {
                 Some(kind) => {
-                    let unsynced =
-                        Unsynced { place: volume.place.clone(), token, from: volume.version, kind };
+                    let (place, from) = (volume.place.clone(), volume.version);
+                    let unsynced = Unsynced { place, token, from, kind, refused: false };
                     self.settle(&unsynced).await
                 }
                 None => {
@@ -74,8 +74,34 @@ impl Fleet {
             }
             Err(error) => {
                 tracing::error!(volume = unsynced.token.name, %error, "a volume could not be stored");
-                let again = if is_final(&error) { "it is kept on this host" } else { "it is tried again" };
-                (unsynced.from, format!("not stored, {again}: {}", error.message))
+                if !is_final(&error) {
+                    return (unsynced.from, format!("not stored, it is tried again: {}", error.message));
+                }
+                self.keep_the_last_refused(unsynced).await;
+                let words = "it is kept on this host until the next of this volume is";
+                (unsynced.from, format!("not stored, {words}: {}", error.message))
+            }
+        }
+    }
+
+    /// Else every run of somebody who writes what no version can have would leave a disk for good.
+    async fn keep_the_last_refused(&self, last: &Unsynced) {
+        let state = &self.0.options.state;
+        let noted = Unsynced { refused: true, ..last.clone() };
+        if let Err(error) = noted.note(state) {
+            tracing::error!(volume = last.token.name, %error, "what was refused could not be noted");
+            return;
+        }
+        for older in Unsynced::all(state) {
+            let same = older.token.id == last.token.id && older.place != last.place;
+            if same && older.refused && !self.is_mounted(&older.place) {
+                tracing::warn!(
+                    volume = last.token.name,
+                    place = older.place,
+                    "a newer one was refused too: this one goes"
+                );
+                older.forget(state);
+                self.drop_place(&older.place).await;
             }
         }
     }
