@@ -48,9 +48,10 @@ fn disk<'a>(caller: &'a Caller, kind: &str, mebibytes: u64) -> Result<Option<&'a
 
 /// Blocks that were written before are written again, which a file system that copies needs new room for.
 const OVERWRITE: &str = "for i in 1 2 3; do \
-    dd if=/dev/urandom of=/tmp/data bs=1M count=30 conv=notrunc 2>/dev/null || exit 3; sync || exit 4; done; \
-    sha256sum < /tmp/data > /tmp/sum; sync";
-const OVERWRITE_WITHOUT_END: &str = "while dd if=/dev/urandom of=/tmp/data bs=1M count=30 conv=notrunc 2>/dev/null && sync /tmp/data; do :; done";
+    dd if=/dev/urandom of=/tmp/data bs=1M count=8 conv=notrunc 2>/dev/null || exit 3; sync -f /tmp/data || exit 4; done; \
+    sha256sum < /tmp/data > /tmp/sum; sync -f /tmp/sum";
+/// Each commit of the file system inside writes its superblock anew, in its place.
+const OVERWRITE_WITHOUT_END: &str = "while :; do dd if=/dev/urandom of=/tmp/data bs=1M count=1 conv=notrunc; sync -f /tmp/data; sleep 0.01; done 2>/dev/null";
 const FILL: &str =
     "i=0; while fallocate -l 64M /tmp/fill$i 2>/dev/null; do i=$((i+1)); [ $i -lt 100 ] || exit 5; done";
 
@@ -128,16 +129,16 @@ fn broken_before_the_start(caller: &Caller) -> Result<()> {
 fn works(server: &Server<'_>, worker: &Worker) -> Result<()> {
     assert_eq!(server.script(&worker.id, "cat /tmp/f /tmp/w")?.success()?, "kept\nwritten\n");
     let other = server.create(&[])?;
-    server.script(&other, "echo fine > /tmp/f && sync")?.success()?;
+    server.script(&other, "echo fine > /tmp/f")?.success()?;
     server.ask("GET", "/readyz", None)?.ok()?;
     Ok(())
 }
 
 fn converted(caller: &Caller) -> Result<()> {
-    let Some(disk) = disk(caller, "btrfs", 4096)? else { return Ok(()) };
+    let Some(disk) = disk(caller, "btrfs", 8192)? else { return Ok(()) };
     let mut server = Server::start(caller)?;
     let id = server.create(&[])?;
-    server.script(&id, "echo kept > /tmp/f; sync")?.success()?;
+    server.script(&id, "echo kept > /tmp/f")?.success()?;
     server.run(["hibernate", &id])?.success()?;
     server.stop()?;
     let file = caller.state().join("storage.btrfs");
@@ -166,7 +167,9 @@ struct Worker {
 impl Worker {
     fn start(server: &Server<'_>) -> Result<Worker> {
         let id = server.create(&["--disk", "8GiB"])?;
-        server.script(&id, "echo kept > /tmp/f; head -c 30M /dev/zero > /tmp/data; sync")?.success()?;
+        server
+            .script(&id, "echo kept > /tmp/f; head -c 8M /dev/zero > /tmp/data; sync -f /tmp/data")?
+            .success()?;
         let work = "while :; do if [ -e /tmp/go ]; then rm /tmp/go; sh /tmp/task; echo $? > /tmp/new; \
                     mv /tmp/new /tmp/code; fi; sleep 0.05; done";
         server.run(["exec", "-d", &id, "--", "sh", "-c", work])?.success()?;

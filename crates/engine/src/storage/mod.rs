@@ -21,6 +21,8 @@ mod spares;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use in_place::mark as keep_from_being_copied;
+
 use disks::Disks;
 use image::Image;
 use std::io::ErrorKind;

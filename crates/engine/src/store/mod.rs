@@ -90,6 +90,7 @@ impl Store {
             .mode(0o600)
             .open(&path)
             .map_err(|source| StoreError::from_io(&path, source))?;
+        prepare_index(state);
         let mut connection = connect(&path)?;
         schema::prepare(&path, &mut connection)?;
         let connection = Arc::new(Mutex::new(connection));
@@ -153,6 +154,16 @@ impl Store {
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// SQLite maps the index of its log. On btrfs a full disk refuses a write through such a mapping, and the kernel ends the process for it
+/// (SIGBUS), unless the file is kept from being copied. That has to be said before the first byte.
+fn prepare_index(state: &Path) {
+    let index = state.join("paddock.db-shm");
+    let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(index);
+    if let Ok(file) = new {
+        let _ = crate::storage::keep_from_being_copied(&file);
     }
 }
 
