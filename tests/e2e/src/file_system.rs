@@ -27,7 +27,7 @@ impl FileSystem {
             other => anyhow::bail!("no test knows how to make {other}"),
         };
         let script = format!(
-            "truncate -s {mebibytes}M {image} && {make} {image} >&2 && mount -o {options} {image} {at} \
+            "truncate -s {mebibytes}M {image} && {make} {image} >/dev/null && mount -o {options} {image} {at} \
              && chown {owner}:{owner} {at} && chmod 700 {at} && echo ready && read end",
             image = image.display(),
             at = at.display()
