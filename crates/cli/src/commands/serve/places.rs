@@ -4,7 +4,6 @@
 use super::ServeError;
 use crate::args::machine::ServeArgs;
 use crate::caller::Environment;
-use crate::client::ClientError;
 use crate::client::address::{self, Address};
 use crate::commands::CommandError;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,8 +25,7 @@ impl Places {
         if args.socket.is_some() || args.listen.is_some() {
             return Ok(Places { socket: args.socket.clone().unwrap_or_else(own), address: args.listen });
         }
-        let configured = address::configured(environment).map_err(|error: ClientError| error)?;
-        match configured {
+        match address::configured(environment)? {
             None => Ok(Places { socket: own(), address: None }),
             Some(Address::Unix(socket)) => Ok(Places { socket, address: None }),
             Some(url) => {
