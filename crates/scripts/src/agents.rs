@@ -106,39 +106,64 @@ pub const STARTERS: [Starter; 11] = [
     },
 ];
 
-/// What a source names when it is written for an agent, and the build file of Paddock's that has this agent.
-const MARKS: [(&str, &str); 5] = [
+/// What a source imports when it is written for an agent, and the build file of Paddock's that has this agent.
+const PACKAGES: [(&str, &str); 3] = [
     ("@anthropic-ai/claude-agent-sdk", "claude"),
     ("@anthropic-ai/claude-code", "claude"),
     ("@openai/codex", "codex"),
-    ("codex ", "codex"),
-    ("opencode ", "opencode"),
 ];
-/// The same as the first of several words.
+/// What it starts; the build file has the same name.
 const COMMANDS: [&str; 2] = ["codex", "opencode"];
+/// How programs are started in Node and Python.
+const CALLS: [&str; 12] = [
+    "exec(",
+    "execSync(",
+    "execFile(",
+    "execFileSync(",
+    "spawn(",
+    "spawnSync(",
+    "run(",
+    "call(",
+    "check_call(",
+    "check_output(",
+    "Popen(",
+    "system(",
+];
+const QUOTES: [char; 3] = ['"', '\'', '`'];
 
 /// The template for a script that asks for an agent and whose caller names no template.
 ///
 /// Those that come with Paddock reach the agent's own service and nothing else, which a header may ask for as well. A template
-/// of the owner's that has this name takes its place.
+/// of the owner's that has this name takes its place. Only what is certain counts: a template that is not needed takes minutes.
 pub fn agent_template(source: &str, language: Language) -> Option<&'static str> {
     let comment = language.comment();
     let code = source.lines().filter(|line| !line.trim_start().starts_with(comment));
     code.into_iter().find_map(|line| {
-        let found = MARKS.iter().find(|(mark, _)| asks_for(line, mark)).map(|(_, template)| *template);
-        found.or_else(|| COMMANDS.into_iter().find(|command| starts(line, command)))
+        let imported =
+            PACKAGES.iter().find(|(package, _)| imports(line, package)).map(|(_, template)| *template);
+        imported.or_else(|| COMMANDS.into_iter().find(|command| starts(line, command, language)))
     })
 }
 
-/// A package or a command begins a text in quotes.
-fn asks_for(line: &str, mark: &str) -> bool {
-    line.match_indices(mark).any(|(at, _)| line[..at].ends_with(['"', '\'', '`']))
+/// `from "PACKAGE"`, `import "PACKAGE"`, `import("PACKAGE")`, `require("PACKAGE")`.
+fn imports(line: &str, package: &str) -> bool {
+    line.match_indices(package).any(|(at, _)| {
+        let Some(before) = line[..at].strip_suffix(QUOTES) else { return false };
+        let before = before.trim_end();
+        ["from", "import", "import(", "require("].iter().any(|word| before.ends_with(word))
+    })
 }
 
-/// `execFileSync("codex", ...)`, `["codex", ...]`.
-fn starts(line: &str, command: &str) -> bool {
-    ['"', '\'', '`'].iter().any(|quote| {
-        ["(", "["].iter().any(|before| line.contains(&format!("{before}{quote}{command}{quote},")))
+/// `execSync("codex ...")`, `spawn("codex", ...)`, `subprocess.run(["codex", ...])`; in a shell, the first word of a line.
+fn starts(line: &str, command: &str, language: Language) -> bool {
+    if language == Language::Bash {
+        return line.split_whitespace().next() == Some(command);
+    }
+    line.match_indices(command).any(|(at, _)| {
+        let whole = line[at + command.len()..].starts_with(|c: char| c == ' ' || QUOTES.contains(&c));
+        let Some(before) = line[..at].strip_suffix(QUOTES).filter(|_| whole) else { return false };
+        let before = before.trim_end().trim_end_matches('[').trim_end();
+        CALLS.iter().any(|call| before.ends_with(call))
     })
 }
 
@@ -167,11 +192,22 @@ mod tests {
     fn a_script_that_asks_for_an_agent_is_told_from_one_that_speaks_of_it() {
         let typescript = |source| agent_template(source, Language::TypeScript);
         assert_eq!(typescript("import { query } from \"@anthropic-ai/claude-agent-sdk\";"), Some("claude"));
-        assert_eq!(typescript("execSync(`codex --quiet \"${prompt}\"`)"), Some("codex"));
-        assert_eq!(typescript("// import x from '@openai/codex'\nlet a = 'a codex of rules'"), None);
-        assert_eq!(typescript("const text = 'the opencode project'"), None);
+        assert_eq!(typescript("const sdk = await import('@openai/codex')"), Some("codex"));
+        assert_eq!(typescript("const result = execSync(`codex --quiet \"${prompt}\"`, {"), Some("codex"));
+        assert_eq!(typescript("spawn('opencode', ['run'])"), Some("opencode"));
+        for other in [
+            "// import x from '@openai/codex'",
+            "let a = 'codex of rules'; console.log('codex is a book')",
+            "const text = 'the opencode project'; run('codexes')",
+            "const name = '@anthropic-ai/claude-agent-sdk'",
+        ] {
+            assert_eq!(typescript(other), None, "{other}");
+        }
         let python = |source| agent_template(source, Language::Python);
-        assert_eq!(python("subprocess.run('codex exec hello', shell=True)"), Some("codex"));
-        assert_eq!(python("# 'codex exec'\ncodex = 1"), None);
+        assert_eq!(python("subprocess.run(['codex', 'exec', prompt])"), Some("codex"));
+        assert_eq!(python("# subprocess.run('codex exec')\ncodex = 1\nprint('codex exec')"), None);
+        let bash = |source| agent_template(source, Language::Bash);
+        assert_eq!(bash("cd x\n  opencode run \"$1\""), Some("opencode"));
+        assert_eq!(bash("echo codex\ncodex_home=1"), None);
     }
 }
