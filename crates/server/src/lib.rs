@@ -38,6 +38,7 @@ mod metrics;
 mod network;
 mod openapi;
 mod options;
+mod own_token;
 mod peer;
 mod pools;
 mod ports;

@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::auth::{self, Known, bearer};
 use crate::docs::{escape, policy};
 use crate::errors::{Failure, shorten};
+use crate::own_token;
 use crate::peer::Peer;
 use crate::proxy::{self, Inside};
 use crate::revoked::{self, Leash};
@@ -30,7 +31,8 @@ pub fn routes() -> OpenApiRouter<App> {
 /// HTTP and WebSocket to a port inside
 ///
 /// The token comes by Authorization, by the cookie `paddock_token`, or once by the parameter `paddock_token`, which
-/// sets the cookie and redirects. It never goes inside. With `--domain D` the same is at `{port}-{id}.D`.
+/// sets the cookie and redirects (with GET; with other methods it counts for nothing). No token goes inside, whichever way
+/// it came: what else of the query or of a header holds one is left out. With `--domain D` the same is at `{port}-{id}.D`.
 #[utoipa::path(method(get, post, put, delete, patch, head, options), path = "/v1/sandboxes/{id}/ports/{port}/{path}",
     tag = "ports",
     params(("id" = String, Path, description = "Id or name"), ("port" = u16, Path, description = "1 to 65535"),
@@ -56,7 +58,13 @@ pub async fn by_host(State(app): State<App>, request: Request) -> Response {
             let rest = request.uri().path().to_string();
             through(
                 &app,
-                Inside { sandbox: name.sandbox, port: name.port, prefix: String::new(), rest },
+                Inside {
+                    sandbox: name.sandbox,
+                    port: name.port,
+                    prefix: String::new(),
+                    rest,
+                    query: String::new(),
+                },
                 request,
             )
             .await
@@ -85,27 +93,37 @@ fn inside_by_path(uri: &Uri) -> Result<Inside, Failure> {
         port: number,
         prefix,
         rest: format!("/{}", rest.unwrap_or_default()),
+        query: String::new(),
     })
 }
 
 async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().copied();
-    if let Some(secret) = token_parameter(request.uri()).filter(|_| *request.method() == Method::GET) {
-        may_use(&auth::identify(app, peer, Some(&secret)).await?.actor)?;
-        return Ok(set_cookie(&inside, &request, peer, &secret));
+    let parameter = own_token::parameter(request.uri().query());
+    if let Some(secret) = parameter.as_ref().filter(|_| *request.method() == Method::GET) {
+        may_use(&auth::identify(app, peer, Some(secret)).await?.actor)?;
+        return Ok(set_cookie(&inside, &request, peer, secret));
     }
-    let Known { actor, revoked } = identify(app, peer, &mut request).await?;
+    let mut secrets: Vec<String> = parameter.into_iter().collect();
+    let Known { actor, revoked } = identify(app, peer, &mut request, &mut secrets).await?;
     auth::is_known(request.extensions());
     may_use(&actor)?;
+    // Whatever the method, no token of ours goes inside: not by its parameter, and not by a header that repeats the address.
+    let query = own_token::clean_query(request.uri().query(), &secrets);
+    own_token::clean_headers(request.headers_mut(), &secrets);
+    if own_token::holds(inside.rest.as_bytes(), &secrets) {
+        return Err(Failure::invalid("the path holds a token of this server, which does not go inside")
+            .hint("Send the token by Authorization, or by the cookie paddock_token."));
+    }
     // Without the slash at the end, what a page names relatively would lie outside of it.
     let bare = inside.rest == "/" && !inside.prefix.is_empty() && !request.uri().path().ends_with('/');
     if bare && *request.method() == Method::GET && wants_page(request.headers()) {
-        let query = request.uri().query().map_or(String::new(), |query| format!("?{query}"));
         return Ok(redirect(
             StatusCode::PERMANENT_REDIRECT,
             &format!("{}/{query}", own_address(&request, peer, &inside.prefix)),
         ));
     }
+    let inside = Inside { query, ..inside };
     let leash = revoked.map(|revoked| Leash::new(revoked, &request));
     let wants_page = wants_page(request.headers());
     let forwarded = async {
@@ -115,21 +133,31 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
     Ok(revoked::bounded(leash.clone(), forwarded).await)
 }
 
-/// By cookie, else by Authorization, else by the owner's socket. What was ours is taken out of the request.
-async fn identify(app: &App, peer: Option<Peer>, request: &mut Request) -> Result<Known, Failure> {
+/// By cookie, else by Authorization, else by the owner's socket. What was ours is taken out of the request, and put among
+/// the `secrets`.
+async fn identify(
+    app: &App,
+    peer: Option<Peer>,
+    request: &mut Request,
+    secrets: &mut Vec<String>,
+) -> Result<Known, Failure> {
     let cookie = take_cookie(request.headers_mut());
     if let Some(secret) = cookie
         && let Some(admitted) = app.fleet().authenticate(&secret).await
     {
+        secrets.push(secret);
         // With the cookie, Authorization can be the program's own, but a token of ours goes inside in no case.
         if let Ok(Some(secret)) = bearer(request.headers())
             && app.fleet().authenticate(secret).await.is_some()
         {
+            secrets.push(secret.to_string());
             request.headers_mut().remove(header::AUTHORIZATION);
         }
         return Ok(admitted.into());
     }
-    let known = auth::identify(app, peer, bearer(request.headers())?).await?;
+    let secret = bearer(request.headers())?.map(str::to_string);
+    let known = auth::identify(app, peer, secret.as_deref()).await?;
+    secrets.extend(secret);
     request.headers_mut().remove(header::AUTHORIZATION);
     Ok(known)
 }
@@ -165,20 +193,8 @@ fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
     found
 }
 
-fn token_parameter(uri: &Uri) -> Option<String> {
-    let pair = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("paddock_token="))?;
-    Some(percent_decode_str(pair).decode_utf8_lossy().into_owned())
-}
-
 fn set_cookie(inside: &Inside, request: &Request, peer: Option<Peer>, secret: &str) -> Response {
-    let uri = request.uri();
-    let others: Vec<&str> = uri
-        .query()
-        .unwrap_or_default()
-        .split('&')
-        .filter(|pair| !pair.starts_with("paddock_token="))
-        .collect();
-    let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
+    let query = own_token::clean_query(request.uri().query(), &[secret.to_string()]);
     let target =
         format!("{}{query}", own_address(request, peer, &format!("{}{}", inside.prefix, inside.rest)));
     let mut response = redirect(StatusCode::SEE_OTHER, &target);
@@ -201,8 +217,13 @@ fn own_address(request: &Request, peer: Option<Peer>, path: &str) -> String {
 
 fn redirect(status: StatusCode, target: &str) -> Response {
     let location = HeaderValue::from_str(target).unwrap_or(HeaderValue::from_static("/"));
-    (status, [(header::LOCATION, location), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))])
-        .into_response()
+    let own = [
+        (header::LOCATION, location),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        // The address that is left may hold a token.
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ];
+    (status, own).into_response()
 }
 
 pub fn wants_page(headers: &HeaderMap) -> bool {
@@ -277,12 +298,13 @@ mod tests {
             .header("host", "3000-a.boxes.example")
             .body(Body::empty())
             .expect("a request");
-        assert_eq!(token_parameter(request.uri()).as_deref(), Some("s-1"));
+        assert_eq!(own_token::parameter(request.uri().query()).as_deref(), Some("s-1"));
         let inside = Inside {
             sandbox: "a".into(),
             port: 3000,
             prefix: String::new(),
             rest: request.uri().path().into(),
+            query: String::new(),
         };
         let response = set_cookie(&inside, &request, None, "s-1");
         assert_eq!(response.headers()["location"], "http://3000-a.boxes.example//evil.example/x?y=2");

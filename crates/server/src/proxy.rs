@@ -22,6 +22,8 @@ pub struct Inside {
     pub prefix: String,
     /// The path inside, with its slash.
     pub rest: String,
+    /// With its `?`, without a token of ours; empty where there is none.
+    pub query: String,
 }
 
 /// Of one connection only, never to be passed on.
@@ -138,8 +140,7 @@ fn for_inside(
     upgrade: Option<&HeaderValue>,
 ) -> Result<Request, Failure> {
     let (mut parts, body) = request.into_parts();
-    let query = parts.uri.query().map_or(String::new(), |query| format!("?{query}"));
-    let target: Result<Uri, _> = format!("{}{query}", inside.rest).parse();
+    let target: Result<Uri, _> = format!("{}{}", inside.rest, inside.query).parse();
     let outside = parts.uri.authority().and_then(|authority| authority.as_str().parse().ok());
     let outside: Option<HeaderValue> = outside.or_else(|| parts.headers.get(header::HOST).cloned());
     parts.uri = target.map_err(|_| Failure::invalid("the path is not valid"))?;
@@ -270,6 +271,7 @@ mod tests {
             port: 3000,
             prefix: "/v1/sandboxes/a/ports/3000".into(),
             rest: "/x".into(),
+            query: "?q=1".into(),
         }
     }
 

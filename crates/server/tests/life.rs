@@ -148,9 +148,18 @@ async fn an_upload_that_breaks_off_changes_nothing() {
 
 const WEB: &str = r#"
 import http.server, base64, hashlib
+seen = []
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
+    def parse_request(self):
+        parsed = super().parse_request()
+        if parsed: seen.append(self.requestline + '\n' + str(self.headers))
+        return parsed
     def do_GET(self):
+        if self.path == '/seen':
+            body = '\n'.join(seen).encode()
+            self.send_response(200); self.send_header('Content-Length', str(len(body))); self.end_headers(); self.wfile.write(body)
+            return
         if self.headers.get('Upgrade') == 'echo':
             self.send_response(101); self.send_header('Upgrade', 'echo'); self.send_header('Connection', 'Upgrade'); self.end_headers()
             self.wfile.flush()
@@ -164,6 +173,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers['Content-Length']))
         self.send_response(200); self.send_header('Content-Length', str(len(body))); self.end_headers(); self.wfile.write(body)
+    def do_nothing(self):
+        self.send_response(200); self.send_header('Content-Length', '0'); self.end_headers()
+    do_OPTIONS = do_HEAD = do_DELETE = do_nothing
 http.server.ThreadingHTTPServer(('127.0.0.1', 8000), Handler).serve_forever()
 "#;
 
@@ -231,7 +243,60 @@ async fn ports_inside_are_reached_by_path_by_name_and_by_upgrade() {
     stream.write_all(b"hello\n").await.expect("writes");
     let size = stream.read(&mut buffer).await.expect("an echo");
     assert_eq!(&buffer[..size], b"inside: hello\n");
+    drop(stream);
+
+    no_token_goes_inside(&server, &sandbox, &host, &secret).await;
     kill(&server, &sandbox).await;
+}
+
+/// By whatever method, parameter and header it comes.
+async fn no_token_goes_inside(server: &Server, sandbox: &str, host: &str, secret: &str) {
+    let port = format!("{sandbox}/ports/8000");
+    let bearer = format!("Authorization: Bearer {secret}\r\n");
+    let queries = [
+        format!("paddock_token={secret}"),
+        format!("a=1&paddock_token={secret}&paddock_token={secret}"),
+        format!("paddock%5Ftoken={secret}&b=2"),
+        format!("p%2561ddock_token={secret}"),
+        format!("c=3;paddock_token={secret}"),
+        format!("next=%2Fx%3Fpaddock_token%3D{secret}"),
+        format!("copied={secret}&d=4"),
+    ];
+    let address = format!("http://boxes.example/x?e=5&paddock_token={secret}#f");
+    let headers = format!(
+        "{bearer}Referer: {address}\r\nX-Original-URL: /x?paddock_token={secret}\r\nX-Copy: {secret}\r\nX-Kept: 6\r\n"
+    );
+    for method in ["POST", "OPTIONS", "HEAD", "DELETE"] {
+        for query in &queries {
+            let body = (method == "POST").then_some("sent");
+            let answer = server.ask_tcp(method, &format!("{port}/{method}?{query}"), &headers, body).await;
+            assert_eq!(answer.status, 200, "{method} {query}: {}", answer.text());
+            let by_name = format!("{host}{headers}");
+            let answer = server.ask_tcp(method, &format!("/{method}?{query}"), &by_name, body).await;
+            assert_eq!(answer.status, 200, "{method} {query}: {}", answer.text());
+        }
+        // The parameter alone lets nobody in.
+        let target = format!("{port}/alone?paddock_token={secret}");
+        assert_eq!(server.ask_tcp(method, &target, "", None).await.status, 401, "{method}");
+    }
+    // With GET it is answered with the cookie; an upgrade is no exception.
+    for query in &queries[..4] {
+        let upgrade = format!("{headers}Connection: Upgrade\r\nUpgrade: echo\r\n");
+        for headers in [&headers, &upgrade] {
+            let answer = server.ask_tcp("GET", &format!("{port}/get?{query}"), headers, None).await;
+            assert_eq!(answer.status, 303, "{query}: {}", answer.text());
+            assert!(!answer.header("location").expect("a place").contains(secret), "{query}");
+        }
+    }
+    let in_path =
+        server.ask_tcp("POST", &format!("{port}/x;paddock_token={secret}"), &headers, Some("")).await;
+    assert_eq!((in_path.status, in_path.code().as_str()), (400, "invalid_request"));
+
+    let seen = server.ask_tcp("GET", &format!("{port}/seen"), &bearer, None).await.text();
+    for kept in ["POST /POST?a=1 ", "HEAD /HEAD?b=2 ", "/DELETE?c=3 ", "?d=4 ", "x?e=5\n", "kept: 6"] {
+        assert!(seen.to_lowercase().contains(&kept.to_lowercase()), "{kept}: {seen}");
+    }
+    assert!(!seen.contains(secret) && !seen.contains("alone") && !seen.contains("paddock_token"), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
