@@ -8,6 +8,7 @@ mod arch;
 mod calls;
 mod filesystem;
 mod gate;
+mod gate_fronts;
 mod kernel;
 mod leaks;
 mod memory;
@@ -19,6 +20,8 @@ mod resources;
 mod system;
 mod system_files;
 mod throw_away;
+
+pub use gate_fronts::REACHED;
 
 use crate::attack::{Attack, Deed, Finding, Line, Outcome};
 pub use memory::AT_ONCE;

@@ -2,6 +2,7 @@
 //! half of scenarios, which set the limit that the part runs into.
 
 use super::gate;
+use super::gate_fronts;
 use super::memory;
 use super::own::floods;
 use super::system::{call, fork, wait};
@@ -111,6 +112,7 @@ pub fn part(name: &str, arguments: &[&str]) -> i32 {
         "look" => look(place),
         "gate" => gate::ways(place, amount as u16),
         "gate-sockets" => gate::sockets(),
+        "gate-front" => gate_fronts::ask(place, amount as u16),
         "inotify" => floods::inotify(amount),
         "terminals" => floods::terminals(amount),
         "timers" => floods::timers(amount),

@@ -3,8 +3,10 @@
 
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
+use crate::probe::REACHED;
 use anyhow::{Result, ensure};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 /// This machine, by every name that it has for a sandbox.
 const THIS_MACHINE: &str = "127.0.0.1,127.0.0.2,::1,0.0.0.0,::,::ffff:127.0.0.1,localhost,10.0.2.2";
@@ -37,6 +39,24 @@ pub const SCENARIOS: &[Scenario] = &[
         run: |stage| beyond(stage, &["--allow-net=192.0.2.1:9"], OUTSIDE),
     },
     Scenario {
+        id: "D9-gate-front-host",
+        title: "a front that is allowed, asked for a denied host in a clear-text header, also behind an empty line",
+        control: Shown::Behaviour,
+        run: |stage| front(stage, "--deny-net=evil.test", "fine request", "host in a header"),
+    },
+    Scenario {
+        id: "D9-gate-front-hello",
+        title: "the same in TLS, with records before the ClientHello, and with one that is cut to pieces",
+        control: Shown::Behaviour,
+        run: |stage| front(stage, "--deny-net=evil.test", "fine hello", "host in the hello"),
+    },
+    Scenario {
+        id: "D9-gate-method-override",
+        title: "another method than the allowed one, by a header or a parameter",
+        control: Shown::Behaviour,
+        run: |stage| front(stage, "--net-method=GET", "fine request", "method"),
+    },
+    Scenario {
         id: "D4-gate-sockets",
         title: "sockets that pass by the gate's verdict, on its link",
         control: Shown::Part(&["gate-sockets"]),
@@ -52,4 +72,28 @@ fn beyond(stage: &Stage, rules: &[&str], hosts: &str) -> Result<Finding> {
     ensure!(control.outcome == Outcome::Done, "control: with a rule for it, it is not reached: {control:?}");
     let said = stage.said(rules, &["gate", &port, hosts])?;
     finding(said.outcome, said.detail)
+}
+
+/// A front of this machine that answers whoever reaches it, and says so.
+fn front(stage: &Stage, rule: &str, fine: &str, question: &str) -> Result<Finding> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port().to_string();
+    // Ends with the process: the listener has nobody to tell it.
+    std::thread::spawn(move || listener.incoming().flatten().for_each(greet));
+    let allow = format!("--allow-net=127.0.0.1:{port}");
+    let control = stage.said(&[&allow, rule], &["gate-front", &port, fine])?;
+    ensure!(control.outcome == Outcome::Done, "control: what is allowed does not reach it: {control:?}");
+    let said = stage.said(&[&allow, rule], &["gate-front", &port, question])?;
+    finding(said.outcome, said.detail)
+}
+
+/// The first bytes decide: nothing of an attack is to come this far.
+fn greet(mut client: TcpStream) {
+    if matches!(client.read(&mut [0; 4096]), Ok(count) if count > 0) {
+        let length = REACHED.len();
+        let _ = write!(
+            client,
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{REACHED}"
+        );
+    }
 }
