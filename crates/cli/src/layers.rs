@@ -8,7 +8,7 @@ use paddock_engine::policy_file::{self, LARGEST_FILE, PolicyError};
 use paddock_engine::settings::split_mount;
 use paddock_engine::templates::{self, TemplateError};
 use paddock_model::net::NetSetting;
-use paddock_model::{LimitsLayer, Policy};
+use paddock_model::{LimitsLayer, Policy, SecretLayer};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub enum LayerError {
     Variable(#[from] VariableError),
     #[error("--net {0} leaves nothing for the rules of --allow-net and its like to do")]
     NetworkTwice(String),
+    #[error("--secret-header names `{}`, and there is no --secret of that name", .0.escape_debug())]
+    HeaderOfNoSecret(String),
 }
 
 impl LayerError {
@@ -34,6 +36,9 @@ impl LayerError {
         match self {
             LayerError::Template(error) => error.hint(),
             LayerError::NetworkTwice(_) => Some("leave --net out: rules alone open the gate".into()),
+            LayerError::HeaderOfNoSecret(name) => Some(format!(
+                "write --secret {name}@HOST too; in a policy file `headers` of the secret says the same"
+            )),
             _ => None,
         }
     }
@@ -81,6 +86,7 @@ fn from_flags(
     environment: &Environment,
 ) -> Result<Policy, LayerError> {
     let env = variables(&flags, environment)?;
+    let secrets = secrets(flags.secret, flags.secret_header)?;
     let mut policy = Policy {
         backend: flags.backend,
         image: flags.image,
@@ -103,7 +109,7 @@ fn from_flags(
         allowed_imports: None,
         // Nor is what lives no longer than its command forked.
         live_forks: None,
-        secrets: flags.secret.into_iter().collect(),
+        secrets,
         limits: LimitsLayer {
             memory: flags.memory,
             cpus: flags.cpus,
@@ -116,6 +122,21 @@ fn from_flags(
     };
     anchor(&mut policy, &std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")));
     Ok(policy)
+}
+
+/// Each header with the secret that it is named for.
+fn secrets(
+    secrets: Vec<(String, SecretLayer)>,
+    headers: Vec<(String, String)>,
+) -> Result<BTreeMap<String, SecretLayer>, LayerError> {
+    let mut secrets: BTreeMap<String, SecretLayer> = secrets.into_iter().collect();
+    for (name, header) in headers {
+        match secrets.get_mut(&name) {
+            Some(secret) => secret.headers.push(header),
+            None => return Err(LayerError::HeaderOfNoSecret(name)),
+        }
+    }
+    Ok(secrets)
 }
 
 /// `--env` wins over `--env-file`; within each, the later one.

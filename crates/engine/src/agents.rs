@@ -112,8 +112,13 @@ impl Agent {
         let bound = self.secrets.iter().filter(|(name, _)| has(name));
         let secret = |(name, key): (&String, &Key)| {
             let from = Some(format!("env:{name}"));
-            let layer =
-                SecretLayer { value: None, from, hosts: key.hosts.clone(), header: key.header.clone() };
+            let layer = SecretLayer {
+                value: None,
+                from,
+                hosts: key.hosts.clone(),
+                header: key.header.clone(),
+                headers: Vec::new(),
+            };
             (name.clone(), layer)
         };
         Policy {

@@ -17,6 +17,7 @@ pub fn read(text: &str, entry: &Entry<'_>) -> Result<NetSetting, PolicyError> {
     for entry in entries(text, "net.", table) {
         match entry.key {
             "allow" => layer.allow = entry.strings()?,
+            "allow_public" => layer.allow_public = entry.strings()?,
             "deny" => layer.deny = entry.strings()?,
             "methods" => layer.methods = entry.strings()?,
             "rate" => layer.rate = Some(entry.quantity()?),
@@ -38,9 +39,10 @@ mod tests {
         let net =
             |text: &str| parse(text).map(|policy| policy.net.unwrap()).map_err(|error| error.to_string());
         assert_eq!(net("net = \"host\"").unwrap(), NetSetting::Word("host".into()));
-        let text = "[net]\nallow = [\"a.example\"]\ndeny = [\"b.example\"]\nmethods = [\"GET\"]\nrate = \"1MiB\"\nbytes = 5\nmode = \"enforce\"";
+        let text = "[net]\nallow = [\"a.example\"]\nallow_public = [\"c.example\"]\ndeny = [\"b.example\"]\nmethods = [\"GET\"]\nrate = \"1MiB\"\nbytes = 5\nmode = \"enforce\"";
         let layer = NetLayer {
             allow: vec!["a.example".into()],
+            allow_public: vec!["c.example".into()],
             deny: vec!["b.example".into()],
             methods: vec!["GET".into()],
             rate: Some("1MiB".into()),

@@ -14,6 +14,7 @@ pub fn read(text: &str, entry: &Entry<'_>) -> Result<BTreeMap<String, SecretLaye
                 "from" => layer.from = Some(entry.string()?),
                 "hosts" => layer.hosts = entry.strings()?,
                 "header" => layer.header = Some(entry.string()?),
+                "headers" => layer.headers = entry.strings()?,
                 _ => return Err(entry.unknown()),
             }
         }
@@ -29,12 +30,13 @@ mod tests {
 
     #[test]
     fn a_table_for_each() {
-        let text = "[secrets.KEY]\nfrom = \"env:KEY\"\nhosts = [\"a.example\"]\nheader = \"authorization\"";
+        let text = "[secrets.KEY]\nfrom = \"env:KEY\"\nhosts = [\"a.example\"]\nheader = \"authorization\"\nheaders = [\"x-more\"]";
         let layer = SecretLayer {
             value: None,
             from: Some("env:KEY".into()),
             hosts: vec!["a.example".into()],
             header: Some("authorization".into()),
+            headers: vec!["x-more".into()],
         };
         assert_eq!(parse(text).unwrap().secrets, [("KEY".to_string(), layer)].into());
         for (text, said) in [

@@ -1,28 +1,30 @@
-//! Requests that are seen: those to the proxy with a whole URL, and all where the rules name methods. Each is read, judged
-//! and written anew, so that no second request can hide behind a first one.
+//! Requests that are seen: those to the proxy with a whole URL, those in the clear, and all where the rules name methods. Each
+//! is read, judged and written anew, so that no second request can hide behind a first one.
 
+use crate::bodies::{Answered, MaskedBody, Sent, masked_headers};
 use crate::ended;
 use crate::flows::{Flow, Target};
+use crate::requests::{judge_host, judge_method, wanted_socket};
 use crate::rewound::Rewound;
 use crate::shared::{Shared, Upstream};
+use crate::sniff::{Spoken, Watched};
 use crate::wire::head::authority;
-use crate::wire::host::Host;
 use bytes::Bytes;
-use http_body_util::{Either, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
+use hyper::upgrade::{self, OnUpgrade};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use paddock_model::net::{Denial, DomainName, NetEvent, NetOutcome, Way};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::sync::Mutex;
-
-type Body = Either<Incoming, Full<Bytes>>;
 
 const LONGEST_WAIT_FOR_HEAD: Duration = Duration::from_secs(60);
 const LARGEST_HEAD: usize = 128 << 10;
@@ -34,7 +36,14 @@ struct Forward {
     /// TLS is ended here, and spoken anew to this host.
     bound: Option<DomainName>,
     /// The connection that the last request used.
-    kept: Mutex<Option<(Target, SendRequest<Incoming>)>>,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    target: Target,
+    sender: SendRequest<Sent>,
+    /// It is open as long as the host is, and not as long as its client.
+    flow: Weak<Flow>,
 }
 
 /// A client of the proxy.
@@ -53,8 +62,9 @@ where
 {
     let target = upstream.flow.target().clone();
     let Upstream { stream, flow } = upstream;
+    let weak = Arc::downgrade(&flow);
     let Ok(sender) = start(stream, flow).await else { return };
-    let kept = Mutex::new(Some((target.clone(), sender)));
+    let kept = Mutex::new(Some(Kept { target: target.clone(), sender, flow: weak }));
     let forward = Forward { shared, fixed: Some(target), bound: None, kept };
     serve(forward, Rewound::new(first, client)).await;
 }
@@ -66,8 +76,9 @@ where
     U: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let target = flow.target().clone();
+    let weak = Arc::downgrade(&flow);
     let Ok(sender) = start(upstream, flow).await else { return };
-    let kept = Mutex::new(Some((target.clone(), sender)));
+    let kept = Mutex::new(Some(Kept { target: target.clone(), sender, flow: weak }));
     serve(Forward { shared, fixed: Some(target), bound: Some(name), kept }, client).await;
 }
 
@@ -76,28 +87,40 @@ where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let forward = Arc::new(forward);
+    let served = forward.clone();
     let service = service_fn(move |request| {
-        let forward = forward.clone();
+        let forward = served.clone();
         async move { Ok::<_, Infallible>(forward.answer(request).await) }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(LONGEST_WAIT_FOR_HEAD)
         .max_buf_size(LARGEST_HEAD)
-        .serve_connection(TokioIo::new(client), service);
-    // A client that breaks off, or speaks no HTTP, has ended its own connection.
-    let _ = served.await;
+        .preserve_header_case(true)
+        // A client may say that it has no more to ask before it is answered.
+        .half_close(true)
+        .serve_connection(TokioIo::new(client), service)
+        .with_upgrades();
+    // A client that breaks off has ended its own connection; one that speaks no HTTP was refused.
+    if let Err(error) = served.await
+        && error.is_parse()
+        && let Some(target) = &forward.fixed
+    {
+        forward.shared.deny(target, None, Denial::Malformed);
+    }
 }
 
 /// The connection runs by itself until either side ends it, or the rules do.
-async fn start<U>(stream: U, flow: Arc<Flow>) -> Result<SendRequest<Incoming>, hyper::Error>
+async fn start<U>(stream: U, flow: Arc<Flow>) -> Result<SendRequest<Sent>, hyper::Error>
 where
     U: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let mut builder = hyper::client::conn::http1::Builder::new();
+    let (sender, connection) =
+        builder.max_buf_size(LARGEST_HEAD).preserve_header_case(true).handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         tokio::select! {
-            _ = connection => {}
+            _ = connection.with_upgrades() => {}
             () = flow.cut() => {}
         }
     });
@@ -105,32 +128,91 @@ where
 }
 
 impl Forward {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        match self.forward(request).await {
-            Ok(response) => response.map(Either::Left),
-            Err((target, denial)) => refusal(target.as_ref(), &denial),
+    async fn answer(&self, request: Request<Incoming>) -> Response<Answered> {
+        let target = match self.target(&request) {
+            Ok(target) => target,
+            Err(denial) => return refusal(self.fixed.as_ref(), &denial),
+        };
+        match self.forward(request, &target).await {
+            Ok(response) => response,
+            Err(denial) => refusal(Some(&target), &denial),
         }
     }
 
     async fn forward(
         &self,
         request: Request<Incoming>,
-    ) -> Result<Response<Incoming>, (Option<Target>, Denial)> {
-        let target = self.target(&request).map_err(|denial| (self.fixed.clone(), denial))?;
-        let judged = self.judge(&target, &request);
-        if let Err(denial) = judged {
-            self.shared.deny(&target, None, denial.clone());
-            return Err((Some(target), denial));
+        target: &Target,
+    ) -> Result<Response<Answered>, Denial> {
+        let (mut parts, body) = request.into_parts();
+        let judged = self.judge(target, &parts);
+        if let Err(denial) = judged.and_then(|()| self.put_secrets(&mut parts, target)) {
+            self.shared.deny(target, None, denial.clone());
+            return Err(denial);
         }
-        let request = self.with_secrets(request, &target).map_err(|denial| (Some(target.clone()), denial))?;
-        let request = written_anew(request, &target, self.fixed.is_some())
-            .ok_or_else(|| (Some(target.clone()), Denial::Malformed))?;
-        let mut sender = self.sender(&target).await.map_err(|denial| (Some(target.clone()), denial))?;
-        let answered = sender.send_request(request).await;
-        let mut response = answered.map_err(|_| (Some(target.clone()), Denial::Unreachable))?;
+        // What is carried after an upgrade is not looked into: never where methods count or a value is at stake.
+        let opaque = self.fixed.is_some() && self.bound.is_none() && self.shared.rules().methods.is_none();
+        let socket = wanted_socket(&parts).filter(|_| opaque);
+        let client = parts.extensions.remove::<OnUpgrade>().filter(|_| socket.is_some());
+        write_anew(&mut parts, target, self.fixed.is_some(), socket.as_ref()).ok_or(Denial::Malformed)?;
+        let body = Sent::new(body, self.shared.clone(), target.clone(), self.bound.is_some());
+        let mut kept = self.connection(target).await?;
+        let flow = kept.flow.upgrade().filter(|_| socket.is_some());
+        let answered = kept.sender.send_request(Request::from_parts(parts, body)).await;
+        let response = answered.map_err(|_| Denial::Unreachable)?;
+        let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        match (switched, client.zip(flow), socket) {
+            (false, ..) => {
+                *self.kept.lock().await = Some(kept);
+                Ok(self.answered(response))
+            }
+            (true, Some((client, flow)), Some(socket)) => Ok(self.join(response, client, &socket, flow)),
+            // Nobody asked for another protocol.
+            (true, ..) => Err(Denial::Unreachable),
+        }
+    }
+
+    /// The host's answer, without what is between neighbours only, and without the value of a secret.
+    fn answered(&self, mut response: Response<Incoming>) -> Response<Answered> {
         strip(response.headers_mut());
-        *self.kept.lock().await = Some((target, sender));
-        Ok(response)
+        let mask = self.shared.secrets.mask();
+        if self.bound.is_none() || mask.is_empty() {
+            return response.map(Answered::Plain);
+        }
+        let headers = masked_headers(std::mem::take(response.headers_mut()), mask);
+        *response.headers_mut() = headers;
+        // The words of the first line may hold it too.
+        response.extensions_mut().clear();
+        response.map(|body| Answered::Masked(Box::new(MaskedBody::new(body, mask.clone()))))
+    }
+
+    /// A WebSocket: from here on bytes are only carried, and searched for placeholders.
+    fn join(
+        &self,
+        mut response: Response<Incoming>,
+        client: OnUpgrade,
+        socket: &HeaderValue,
+        flow: Arc<Flow>,
+    ) -> Response<Answered> {
+        let host = upgrade::on(&mut response);
+        strip(response.headers_mut());
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        response.headers_mut().insert(header::UPGRADE, socket.clone());
+        let shared = self.shared.clone();
+        self.shared.spawn(async move {
+            let carried = async {
+                let (client, host) = tokio::try_join!(client, host)?;
+                let client = TokioIo::new(client);
+                let mut client = Watched::new(client, Vec::new(), Spoken::Other, shared, flow.clone());
+                let _ = copy_bidirectional(&mut client, &mut TokioIo::new(host)).await;
+                Ok::<(), hyper::Error>(())
+            };
+            tokio::select! {
+                _ = carried => {}
+                () = flow.cut() => {}
+            }
+        });
+        response.map(|_| Answered::Own(Full::default()))
     }
 
     fn target(&self, request: &Request<Incoming>) -> Result<Target, Denial> {
@@ -150,78 +232,74 @@ impl Forward {
     }
 
     /// Everything that is refused before anybody is connected to.
-    fn judge(&self, target: &Target, request: &Request<Incoming>) -> Result<(), Denial> {
+    fn judge(&self, target: &Target, parts: &Parts) -> Result<(), Denial> {
         let rules = self.shared.rules();
-        rules.method(request.method().as_str())?;
+        judge_method(&rules, parts)?;
         // A connection that is kept was allowed before; the rules may have changed.
         self.shared.verdict(target)?;
-        if self.fixed.is_none() {
-            return Ok(());
-        }
-        let mut named = request.headers().get_all(header::HOST).iter();
-        let (Some(host), None) = (named.next(), named.next()) else { return Err(Denial::Malformed) };
-        let shown =
-            || Denial::HostHeader(String::from_utf8_lossy(host.as_bytes()).chars().take(80).collect());
-        let found = host.to_str().ok().and_then(authority).ok_or_else(shown)?;
-        match (&found.0, &target.host) {
-            (found, host) if found == host => Ok(()),
-            // A front that many hosts share would pass a value on to another of them, allowed or not.
-            (Host::Name(name), Host::Name(_)) if self.bound.is_none() => {
-                rules.name(name, target.port).map(|_| ()).map_err(|_| shown())
-            }
-            _ => Err(shown()),
+        match self.fixed {
+            None => Ok(()),
+            Some(_) => judge_host(&rules, parts, target, self.bound.is_some()),
         }
     }
 
     /// Values in place of placeholders, where they may go; where they may not, the request goes nowhere.
-    fn with_secrets(&self, request: Request<Incoming>, target: &Target) -> Result<Request<Incoming>, Denial> {
+    fn put_secrets(&self, parts: &mut Parts, target: &Target) -> Result<(), Denial> {
         let secrets = &self.shared.secrets;
-        if secrets.is_empty() {
-            return Ok(request);
+        match &self.bound {
+            _ if secrets.is_empty() => Ok(()),
+            None => secrets.refuse_in(parts),
+            Some(name) => {
+                secrets.put_into(parts, name, target.port)?;
+                // A value that comes back compressed would not be found.
+                parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+                Ok(())
+            }
         }
-        let (mut parts, body) = request.into_parts();
-        let put = match &self.bound {
-            Some(name) => secrets.put_into(&mut parts, name, target.port),
-            None => secrets.refuse_in(&parts),
-        };
-        if let Err(denial) = put {
-            self.shared.deny(target, None, denial.clone());
-            return Err(denial);
-        }
-        Ok(Request::from_parts(parts, body))
     }
 
-    async fn sender(&self, target: &Target) -> Result<SendRequest<Incoming>, Denial> {
-        if let Some((kept, mut sender)) = self.kept.lock().await.take()
-            && kept == *target
-            && sender.ready().await.is_ok()
+    async fn connection(&self, target: &Target) -> Result<Kept, Denial> {
+        if let Some(mut kept) = self.kept.lock().await.take()
+            && kept.target == *target
+            && kept.sender.ready().await.is_ok()
         {
-            return Ok(sender);
+            return Ok(kept);
         }
-        let upstream = self.shared.open(target.clone()).await?;
-        let Upstream { stream, flow } = upstream;
+        let Upstream { stream, flow } = self.shared.open(target.clone()).await?;
         let started = match &self.bound {
-            None => start(stream, flow).await,
-            Some(name) => start(ended::connect(&self.shared, stream, name, target.port).await?, flow).await,
+            None => start(stream, flow.clone()).await,
+            Some(name) => {
+                let stream = ended::connect(&self.shared, stream, name, target.port).await?;
+                start(stream, flow.clone()).await
+            }
         };
-        started.map_err(|_| Denial::Unreachable)
+        let sender = started.map_err(|_| Denial::Unreachable)?;
+        Ok(Kept { target: target.clone(), sender, flow: Arc::downgrade(&flow) })
     }
 }
 
 /// With the path alone in its first line, the host that was judged, and nothing that is between neighbours only.
-fn written_anew(request: Request<Incoming>, target: &Target, keep_host: bool) -> Option<Request<Incoming>> {
-    let (mut parts, body) = request.into_parts();
+fn write_anew(
+    parts: &mut Parts,
+    target: &Target,
+    keep_host: bool,
+    socket: Option<&HeaderValue>,
+) -> Option<()> {
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') || path == "*" { path.to_string() } else { format!("/{path}") };
     parts.uri = path.parse::<Uri>().ok()?;
     strip(&mut parts.headers);
-    if !keep_host {
+    if let Some(socket) = socket {
+        parts.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        parts.headers.insert(header::UPGRADE, socket.clone());
+    }
+    if !keep_host || !parts.headers.contains_key(header::HOST) {
         let Target { host, port, .. } = target;
         let host = if *port == 80 { host.to_string() } else { format!("{host}:{port}") };
         parts.headers.insert(header::HOST, HeaderValue::from_str(&host).ok()?);
     }
     parts.version = hyper::Version::HTTP_11;
-    Some(Request::from_parts(parts, body))
+    Some(())
 }
 
 fn strip(headers: &mut HeaderMap) {
@@ -244,10 +322,10 @@ fn strip(headers: &mut HeaderMap) {
     headers.remove("keep-alive");
 }
 
-fn refusal(target: Option<&Target>, denial: &Denial) -> Response<Body> {
+fn refusal(target: Option<&Target>, denial: &Denial) -> Response<Answered> {
     let (status, text) = explained(target, denial);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
-    let mut response = Response::new(Either::Right(Full::new(Bytes::from(text))));
+    let mut response = Response::new(Answered::Own(Full::new(Bytes::from(text))));
     *response.status_mut() = status;
     response
         .headers_mut()

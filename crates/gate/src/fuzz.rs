@@ -1,6 +1,8 @@
 //! What the fuzz targets and the short runs in `make test` both call: bytes as a hostile sandbox could send them.
 
 use crate::place::{GATE_4, GATE_6};
+use crate::wire::opening::{LONGEST_LINE, opening};
+use crate::wire::records::ClientRecords;
 use crate::wire::{Incomplete, dns, head, hello, packet, socks};
 
 pub fn fuzz_dns(data: &[u8]) {
@@ -32,6 +34,20 @@ pub fn fuzz_hello(data: &[u8]) {
             assert_eq!(hello::server_name(&more), verdict);
         }
     }
+}
+
+/// The first bytes of a client, and its TLS records wherever they are cut.
+pub fn fuzz_opening(data: &[u8]) {
+    for spoken in [false, true] {
+        let verdict = opening(data, spoken);
+        if data.len() > LONGEST_LINE {
+            assert_ne!(verdict, Err(Incomplete::More), "nothing is waited for without end");
+        }
+    }
+    let whole = ClientRecords::default().feed(data);
+    let mut records = ClientRecords::default();
+    let cut: Vec<_> = data.chunks(3).flat_map(|part| records.feed(part)).collect();
+    assert_eq!(cut, whole, "a cut changes nothing");
 }
 
 pub fn fuzz_head(data: &[u8]) {
@@ -125,6 +141,14 @@ mod tests {
             hello::client_hello(None, 40),
         ];
         run(fuzz_hello, &seeds);
+    }
+
+    #[test]
+    fn arbitrary_openings() {
+        let hello = hello::client_hello(Some(b"api.example.com"), 9);
+        let twice = [&hello[..], b"\x14\x03\x03\x00\x01\x01", &hello].concat();
+        let request = b"\r\nGET / HTTP/1.1\r\nHost: a.example\r\n\r\n".to_vec();
+        run(fuzz_opening, &[hello, twice, request, b"PRI * HTTP/2.0\r\n\r\n".to_vec()]);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! - [`Gate`]: one sandbox's gate; `shared`: the rules, and the one door that all ways lead through
 //! - `link`, `stack`: packets from inside, and the TCP that answers them
 //! - `proxy`, `forward`: HTTP, CONNECT and SOCKS; requests that are seen
+//! - `requests`, `bodies`: the host and the method that a request means; bodies that are searched and masked
 //! - `session`, `sniff`, `rewound`: a client and what it was connected to
 //! - `flows`, `meter`, `metered`: what is open, what it moved, how fast
 //! - `names`, [`Resolver`], `own`: an address for each name inside, and the real one outside
@@ -17,6 +18,7 @@
 //! - `events`: decisions on their way to the audit
 //! - [`wire`]: parsers for what a sandbox sends; [`fuzz`]: entries for the fuzz targets
 
+mod bodies;
 mod ended;
 mod events;
 mod flows;
@@ -30,6 +32,7 @@ mod metered;
 mod names;
 mod own;
 mod proxy;
+mod requests;
 mod resolver;
 mod rewound;
 mod secrets;
@@ -50,5 +53,6 @@ pub use paddock_model::net::place;
 pub use resolver::{Resolver, System};
 pub use rustls::pki_types::CertificateDer;
 pub use secrets::{
-    Authority, AuthorityError, PLACEHOLDER, Secret, SecretError, Secrets, certificates_in, host_certificates,
+    Authority, AuthorityError, Carriers, Mask, Masked, PLACEHOLDER, Secret, SecretError, Secrets,
+    USUAL_HEADERS, certificates_in, host_certificates,
 };

@@ -3,7 +3,7 @@
 use crate::ended;
 use crate::forward;
 use crate::shared::{Shared, Upstream};
-use crate::sniff::Sniffed;
+use crate::sniff::{self, Spoken, Watched};
 use crate::wire::host::Host;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
@@ -14,7 +14,7 @@ const SMALL: usize = 8 << 10;
 const FEW: usize = 64;
 
 /// `first`: what the client sent already.
-pub async fn run<C>(shared: Arc<Shared>, client: C, first: Vec<u8>, upstream: Upstream)
+pub async fn run<C>(shared: Arc<Shared>, mut client: C, mut first: Vec<u8>, mut upstream: Upstream)
 where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -28,9 +28,28 @@ where
     if shared.rules().methods.is_some() {
         return forward::serve_fixed(shared, client, first, upstream).await;
     }
-    let Upstream { mut stream, flow } = upstream;
+    let flow = upstream.flow.clone();
+    let mut spoken = Spoken::Other;
+    if sniff::is_judged(&shared, &flow) {
+        let begun = tokio::select! {
+            begun = sniff::begin(&shared, &flow, &mut client, &mut upstream.stream, &mut first) => begun,
+            () = flow.cut() => return,
+        };
+        spoken = match begun {
+            Ok(Ok(spoken)) => spoken,
+            Ok(Err(denial)) => return sniff::cut(&shared, &flow, denial),
+            // How it ended is told by the flow.
+            Err(_) => return,
+        };
+    }
+    // Each request names a host, and not the first one alone.
+    if spoken == Spoken::Http {
+        drop(flow);
+        return forward::serve_fixed(shared, client, first, upstream).await;
+    }
+    let Upstream { mut stream, .. } = upstream;
     let size = if shared.flows.count() <= FEW { LARGE } else { SMALL };
-    let mut client = Sniffed::new(client, first, shared, flow.clone());
+    let mut client = Watched::new(client, first, spoken, shared, flow.clone());
     tokio::select! {
         // How it ended is told by the flow.
         _ = copy_bidirectional_with_sizes(&mut client, &mut stream, size, size) => {}

@@ -1,122 +1,198 @@
-//! The first bytes of a client, held back until it is clear which name it asks for. Whoever answers first, such as a mail
-//! server, is not waited for: only this direction is held.
+//! The first bytes of a client, held back until it is clear which host it asks for, and a watch on what it sends after them.
+//! Whoever answers first, such as a mail server, is not waited for: only this direction is held.
 
 use crate::flows::Flow;
+use crate::own::is_own;
 use crate::secrets::Search;
 use crate::shared::Shared;
+use crate::wire::Incomplete;
 use crate::wire::host::Host;
-use crate::wire::{Incomplete, hello};
-use paddock_model::net::Denial;
+use crate::wire::opening::{Opening, opening};
+use crate::wire::records::{ClientRecords, Hello};
+use paddock_model::net::{Denial, DomainName};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-pub struct Sniffed<C> {
+/// What is to be done with a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoken {
+    /// Each of its requests is to be judged.
+    Http,
+    Tls,
+    Other,
+}
+
+/// Whether the rules have a say about names that are spoken on this connection. An address that a rule names stands for
+/// whatever is there, unless a rule denies names.
+pub fn is_judged(shared: &Shared, flow: &Flow) -> bool {
+    matches!(flow.target().host, Host::Name(_)) || shared.rules().denies_names()
+}
+
+/// Reads into `first` until it is clear what the client speaks; what the host says meanwhile is passed on.
+pub async fn begin<C, U>(
+    shared: &Shared,
+    flow: &Flow,
+    client: &mut C,
+    host: &mut U,
+    first: &mut Vec<u8>,
+) -> io::Result<Result<Spoken, Denial>>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    U: AsyncRead + Unpin,
+{
+    let (mut spoken, mut silent) = (false, false);
+    let (mut from_client, mut from_host) = ([0; 4096], [0; 4096]);
+    loop {
+        match opening(first, spoken) {
+            Ok(found) => return Ok(judged(shared, flow, found)),
+            Err(Incomplete::Malformed) => return Ok(Err(Denial::Malformed)),
+            Err(Incomplete::More) => {}
+        }
+        tokio::select! {
+            count = client.read(&mut from_client) => match count? {
+                0 => return Ok(unfinished(first)),
+                count => first.extend_from_slice(&from_client[..count]),
+            },
+            count = host.read(&mut from_host), if !silent => match count? {
+                0 => {
+                    silent = true;
+                    client.shutdown().await?;
+                }
+                count => {
+                    spoken = true;
+                    client.write_all(&from_host[..count]).await?;
+                }
+            },
+        }
+    }
+}
+
+/// The client ended in the middle of it: a ClientHello that is never whole has no business outside.
+fn unfinished(first: &[u8]) -> Result<Spoken, Denial> {
+    match crate::wire::hello::is_tls(first) {
+        true => Err(Denial::Malformed),
+        false => Ok(Spoken::Other),
+    }
+}
+
+fn judged(shared: &Shared, flow: &Flow, found: Opening) -> Result<Spoken, Denial> {
+    match found {
+        Opening::Http => Ok(Spoken::Http),
+        Opening::Other => Ok(Spoken::Other),
+        Opening::Tls(None) => Ok(Spoken::Tls),
+        Opening::Tls(Some(name)) => judge_name(shared, flow, &name).map(|()| Spoken::Tls),
+        // Only where nobody has a say about the names in it.
+        Opening::ClearHttp2 => match is_named_by_address(shared, flow) && !shared.rules().denies_names() {
+            true => Ok(Spoken::Other),
+            false => Err(Denial::ClearHttp2),
+        },
+    }
+}
+
+fn judge_name(shared: &Shared, flow: &Flow, name: &DomainName) -> Result<(), Denial> {
+    let (rules, target) = (shared.rules(), flow.target());
+    let allowed = match &target.host {
+        Host::Name(_) => rules.name(name, target.port).is_ok(),
+        Host::Address(_) => rules.denied_name(name, target.port).is_none(),
+    };
+    if allowed { Ok(()) } else { Err(Denial::ServerName(name.to_string())) }
+}
+
+/// A rule names the very address that was dialled.
+fn is_named_by_address(shared: &Shared, flow: &Flow) -> bool {
+    let address = flow.subject().address;
+    address
+        .is_some_and(|address| shared.rules().address(address, flow.target().port, is_own(address)).is_ok())
+}
+
+/// A client whose first bytes were judged, and whose further ones are looked at as they pass.
+pub struct Watched<C> {
     client: C,
     shared: Arc<Shared>,
     flow: Arc<Flow>,
-    held: Vec<u8>,
-    decided: bool,
-    /// Of what goes out in the clear.
-    search: Option<Search>,
+    first: Vec<u8>,
+    watch: Watch,
 }
 
-impl<C: AsyncRead + AsyncWrite + Unpin> Sniffed<C> {
+enum Watch {
+    Nothing,
+    /// A placeholder in what goes out in the clear is one that goes to the wrong host.
+    Placeholders(Search),
+    /// A name in another ClientHello.
+    Hellos(ClientRecords),
+}
+
+impl<C: AsyncRead + AsyncWrite + Unpin> Watched<C> {
     /// `first`: what the client sent already.
-    pub fn new(client: C, first: Vec<u8>, shared: Arc<Shared>, flow: Arc<Flow>) -> Sniffed<C> {
-        // An address that a rule names stands for whatever is there.
-        let decided = matches!(flow.target().host, Host::Address(_));
-        let search = (!shared.secrets.is_empty()).then(|| Search::new(shared.secrets.clone()));
-        Sniffed { client, shared, flow, held: first, decided, search }
+    pub fn new(
+        client: C,
+        first: Vec<u8>,
+        spoken: Spoken,
+        shared: Arc<Shared>,
+        flow: Arc<Flow>,
+    ) -> Watched<C> {
+        let watch = match spoken {
+            Spoken::Tls => Watch::Hellos(ClientRecords::default()),
+            Spoken::Http | Spoken::Other if shared.secrets.is_empty() => Watch::Nothing,
+            Spoken::Http | Spoken::Other => Watch::Placeholders(Search::new(shared.secrets.clone())),
+        };
+        Watched { client, shared, flow, first, watch }
     }
 
-    /// `Ok(false)`: more bytes are needed.
-    fn decide(&self, ended: bool) -> Result<bool, Denial> {
-        if self.held.is_empty() {
-            return Ok(ended);
-        }
-        if !hello::is_tls(&self.held) {
-            return Ok(true);
-        }
-        match hello::server_name(&self.held) {
-            Ok(None) => Ok(true),
-            Ok(Some(name)) => {
-                let rules = self.shared.rules();
-                match rules.name(&name, self.flow.target().port) {
-                    Ok(_) => Ok(true),
-                    Err(_) => Err(Denial::ServerName(name.to_string())),
-                }
-            }
-            Err(Incomplete::More) if !ended => Ok(false),
-            Err(_) => Err(Denial::Malformed),
-        }
-    }
-
-    fn cut(&self, denial: Denial) -> io::Error {
-        self.shared.deny(self.flow.target(), self.flow.subject().address, denial.clone());
-        self.flow.deny(denial.clone());
-        io::Error::other(denial.to_string())
-    }
-
-    /// A placeholder that is about to go out is one that goes to the wrong host.
-    fn looked_at(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.search.as_mut().and_then(|search| search.look(bytes)) {
-            Some(name) => Err(self.cut(Denial::Placeholder(name))),
-            None => Ok(()),
-        }
-    }
-
-    fn poll_decision(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut ended = false;
-        loop {
-            match self.decide(ended) {
-                Ok(true) => {
-                    self.decided = true;
-                    if hello::is_tls(&self.held) {
-                        self.search = None;
+    fn look(&mut self, bytes: &[u8]) -> Result<(), Denial> {
+        match &mut self.watch {
+            Watch::Nothing => Ok(()),
+            Watch::Placeholders(search) => match search.look(bytes) {
+                Some(name) => Err(Denial::Placeholder(name)),
+                None => Ok(()),
+            },
+            Watch::Hellos(records) => {
+                for hello in records.feed(bytes) {
+                    match hello {
+                        Hello::Malformed => return Err(Denial::Malformed),
+                        Hello::Names(None) => {}
+                        Hello::Names(Some(name)) => judge_name(&self.shared, &self.flow, &name)?,
                     }
-                    return Poll::Ready(Ok(()));
                 }
-                Ok(false) => {}
-                Err(denial) => return Poll::Ready(Err(self.cut(denial))),
+                Ok(())
             }
-            let mut space = [0; 4096];
-            let mut buffer = ReadBuf::new(&mut space);
-            ready!(Pin::new(&mut self.client).poll_read(cx, &mut buffer))?;
-            ended = buffer.filled().is_empty();
-            self.held.extend_from_slice(buffer.filled());
         }
     }
 }
 
-impl<C: AsyncRead + AsyncWrite + Unpin> AsyncRead for Sniffed<C> {
+/// The connection ends, and the reason is told.
+pub fn cut(shared: &Shared, flow: &Flow, denial: Denial) {
+    shared.deny(flow.target(), flow.subject().address, denial.clone());
+    flow.deny(denial);
+}
+
+impl<C: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<C> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if !this.decided {
-            ready!(this.poll_decision(cx))?;
-        }
         let before = buf.filled().len();
-        if this.held.is_empty() {
+        if this.first.is_empty() {
             ready!(Pin::new(&mut this.client).poll_read(cx, buf))?;
         } else {
-            let count = this.held.len().min(buf.remaining());
-            buf.put_slice(&this.held[..count]);
-            this.held.drain(..count);
-            if this.held.is_empty() {
-                this.held = Vec::new();
+            let count = this.first.len().min(buf.remaining());
+            buf.put_slice(&this.first[..count]);
+            this.first.drain(..count);
+            if this.first.is_empty() {
+                this.first = Vec::new();
             }
         }
-        let looked = this.looked_at(&buf.filled()[before..]);
-        if looked.is_err() {
+        if let Err(denial) = this.look(&buf.filled()[before..]) {
             buf.set_filled(before);
+            cut(&this.shared, &this.flow, denial.clone());
+            return Poll::Ready(Err(io::Error::other(denial.to_string())));
         }
-        Poll::Ready(looked)
+        Poll::Ready(Ok(()))
     }
 }
 
-impl<C: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Sniffed<C> {
+impl<C: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<C> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().client).poll_write(cx, bytes)
     }

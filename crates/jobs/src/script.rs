@@ -6,6 +6,7 @@ use paddock_engine::fleet::{Actor, Fleet, FleetError, Kind, WriteOptions};
 use paddock_model::api::{
     AttemptEnd, CreateSandbox, Exec, ExecCause, JobArgs, JobArray, JobSpec, LimitsRequest, StartExec,
 };
+use paddock_model::net::NetSetting;
 use paddock_scripts::{Arguments, Context, LARGEST_RESULT, Language, Plan, Resource, ScriptError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,7 +31,13 @@ fn plan_with(
     let arguments = arguments(spec, index);
     let needed = paddock_scripts::needs(source, language, &arguments).map_err(refused)?;
     let resources = if needed.is_empty() { BTreeMap::new() } else { resources(&needed)? };
-    let context = Context { workspace: actor.tenant.clone(), template: spec.template.clone(), resources };
+    // The job is its sender's own words; the script in it may be anybody's.
+    let allow = match &spec.policy.network {
+        Some(NetSetting::Rules(layer)) => layer.allow.clone(),
+        _ => Vec::new(),
+    };
+    let context =
+        Context { workspace: actor.tenant.clone(), template: spec.template.clone(), allow, resources };
     paddock_scripts::plan(source, language, &arguments, &context).map(Some).map_err(refused)
 }
 
@@ -42,6 +49,7 @@ pub fn overlay(planned: CreateSandbox, job: CreateSandbox, spec: &JobSpec) -> Cr
     secrets.extend(job.secrets.clone());
     CreateSandbox {
         template: job.template.clone().or(planned.template).filter(|_| image.is_none()),
+        public_image: planned.public_image && job.image.is_none(),
         image,
         backend: job.backend.clone().or(planned.backend),
         require: planned.require.into_iter().chain(job.require.clone()).collect(),

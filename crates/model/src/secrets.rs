@@ -17,9 +17,13 @@ pub struct SecretLayer {
     pub from: Option<String>,
     /// `api.example.com`, `*.example.org:8443`. Without ports: 443. They are allowed by this, unless `deny` names them.
     pub hosts: Vec<String>,
-    /// The only header that the value is put into; absent: any.
+    /// The only header that the value is put into; absent: the usual ones for credentials, such as `Authorization` and
+    /// `X-API-Key`, and those of `headers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
+    /// Headers besides the usual ones that the value is put into. A host that repeats one of them tells the value.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
 }
 
 /// Never printed.
@@ -34,7 +38,7 @@ impl std::fmt::Debug for SecretValue {
 }
 
 impl SecretLayer {
-    pub const KEYS: [&'static str; 4] = ["value", "from", "hosts", "header"];
+    pub const KEYS: [&'static str; 5] = ["value", "from", "hosts", "header", "headers"];
 
     /// For audits and other readers: everything but the value.
     pub fn without_value(&self) -> SecretLayer {

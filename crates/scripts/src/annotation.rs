@@ -59,11 +59,17 @@ pub struct Annotations {
     pub sandbox: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Where the image stands; 0 where none does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub image_line: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeLine>,
     /// `Some` and empty: `net: none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub net: Option<Vec<String>>,
+    /// The last line with `net:`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub net_line: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +82,10 @@ pub struct Annotations {
     pub backend: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<String>,
+}
+
+fn is_zero(line: &u32) -> bool {
+    *line == 0
 }
 
 /// `volume: NAME TARGET`
@@ -135,6 +145,10 @@ pub enum AnnotationError {
     Dollar(String),
     #[error("`net: {0}` is not for a script to ask for")]
     NetWord(String),
+    #[error("`net: {rule}` is an address of the host or its networks, which a header does not open")]
+    NetInside { rule: String },
+    #[error("the registry `{registry}` is on the host or in its networks, where a header sends nobody")]
+    RegistryInside { registry: String },
     #[error("{message}")]
     Rule { message: String, hint: Option<String> },
     #[error("more than {MOST_RULES} rules are asked for")]
@@ -179,6 +193,12 @@ impl AnnotationError {
             AnnotationError::Interpolation { .. } => "give it as text or number with --arg",
             AnnotationError::Dollar(_) => "write $workspace, or $args[NAME] with an argument's name",
             AnnotationError::NetWord(_) => "write `net: none`, or the hosts that it needs",
+            AnnotationError::NetInside { rule } => {
+                return Some(format!("if you mean it, say so outside of the script: --allow-net {rule}"));
+            }
+            AnnotationError::RegistryInside { registry } => {
+                return Some(format!("if you mean it, say so outside of the script: --allow-net {registry}"));
+            }
             AnnotationError::Secret(_) => {
                 "write `secret: NAME@HOST[,HOST...]`, with =$res:RESOURCE.FIELD or =$var:NAME for its value"
             }
@@ -266,9 +286,13 @@ impl Annotations {
             Key::Sandbox => {
                 self.sandbox = true;
                 self.image = image(value)?;
+                self.image_line = line;
             }
             Key::Volume => self.volume(value, line)?,
-            Key::Net => self.rules(value)?,
+            Key::Net => {
+                self.rules(value)?;
+                self.net_line = line;
+            }
             Key::Secret => self.secrets.push(secret(value, line)?),
             Key::Timeout => {
                 self.timeout = Some(parse_duration(value).map_err(|error| refuse(error.to_string()))?);

@@ -138,7 +138,7 @@ impl Resolved {
 pub(crate) fn bound(name: &str, field: &str, hosts: &[String]) -> SecretLayer {
     let dot = if field.is_empty() { "" } else { "." };
     let from = Some(format!("resource:{name}{dot}{field}"));
-    SecretLayer { value: None, from, hosts: hosts.to_vec(), header: None }
+    SecretLayer { value: None, from, hosts: hosts.to_vec(), ..SecretLayer::default() }
 }
 
 /// The resource, and the part of it that is asked for.

@@ -9,7 +9,9 @@ use crate::runners::{self, DIRECTORY, OWN_DIRECTORY, PlannedFile};
 use crate::{LARGEST_ARGUMENTS, LARGEST_SOURCE, Language, ScriptError};
 use paddock_model::SecretLayer;
 use paddock_model::api::{CreateSandbox, LimitsRequest, OnFailure, StartExec, VolumeMode, VolumeMount};
-use paddock_model::net::{NetLayer, NetSetting};
+use paddock_model::net::{
+    NetLayer, NetSetting, Rule, Target, is_registry_inside, is_special_block, vouches_for_registry,
+};
 use paddock_volumes::{check_name, check_target};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,13 +31,16 @@ pub struct Context {
     pub workspace: String,
     /// Where the header names no image; without it `code-interpreter`.
     pub template: Option<String>,
+    /// Network rules that the person gives, outside of the script. The header's own open public addresses only, and name
+    /// only images of public registries, but for what stands here.
+    pub allow: Vec<String>,
     /// Those that [`needs`] named, as far as they are there.
     pub resources: BTreeMap<String, Resource>,
 }
 
 impl Default for Context {
     fn default() -> Context {
-        Context { workspace: "default".into(), template: None, resources: BTreeMap::new() }
+        Context { workspace: "default".into(), template: None, allow: Vec::new(), resources: BTreeMap::new() }
     }
 }
 
@@ -71,6 +76,7 @@ pub fn plan(
     context: &Context,
 ) -> Result<Plan, ScriptError> {
     let annotations = check(source, language)?;
+    check_reach(&annotations, &context.allow)?;
     let size = serde_json::to_vec(arguments).map_or(0, |text| text.len());
     if size > LARGEST_ARGUMENTS {
         return Err(ScriptError::ArgumentsTooLarge(size));
@@ -88,6 +94,10 @@ pub fn plan(
             Some(_) => None,
             None => Some(context.template.clone().unwrap_or_else(|| DEFAULT_TEMPLATE.into())),
         },
+        public_image: annotations
+            .image
+            .as_ref()
+            .is_some_and(|image| !vouches_for_registry(&context.allow, image)),
         image: annotations.image.clone(),
         backend: annotations.backend.clone(),
         require: annotations.require.clone(),
@@ -97,7 +107,7 @@ pub fn plan(
             cpus: annotations.cpus,
             ..LimitsRequest::default()
         },
-        network: annotations.net.clone().map(network),
+        network: network(annotations.net.as_deref(), &context.allow),
         secrets,
         env: environment(&context.workspace, &volumes),
         cwd: Some(DIRECTORY.into()),
@@ -182,10 +192,39 @@ fn volume_error(line: &VolumeLine, error: &paddock_volumes::VolumeError) -> Scri
     ScriptError::Annotation { line: line.line, error }
 }
 
-fn network(rules: Vec<String>) -> NetSetting {
-    match rules.is_empty() {
-        true => NetSetting::Word("none".into()),
-        false => NetSetting::Rules(NetLayer { allow: rules, ..NetLayer::default() }),
+/// A header is text of somebody else: it names no place that only the host can reach.
+fn check_reach(annotations: &Annotations, allow: &[String]) -> Result<(), ScriptError> {
+    let wrong = |line, error| Err(ScriptError::Annotation { line, error });
+    if let Some(image) = &annotations.image
+        && is_registry_inside(image)
+        && !vouches_for_registry(allow, image)
+    {
+        let registry = image.split('/').next().unwrap_or_default().to_string();
+        return wrong(annotations.image_line, AnnotationError::RegistryInside { registry });
+    }
+    let given: Vec<Rule> = allow.iter().filter_map(|text| Rule::parse(text).ok()).collect();
+    for rule in annotations.net.iter().flatten() {
+        let Ok(parsed) = Rule::parse(rule) else { continue };
+        let Target::Block(block) = parsed.target else { continue };
+        let is_given =
+            given.iter().any(|own| matches!(&own.target, Target::Block(own) if own.contains(&block)));
+        if is_special_block(&block) && !is_given {
+            return wrong(annotations.net_line, AnnotationError::NetInside { rule: rule.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// `None`: as the template says.
+fn network(header: Option<&[String]>, allow: &[String]) -> Option<NetSetting> {
+    match (header, allow) {
+        (None, []) => None,
+        (Some([]), []) => Some(NetSetting::Word("none".into())),
+        (header, allow) => Some(NetSetting::Rules(NetLayer {
+            allow: allow.to_vec(),
+            allow_public: header.unwrap_or_default().to_vec(),
+            ..NetLayer::default()
+        })),
     }
 }
 

@@ -1,4 +1,5 @@
 use crate::*;
+use paddock_model::net::{NetLayer, NetSetting};
 
 fn parse(source: &str) -> Result<Annotations, ScriptError> {
     Annotations::parse(source, Language::Python)
@@ -230,6 +231,47 @@ fn a_plan_says_what_the_header_asks_for() {
     // It can be kept in a queue.
     let text = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+}
+
+#[test]
+fn a_header_names_public_places_only() {
+    let plan_with = |header: &str, allow: &[&str]| {
+        let allow = allow.iter().map(ToString::to_string).collect();
+        let source = format!("{header}\ndef main(): pass\n");
+        let context = Context { allow, ..Context::default() };
+        plan(&source, Language::Python, &Arguments::default(), &context)
+    };
+    for (header, line, flag) in [
+        ("# net: 127.0.0.1:39911", 1, "--allow-net 127.0.0.1:39911"),
+        ("# sandbox\n# net: a.example 10.0.0.0/8", 2, "--allow-net 10.0.0.0/8"),
+        ("# net: 169.254.169.254", 1, "--allow-net 169.254.169.254"),
+        ("# net: [::1]:80", 1, "--allow-net [::1]:80"),
+        ("\n# sandbox 127.0.0.1:18080/x", 2, "--allow-net 127.0.0.1:18080"),
+        ("# sandbox localhost/x", 1, "--allow-net localhost"),
+    ] {
+        let error = plan_with(header, &[]).expect_err(header);
+        assert_eq!(error.line(), Some(line), "{header}");
+        assert!(error.hint().unwrap().contains(flag), "{header}: {error}");
+    }
+    // The rules of the header are for public addresses, those of the person for any.
+    let made = plan_with("# net: a.example, 127.0.0.1:80, 0.0.0.0/0", &["127.0.0.0/8:80"]).unwrap();
+    let layer = NetLayer {
+        allow: vec!["127.0.0.0/8:80".into()],
+        allow_public: ["a.example", "127.0.0.1:80", "0.0.0.0/0"].map(String::from).to_vec(),
+        ..NetLayer::default()
+    };
+    assert_eq!(made.sandbox.network, Some(NetSetting::Rules(layer)));
+    assert_eq!(plan_with("", &[]).unwrap().sandbox.network, None);
+    let person = NetLayer { allow: vec!["a.example".into()], ..NetLayer::default() };
+    for header in ["", "# net: none"] {
+        let made = plan_with(header, &["a.example"]).unwrap();
+        assert_eq!(made.sandbox.network, Some(NetSetting::Rules(person.clone())), "{header}");
+    }
+    // Of an image, the address behind its name is looked at, unless the person named its registry.
+    let image =
+        |allow: &[&str]| plan_with("# sandbox registry.corp:5000/x", allow).unwrap().sandbox.public_image;
+    assert!(image(&[]) && image(&["*"]) && image(&["registry.corp"]) && !image(&["registry.corp:5000"]));
+    assert!(!plan_with("", &[]).unwrap().sandbox.public_image);
 }
 
 #[test]

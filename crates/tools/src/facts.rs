@@ -64,7 +64,7 @@ impl Facts {
 
     /// Names the hosts that the gate's rules allow.
     pub fn with_rules(mut self, rules: &NetRules) -> Facts {
-        let allowed = rules.allow.iter().map(|rule| String::from(rule.clone())).collect();
+        let allowed = rules.allowed().map(|rule| String::from(rule.clone())).collect();
         self.network = Some(NetworkFacts::Gate { allowed });
         self
     }

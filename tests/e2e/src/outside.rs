@@ -9,16 +9,18 @@ use std::process::{Child, Command, Stdio};
 
 /// Serves a directory by TLS and, on the port after it, in the clear.
 const SERVER: &str = "\
-import functools, http.server, ssl, sys, threading
+import base64, functools, http.server, ssl, sys, threading, urllib.parse
 class Quiet(http.server.SimpleHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def log_message(self, *a): pass
     def do_GET(self):
-        # What came as authorization: as it is, or so that no mask knows it.
+        # What came as authorization: as it is, in plain encodings, or so that no mask knows it.
         key = self.headers.get('Authorization', '').encode()
-        said = {'/echo': key, '/backwards': key[::-1]}.get(self.path)
+        forms = [key, key[::-1], base64.b64encode(key), key.hex().encode(), urllib.parse.quote(key, safe='').encode()]
+        said = {'/echo': key, '/forms': b' '.join(forms), '/spelled': b'.'.join(bytes([b]) for b in key)}.get(self.path)
         if said is None: return super().do_GET()
-        self.send_response(200); self.send_header('Content-Length', str(len(said) + 1)); self.end_headers()
+        self.send_response(200); self.send_header('Content-Length', str(len(said) + 1))
+        self.send_header('X-Seen', key.decode()); self.end_headers()
         self.wfile.write(said + b'\\n')
     def do_POST(self):
         self.rfile.read(int(self.headers.get('Content-Length', 0)))

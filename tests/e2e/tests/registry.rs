@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Finished, Registry, Server, for_both_callers, images, skip};
+use serde_json::{Value, json};
 
 for_both_callers!(
     an_image_is_pulled_once,
@@ -9,6 +10,7 @@ for_both_callers!(
     no_registry_at_all,
     tenants_reach_no_registry_of_this_machine,
     tenants_reach_the_registries_that_are_named,
+    a_model_names_no_registry_of_this_machine,
 );
 
 fn an_image_is_pulled_once(caller: &Caller) -> Result<()> {
@@ -90,4 +92,44 @@ fn tenants_reach_the_registries_that_are_named(caller: &Caller) -> Result<()> {
     let words = "it is not one of those that the server names";
     ensure!(finished.exited(1)?.err().contains(words), "{}", finished.err());
     Ok(())
+}
+
+/// By the tools of Loopstack, over HTTP and by MCP, and wherever a caller passes on what somebody else chose.
+fn a_model_names_no_registry_of_this_machine(caller: &Caller) -> Result<()> {
+    let empty = images::Blobs { manifest: b"{}".to_vec(), config: Vec::new(), layer: b"x".to_vec() };
+    let registry = Registry::start(empty)?;
+    let image = format!("{}/e2e/busybox:1", registry.address);
+    let server = Server::start(caller)?;
+    let chosen = json!({ "image": image, "public_image": true });
+    let refused = server.ask("POST", "/v1/sandboxes", Some(&chosen))?;
+    ensure!(refused.status == 403 && refused.text().contains("registry_refused"), "{}", refused.text());
+    let call = json!({ "containerId": "c", "containerName": "c", "imageName": image, "projectOutPath": "" });
+    let refused = server.ask("POST", "/loopstack/tools/sandbox_init", Some(&call))?;
+    ensure!(refused.status == 422 && refused.text().contains("--registries"), "{}", refused.text());
+    let told = by_mcp(&server, &[], &call)?;
+    ensure!(told.contains(&format!("--allow-net {}", registry.address)), "{told}");
+    assert_eq!(registry.asked(), Vec::<String>::new(), "nobody was asked");
+    // The controls: the person vouches for it, and it is asked. It has no such image.
+    let flag = format!("--allow-net={}", registry.address);
+    by_mcp(&server, &[&flag], &call)?;
+    ensure!(!registry.asked().is_empty(), "it was not asked");
+    Ok(())
+}
+
+/// What a client of `paddock mcp` is told when it calls `sandbox_init`.
+fn by_mcp(server: &Server, flags: &[&str], arguments: &Value) -> Result<String> {
+    let words = ["mcp", "--dialect", "loopstack"];
+    let mut client = server.paddock(words.iter().chain(flags))?.start()?;
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "e2e", "version": "0"}});
+    let call = json!({"name": "sandbox_init", "arguments": arguments});
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}),
+    ] {
+        client.write(format!("{message}\n").as_bytes())?;
+    }
+    client.wait_for("\"id\":2")?;
+    client.close_input();
+    Ok(client.finish()?.success()?)
 }

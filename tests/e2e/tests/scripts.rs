@@ -17,6 +17,7 @@ for_both_callers!(
     a_command_can_have_volumes,
     an_image_of_the_header_is_the_root,
     a_script_to_begin_with_is_written_and_runs,
+    a_header_opens_nothing_of_the_host,
 );
 
 /// `paddock script run`, with a file of this name and text.
@@ -335,16 +336,56 @@ fn an_image_of_the_header_is_the_root(caller: &Caller) -> Result<()> {
         "# sandbox {}/e2e/busybox:1\n# volume: state state\nwho=\"$1\"\ncat /etc/greeting > state/greeting\necho \"$who at $(pwd)\"\n",
         registry.address
     );
-    let ran = script(&server, caller, "image.sh", &text, &["--arg", "who=it's me"])?;
+    // A registry of the host is for the person to name.
+    let refused = script(&server, caller, "image.sh", &text, &["--arg", "who=it's me"])?;
+    let flag = format!("--allow-net {}", registry.address);
+    ensure!(refused.exited(125)?.err().contains(&flag), "{}", refused.err());
+    assert_eq!(registry.asked(), Vec::<String>::new(), "it was asked all the same");
+    let named = ["--allow-net", registry.address.as_str()];
+    let ran = script(&server, caller, "image.sh", &text, &["--arg", "who=it's me", named[0], named[1]])?;
     assert_eq!(result(&ran)?, "it's me at /workspace", "{}", ran.err());
     assert_eq!(server.run(["volume", "get", "state", "greeting"])?.success()?, images::GREETING);
     let python = text.replace("who=\"$1\"", "def main(): pass");
-    let absent = script(&server, caller, "image.py", &python, &[])?;
+    let absent = script(&server, caller, "image.py", &python, &named)?;
     ensure!(
         absent.exited(127)?.err().contains("there is no `python3` inside the sandbox"),
         "{}",
         absent.err()
     );
+    nothing_lives(&server)
+}
+
+/// Neither by an address that its rules cover, nor by a preset of the owner's, nor by a name that leads there.
+fn a_header_opens_nothing_of_the_host(caller: &Caller) -> Result<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let net = caller.state().join("net/presets");
+    std::fs::create_dir_all(&net)?;
+    std::fs::write(net.join("inner.toml"), format!("allow = [\"127.0.0.1:{port}\"]\n"))?;
+    caller.own_all(&caller.state())?;
+    let server = Server::start(caller)?;
+    let text = format!(
+        "# net: preset:inner 0.0.0.0/0:* localhost:{port}\nimport socket\ndef main():\n    said = []\n    for host in ['127.0.0.1', \
+         'localhost']:\n        s = socket.create_connection(('127.0.0.1', 3128), 20)\n        \
+         s.sendall(f'CONNECT {{host}}:{port} HTTP/1.1\\r\\n\\r\\n'.encode())\n        \
+         said.append(s.recv(4096).decode().split('\\r\\n')[0])\n    return said\n"
+    );
+    let flag = format!("--allow-net 127.0.0.1:{port}");
+    let said = result(&script(&server, caller, "reach.py", &text, &[])?)?;
+    let denied = |answer: &Value| answer.as_str().is_some_and(|answer| answer.contains(" 403 "));
+    ensure!(said.as_array().is_some_and(|said| said.iter().all(denied)), "{said}");
+    ensure!(said[0].as_str().is_some_and(|answer| answer.contains(&flag)), "{said}");
+    // The control: the person says so.
+    let given = format!("127.0.0.1:{port}");
+    for given in [given.as_str(), "preset:inner"] {
+        let said = result(&script(&server, caller, "reach.py", &text, &["--allow-net", given])?)?;
+        let reached = |answer: &Value| answer.as_str().is_some_and(|answer| answer.contains(" 200 "));
+        ensure!(said.as_array().is_some_and(|said| said.iter().all(reached)), "{given}: {said}");
+    }
+    // A job is its sender's word, the script in it is not.
+    let literal = text.replace("preset:inner", &format!("127.0.0.1:{port}"));
+    let answer = server.ask("POST", "/v1/jobs", Some(&json!({ "script": literal })))?;
+    ensure!(answer.status == 400 && answer.text().contains(&flag), "{}", answer.text());
     nothing_lives(&server)
 }
 

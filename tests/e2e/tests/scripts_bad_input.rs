@@ -32,6 +32,17 @@ fn headers_and_arguments_are_refused_before_anything_runs(caller: &Caller) -> Re
         ("# timeout: soon", "line 1: timeout: `soon` is not a duration"),
         ("# memory: 1", "line 1: memory: memory limit 1 B is outside"),
         ("# net: host", "line 1: `net: host` is not for a script to ask for"),
+        (
+            "# net: a.example, 127.0.0.1:39911",
+            "line 1: `net: 127.0.0.1:39911` is an address of the host or its networks, which a header does not open\nhint: if you \
+             mean it, say so outside of the script: --allow-net 127.0.0.1:39911",
+        ),
+        ("# sandbox\n# net: 10.1.0.0/16", "line 2: `net: 10.1.0.0/16` is an address of the host"),
+        ("# net: 169.254.169.254", "line 1: `net: 169.254.169.254` is an address of the host"),
+        ("# net: [fd00::1]:443", "line 1: `net: [fd00::1]:443` is an address of the host"),
+        ("# sandbox 127.0.0.1:18080/x", "line 1: the registry `127.0.0.1:18080` is on the host"),
+        ("# sandbox localhost:18080/x", "line 1: the registry `localhost:18080` is on the host"),
+        ("# sandbox 10.0.0.1/x:1", "line 1: the registry `10.0.0.1` is on the host"),
         ("# secret: KEY@a.example=env:HOME", "line 1: secret `KEY@a.example=env:HOME` is not NAME@HOST"),
         ("import os\n# sandbox", "line 2: `# sandbox` stands below the header"),
     ] {

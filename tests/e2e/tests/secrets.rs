@@ -9,6 +9,7 @@ for_both_callers!(
     the_value_goes_where_it_is_bound_to_and_nowhere_else,
     programs_work_unchanged_where_tls_is_ended,
     a_value_that_comes_back_is_masked,
+    a_value_is_put_into_headers_for_credentials_only,
     a_sandbox_keeps_its_secrets_and_shows_them_to_nobody,
     a_fork_has_none_unless_it_is_asked_for,
     methods_are_held_for_bound_hosts,
@@ -25,8 +26,9 @@ fn flags(outside: &Outside) -> [String; 2] {
 }
 
 /// What the host outside answers when it gets this as authorization: no mask knows it so.
-fn backwards(authorization: &str) -> String {
-    authorization.chars().rev().chain(['\n']).collect()
+fn spelled(authorization: &str) -> String {
+    let letters: Vec<String> = authorization.chars().map(String::from).collect();
+    letters.join(".") + "\n"
 }
 
 fn inside(caller: &Caller, flags: &[String], line: &str) -> Result<Finished> {
@@ -74,27 +76,27 @@ pub fn the_value_goes_where_it_is_bound_to_and_nowhere_else(caller: &Caller) -> 
     let said = inside(caller, &rules, "echo $KEY; env")?.success()?;
     ensure!(said.starts_with("paddock-secret-") && !said.contains(VALUE), "{said}");
     for options in ["", "--noproxy '*'", "-x socks5h://127.0.0.1:3128"] {
-        let line = format!("{} {options}", ask(&outside, "backwards"));
+        let line = format!("{} {options}", ask(&outside, "spelled"));
         assert_eq!(
             inside(caller, &rules, &line)?.success()?,
-            backwards(&format!("Bearer {VALUE}")),
+            spelled(&format!("Bearer {VALUE}")),
             "{options}"
         );
     }
     // End to end: the other host gets what is worth nothing.
     let line =
-        format!("curl -sS -H \"Authorization: $KEY\" https://other.test:{tls}/backwards; printf %s $KEY");
+        format!("curl -sS -H \"Authorization: $KEY\" https://other.test:{tls}/spelled; printf %s $KEY");
     let said = inside(caller, &rules, &line)?.success()?;
     let (got, sent) = said.split_once('\n').context("two lines")?;
-    assert_eq!(backwards(sent).trim(), got);
+    assert_eq!(spelled(sent).trim(), got);
     // In the clear it is seen, and goes nowhere.
     for options in ["", "--noproxy '*'"] {
         let line =
-            format!("curl -sS -f {options} -H \"Authorization: $KEY\" http://other.test:{clear}/backwards");
+            format!("curl -sS -f {options} -H \"Authorization: $KEY\" http://other.test:{clear}/spelled");
         let refused = inside(caller, &rules, &line)?;
         ensure!(refused.code != 0 && refused.err().contains("KEY"), "{options}: {refused:?}");
         let control = inside(caller, &rules, &line.replace("$KEY", "nothing"))?;
-        assert_eq!(control.success()?, backwards("nothing"), "{options}");
+        assert_eq!(control.success()?, spelled("nothing"), "{options}");
     }
     Ok(())
 }
@@ -102,7 +104,7 @@ pub fn the_value_goes_where_it_is_bound_to_and_nowhere_else(caller: &Caller) -> 
 pub fn programs_work_unchanged_where_tls_is_ended(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let rules = flags(&outside);
-    let url = format!("https://web.test:{}/backwards", outside.tls);
+    let url = format!("https://web.test:{}/spelled", outside.tls);
     for (program, line) in [
         (
             "python",
@@ -119,7 +121,7 @@ print(u.urlopen(u.Request(\"{url}\", headers={{\"Authorization\": \"Bearer \" + 
         ),
     ] {
         let finished = inside(caller, &rules, &line)?;
-        assert_eq!(finished.success().context(program)?, backwards(&format!("Bearer {VALUE}")), "{program}");
+        assert_eq!(finished.success().context(program)?, spelled(&format!("Bearer {VALUE}")), "{program}");
     }
     let line =
         format!("cd /tmp && git clone -q https://web.test:{}/repo/.git clone && cat clone/file", outside.tls);
@@ -139,6 +141,23 @@ pub fn a_value_that_comes_back_is_masked(caller: &Caller) -> Result<()> {
     let json = [&rules[..], &["--json".to_string()]].concat();
     let said = inside(caller, &json, &ask(&outside, "echo"))?.json()?;
     assert_eq!(said["stdout"], masked);
+    // It does not enter the sandbox either: what is written there so that no mask knows it has no value in it.
+    let line = format!("{} | tr a-z b-za", ask(&outside, "echo"));
+    let entered = inside(caller, &rules, &line)?.success()?;
+    ensure!(entered.contains(&"*".repeat(VALUE.len())), "{entered}");
+    let line = format!("{} -i | tr a-z b-za", ask(&outside, "forms"));
+    let entered = inside(caller, &rules, &line)?.success()?;
+    let moved = |text: &str| {
+        text.bytes()
+            .map(|byte| if byte.is_ascii_lowercase() { (byte - b'a' + 1) % 26 + b'a' } else { byte } as char)
+            .collect::<String>()
+    };
+    let reversed: String = VALUE.chars().rev().collect();
+    let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+    for form in [VALUE, &reversed, &hex, "sk-paddock-e2e%2Freal%2Bvalue"] {
+        ensure!(!entered.contains(&moved(form)), "{form}: {entered}");
+    }
+    ensure!(entered.contains(&format!("y-tffo: Bfbsfs {}", "*".repeat(VALUE.len()))), "{entered}");
     // What looks like its beginning, and is not, comes through.
     assert_eq!(inside(caller, &rules, "printf sk-paddock-")?.success()?, "sk-paddock-");
     let server = Server::start(caller)?;
@@ -154,6 +173,41 @@ pub fn a_value_that_comes_back_is_masked(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
+fn a_value_is_put_into_headers_for_credentials_only(caller: &Caller) -> Result<()> {
+    let outside = Outside::start(caller)?;
+    let mut rules = flags(&outside).to_vec();
+    let line = format!(
+        "curl -sS -H \"Origin: $KEY\" -H \"Authorization: $KEY\" https://web.test:{}/spelled",
+        outside.tls
+    );
+    let refused = inside(caller, &rules, &line)?.success()?;
+    let words = ["secret KEY is not put into header origin", "--secret-header KEY:origin"];
+    ensure!(words.iter().all(|words| refused.contains(words)), "{refused}");
+    // More by name.
+    rules.push("--secret-header=KEY:Origin".into());
+    assert_eq!(inside(caller, &rules, &line)?.success()?, spelled(VALUE));
+    let none = caller.paddock(["run", "--secret-header=OTHER:x", "--", "true"])?.finish()?;
+    none.refused(&["OTHER", "--secret"])?;
+    // In a policy file, and by the API.
+    let policy = format!(
+        "[secrets.KEY]\nfrom = \"env:KEY\"\nhosts = [\"web.test:{0}\"]\nheaders = [\"origin\"]\n[net]\nallow = [\"127.0.0.1:{0}\"]\n",
+        outside.tls
+    );
+    let file = caller.file("policy.toml", policy)?.display().to_string();
+    assert_eq!(inside(caller, &["--policy".into(), file], &line)?.success()?, spelled(VALUE));
+    let server = Server::start(caller)?;
+    let body = |headers: serde_json::Value| {
+        json!({ "network": { "allow": [format!("127.0.0.1:{}", outside.tls)] }, "secrets": { "KEY": {
+            "value": VALUE, "hosts": [format!("web.test:{}", outside.tls)], "headers": headers } } })
+    };
+    let made = server.ask("POST", "/v1/sandboxes", Some(&body(json!(["origin"]))))?.json()?;
+    let id = made["id"].as_str().context("an id")?;
+    assert_eq!(server.script(id, &line)?.success()?, spelled(VALUE));
+    let wrong = server.ask("POST", "/v1/sandboxes", Some(&body(json!(["a b"]))))?;
+    ensure!(wrong.status == 400 && wrong.text().contains("a b"), "{}", wrong.text());
+    Ok(())
+}
+
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -162,9 +216,9 @@ pub fn a_sandbox_keeps_its_secrets_and_shows_them_to_nobody(caller: &Caller) -> 
     let outside = Outside::start(caller)?;
     let mut server = Server::start(caller)?;
     let id = create(&server, &flags(&outside))?;
-    let right = backwards(&format!("Bearer {VALUE}"));
+    let right = spelled(&format!("Bearer {VALUE}"));
     let works = |server: &Server, id: &str| -> Result<()> {
-        assert_eq!(server.script(id, &ask(&outside, "backwards"))?.success()?, right);
+        assert_eq!(server.script(id, &ask(&outside, "spelled"))?.success()?, right);
         Ok(())
     };
     works(&server, &id)?;
@@ -213,14 +267,14 @@ pub fn a_fork_has_none_unless_it_is_asked_for(caller: &Caller) -> Result<()> {
     // Its parent's placeholder is worth nothing to it, and TLS is its own again.
     let place = server.script(&id, "printf %s $KEY")?.success()?;
     let line = format!(
-        "printf '%s' '{}' > /tmp/ca; curl -sS --cacert /tmp/ca -H 'Authorization: {place}' https://web.test:{}/backwards",
+        "printf '%s' '{}' > /tmp/ca; curl -sS --cacert /tmp/ca -H 'Authorization: {place}' https://web.test:{}/spelled",
         outside.certificate, outside.tls
     );
-    assert_eq!(server.script(&without, &line)?.success()?, backwards(&place));
+    assert_eq!(server.script(&without, &line)?.success()?, spelled(&place));
     let with = fork(&["--secrets"])?;
     assert_eq!(
-        server.script(&with, &ask(&outside, "backwards"))?.success()?,
-        backwards(&format!("Bearer {VALUE}"))
+        server.script(&with, &ask(&outside, "spelled"))?.success()?,
+        spelled(&format!("Bearer {VALUE}"))
     );
     let snapshot = server.run(["snapshot", "create", &id])?.success()?;
     let made = server.create(&["--snapshot", snapshot.trim()])?;
@@ -233,10 +287,10 @@ fn methods_are_held_for_bound_hosts(caller: &Caller) -> Result<()> {
     let mut rules = flags(&outside).to_vec();
     rules.push("--net-method=GET".into());
     assert_eq!(
-        inside(caller, &rules, &ask(&outside, "backwards"))?.success()?,
-        backwards(&format!("Bearer {VALUE}"))
+        inside(caller, &rules, &ask(&outside, "spelled"))?.success()?,
+        spelled(&format!("Bearer {VALUE}"))
     );
-    let posted = inside(caller, &rules, &format!("{} -d x=1", ask(&outside, "backwards")))?;
+    let posted = inside(caller, &rules, &format!("{} -d x=1", ask(&outside, "spelled")))?;
     ensure!(posted.out().contains("method POST is not allowed"), "{posted:?}");
     Ok(())
 }
@@ -252,13 +306,13 @@ fn a_pool_of_a_template_with_secrets(caller: &Caller) -> Result<()> {
     crate::pools::filled(&server, "keyed", 1)?;
     let id = server.create(&["--template", "keyed"])?;
     assert_eq!(crate::pools::pool(&server, "keyed")?["hits"], 1);
-    let right = backwards(&format!("Bearer {VALUE}"));
-    assert_eq!(server.script(&id, &ask(&outside, "backwards"))?.success()?, right);
+    let right = spelled(&format!("Bearer {VALUE}"));
+    assert_eq!(server.script(&id, &ask(&outside, "spelled"))?.success()?, right);
     assert_eq!(server.run(["diff", &id])?.success()?, "nothing was changed\n", "its certificates are");
     // The interpreter that was there before has them too.
     let place = crate::contexts::Place { server, id };
     let code = format!(
-        "import os, urllib.request as u; u.urlopen(u.Request('https://web.test:{}/backwards', headers={{'Authorization': 'Bearer ' + os.environ['KEY']}})).read().decode()",
+        "import os, urllib.request as u; u.urlopen(u.Request('https://web.test:{}/spelled', headers={{'Authorization': 'Bearer ' + os.environ['KEY']}})).read().decode()",
         outside.tls
     );
     ensure!(place.value(&code)?.contains(right.trim()), "{}", place.value(&code)?);

@@ -272,7 +272,7 @@ fn keys_of_the_agent_stay_outside(caller: &Caller) -> Result<()> {
     caller.own_all(&caller.state())?;
     let address = format!("127.0.0.1:{tls}");
     let line = format!(
-        "echo $AGENT_HELLO $AGENT_KEY ${{OTHER_KEY-unset}}; curl -sS -H \"Authorization: $AGENT_KEY\" https://web.test:{tls}/backwards
+        "echo $AGENT_HELLO $AGENT_KEY ${{OTHER_KEY-unset}}; curl -sS -H \"Authorization: $AGENT_KEY\" https://web.test:{tls}/spelled
          echo x > agent.toml"
     );
     let run = |options: &[&str]| -> Result<Finished> {
@@ -281,9 +281,9 @@ fn keys_of_the_agent_stay_outside(caller: &Caller) -> Result<()> {
     };
     let finished = run(&["--net", &address])?;
     let said = finished.out();
-    let backwards: String = VALUE.chars().rev().collect();
+    let spelled = VALUE.chars().map(String::from).collect::<Vec<_>>().join(".");
     ensure!(said.starts_with("hi paddock-secret-") && said.contains(" unset\n"), "{finished:?}");
-    ensure!(said.contains(&backwards) && !said.contains(VALUE), "{finished:?}");
+    ensure!(said.contains(&spelled) && !said.contains(VALUE), "{finished:?}");
     ensure!(!directory.join("agent.toml").exists(), "what the agent's file protects was written");
     let log = finished.err();
     ensure!(log.contains("allowed") && log.contains(&format!("web.test:{tls}")), "{log}");

@@ -30,6 +30,7 @@ impl NetworkFlags {
     pub fn layer(self) -> Option<NetLayer> {
         let layer = NetLayer {
             allow: self.allow_net,
+            allow_public: Vec::new(),
             deny: self.deny_net,
             methods: self.net_method,
             rate: self.net_rate,

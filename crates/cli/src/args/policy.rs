@@ -87,4 +87,8 @@ pub struct PolicyFlags {
     /// env:NAME or file:PATH [default: this shell's variable of that name]; repeatable
     #[arg(long, value_name = "NAME@HOST[,HOST...][=FROM]", help_heading = "Network", value_parser = super::secrets::secret)]
     pub secret: Vec<(String, SecretLayer)>,
+    /// Put the value of this --secret into this header too, besides the usual ones for credentials (Authorization, X-API-Key
+    /// and the like); repeatable
+    #[arg(long, value_name = "NAME:HEADER", help_heading = "Network", value_parser = super::secrets::header)]
+    pub secret_header: Vec<(String, String)>,
 }

@@ -29,6 +29,7 @@ Examples:
   paddock script run report.py --arg user=ada --arg days=7
   paddock script run agent.ts --args '{\"anthropic\": \"$res:anthropic\"}'
   cat args.json | paddock script run job.sh --args -
+  paddock script run --allow-net 10.0.0.5:5432 report.py
 
 The result goes to standard output as JSON; what the script prints goes to standard error.
 
@@ -75,6 +76,10 @@ pub struct ScriptRunArgs {
     /// What $workspace in names of volumes stands for
     #[arg(long, value_name = "ID", default_value = "default", value_parser = values::word)]
     pub workspace_id: String,
+    /// Let this out besides what the header names: a name, *.NAME, an address, a block or preset:NAME. A header alone opens
+    /// no loopback, link-local, private or metadata address, and no registry there; repeatable
+    #[arg(long, value_name = "HOST[:PORTS]")]
+    pub allow_net: Vec<String>,
     /// The template where the header names no image; one that comes with Paddock is built where it is missing [default: that of
     /// the agent which the script asks for, else code-interpreter]
     #[arg(long, value_name = "NAME")]

@@ -27,12 +27,30 @@ pub fn secret(text: &str) -> Result<(String, SecretLayer), String> {
     if name.is_empty() || hosts.iter().any(String::is_empty) {
         return Err(wrong());
     }
-    Ok((name.to_string(), SecretLayer { value: None, from: Some(from), hosts, header: None }))
+    Ok((name.to_string(), SecretLayer { from: Some(from), hosts, ..SecretLayer::default() }))
+}
+
+/// `NAME:HEADER`.
+pub fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, header)) if !name.is_empty() && !header.trim().is_empty() => {
+            Ok((name.to_string(), header.trim().to_string()))
+        }
+        _ => Err("write NAME:HEADER, with the name of a --secret, as in API_KEY:X-My-Key".to_string()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_of_a_secret() {
+        assert_eq!(header("KEY:X-Mine"), Ok(("KEY".into(), "X-Mine".into())));
+        for bad in ["KEY", ":x", "KEY:", "KEY: "] {
+            header(bad).unwrap_err();
+        }
+    }
 
     #[test]
     fn names_hosts_and_where_the_value_is() {

@@ -37,6 +37,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         name: args.name,
         template: args.template,
         image: policy.image,
+        public_image: false,
         snapshot: args.snapshot,
         live: args.live,
         backend: policy.backend,

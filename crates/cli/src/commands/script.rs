@@ -36,7 +36,8 @@ fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     if let Some(name) = template.as_deref().filter(|_| found.image.is_none()) {
         template_build::ensure(name, caller)?;
     }
-    let context = Context { workspace: args.workspace_id, template, resources: BTreeMap::new() };
+    let context =
+        Context { workspace: args.workspace_id, template, allow: args.allow_net, resources: BTreeMap::new() };
     let manner = Manner { patience: Duration::from_secs_f64(args.wait), silent: args.json };
     with_client(caller, async |client, caller| {
         let mut plan = prepare(&client, &source, &arguments, context).await?;

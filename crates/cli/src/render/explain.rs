@@ -71,10 +71,15 @@ pub fn text(session: &Session, guarantees: &Guarantees, colour: bool) -> String 
 /// The rules in one line.
 fn gate(rules: &NetRules) -> String {
     let list = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let mut parts = vec![match rules.allow.is_empty() {
-        true => "nothing is allowed".to_string(),
-        false => list(&rules.allow),
+    let mut parts = vec![match (rules.allow.is_empty(), rules.allow_public.is_empty()) {
+        (true, true) => "nothing is allowed".to_string(),
+        (false, _) => list(&rules.allow),
+        (true, false) => String::new(),
     }];
+    parts.retain(|part| !part.is_empty());
+    if !rules.allow_public.is_empty() {
+        parts.push(format!("{} at public addresses", list(&rules.allow_public)));
+    }
     if !rules.deny.is_empty() {
         parts.push(format!("never {}", list(&rules.deny)));
     }

@@ -6,7 +6,7 @@ use paddock_model::format_bytes;
 
 pub fn summary(view: &NetworkView) -> String {
     let rules = view.rules.as_ref().map_or_else(String::new, |rules| {
-        let texts: Vec<String> = rules.allow.iter().map(ToString::to_string).collect();
+        let texts: Vec<String> = rules.allowed().map(ToString::to_string).collect();
         format!(" ({})", if texts.is_empty() { "nothing is allowed".into() } else { texts.join(", ") })
     });
     let bytes = |bytes: u64| if bytes == 0 { "nothing".to_string() } else { format_bytes(bytes) };

@@ -52,6 +52,26 @@ impl Origin {
     }
 }
 
+/// Whose word the name of an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ImageName {
+    /// Of the template or the snapshot.
+    OfTemplate,
+    OfCaller,
+    /// Of a script or a model that the caller passes on.
+    OfStranger,
+}
+
+impl ImageName {
+    fn of(request: &CreateSandbox) -> ImageName {
+        match (&request.image, request.public_image) {
+            (None, _) => ImageName::OfTemplate,
+            (Some(_), false) => ImageName::OfCaller,
+            (Some(_), true) => ImageName::OfStranger,
+        }
+    }
+}
+
 impl Fleet {
     pub async fn create(
         &self,
@@ -121,7 +141,7 @@ impl Fleet {
         let bound = settings.secrets.clone();
         let volumes = Wanted::all(actor, &request.volumes, &settings.spec)?;
         let (backend, mut record) =
-            self.describe(actor, settings, snapshot.as_ref(), request.image.is_some()).await?;
+            self.describe(actor, settings, snapshot.as_ref(), ImageName::of(&request)).await?;
         record.name = request.name.clone();
         record.template = request.template.clone();
         record.metadata = request.metadata.clone();
@@ -220,7 +240,7 @@ impl Fleet {
         actor: &Actor,
         settings: Settings,
         snapshot: Option<&super::snapshots::SnapshotRecord>,
-        named: bool,
+        image_name: ImageName,
     ) -> Result<(Option<String>, Record), FleetError> {
         let mut spec = settings.spec;
         if let Some(snapshot) = snapshot {
@@ -232,9 +252,18 @@ impl Fleet {
         let image = snapshot.map_or(settings.image, |snapshot| snapshot.image.clone());
         // What the owner named, or put into a template, is the owner's choice.
         let owner = actor.owner || (actor.role == Role::Admin && actor.tenant == Actor::OWNER_TENANT);
-        let image_of_tenant = snapshot.map_or(named && !owner, |snapshot| snapshot.image_of_tenant);
+        let unvouched = match image_name {
+            ImageName::OfTemplate => false,
+            ImageName::OfCaller => !owner,
+            ImageName::OfStranger => true,
+        };
+        let image_of_tenant = snapshot.map_or(unvouched, |snapshot| snapshot.image_of_tenant);
         if let Some(reference) = &image {
-            let reach = if image_of_tenant { self.reach_of_tenants() } else { RegistryReach::Anywhere };
+            let reach = match (image_of_tenant, owner) {
+                (false, _) => RegistryReach::Anywhere,
+                (true, true) => RegistryReach::PublicOr(self.0.options.registries.clone()),
+                (true, false) => self.reach_of_tenants(),
+            };
             let resolved = self.0.engine.image_for_others(reference, &reach).await?;
             env.extend(resolved.environment);
             cwd = cwd.or(resolved.cwd);

@@ -39,7 +39,9 @@ pub enum ImageError {
     Malformed { what: &'static str, reason: String },
     #[error("the image is not made for {wanted}; on offer: {}", .offered.join(", "))]
     NoPlatform { wanted: String, offered: Vec<String> },
-    #[error("the registry {registry} is not for tenants of this server: {why}")]
+    #[error(
+        "the registry {registry} is not for tenants of this server, nor for a name that a script or a model chose: {why}"
+    )]
     RegistryRefused { registry: String, why: &'static str },
     #[error("the registry {registry} cannot be reached")]
     Unreachable { registry: String, source: Source },
@@ -118,7 +120,8 @@ impl ImageError {
             Self::ForeignLayer { .. } => "push the image with all of its layers into one registry",
             Self::NoPlatform { .. } => "build or choose an image for this processor",
             Self::RegistryRefused { .. } => {
-                "the owner of the server can name it with `paddock serve --registries`, or make a template of the image"
+                "the owner of the server can name it with `paddock serve --registries`, or make a template of the image; where a \
+                 script or a model chose the name, `--allow-net HOST:PORT` of the command that runs it vouches for it"
             }
             Self::Unreachable { source, .. } if is_name_failure(source.as_ref()) => {
                 "the host name is not known: check its spelling, the network and the name server"

@@ -2,17 +2,17 @@
 //!
 //! - here: the secrets of one sandbox, from what was asked for to what its gate, its commands and its record need
 //! - [`vault`]: the key that they are encrypted with at rest
-//! - [`mask`]: a value that comes out again is masked in captured output
 
-mod mask;
 mod vault;
 
-pub use mask::{Mask, Masked};
+pub use paddock_gate::{Mask, Masked};
 pub use vault::{Vault, VaultError};
 
 use crate::sandbox::Sandbox;
 use crate::{EngineError, FileError};
-use paddock_gate::{Authority, AuthorityError, HeaderName, PLACEHOLDER, Secret, SecretError, Secrets};
+use paddock_gate::{
+    Authority, AuthorityError, Carriers, HeaderName, PLACEHOLDER, Secret, SecretError, Secrets,
+};
 use paddock_model::User;
 use paddock_model::net::Rule;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,10 @@ pub struct Bound {
     pub name: String,
     pub value: Zeroizing<String>,
     pub hosts: Vec<Rule>,
+    /// The only one; without it the usual ones and `headers`.
     pub header: Option<String>,
+    #[serde(default)]
+    pub headers: Vec<String>,
 }
 
 /// Never the value.
@@ -121,15 +124,17 @@ impl SandboxSecrets {
     /// For the gate of this sandbox.
     pub fn gate(&self, state: &Path) -> Result<Secrets, SecretsError> {
         let (roots, _) = roots(state)?;
+        // Checked when it was asked for; one that is none any more fits no header.
+        let header = |name: &str| name.parse().unwrap_or(HeaderName::from_static("paddock-no-header"));
         let secret = |(placeholder, bound): &(String, Bound)| Secret {
             name: bound.name.clone(),
             placeholder: placeholder.clone(),
             value: bound.value.clone(),
             hosts: bound.hosts.clone(),
-            // Checked when it was asked for; one that is none any more fits no header.
-            header: bound.header.as_deref().map(|header| {
-                header.parse::<HeaderName>().unwrap_or(HeaderName::from_static("paddock-no-header"))
-            }),
+            carriers: match &bound.header {
+                Some(only) => Carriers::Only(header(only)),
+                None => Carriers::UsualAnd(bound.headers.iter().map(|name| header(name)).collect()),
+            },
         };
         let list = self.list.iter().map(secret).collect();
         Ok(Secrets::new(list, Authority::from_key_pem(&self.authority)?, roots)?)
@@ -204,6 +209,7 @@ mod tests {
             value: Zeroizing::new("sk-the-real-one".into()),
             hosts: vec![Rule::parse("api.test:443").unwrap()],
             header: Some("authorization".into()),
+            headers: Vec::new(),
         };
         SandboxSecrets::new(vec![bound]).unwrap().unwrap()
     }

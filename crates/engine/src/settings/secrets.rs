@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 const MOST_SECRETS: usize = 64;
 const MOST_HOSTS: usize = 64;
+const MOST_HEADERS: usize = 16;
 /// Shorter ones could not be told from other text, in what goes out and in what comes back.
 const SHORTEST: usize = 8;
 const LONGEST: usize = 16 * 1024;
@@ -37,6 +38,10 @@ pub enum SecretSettingError {
     NotAName { name: String, host: String },
     #[error("secret `{name}`: `{}` is no name of a header", .header.escape_debug())]
     Header { name: String, header: String },
+    #[error("secret `{name}` has {count} headers, and {MOST_HEADERS} are the most")]
+    ManyHeaders { name: String, count: usize },
+    #[error("secret `{0}` has both `header`, the only one, and `headers`, more than the usual ones")]
+    OnlyAndMore(String),
     #[error("secret `{name}`: `from` is `{}`, and has to be env:NAME or file:/PATH", .from.escape_debug())]
     From { name: String, from: String },
     #[error("secret `{name}`: there is no variable `{}`", .variable.escape_debug())]
@@ -90,7 +95,14 @@ pub fn resolve(
         }
         let hosts = hosts(name, &layer.hosts)?;
         let header = layer.header.as_deref().map(|header| header_of(name, header)).transpose()?;
-        Ok(Bound { name: name.clone(), value: value(name, layer)?, hosts, header })
+        if header.is_some() && !layer.headers.is_empty() {
+            return Err(SecretSettingError::OnlyAndMore(name.clone()));
+        }
+        if layer.headers.len() > MOST_HEADERS {
+            return Err(SecretSettingError::ManyHeaders { name: name.clone(), count: layer.headers.len() });
+        }
+        let headers = layer.headers.iter().map(|header| header_of(name, header)).collect::<Result<_, _>>()?;
+        Ok(Bound { name: name.clone(), value: value(name, layer)?, hosts, header, headers })
     };
     layers.iter().map(one).collect()
 }
@@ -242,6 +254,19 @@ mod tests {
             (SecretLayer { from: Some("env:X".into()), ..layer("12345678", &["a.example"]) }, "both"),
             (SecretLayer { value: None, ..layer("", &["a.example"]) }, "neither"),
             (SecretLayer { header: Some("a b".into()), ..layer("12345678", &["a.example"]) }, "a b"),
+            (SecretLayer { headers: vec!["c d".into()], ..layer("12345678", &["a.example"]) }, "c d"),
+            (
+                SecretLayer {
+                    header: Some("a".into()),
+                    headers: vec!["b".into()],
+                    ..layer("12345678", &["a.example"])
+                },
+                "`headers`",
+            ),
+            (
+                SecretLayer { headers: vec!["b".into(); 17], ..layer("12345678", &["a.example"]) },
+                "17 headers",
+            ),
         ] {
             let error = one("KEY", wrong).unwrap_err();
             assert!(error.contains(said) && !error.contains("12345678"), "{error}");

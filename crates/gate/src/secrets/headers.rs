@@ -10,15 +10,22 @@ use zeroize::Zeroizing;
 
 impl Secrets {
     /// For a host that some secrets are bound to, by TLS that is ended here: their values take their placeholders' places.
-    /// The placeholder of another secret is refused.
+    /// The placeholder of another secret is refused, and so is one in a header that carries no value.
     pub fn put_into(&self, parts: &mut Parts, host: &DomainName, port: u16) -> Result<(), Denial> {
         let (bound, others): (Vec<&Secret>, Vec<&Secret>) =
             self.list.iter().partition(|secret| secret.is_for(host, port));
         if let Some(secret) = others.iter().find(|secret| carries(parts, secret)) {
             return Err(Denial::Placeholder(secret.name.clone()));
         }
+        for (name, value) in &parts.headers {
+            let strays = |secret: &&&Secret| !secret.carriers.have(name) && is_in(value, secret);
+            if let Some(secret) = bound.iter().find(strays) {
+                let (secret, header) = (secret.name.clone(), name.to_string());
+                return Err(Denial::SecretHeader { secret, header });
+            }
+        }
         for (name, value) in parts.headers.iter_mut() {
-            for secret in bound.iter().filter(|secret| secret.header.as_ref().is_none_or(|own| own == name)) {
+            for secret in bound.iter().filter(|secret| secret.carriers.have(name)) {
                 let replaced = replaced(value, secret, name == AUTHORIZATION || name == PROXY_AUTHORIZATION);
                 if let Some(mut with) = replaced {
                     with.set_sensitive(true);
@@ -39,12 +46,14 @@ impl Secrets {
 }
 
 fn carries(parts: &Parts, secret: &Secret) -> bool {
+    parts.uri.to_string().contains(&secret.placeholder)
+        || parts.headers.values().any(|value| is_in(value, secret))
+}
+
+fn is_in(value: &HeaderValue, secret: &Secret) -> bool {
     let wanted = secret.placeholder.as_bytes();
-    let in_value = |value: &HeaderValue| {
-        super::search::contains(value.as_bytes(), wanted)
-            || basic(value).is_some_and(|text| super::search::contains(&text, wanted))
-    };
-    parts.uri.to_string().contains(&secret.placeholder) || parts.headers.values().any(in_value)
+    super::search::contains(value.as_bytes(), wanted)
+        || basic(value).is_some_and(|text| super::search::contains(&text, wanted))
 }
 
 fn replaced(value: &HeaderValue, secret: &Secret, may_be_basic: bool) -> Option<HeaderValue> {
@@ -85,8 +94,10 @@ fn basic(value: &HeaderValue) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::Carriers;
     use crate::secrets::tests::{PLACE, VALUE, secrets};
     use hyper::Request;
+    use hyper::header::HeaderName;
 
     fn parts(uri: &str, headers: &[(&str, &str)]) -> Parts {
         let mut request = Request::builder().uri(uri);
@@ -125,19 +136,33 @@ mod tests {
 
     #[test]
     fn another_port_is_another_host() {
-        let mut parts = parts("/", &[("x", PLACE)]);
+        let mut parts = parts("/", &[("x-api-key", PLACE)]);
         assert!(secrets().put_into(&mut parts, &host("api.test"), 8443).is_err());
     }
 
     #[test]
-    fn a_secret_of_one_header_stays_there() {
-        let mut only = secrets();
-        only.list[0].header = Some(AUTHORIZATION);
-        let mut parts = parts("/", &[("authorization", PLACE), ("x-echo", PLACE)]);
-        only.put_into(&mut parts, &host("api.test"), 443).unwrap();
-        assert_eq!(
-            (parts.headers["authorization"].as_bytes(), parts.headers["x-echo"].as_bytes()),
-            (VALUE.as_bytes(), PLACE.as_bytes())
-        );
+    fn a_value_is_put_into_the_headers_of_its_secret_only() {
+        let put = |carriers: Carriers, name: &str| {
+            let mut own = secrets();
+            own.list[0].carriers = carriers;
+            let mut parts = parts("/", &[(name, PLACE)]);
+            own.put_into(&mut parts, &host("api.test"), 443).map(|()| parts.headers[name].clone())
+        };
+        let mine = HeaderName::from_static("x-mine");
+        for name in ["authorization", "x-api-key"] {
+            assert_eq!(put(Carriers::default(), name).unwrap(), VALUE);
+            assert_eq!(put(Carriers::UsualAnd(vec![mine.clone()]), name).unwrap(), VALUE);
+        }
+        assert_eq!(put(Carriers::UsualAnd(vec![mine.clone()]), "x-mine").unwrap(), VALUE);
+        assert_eq!(put(Carriers::Only(mine.clone()), "x-mine").unwrap(), VALUE);
+        for (carriers, name) in [
+            (Carriers::default(), "origin"),
+            (Carriers::default(), "x-request-id"),
+            (Carriers::default(), "x-mine"),
+            (Carriers::Only(mine), "authorization"),
+        ] {
+            let denied = Denial::SecretHeader { secret: "KEY".into(), header: name.into() };
+            assert_eq!(put(carriers, name), Err(denied), "{name}");
+        }
     }
 }

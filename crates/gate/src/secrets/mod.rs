@@ -2,20 +2,24 @@
 //! secret is bound to, where it ends TLS for that.
 //!
 //! - here: a secret, and where it may go
-//! - `headers`: placeholders in the head of a request
+//! - `headers`: placeholders in the head of a request; `carriers`: which headers carry a value
+//! - `mask`: a value that a host repeats is masked in what it answers
 //! - `authority`: certificates for the bound hosts, for the clients of one sandbox; `certificates`: whom this machine believes
 //! - `search`: a placeholder in what goes out in the clear
 
 mod authority;
+mod carriers;
 mod certificates;
 mod headers;
+mod mask;
 mod search;
 
 pub use authority::{Authority, AuthorityError};
+pub use carriers::{Carriers, USUAL_HEADERS};
 pub use certificates::{certificates_in, host_certificates};
+pub use mask::{Mask, Masked};
 pub use search::Search;
 
-use hyper::header::HeaderName;
 use paddock_model::net::{DomainName, Rule, Target};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
@@ -32,8 +36,7 @@ pub struct Secret {
     pub value: Zeroizing<String>,
     /// Names only.
     pub hosts: Vec<Rule>,
-    /// `None`: any header.
-    pub header: Option<HeaderName>,
+    pub carriers: Carriers,
 }
 
 /// Those of one sandbox.
@@ -43,6 +46,8 @@ pub struct Secrets {
     authority: Option<Authority>,
     /// How the real hosts are known.
     trust: Option<Arc<ClientConfig>>,
+    /// Of all values.
+    mask: Mask,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +98,8 @@ impl Secrets {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(store)
             .with_no_client_auth();
-        Ok(Secrets { list, authority: Some(authority), trust: Some(Arc::new(trust)) })
+        let mask = Mask::new(list.iter().map(|secret| secret.value.as_str()));
+        Ok(Secrets { list, authority: Some(authority), trust: Some(Arc::new(trust)), mask })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -107,6 +113,11 @@ impl Secrets {
             (true, Some(authority), Some(trust)) => Some((authority, trust)),
             _ => None,
         }
+    }
+
+    /// What a value looks like where a host repeats it.
+    pub fn mask(&self) -> &Mask {
+        &self.mask
     }
 
     /// The first secret whose placeholder is in these bytes.
@@ -139,7 +150,7 @@ mod tests {
             placeholder: PLACE.into(),
             value: Zeroizing::new(VALUE.into()),
             hosts: vec![Rule::parse("api.test").unwrap(), Rule::parse("*.org.test:8443").unwrap()],
-            header: None,
+            carriers: Carriers::default(),
         };
         Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new()).unwrap()
     }
@@ -167,7 +178,7 @@ mod tests {
                 placeholder: placeholder.into(),
                 value: Zeroizing::new(value.into()),
                 hosts: vec![Rule::parse(host).unwrap()],
-                header: None,
+                carriers: Carriers::default(),
             };
             Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new())
                 .err()

@@ -5,8 +5,8 @@ use paddock_model::net::DomainName;
 
 /// The largest that is waited for: those of browsers with post-quantum keys have 2 KiB.
 pub const LONGEST_HELLO: usize = 16 << 10;
-const HANDSHAKE: u8 = 22;
-const CLIENT_HELLO: u8 = 1;
+pub const HANDSHAKE: u8 = 22;
+pub const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 
 /// Whether a connection that begins so speaks TLS.
@@ -16,38 +16,39 @@ pub fn is_tls(first: &[u8]) -> bool {
 
 /// `Ok(None)`: the client names no server.
 pub fn server_name(bytes: &[u8]) -> Result<Option<DomainName>, Incomplete> {
-    let message = handshake(bytes)?;
-    let mut hello = Reader(&message);
-    let name = (|| {
-        // Version and random.
-        hello.take(34)?;
-        let session = hello.byte()?;
-        hello.take(usize::from(session))?;
-        let suites = hello.short()?;
-        hello.take(usize::from(suites))?;
-        let compressions = hello.byte()?;
-        hello.take(usize::from(compressions))?;
-        if hello.0.is_empty() {
-            return Some(None);
-        }
-        let length = hello.short()?;
-        let mut extensions = Reader(hello.take(usize::from(length))?);
-        let mut found = None;
-        while !extensions.0.is_empty() {
-            let kind = extensions.short()?;
-            let length = extensions.short()?;
-            let body = extensions.take(usize::from(length))?;
-            if kind == SERVER_NAME {
-                // Two of them, and the server may take the other one.
-                if found.is_some() {
-                    return None;
-                }
-                found = Some(host_name(body)?);
+    name_in(&handshake(bytes)?).ok_or(Incomplete::Malformed)
+}
+
+/// The name in the body of a ClientHello; `None` where it is none.
+pub fn name_in(message: &[u8]) -> Option<Option<DomainName>> {
+    let mut hello = Reader(message);
+    // Version and random.
+    hello.take(34)?;
+    let session = hello.byte()?;
+    hello.take(usize::from(session))?;
+    let suites = hello.short()?;
+    hello.take(usize::from(suites))?;
+    let compressions = hello.byte()?;
+    hello.take(usize::from(compressions))?;
+    if hello.0.is_empty() {
+        return Some(None);
+    }
+    let length = hello.short()?;
+    let mut extensions = Reader(hello.take(usize::from(length))?);
+    let mut found = None;
+    while !extensions.0.is_empty() {
+        let kind = extensions.short()?;
+        let length = extensions.short()?;
+        let body = extensions.take(usize::from(length))?;
+        if kind == SERVER_NAME {
+            // Two of them, and the server may take the other one.
+            if found.is_some() {
+                return None;
             }
+            found = Some(host_name(body)?);
         }
-        Some(found)
-    })();
-    name.ok_or(Incomplete::Malformed)
+    }
+    Some(found)
 }
 
 /// The body of the ClientHello, put together from as many records as it was cut into.

@@ -3,6 +3,7 @@
 //!
 //! - `dns`: one question, one answer
 //! - `hello`: the name in a TLS ClientHello
+//! - `opening`: TLS, HTTP or neither; `records`: what a TLS client sends after its first message
 //! - `head`: the head of a request to the proxy
 //! - `socks`: SOCKS version 5
 //! - `host`: a name or an address, as clients name what they want
@@ -12,7 +13,9 @@ pub mod dns;
 pub mod head;
 pub mod hello;
 pub mod host;
+pub mod opening;
 pub mod packet;
+pub mod records;
 pub mod socks;
 
 /// A parser that has not seen enough says so, apart from what it refuses.

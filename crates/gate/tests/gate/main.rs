@@ -2,7 +2,7 @@
 //!
 //! - `place`: the namespace, with a link and a proxy as a sandbox has them
 //! - `servers`: what stands for the outside
-//! - `names`, `connect`, `proxy`, `refusals`, `limits`, `secrets`: what is tested
+//! - `names`, `connect`, `fronts`, `proxy`, `refusals`, `limits`, `secrets`: what is tested
 //! - `speed`: what is looked at
 
 #![allow(
@@ -13,6 +13,7 @@
 )]
 
 mod connect;
+mod fronts;
 mod limits;
 mod names;
 mod place;

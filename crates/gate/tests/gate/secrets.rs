@@ -2,7 +2,7 @@
 
 use crate::place::{Inside, callers, rules};
 use crate::servers::http;
-use paddock_gate::{Authority, Secret, Secrets};
+use paddock_gate::{Authority, Carriers, Secret, Secrets};
 use paddock_model::net::{Denial, DomainName, NetLayer, NetOutcome, Rule, Way};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -15,7 +15,29 @@ use tokio_rustls::TlsAcceptor;
 const PLACE: &str = "paddock-secret-0123456789abcdef";
 const VALUE: &str = "sk-the-real-one";
 
-/// Repeats the head of each request, under names that it has a certificate for.
+/// So that no mask knows what is repeated.
+fn rot13(text: &str) -> String {
+    let turn = |byte: u8, first: u8| (byte - first + 13) % 26 + first;
+    let one = |byte: u8| match byte {
+        b'a'..=b'z' => turn(byte, b'a'),
+        b'A'..=b'Z' => turn(byte, b'A'),
+        byte => byte,
+    };
+    text.bytes().map(|byte| one(byte) as char).collect()
+}
+
+/// All that a plain echo could make of a request.
+fn plainly(head: &str) -> String {
+    use base64::Engine as _;
+    let value = head.lines().find_map(|line| line.strip_prefix("Authorization: Bearer ")).unwrap_or_default();
+    let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let all: String = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("Bearer {value}"));
+    let reversed: String = head.chars().rev().collect();
+    format!("{head}\n{reversed}\n{hex}\n{all}\n{encoded}\n{}", head.to_uppercase())
+}
+
+/// Repeats the head of each request, turned, under names that it has a certificate for; `/plain` as it is, in a header too.
 async fn echo(authority: &Authority, name: &str) -> SocketAddr {
     let acceptor = TlsAcceptor::from(authority.server(&DomainName::parse(name).unwrap()).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -34,9 +56,19 @@ async fn echo(authority: &Authority, name: &str) -> SocketAddr {
                     }
                     seen.extend_from_slice(&space[..count]);
                     if seen.ends_with(b"\r\n\r\n") {
-                        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", seen.len());
+                        let text = String::from_utf8_lossy(&seen).into_owned();
+                        let (body, more) = match text.contains(" /plain ") {
+                            true => {
+                                let line =
+                                    text.lines().find(|line| line.starts_with("Authorization")).unwrap_or("");
+                                (plainly(&text), format!("X-Seen: {line}\r\nX-{VALUE}: 1\r\n"))
+                            }
+                            false => (rot13(&text), String::new()),
+                        };
+                        let head =
+                            format!("HTTP/1.1 200 {VALUE}\r\nContent-Length: {}\r\n{more}\r\n", body.len());
                         client.write_all(head.as_bytes()).await?;
-                        client.write_all(&seen).await?;
+                        client.write_all(body.as_bytes()).await?;
                         seen.clear();
                     }
                 }
@@ -73,7 +105,7 @@ async fn world() -> World {
         placeholder: PLACE.into(),
         value: VALUE.to_string().into(),
         hosts: vec![Rule::parse(&format!("api.test:{}", bound.port())).unwrap()],
-        header: None,
+        carriers: Carriers::default(),
     };
     let roots = vec![CertificateDer::from_pem_slice(outside.pem().as_bytes()).unwrap()];
     let secrets = Arc::new(Secrets::new(vec![secret], authority, roots).unwrap());
@@ -102,32 +134,66 @@ async fn the_value_reaches_the_bound_host_by_every_way_and_nobody_else() {
         let curl = format!("curl -sS --max-time 30 --cacert {}", world.own.path().display());
         let api = format!("https://api.test:{}/x", world.bound.port());
         for options in ["", "-x http://127.0.0.1:3128", "-x socks5h://127.0.0.1:3128"] {
-            let said = inside.run(&format!("{curl} {options} -H 'X-Key: {PLACE}' {api}")).await;
-            let put = said.out.contains(&format!("x-key: {VALUE}")) && !said.out.contains(PLACE);
+            let said = inside.run(&format!("{curl} {options} -H 'X-Api-Key: {PLACE}' {api}")).await;
+            let out = rot13(&said.out).to_lowercase();
+            let put = out.contains(&format!("x-api-key: {VALUE}")) && !out.contains(PLACE);
             assert!(put, "{options}: {said:?}");
         }
         // Basic, and many requests on one connection.
         let said = inside.run(&format!("{curl} -u user:{PLACE} {api} {api}")).await;
-        let encoded: Vec<&str> = said
-            .out
-            .lines()
-            .filter_map(|line| line.split_once("Basic "))
-            .map(|(_, text)| text.trim())
-            .collect();
+        let out = rot13(&said.out);
+        let encoded: Vec<&str> =
+            out.lines().filter_map(|line| line.split_once("Basic ")).map(|(_, text)| text.trim()).collect();
         assert_eq!(encoded.len(), 2, "{said:?}");
         let said = inside.run(&format!("echo {} | base64 -d", encoded[1])).await;
         assert_eq!(said.out, format!("user:{VALUE}"));
         // The name inside TLS is the bound one too: a front would pass the value on to another host of its own.
         let other = format!("-H 'Host: other.test:{}'", world.other.port());
-        let said = inside.run(&format!("{curl} {other} -H 'X-Key: {PLACE}' {api}")).await;
+        let said = inside.run(&format!("{curl} {other} -H 'X-Api-Key: {PLACE}' {api}")).await;
         assert!(said.out.contains("the request is for other.test") && !said.out.contains(VALUE), "{said:?}");
         // What is not bound stays end to end: the placeholder goes through, and the value does not.
         let curl = format!("curl -sS --max-time 30 --cacert {}", world.outside.path().display());
         let other = format!("https://other.test:{}/x", world.other.port());
-        let said = inside.run(&format!("{curl} -H 'X-Key: {PLACE}' {other}")).await;
-        assert!(said.out.contains(PLACE) && !said.out.contains(VALUE), "{said:?}");
+        let said = inside.run(&format!("{curl} -H 'X-Api-Key: {PLACE}' {other}")).await;
+        let out = rot13(&said.out);
+        assert!(out.contains(PLACE) && !out.contains(VALUE), "{said:?}");
         // Who does not believe the sandbox's authority is not talked to as the bound host.
         assert_eq!(inside.run(&format!("{curl} {api}")).await.code, 60);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_the_host_repeats_does_not_come_back() {
+    for caller in callers() {
+        let world = world().await;
+        let texts = allowed(&world, 1);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut inside = Inside::with_secrets(caller, rules(&texts), &TABLE, world.secrets.clone());
+        let curl = format!("curl -sS -i --max-time 30 --cacert {}", world.own.path().display());
+        let api = format!("https://api.test:{}/plain", world.bound.port());
+        let said = inside.run(&format!("{curl} -H 'Authorization: Bearer {PLACE}' {api} {api}")).await;
+        let out = said.out.to_lowercase();
+        let reversed: String = VALUE.chars().rev().collect();
+        let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let all: String = VALUE.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        for form in [VALUE, &reversed, &hex, &all] {
+            assert!(!out.contains(form), "{form}: {said:?}");
+        }
+        // The middle of it in base64.
+        assert!(
+            !said.out.contains("c2stdGhlLXJlYWwtb25") && !said.out.contains("NrLXRoZS1yZWFsLW9u"),
+            "{said:?}"
+        );
+        let stars = "*".repeat(VALUE.len());
+        assert_eq!(out.matches(&format!("x-seen: authorization: bearer {stars}")).count(), 2, "{said:?}");
+        // Headers that hosts repeat carry no value, and the refusal says how to have it otherwise.
+        for header in ["Origin", "X-Request-Id"] {
+            let said = inside.run(&format!("{curl} -H '{header}: {PLACE}' {api}")).await;
+            let lower = header.to_lowercase();
+            assert!(said.out.contains(&format!("secret KEY is not put into header {lower}")), "{said:?}");
+            assert!(said.out.contains(&format!("--secret-header KEY:{lower}")), "{said:?}");
+        }
+        inside.event(|event| matches!(&event.outcome, NetOutcome::Denied(Denial::SecretHeader { .. }))).await;
     }
 }
 
@@ -149,7 +215,12 @@ async fn a_placeholder_in_the_clear_is_refused() {
             ("-p -x http://127.0.0.1:3128", Way::Tunnel),
             ("-x socks5h://127.0.0.1:3128", Way::Socks),
         ] {
-            for carried in [format!("-H 'X-Key: {PLACE}' {url}"), format!("{url}?key={PLACE}")] {
+            let carried = [
+                format!("-H 'X-Api-Key: {PLACE}' {url}"),
+                format!("{url}?key={PLACE}"),
+                format!("--data-binary 'a={PLACE}' {url}"),
+            ];
+            for carried in carried {
                 let said = inside.run(&format!("curl -sS --max-time 30 {options} {carried}")).await;
                 assert!(!said.out.contains("hello"), "{options} {carried}: {said:?}");
             }
@@ -174,12 +245,12 @@ async fn a_host_that_is_not_itself_gets_nothing() {
             placeholder: PLACE.into(),
             value: VALUE.to_string().into(),
             hosts: vec![Rule::parse(&format!("api.test:{impostor}")).unwrap()],
-            header: None,
+            carriers: Carriers::default(),
         };
         let secrets = Arc::new(Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new()).unwrap());
         let texts = [format!("api.test:{impostor}"), format!("127.0.0.1:{impostor}")];
         let mut inside = Inside::with_secrets(caller, rules(&[&texts[0], &texts[1]]), &TABLE, secrets);
-        let line = format!("curl -sS -k --max-time 30 -H 'X-Key: {PLACE}' https://api.test:{impostor}/");
+        let line = format!("curl -sS -k --max-time 30 -H 'X-Api-Key: {PLACE}' https://api.test:{impostor}/");
         let said = inside.run(&line).await;
         assert!(
             said.out.contains("its certificate is not accepted") && !said.out.contains(VALUE),
@@ -204,8 +275,8 @@ async fn methods_hold_where_tls_is_ended() {
         let rules = layer.resolve(&|_| None, &|_| true).unwrap();
         let inside = Inside::with_secrets(caller, rules, &TABLE, world.secrets.clone());
         let curl = format!("curl -sS --max-time 30 --cacert {}", world.own.path().display());
-        let said = inside.run(&format!("{curl} -H 'X-Key: {PLACE}' https://api.test:{port}/")).await;
-        assert!(said.out.contains(VALUE), "{said:?}");
+        let said = inside.run(&format!("{curl} -H 'X-Api-Key: {PLACE}' https://api.test:{port}/")).await;
+        assert!(rot13(&said.out).contains(VALUE), "{said:?}");
         let said = inside.run(&format!("{curl} -X DELETE https://api.test:{port}/")).await;
         assert!(said.out.contains("method DELETE is not allowed"), "{said:?}");
     }

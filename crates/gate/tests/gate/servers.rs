@@ -60,6 +60,13 @@ async fn serve(mut client: TcpStream) -> std::io::Result<()> {
             }
             continue;
         }
+        if value("upgrade").as_deref() == Some("websocket") {
+            let head = "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+            client.write_all(head.as_bytes()).await?;
+            let (mut reader, mut writer) = client.split();
+            tokio::io::copy(&mut reader, &mut writer).await?;
+            return Ok(());
+        }
         let host = value("host").unwrap_or_default();
         let body = format!("hello {method} {path} {host} {length}\n");
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());

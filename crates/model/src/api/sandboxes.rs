@@ -19,6 +19,10 @@ pub struct CreateSandbox {
     pub template: Option<String>,
     /// A directory, an archive or a registry reference. Paths of the host only for the machine's owner.
     pub image: Option<String>,
+    /// `image` was chosen by somebody else, such as a model or a script: its registry has to be at a public address, or be one
+    /// that the server names, also for the machine's owner.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub public_image: bool,
     /// Begin with the files of this snapshot (id or name).
     pub snapshot: Option<String>,
     /// Whether it begins with the code contexts that the snapshot keeps. By default where it can, unless another token made the

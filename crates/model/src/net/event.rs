@@ -98,6 +98,9 @@ impl NetEvent {
                 let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
                 DomainName::parse(name).ok().map(|name| format!("to allow it: --allow-net {name}{port}"))
             }
+            Denial::SecretHeader { secret, header } => {
+                Some(format!("to allow it: --secret-header {secret}:{header}"))
+            }
             _ => None,
         }
     }

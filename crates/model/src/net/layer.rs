@@ -24,6 +24,10 @@ pub struct NetLayer {
     /// and 443.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+    /// As `allow`, but only for public addresses: none of these opens loopback, link-local, private or metadata addresses, or
+    /// one of the host's own. For rules that somebody else wrote, such as a script's header.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_public: Vec<String>,
     /// As `allow`; wins over it. Without ports: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
@@ -72,11 +76,12 @@ pub enum NetError {
 const MOST_RULES: usize = 1024;
 
 impl NetLayer {
-    pub const KEYS: [&'static str; 6] = ["allow", "deny", "methods", "rate", "bytes", "mode"];
+    pub const KEYS: [&'static str; 7] = ["allow", "allow_public", "deny", "methods", "rate", "bytes", "mode"];
 
     /// Lists add up, so that no layer takes back what the one below denies.
     pub fn overlaid_by(mut self, above: NetLayer) -> NetLayer {
         self.allow.extend(above.allow);
+        self.allow_public.extend(above.allow_public);
         self.deny.extend(above.deny);
         NetLayer {
             methods: if above.methods.is_empty() { self.methods } else { above.methods },
@@ -103,6 +108,7 @@ impl NetLayer {
         };
         let rules = NetRules {
             allow: written_out("allow", &self.allow, presets)?,
+            allow_public: written_out("allow_public", &self.allow_public, presets)?,
             deny: written_out("deny", &self.deny, presets)?,
             methods: (!methods.is_empty()).then_some(methods),
             rate: quantity("rate", &self.rate)?,
@@ -110,8 +116,9 @@ impl NetLayer {
             mode: parse_mode(self.mode.as_deref())?,
         };
         let unseen = |rule: &&Rule| rule.ports.allow(443) && !opened(rule);
-        match rules.allow.iter().find(unseen) {
-            Some(rule) if rules.methods.is_some() => Err(NetError::MethodsUnseen(rule.to_string())),
+        let unseen = rules.allowed().find(unseen).map(ToString::to_string);
+        match unseen {
+            Some(rule) if rules.methods.is_some() => Err(NetError::MethodsUnseen(rule)),
             _ => Ok(rules),
         }
     }

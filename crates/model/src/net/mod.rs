@@ -3,6 +3,7 @@
 //! - [`NetSetting`], [`NetLayer`]: what a person wrote in one layer of policy
 //! - [`NetRules`]: all layers together, checked, with the presets written out
 //! - `domain`, `rule`: names and rules in the one form that is compared
+//! - `registry`: the registry in the name of an image, where somebody else chose that name
 //! - `special`: addresses that names do not lead to
 //! - `verdict`: the decision
 //! - `event`: a decision that was taken, for the audit and for whoever watches
@@ -14,6 +15,7 @@ mod event;
 mod layer;
 mod learn;
 pub mod place;
+mod registry;
 mod rule;
 mod special;
 mod verdict;
@@ -22,8 +24,9 @@ pub use domain::{DomainError, DomainName};
 pub use event::{NetEvent, NetOutcome, Way};
 pub use layer::{NetError, NetLayer, NetSetting};
 pub use learn::Learned;
+pub use registry::{is_registry_inside, vouches_for_registry};
 pub use rule::{Ports, Rule, RuleError, Target};
-pub use special::{SpecialKind, is_special, plain};
+pub use special::{SpecialKind, is_special, is_special_block, plain};
 pub use verdict::{Denial, Grant, Verdict};
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +36,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct NetRules {
     pub allow: Vec<Rule>,
+    /// As `allow`, but these open public addresses only.
+    pub allow_public: Vec<Rule>,
     /// Wins over `allow`.
     pub deny: Vec<Rule>,
     /// Of HTTP that can be seen; where it is set, what cannot be seen is refused.

@@ -95,6 +95,11 @@ pub fn is_special(address: IpAddr) -> bool {
     special(plain(address)).is_some()
 }
 
+/// Whether a rule for this block means special addresses and nothing else.
+pub fn is_special_block(block: &IpNet) -> bool {
+    special(block.network()).is_some_and(|(_, around)| around.contains(block))
+}
+
 /// The narrowest special block that the address lies in. Precondition: the address is [`plain`].
 pub fn special(address: IpAddr) -> Option<(SpecialKind, IpNet)> {
     let four = SPECIAL_4.iter().map(|(a, length, kind)| (IpAddr::V4(Ipv4Addr::from(*a)), *length, *kind));
@@ -147,6 +152,22 @@ mod tests {
             let found = special(plain(address.parse().unwrap())).map(|(kind, _)| kind);
             assert_eq!(found, Some(kind), "{address}");
         }
+    }
+
+    #[test]
+    fn a_block_of_special_addresses_is_known() {
+        let means = |text: &str| is_special_block(&text.parse().unwrap());
+        for inside in [
+            "127.0.0.1/32",
+            "10.1.0.0/16",
+            "169.254.169.254/32",
+            "fd00::/8",
+            "::1/128",
+            "::ffff:127.0.0.1/128",
+        ] {
+            assert!(means(inside), "{inside}");
+        }
+        assert!(!means("0.0.0.0/0") && !means("1.1.1.1/32") && !means("::/0"));
     }
 
     #[test]

@@ -51,18 +51,41 @@ pub enum Denial {
     Bytes,
     /// A placeholder of this secret was sent to a host that the secret is not bound to.
     Placeholder(String),
+    /// A placeholder stands in a header that the secret is not put into.
+    SecretHeader {
+        secret: String,
+        header: String,
+    },
+    /// HTTP/2 without TLS: the hosts in its requests cannot be read.
+    ClearHttp2,
     /// The rules changed while it was open.
     Changed,
 }
 
 impl NetRules {
+    /// All that let something out, those for public addresses too.
+    pub fn allowed(&self) -> impl Iterator<Item = &Rule> {
+        self.allow.iter().chain(&self.allow_public)
+    }
+
+    /// The rule that denies a name, whoever is connected to.
+    pub fn denied_name(&self, name: &DomainName, port: u16) -> Option<Denial> {
+        let denied = self.deny.iter().find(|rule| rule.matches_name(name) && rule.ports.deny(port));
+        denied.map(|rule| Denial::Rule(rule.to_string()))
+    }
+
+    /// Whether a rule denies any name at all.
+    pub fn denies_names(&self) -> bool {
+        self.deny.iter().any(|rule| !matches!(rule.target, Target::Block(_)))
+    }
+
     /// Whether the resolver answers for a name at all.
     pub fn resolves(&self, name: &DomainName) -> Verdict {
         let denied = self.deny.iter().find(|rule| rule.matches_name(name) && rule.ports.deny_all());
         if let Some(rule) = denied {
             return Err(Denial::Rule(rule.to_string()));
         }
-        match self.allow.iter().find(|rule| rule.matches_name(name)) {
+        match self.allowed().find(|rule| rule.matches_name(name)) {
             Some(rule) => Ok(Grant::Rule(rule.to_string())),
             // So that the port it is wanted for is learnt too.
             None if self.mode != Mode::Enforce => Ok(Grant::Learning),
@@ -105,7 +128,7 @@ impl NetRules {
         if let Some(rule) = self.deny.iter().find(|rule| matches(rule) && rule.ports.deny(port)) {
             return Err(Denial::Rule(rule.to_string()));
         }
-        match self.allow.iter().find(|rule| matches(rule) && rule.ports.allow(port)) {
+        match self.allowed().find(|rule| matches(rule) && rule.ports.allow(port)) {
             Some(rule) => Ok(Grant::Rule(rule.to_string())),
             None if self.mode == Mode::LearnAllow => Ok(Grant::Learning),
             None => Err(Denial::NotAllowed),
@@ -113,7 +136,8 @@ impl NetRules {
     }
 
     /// A special address needs a rule that means it: one whose whole block is special in the same way. `0.0.0.0/0`
-    /// opens neither 10.0.0.1 nor a metadata service. One of this machine's needs a rule for it alone.
+    /// opens neither 10.0.0.1 nor a metadata service. One of this machine's needs a rule for it alone. What is allowed for
+    /// public addresses only means none of them.
     fn reachable(&self, address: IpAddr, port: u16, own: bool) -> Result<(), Denial> {
         let (kind, block) = match (special(address), own) {
             (_, true) => (SpecialKind::Host, address.into()),
@@ -155,6 +179,12 @@ impl std::fmt::Display for Denial {
             Denial::TooManyFlows => f.write_str("too many connections"),
             Denial::Bytes => f.write_str("the limit of bytes is reached"),
             Denial::Placeholder(name) => write!(f, "secret {} is not for this host", name.escape_debug()),
+            Denial::SecretHeader { secret, header } => {
+                write!(f, "secret {} is not put into header {}", secret.escape_debug(), header.escape_debug())
+            }
+            Denial::ClearHttp2 => f.write_str(
+                "HTTP/2 without TLS cannot be looked into; only an address that a rule names takes it",
+            ),
             Denial::Changed => f.write_str("the rules changed"),
         }
     }

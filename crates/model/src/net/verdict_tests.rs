@@ -121,3 +121,38 @@ fn methods_are_compared_as_they_are() {
     assert_eq!(rules.method("POST"), Err(Denial::Method("POST".into())));
     assert_eq!(NetRules::default().method("POST"), Ok(()));
 }
+
+#[test]
+fn rules_of_somebody_else_open_public_addresses_only() {
+    let layer = NetLayer {
+        allow_public: ["web.example", "127.0.0.1:80", "10.0.0.0/8", "169.254.169.254", "1.1.1.1", "2.2.2.2"]
+            .map(String::from)
+            .to_vec(),
+        ..NetLayer::default()
+    };
+    let theirs = layer.resolve(&|_| None, &|_| false).unwrap();
+    assert!(theirs.name(&name("web.example"), 443).is_ok() && theirs.resolves(&name("web.example")).is_ok());
+    assert!(theirs.address(address("1.1.1.1"), 443, false).is_ok());
+    for inside in ["127.0.0.1", "10.1.2.3", "169.254.169.254"] {
+        assert!(matches!(theirs.address(address(inside), 80, false), Err(Denial::Special(_))), "{inside}");
+        assert!(matches!(theirs.resolved(address(inside), 80, false), Err(Denial::Special(_))), "{inside}");
+    }
+    // An address of the host itself, whatever its range.
+    assert_eq!(theirs.address(address("2.2.2.2"), 443, true), Err(Denial::Special(SpecialKind::Host)));
+    // The person's own rule opens it.
+    let both = NetLayer { allow: vec!["127.0.0.1:80".into()], ..layer };
+    let both = both.resolve(&|_| None, &|_| false).unwrap();
+    assert!(both.address(address("127.0.0.1"), 80, true).is_ok());
+    assert!(both.resolved(address("127.0.0.1"), 80, true).is_ok());
+}
+
+#[test]
+fn a_denied_name_is_known_without_a_connection() {
+    let rules = rules(&["1.1.1.1"], &["*.evil.test:443"], "enforce");
+    assert!(rules.denies_names());
+    assert!(rules.denied_name(&name("a.evil.test"), 443).is_some());
+    assert!(rules.denied_name(&name("a.evil.test"), 80).is_none());
+    assert!(
+        !NetRules { deny: vec![Rule::parse("1.0.0.0/8").unwrap()], ..NetRules::default() }.denies_names()
+    );
+}

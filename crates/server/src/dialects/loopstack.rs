@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use paddock_model::api::CreateSandbox;
+use paddock_tools::OperationError;
 use paddock_tools::loopstack::{HostPaths, Loopstack, LoopstackError, LoopstackOptions, definitions};
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
@@ -53,5 +54,12 @@ fn failure(error: LoopstackError) -> Failure {
             (StatusCode::UNPROCESSABLE_ENTITY, "tool_failed")
         }
     };
-    Failure::new(status, code, shorten(&error.to_string()))
+    match error {
+        // What to do stands apart, whole.
+        LoopstackError::Operation(OperationError { message, hint, .. }) => {
+            let failure = Failure::new(status, code, shorten(&message));
+            if let Some(hint) = hint { failure.hint(hint) } else { failure }
+        }
+        error => Failure::new(status, code, shorten(&error.to_string())),
+    }
 }

@@ -4,6 +4,7 @@ use super::arguments::{Destroy, Init};
 use super::{LoopstackError, Result, paths, short};
 use crate::host::{FileOperations, Host};
 use paddock_model::api::{CreateSandbox, Sandbox};
+use paddock_model::net::{NetSetting, is_registry_inside, vouches_for_registry};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -154,7 +155,10 @@ impl<H: Host> Containers<H> {
         request.metadata.insert(IMAGE_NOTE.into(), given.image_name.clone());
         match given.image_name.strip_prefix(TEMPLATE) {
             Some(template) => request.template = Some(template.into()),
-            None => request.image = Some(self.image(&given.image_name)?),
+            None => {
+                request.image = Some(self.image(&given.image_name)?);
+                request.public_image = !self.is_vouched_for(&given.image_name);
+            }
         }
         if given.project_out_path.is_empty() {
             request.workspace = None;
@@ -190,6 +194,15 @@ impl<H: Host> Containers<H> {
         }
     }
 
+    /// A model chose the name: the person who started Paddock has to have named it, or its registry, for it to lead inside.
+    fn is_vouched_for(&self, image: &str) -> bool {
+        let allow = match &self.options.create.network {
+            Some(NetSetting::Rules(layer)) => layer.allow.as_slice(),
+            _ => &[],
+        };
+        self.options.create.image.as_deref() == Some(image) || vouches_for_registry(allow, image)
+    }
+
     /// Only the name of an image in a registry, written out: a path of the host shows its files.
     fn image(&self, name: &str) -> Result<String> {
         if self.options.host_paths == HostPaths::AsCaller
@@ -206,6 +219,15 @@ impl<H: Host> Containers<H> {
             return Err(LoopstackError::Refused(format!(
                 "imageName '{}' is not the name of an image in a registry, such as python:3.12, nor template:NAME",
                 short(name)
+            )));
+        }
+        if is_registry_inside(name) && !self.is_vouched_for(name) {
+            let registry = name.split('/').next().unwrap_or_default();
+            return Err(LoopstackError::Refused(format!(
+                "imageName '{}' names a registry on the host or in its networks, which a model does not reach; to allow it, start \
+                 Paddock with --allow-net {}",
+                short(name),
+                short(registry)
             )));
         }
         Ok(written_out(name))

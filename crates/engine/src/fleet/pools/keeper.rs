@@ -3,6 +3,7 @@
 
 use super::pool::{Blueprint, Mother, Pool, RESPITE_MS};
 use crate::fleet::contexts::Language;
+use crate::fleet::create::ImageName;
 use crate::fleet::record::Record;
 use crate::fleet::request::{self, chain};
 use crate::fleet::{Actor, Fleet, FleetError, Inner};
@@ -153,7 +154,8 @@ impl Fleet {
         let owner = Actor::owner();
         let settings = request::resolve(&self.0.options.state, &owner, &request)?;
         let preload = settings.preload.clone();
-        let (backend, record): (_, Record) = self.describe(&owner, settings, None, false).await?;
+        let (backend, record): (_, Record) =
+            self.describe(&owner, settings, None, ImageName::OfTemplate).await?;
         let cwd = record.cwd.unwrap_or_else(|| crate::settings::WORKSPACE_TARGET.into());
         let birth = Birth { env: record.env, cwd };
         let spec = Spec { live_forks: false, ..record.spec };

@@ -19,6 +19,8 @@ pub enum RegistryReach {
     Public,
     /// These registries, wherever they are; what they send us on to is one of them as well, or public.
     Named(Vec<String>),
+    /// Any registry with a public address, and these wherever they are.
+    PublicOr(Vec<String>),
 }
 
 /// Found in the chain of an error of the HTTP client.
@@ -32,9 +34,9 @@ impl RegistryReach {
         let refuse = |why| ImageError::RegistryRefused { registry: reference.registry.clone(), why };
         match self {
             RegistryReach::Anywhere => return Ok(()),
-            RegistryReach::Named(_) if self.names(&reference.registry) => return Ok(()),
+            _ if self.names(&reference.registry) => return Ok(()),
             RegistryReach::Named(_) => return Err(refuse("it is not one of those that the server names")),
-            RegistryReach::Public => {}
+            RegistryReach::Public | RegistryReach::PublicOr(_) => {}
         }
         let url = Url::parse(&reference.base_url()).map_err(|_| refuse("it is not a host"))?;
         if !self.allows(&url) {
@@ -66,14 +68,21 @@ impl RegistryReach {
     }
 
     fn names_a_port_of(&self, host: &str) -> bool {
-        let RegistryReach::Named(names) = self else { return false };
+        let names = self.named();
         let is_of =
             |name: &String| name.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case(host));
         names.iter().any(is_of)
     }
 
+    fn named(&self) -> &[String] {
+        match self {
+            RegistryReach::Anywhere | RegistryReach::Public => &[],
+            RegistryReach::Named(names) | RegistryReach::PublicOr(names) => names,
+        }
+    }
+
     fn names(&self, place: &str) -> bool {
-        let RegistryReach::Named(names) = self else { return false };
+        let names = self.named();
         let host = match place.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
             _ => place,
@@ -102,8 +111,7 @@ impl Resolve for Guarded {
         let host = name.as_str().to_string();
         // A name with a port is for that port only, but a resolver hears of none; the URL was looked at before.
         let trusted = self.proxies.contains(&host)
-            || matches!(&self.reach, RegistryReach::Named(names)
-                if names.iter().any(|name| name.split(':').next() == Some(host.as_str())));
+            || self.reach.named().iter().any(|name| name.split(':').next() == Some(host.as_str()));
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
             let usable: Vec<SocketAddr> =
@@ -223,6 +231,10 @@ mod tests {
         ] {
             assert_eq!(reach.allows(&Url::parse(url).unwrap()), allowed, "{url}");
         }
+        let either = RegistryReach::PublicOr(vec!["127.0.0.1:5000".into()]);
+        assert!(either.allows(&Url::parse("http://127.0.0.1:5000/").unwrap()));
+        assert!(either.allows(&Url::parse("https://1.1.1.1/").unwrap()));
+        assert!(!either.allows(&Url::parse("http://127.0.0.1:5001/").unwrap()));
         assert!(reach.names("registry.example:5000") && !reach.names("registry.example"));
         assert!(!RegistryReach::Public.allows(&Url::parse("http://127.0.0.1:80/").unwrap()));
         // A URL writes an address in many ways; the parser knows them.

@@ -128,8 +128,9 @@ class Sandbox:
             network: `none` (default), `host`, or rules: `{"allow": ["packages.example.org", "*.example.org:443"]}`.
             secrets: values that never enter: `{"API_KEY": {"from": "env:API_KEY", "hosts": ["api.example.com"]}}`.
                 Inside, the variable holds a placeholder; requests to those hosts get the value. `value` instead of
-                `from` is the value itself; `from` (`env:NAME`, `file:PATH`) is read here; `header` is the only header
-                that may carry it.
+                `from` is the value itself; `from` (`env:NAME`, `file:PATH`) is read here. The usual headers for
+                credentials carry it (`Authorization`, `X-API-Key`, ...), and those of `headers`; `header` names the
+                only one.
             user: who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
             workspace: a directory of this machine, at /workspace.
             require: guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.

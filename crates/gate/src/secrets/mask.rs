@@ -1,8 +1,8 @@
-//! A value that comes out of a sandbox all the same, because a host that it went to repeated it, is masked in captured
-//! output: as it is, and as base64 and URLs write it. A courtesy, and no fence: code that has a value can write it
-//! otherwise.
+//! A value that comes back, because a host that it went to repeated it, is masked: in what that host answers, before it enters
+//! the sandbox, and in captured output. It is known as it is, reversed, in other case, and as base64, hexadecimal digits, URLs,
+//! JSON and HTML write it. No fence: a host can be made to write it otherwise.
 //!
-//! What takes its place is as long as it was, so that no offset of the output changes.
+//! What takes its place is as long as it was, so that no length and no offset changes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -38,12 +38,15 @@ impl Mask {
         self.0.is_empty()
     }
 
-    fn apply(&self, bytes: &mut [u8]) {
+    /// Masks what is whole in these bytes. `true`: something was.
+    pub fn apply(&self, bytes: &mut [u8]) -> bool {
         let mut found = Vec::new();
         for form in self.0.iter() {
             found.extend(memmem::find_iter(bytes, form).map(|at| at..at + form.len()));
         }
+        let any = !found.is_empty();
         found.into_iter().for_each(|range| bytes[range].fill(STAR));
+        any
     }
 
     /// How many bytes at the end may be the beginning of something.
@@ -69,6 +72,11 @@ impl Masked {
         all
     }
 
+    /// How many bytes are held back.
+    pub fn held(&self) -> u64 {
+        self.held.len() as u64
+    }
+
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
     }
@@ -79,10 +87,27 @@ impl Masked {
     }
 }
 
-/// The ways in which one value is written most often: as it is, in a URL, and within base64, which looks different with
-/// each of the three places that it can have among other bytes.
+/// The ways in which one value is written most often. Base64 looks different with each of the three places that the value
+/// can have among other bytes.
 fn written(value: &str) -> Vec<Vec<u8>> {
-    let mut forms = vec![value.as_bytes().to_vec(), escaped(value)];
+    let bytes = value.bytes();
+    let mut forms = vec![
+        value.as_bytes().to_vec(),
+        bytes.clone().rev().collect(),
+        value.to_ascii_lowercase().into_bytes(),
+        value.to_ascii_uppercase().into_bytes(),
+        escaped(value, "%02X"),
+        escaped(value, "%02x"),
+        bytes.clone().flat_map(|byte| format!("%{byte:02X}").into_bytes()).collect(),
+        bytes.clone().flat_map(|byte| format!("%{byte:02x}").into_bytes()).collect(),
+        bytes.clone().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect(),
+        bytes.clone().flat_map(|byte| format!("{byte:02X}").into_bytes()).collect(),
+        // A space in the body of a form.
+        String::from_utf8_lossy(&escaped(value, "%02X")).replace("%20", "+").into_bytes(),
+        replaced(value, JSON),
+        replaced(&replaced_text(value, JSON), JSON_OF_GO),
+        replaced(value, HTML),
+    ];
     for before in 0..3usize {
         let mut bytes = vec![0; before];
         bytes.extend(value.as_bytes());
@@ -96,10 +121,34 @@ fn written(value: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-fn escaped(value: &str) -> Vec<u8> {
+fn escaped(value: &str, digits: &str) -> Vec<u8> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-    let escape = |byte: u8| if plain(byte) { vec![byte] } else { format!("%{byte:02X}").into_bytes() };
+    let escape = |byte: u8| match digits {
+        _ if plain(byte) => vec![byte],
+        "%02X" => format!("%{byte:02X}").into_bytes(),
+        _ => format!("%{byte:02x}").into_bytes(),
+    };
     value.bytes().flat_map(escape).collect()
+}
+
+const JSON: &[(char, &str)] = &[('"', "\\\""), ('\\', "\\\\")];
+const JSON_OF_GO: &[(char, &str)] = &[('&', "\\u0026"), ('<', "\\u003c"), ('>', "\\u003e")];
+const HTML: &[(char, &str)] =
+    &[('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
+
+fn replaced(value: &str, table: &[(char, &str)]) -> Vec<u8> {
+    replaced_text(value, table).into_bytes()
+}
+
+fn replaced_text(value: &str, table: &[(char, &str)]) -> String {
+    let mut text = String::new();
+    for letter in value.chars() {
+        match table.iter().find(|(own, _)| *own == letter) {
+            Some((_, written)) => text.push_str(written),
+            None => text.push(letter),
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -140,6 +189,40 @@ mod tests {
             assert!(masked.matches('*').count() >= encoded.len() - before.len() * 4 / 3 - 6, "{masked}");
         }
         assert!(!through(&[b"?k=sk-real%2Fone%2B42"]).ends_with(b"42"));
+    }
+
+    #[test]
+    fn in_every_plain_form() {
+        let value = VALUE.as_bytes();
+        let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+        let all: String = value.iter().map(|byte| format!("%{byte:02X}")).collect();
+        let reversed: String = VALUE.chars().rev().collect();
+        let forms = [
+            VALUE.to_string(),
+            reversed,
+            VALUE.to_uppercase(),
+            hex.to_uppercase(),
+            all.to_lowercase(),
+            all,
+            hex,
+            "sk-real%2fone%2b42".to_string(),
+        ];
+        for form in forms {
+            let masked = through(&[format!("<{form}>").as_bytes()]);
+            assert_eq!(masked, format!("<{}>", "*".repeat(form.len())).as_bytes(), "{form}");
+        }
+        let odd = r#"a"b\c<d>&'e f"#;
+        let mask = Mask::new([odd].into_iter());
+        for form in [
+            r#"a\"b\\c<d>&'e f"#,
+            r#"a\"b\\c\u003cd\u003e\u0026'e f"#,
+            r"a&quot;b\c&lt;d&gt;&amp;&#39;e f",
+            "a%22b%5Cc%3Cd%3E%26%27e%20f",
+            "a%22b%5Cc%3Cd%3E%26%27e+f",
+        ] {
+            let mut bytes = form.as_bytes().to_vec();
+            assert!(mask.apply(&mut bytes) && bytes.iter().all(|byte| *byte == STAR), "{form}");
+        }
     }
 
     #[test]
