@@ -28,8 +28,8 @@ fn names(caller: &Caller, directory: &str) -> Vec<String> {
     names
 }
 
-fn is_unfinished(name: &String) -> bool {
-    name.ends_with(".new")
+fn is_unfinished(name: impl AsRef<str>) -> bool {
+    name.as_ref().ends_with(".new")
 }
 
 /// Waits until the server writes in that directory, or whoever asked it to is done.

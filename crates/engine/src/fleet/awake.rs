@@ -23,7 +23,7 @@ pub struct Uses {
 /// The processes of a sandbox, which stay for as long as this is kept.
 pub struct Awake {
     inside: Arc<Inside>,
-    _use: Use,
+    used: Use,
 }
 
 /// Counts as one use.
@@ -41,7 +41,7 @@ impl Live {
         if self.uses.falls_asleep.load(Ordering::SeqCst) {
             return None;
         }
-        self.running().map(|inside| Awake { inside, _use: counted })
+        self.running().map(|inside| Awake { inside, used: counted })
     }
 
     /// Waits until nobody uses it any more, and keeps others out.
@@ -69,8 +69,8 @@ impl Live {
 impl Awake {
     /// It was used for longer than whoever has it fall asleep waits. What is done to its files now may be lost.
     pub fn is_cut_off(&self) -> bool {
-        let uses = &self._use.0.uses;
-        let same = self._use.0.running().is_some_and(|now| Arc::ptr_eq(&now, &self.inside));
+        let uses = &self.used.0.uses;
+        let same = self.used.0.running().is_some_and(|now| Arc::ptr_eq(&now, &self.inside));
         uses.falls_asleep.load(Ordering::SeqCst) || !same
     }
 }
