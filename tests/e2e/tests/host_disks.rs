@@ -53,7 +53,8 @@ const OVERWRITE: &str = "for i in 1 2 3; do \
 /// Each commit of the file system inside writes its superblock anew, in its place.
 const OVERWRITE_WITHOUT_END: &str = "while :; do dd if=/dev/urandom of=/tmp/data bs=1M count=1 conv=notrunc; sync -f /tmp/data; sleep 0.01; done 2>/dev/null";
 /// Room for the worker's answer stays.
-const FILL: &str = "i=0; while fallocate -l 64M /tmp/fill$i 2>/dev/null; do i=$((i+1)); [ $i -lt 200 ] || exit 5; done";
+const FILL: &str =
+    "i=0; while fallocate -l 64M /tmp/fill$i 2>/dev/null; do i=$((i+1)); [ $i -lt 200 ] || exit 5; done";
 
 fn full(caller: &Caller, kind: &str) -> Result<()> {
     let Some(disk) = disk(caller, kind, 2048)? else { return Ok(()) };
