@@ -87,10 +87,14 @@ pub enum Command {
     #[command(after_help = agent::AGENT_HELP)]
     Agent(Box<agent::AgentArgs>),
     /// Run scripts with annotations, which say the sandbox that they need
-    #[command(after_help = "Examples:\n  paddock script run agent.py --arg prompt='hello'\n  paddock script check agent.py")]
+    #[command(
+        after_help = "Examples:\n  paddock script run agent.py --arg prompt='hello'\n  paddock script check agent.py"
+    )]
     Script(script::ScriptArgs),
     /// Keep typed values for scripts, encrypted
-    #[command(after_help = "Example:\n  paddock resource set --type anthropic --secret apiKey@api.anthropic.com anthropic < key.json")]
+    #[command(
+        after_help = "Example:\n  paddock resource set --type anthropic --secret apiKey@api.anthropic.com anthropic < key.json"
+    )]
     Resource(script::ResourceArgs),
     /// Say what code would import, start, open and evaluate, without running it
     #[command(after_help = scan::SCAN_HELP)]

@@ -146,7 +146,8 @@ mod tests {
         assert_eq!(parse_duration("1d 2h 3min 4s 5ms"), Ok(Duration::from_millis(93_784_005)));
         assert_eq!(parse_duration("1w"), Ok(Duration::from_secs(604_800)));
         for bad in [
-            "", "0", "-1", "9e99", "0.0001ms", "900000d", "5 weeks", "30m1h", "1h1h", "1h30", "h", "1h-3m", "1hm",
+            "", "0", "-1", "9e99", "0.0001ms", "900000d", "5 weeks", "30m1h", "1h1h", "1h30", "h", "1h-3m",
+            "1hm",
         ] {
             parse_duration(bad).expect_err(bad);
         }

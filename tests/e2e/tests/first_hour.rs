@@ -4,7 +4,11 @@ use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
 use serde_json::Value;
 
-for_both_callers!(help_and_other_tools_words_lead_somewhere, commands_that_change_a_sandbox_print_json, a_full_quota_says_that_it_waits);
+for_both_callers!(
+    help_and_other_tools_words_lead_somewhere,
+    commands_that_change_a_sandbox_print_json,
+    a_full_quota_says_that_it_waits
+);
 
 fn help_and_other_tools_words_lead_somewhere(caller: &Caller) -> Result<()> {
     let run = |words: &[&str]| caller.paddock(words)?.finish();
@@ -15,7 +19,9 @@ fn help_and_other_tools_words_lead_somewhere(caller: &Caller) -> Result<()> {
         ensure!(said.exited(2)?.err().contains(&format!("did you mean `paddock {ours}")), "{}", said.err());
     }
     ensure!(run(&["creat"])?.err().contains("'create'"), "a slip of the finger is not understood");
-    for group in ["token", "pool", "volume", "job", "template", "snapshot", "audit", "script", "resource", "context"] {
+    for group in
+        ["token", "pool", "volume", "job", "template", "snapshot", "audit", "script", "resource", "context"]
+    {
         let help = run(&[group, "--help"])?.success()?;
         ensure!(help.contains("Example") && help.contains(&format!("paddock {group} ")), "{group}: {help}");
     }
@@ -25,14 +31,21 @@ fn help_and_other_tools_words_lead_somewhere(caller: &Caller) -> Result<()> {
 fn commands_that_change_a_sandbox_print_json(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let id = server.create(&["--ttl", "1h30m"])?;
-    let told = |words: &[&str]| -> Result<Value> { Ok(serde_json::from_str(&server.run(words)?.success()?)?) };
+    let told =
+        |words: &[&str]| -> Result<Value> { Ok(serde_json::from_str(&server.run(words)?.success()?)?) };
     let inspected = told(&["inspect", &id])?;
     let lives = inspected["expires_at_ms"].as_u64().zip(inspected["created_at_ms"].as_u64());
-    ensure!(lives.is_some_and(|(end, begin)| (5_399_000..=5_401_000).contains(&(end - begin))), "{inspected}");
+    ensure!(
+        lives.is_some_and(|(end, begin)| (5_399_000..=5_401_000).contains(&(end - begin))),
+        "{inspected}"
+    );
     let file = caller.file("note.txt", "hello")?.display().to_string();
     let inside = format!("{id}:/tmp/note.txt");
     let copied = told(&["cp", "--json", &file, &inside])?;
-    ensure!(copied["destination"] == inside.as_str() && copied["left_out"] == serde_json::json!([]), "{copied}");
+    ensure!(
+        copied["destination"] == inside.as_str() && copied["left_out"] == serde_json::json!([]),
+        "{copied}"
+    );
     server.run(["cp", "--json", &inside, "-"])?.refused(&["--json"])?;
     for (command, state) in [("hibernate", "hibernated"), ("wake", "running"), ("kill", "ended")] {
         let sandbox = told(&[command, "--json", &id])?;

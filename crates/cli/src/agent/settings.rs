@@ -106,7 +106,10 @@ mod tests {
     fn a_base_url_speaks_the_format_of_its_variable() {
         let local = ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
         let found = of("--name m", &[("ANTHROPIC_API_KEY", "sk-a"), local]).unwrap();
-        assert_eq!((found.url.as_str(), found.dialect), ("http://127.0.0.1:9/v1/messages", Dialect::Anthropic));
+        assert_eq!(
+            (found.url.as_str(), found.dialect),
+            ("http://127.0.0.1:9/v1/messages", Dialect::Anthropic)
+        );
         let found = of("--name m --key-env none", &[local]).unwrap();
         assert_eq!((found.dialect, found.key.is_none()), (Dialect::Anthropic, true));
     }

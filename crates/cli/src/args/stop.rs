@@ -70,7 +70,9 @@ fn point_to_ours(error: &mut clap::Error) {
         return;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
-    let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| theirs.contains(&word.as_str())) else { return };
+    let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| theirs.contains(&word.as_str())) else {
+        return;
+    };
     let tip = format!("did you mean `paddock {ours}`?");
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error.remove(ContextKind::SuggestedSubcommand);

@@ -21,7 +21,9 @@ pub enum WorkCommand {
     #[command(after_help = CP_HELP)]
     Cp(CpArgs),
     /// Run code in interpreters that remember
-    #[command(after_help = "Examples:\n  paddock context run build 'x = 41'\n  paddock context run build 'print(x + 1)'\n  paddock context ls build")]
+    #[command(
+        after_help = "Examples:\n  paddock context run build 'x = 41'\n  paddock context run build 'print(x + 1)'\n  paddock context ls build"
+    )]
     Context(super::context::ContextArgs),
 }
 

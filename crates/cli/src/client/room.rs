@@ -58,7 +58,9 @@ fn full(tenant: &Tenant, request: &CreateSandbox) -> Option<String> {
     let cpus = quota.cpus.filter(|most| usage.cpus + request.limits.cpus.unwrap_or_default() > *most);
     Some(match (sandboxes, memory, cpus) {
         (Some(most), _, _) => format!("{} of {most} sandboxes", usage.live_sandboxes),
-        (_, Some(most), _) => format!("{} of {} memory", format_bytes(usage.memory_bytes), format_bytes(most)),
+        (_, Some(most), _) => {
+            format!("{} of {} memory", format_bytes(usage.memory_bytes), format_bytes(most))
+        }
         (_, _, Some(most)) => format!("{} of {most} processors", usage.cpus),
         _ => "creates per minute, memory or processors".to_string(),
     })

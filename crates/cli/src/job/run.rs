@@ -145,7 +145,8 @@ async fn first_failed(client: &Client, job: &Job) -> Result<Option<JobTask>, Cli
     if job.tasks.failed == 0 {
         return Ok(None);
     }
-    let target = Target::new("/v1/jobs").part(&job.id).part("tasks").query("state", "failed").query("limit", "1");
+    let target =
+        Target::new("/v1/jobs").part(&job.id).part("tasks").query("state", "failed").query("limit", "1");
     let page: JobTaskPage = client.json(Call::get(target)).await?;
     Ok(page.tasks.into_iter().next())
 }
