@@ -6,7 +6,7 @@ printed in its place, also in later commands. `...` stands for anything: within 
 
 import re
 
-ID = r"\b(?:sb|sn|job|tk)-[0-9a-f]{16}\b|\bpaddock-secret-[0-9a-f]{32}\b|\bpdk_[A-Za-z0-9]+(?:\.\.\.)?|\btk-[0-9a-f]+\b"
+ID = r"\b(?:sb|sn|job|tk|as)-[0-9a-f]{16}\b|\bpaddock-secret-[0-9a-f]{32}\b|\bpdk_[A-Za-z0-9]+(?:\.\.\.)?|\btk-[0-9a-f]+\b"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"
 AMOUNT = r"(?<![\w.])\d+(?:\.\d+)? (?:ms|s|B|KiB|MiB|GiB|min)\b"
 AGE = r"\b(?:in )?\d+ (?:second|minute|hour|day)s?(?: ago)?\b|\bjust now\b"

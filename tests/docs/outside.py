@@ -6,13 +6,10 @@ DIRECTORY has the certificate. The first line on standard output says that the n
 """
 
 import http.server
-import io
-import json
 import os
 import ssl
 import subprocess
 import sys
-import tarfile
 import threading
 import zipfile
 
@@ -33,43 +30,12 @@ def wheel():
         return file.read()
 
 
-# A coding agent for the examples of `paddock shield`: it asks its model, tries a host that no rule allows, and edits a file.
-AGENT = """#!/usr/bin/env node
-const https = require('https'), fs = require('fs');
-const ask = (url) => new Promise((done) => https.request(url, { method: 'POST', agent: false }, (answer) => answer.resume().on('end', done))
-    .on('error', done).end('{}'));
-(async () => {
-    await ask('https://api.anthropic.com/v1/messages');
-    await ask('https://example.com/');
-    fs.appendFileSync('src/shapes.py', '# mended\\n');
-})();
-"""
-AGENT_PACKAGE = "@anthropic-ai/claude-code"
-
-
-def agent_archive():
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        about = json.dumps({"name": AGENT_PACKAGE, "version": "1.0.0", "bin": {"claude": "claude.js"}})
-        for name, text, mode in (("package.json", about, 0o644), ("claude.js", AGENT, 0o755)):
-            entry = tarfile.TarInfo(f"package/{name}")
-            entry.size, entry.mode = len(text), mode
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    return data.getvalue()
-
-
-def agent_page(host):
-    version = {"name": AGENT_PACKAGE, "version": "1.0.0", "bin": {"claude": "claude.js"}, "dist": {"tarball": f"https://{host}/claude.tgz"}}
-    return json.dumps({"name": AGENT_PACKAGE, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}).encode()
-
-
 class Host(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     pages = {
         "/": ("text/html", b"<h1>Example</h1>\n"),
         "/simple/requests/": ("text/html", f'<a href="/{WHEEL}">{WHEEL}</a>'.encode()),
         f"/{WHEEL}": ("application/zip", wheel()),
-        "/claude.tgz": ("application/gzip", agent_archive()),
         "/v1/messages": ("application/json", b"{}"),
     }
 
@@ -78,8 +44,6 @@ class Host(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         kind, body = self.pages.get(self.path, ("text/plain", b""))
-        if "claude-code" in self.path:
-            kind, body = "application/json", agent_page(self.headers.get("Host", ""))
         if self.path == "/v1/models":
             authorized = self.headers.get("Authorization") == "Bearer the-real-key-of-the-example"
             kind, body = "application/json", b'{"models":["example-1"]}\n' if authorized else b'{"error":"no key"}\n'

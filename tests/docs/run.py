@@ -60,7 +60,6 @@ class Document:
         environment = {
             "HOME": self.home, "PATH": f"{binaries}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
             "PADDOCK_STATE_DIR": self.state, "PADDOCK_DOCS_ROOT": ROOT, "PADDOCK_DOCS_PYTHON": sys.executable,
-            "PADDOCK_DOCS_AUTHORITY": os.path.join(world.directory, "authority.pem"),
         }
         for name in ("PADDOCK_KERNEL", "PADDOCK_TEST_KERNEL"):
             if value := os.environ.get(name):
@@ -94,7 +93,7 @@ class Document:
                 self.tell(block.line, self.step(command, shown), command)
         elif block.kind == "python":
             self.tell(block.line, self.program(block.text))
-        elif COMMAND.search(block.text):
+        elif block.kind == "text" and COMMAND.search(block.text):
             self.tell(block.line, "it looks like commands, and is neither run (`$ `) nor skipped with a reason")
 
     def step(self, command, shown):

@@ -112,7 +112,7 @@ fn bad_values_name_themselves_and_the_remedy() {
         (&["--pids=-1"], "error: pids limit `-1` is not a count: write a positive whole number such as 64\n"),
         (
             &["--timeout", "9e99"],
-            "error: timeout limit `9e99` is not a duration: write a positive number with a unit, such as 500ms, 30s, 5m or 2h\n",
+            "error: timeout limit `9e99` is not a duration: write a positive number with a unit, such as 500ms, 30s, 5m, 1h30m, 2d or 1w\n",
         ),
         (
             &["--cpus", "-1"],

@@ -286,7 +286,7 @@ impl Annotations {
             Key::Sandbox => {
                 self.sandbox = true;
                 self.image = image(value)?;
-                self.image_line = line;
+                self.image_line = if self.image.is_some() { line } else { 0 };
             }
             Key::Volume => self.volume(value, line)?,
             Key::Net => {

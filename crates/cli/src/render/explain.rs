@@ -380,6 +380,7 @@ Guarantees
   snapshot            filesystem-copy
   survives hibernate  files
   survives pause      files, memory, processes
+  system inodes       on
   time namespace      on
 
 Required
