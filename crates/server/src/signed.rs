@@ -62,7 +62,7 @@ async fn write_signed(
     let write = async {
         let options = WriteOptions { mode: None, parents: true, user: None };
         let upload = app.fleet().write_file(&signed.actor, &signed.sandbox, &signed.path, options).await?;
-        Ok::<FileEntry, Failure>(files::fill(upload, body).await?)
+        files::fill(upload, body).await
     };
     let written = async { write.await.map(Answer).into_response() };
     Ok(revoked::bounded(leash, written).await)

@@ -131,5 +131,5 @@ fn by_mcp(server: &Server, flags: &[&str], arguments: &Value) -> Result<String> 
     }
     client.wait_for("\"id\":2")?;
     client.close_input();
-    Ok(client.finish()?.success()?)
+    client.finish()?.success()
 }

@@ -56,18 +56,18 @@ impl Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImageName {
     /// Of the template or the snapshot.
-    OfTemplate,
-    OfCaller,
+    Template,
+    Caller,
     /// Of a script or a model that the caller passes on.
-    OfStranger,
+    Stranger,
 }
 
 impl ImageName {
     fn of(request: &CreateSandbox) -> ImageName {
         match (&request.image, request.public_image) {
-            (None, _) => ImageName::OfTemplate,
-            (Some(_), false) => ImageName::OfCaller,
-            (Some(_), true) => ImageName::OfStranger,
+            (None, _) => ImageName::Template,
+            (Some(_), false) => ImageName::Caller,
+            (Some(_), true) => ImageName::Stranger,
         }
     }
 }
@@ -141,7 +141,7 @@ impl Fleet {
         let bound = settings.secrets.clone();
         let volumes = Wanted::all(actor, &request.volumes, &settings.spec)?;
         let (backend, mut record) =
-            self.describe(actor, settings, snapshot.as_ref(), ImageName::of(&request)).await?;
+            self.describe(actor, settings, snapshot.as_ref(), ImageName::of(request)).await?;
         record.name = request.name.clone();
         record.template = request.template.clone();
         record.metadata = request.metadata.clone();
@@ -253,9 +253,9 @@ impl Fleet {
         // What the owner named, or put into a template, is the owner's choice.
         let owner = actor.owner || (actor.role == Role::Admin && actor.tenant == Actor::OWNER_TENANT);
         let unvouched = match image_name {
-            ImageName::OfTemplate => false,
-            ImageName::OfCaller => !owner,
-            ImageName::OfStranger => true,
+            ImageName::Template => false,
+            ImageName::Caller => !owner,
+            ImageName::Stranger => true,
         };
         let image_of_tenant = snapshot.map_or(unvouched, |snapshot| snapshot.image_of_tenant);
         if let Some(reference) = &image {

@@ -166,7 +166,7 @@ print(hello.hex())";
         }
         // Cut into records of three bytes, it is read all the same; and a second one is read as the first.
         let body: Vec<&str> =
-            evil[10..].as_bytes().chunks(6).map(|part| std::str::from_utf8(part).unwrap()).collect();
+            evil.as_bytes()[10..].chunks(6).map(|part| std::str::from_utf8(part).unwrap()).collect();
         let cut: String = body.iter().map(|part| format!("16030100{:02x}{part}", part.len() / 2)).collect();
         send(&inside, "front.test", port, &sent(cut.clone())).await;
         assert_eq!(heard.recv().await, Some(0), "in pieces");

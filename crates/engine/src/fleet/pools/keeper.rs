@@ -155,7 +155,7 @@ impl Fleet {
         let settings = request::resolve(&self.0.options.state, &owner, &request)?;
         let preload = settings.preload.clone();
         let (backend, record): (_, Record) =
-            self.describe(&owner, settings, None, ImageName::OfTemplate).await?;
+            self.describe(&owner, settings, None, ImageName::Template).await?;
         let cwd = record.cwd.unwrap_or_else(|| crate::settings::WORKSPACE_TARGET.into());
         let birth = Birth { env: record.env, cwd };
         let spec = Spec { live_forks: false, ..record.spec };
