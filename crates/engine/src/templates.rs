@@ -61,7 +61,7 @@ pub fn load(state_dir: &Path, name: &str) -> Result<Policy, TemplateError> {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return if name == BUILT_IN {
-                Ok(built_in())
+                Ok(Policy::default())
             } else {
                 Err(TemplateError::Missing(name.to_string()))
             };
@@ -69,11 +69,6 @@ pub fn load(state_dir: &Path, name: &str) -> Result<Policy, TemplateError> {
         Err(source) => return Err(TemplateError::Unusable { path, source }),
     }
     policy_file::parse_bytes(&bytes).map_err(|source| TemplateError::Damaged { path, source })
-}
-
-/// Nothing that pip installs inside can harm the host's Python, which is what Debian's pip asks about.
-fn built_in() -> Policy {
-    Policy { env: [("PIP_BREAK_SYSTEM_PACKAGES".into(), "1".into())].into(), ..Policy::default() }
 }
 
 /// A reader sees the old file or the new one, never a part; two writers cannot both be the first.
@@ -194,7 +189,7 @@ mod tests {
     #[test]
     fn the_built_in_one_gives_way_to_a_file() {
         let state = tempfile::tempdir().unwrap();
-        assert_eq!(load(state.path(), BUILT_IN).unwrap(), built_in());
+        assert_eq!(load(state.path(), BUILT_IN).unwrap(), Policy::default());
         let error = remove(state.path(), BUILT_IN).unwrap_err();
         assert_eq!(error.to_string(), "template `code-interpreter` is built in, and cannot be removed");
         save(state.path(), BUILT_IN, &policy(), false).unwrap();
@@ -202,7 +197,7 @@ mod tests {
         let listed = list(state.path()).unwrap();
         assert_eq!((listed.len(), listed[0].built_in), (1, false));
         remove(state.path(), BUILT_IN).unwrap();
-        assert_eq!(load(state.path(), BUILT_IN).unwrap(), built_in());
+        assert_eq!(load(state.path(), BUILT_IN).unwrap(), Policy::default());
     }
 
     #[test]

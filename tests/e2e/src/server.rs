@@ -97,7 +97,8 @@ impl<'a> Server<'a> {
         .then_some(())
         .with_context(|| format!("the server ended: {}", running.said()))?;
         self.running = Some(running);
-        Ok(())
+        // It listens before it has taken over its sandboxes, and answers after that.
+        self.ask("GET", "/healthz", None).map(drop)
     }
 
     /// The same with nothing more in its environment.

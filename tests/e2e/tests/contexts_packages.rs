@@ -42,7 +42,7 @@ fn what_pip_installs_is_imported_by_the_same_context(caller: &Caller) -> Result<
     if !has_pip() {
         return Ok(());
     }
-    let place = Place::with(caller, &["--env", "PIP_BREAK_SYSTEM_PACKAGES=1"])?;
+    let place = Place::with(caller, &[])?;
     place.python(WHEEL)?;
     // The directory of a user's packages is not there yet, and it was looked into already.
     assert_eq!(place.python("import late_one")?["error"]["name"], "ModuleNotFoundError");
@@ -85,7 +85,7 @@ fn what_pip_installs_by_a_magic_is_imported_by_the_same_context(caller: &Caller)
         return Ok(());
     }
     let shown = format!("{packages}:/packages");
-    let options = ["--read", &shown, "--env", "PYTHONPATH=/packages", "--env", "PIP_BREAK_SYSTEM_PACKAGES=1"];
+    let options = ["--read", &shown, "--env", "PYTHONPATH=/packages"];
     let place = Place::with(caller, &options)?;
     place.python(WHEEL)?;
     assert_eq!(place.value(&format!("!{PIP} late_one\nimport late_one\nlate_one.value"))?, "1");

@@ -46,7 +46,8 @@ fn commands_that_change_a_sandbox_print_json(caller: &Caller) -> Result<()> {
         copied["destination"] == inside.as_str() && copied["left_out"] == serde_json::json!([]),
         "{copied}"
     );
-    server.run(["cp", "--json", &inside, "-"])?.refused(&["--json"])?;
+    let both = server.run(["cp", "--json", &inside, "-"])?;
+    ensure!(both.exited(1)?.err().contains("--json"), "{}", both.err());
     for (command, state) in [("hibernate", "hibernated"), ("wake", "running"), ("kill", "ended")] {
         let sandbox = told(&[command, "--json", &id])?;
         ensure!(sandbox["id"] == id.as_str() && sandbox["state"] == state, "{command}: {sandbox}");

@@ -24,7 +24,7 @@ fn nothing_of_the_hosts_environment(caller: &Caller) -> Result<()> {
     ensure!(!output.contains("do-not-leak"), "{output}");
     let mut names: Vec<&str> = output.lines().filter_map(|line| line.split('=').next()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["HOME", "LANG", "PATH"]);
+    assert_eq!(names, ["HOME", "LANG", "PATH", "PIP_BREAK_SYSTEM_PACKAGES"]);
     // Nor through the guest, which the command can see as process 1.
     let look = ["--", "sh", "-c", "cat /proc/1/environ; cat /proc/1/cmdline; true"];
     let finished = caller.start_run(look)?.environment("SECRET", "do-not-leak").finish()?;

@@ -174,9 +174,11 @@ fn mounts(
     }
 }
 
-/// What every command has, before its image's and its caller's variables; nothing of the host's.
+/// The variables of every command, before its image's and its caller's; nothing of the host's. Debian's pip asks for the third: no
+/// package that it installs inside can harm the host's Python.
 pub fn default_environment() -> BTreeMap<String, String> {
-    BTreeMap::from([("PATH".to_string(), PATH.to_string()), ("LANG".into(), "C.UTF-8".into())])
+    let variables = [("PATH", PATH), ("LANG", "C.UTF-8"), ("PIP_BREAK_SYSTEM_PACKAGES", "1")];
+    variables.map(|(name, value)| (name.to_string(), value.to_string())).into()
 }
 
 /// Whether the kernel can take it at all.
