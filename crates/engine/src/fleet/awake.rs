@@ -17,6 +17,8 @@ const UNTIL_UNUSED: Duration = Duration::from_secs(10);
 pub struct Uses {
     count: AtomicUsize,
     falls_asleep: AtomicBool,
+    /// It falls asleep, and waits no longer for those that use it.
+    cuts_off: AtomicBool,
     unused: Notify,
 }
 
@@ -60,6 +62,7 @@ impl Live {
             }
         };
         if tokio::time::timeout(UNTIL_UNUSED, unused).await.is_err() {
+            self.uses.cuts_off.store(true, Ordering::SeqCst);
             tracing::warn!(sandbox = %self.id, "it falls asleep although a call still uses it");
         }
         falling
@@ -69,9 +72,8 @@ impl Live {
 impl Awake {
     /// It was used for longer than whoever has it fall asleep waits. What is done to its files now may be lost.
     pub fn is_cut_off(&self) -> bool {
-        let uses = &self.used.0.uses;
         let same = self.used.0.running().is_some_and(|now| Arc::ptr_eq(&now, &self.inside));
-        uses.falls_asleep.load(Ordering::SeqCst) || !same
+        self.used.0.uses.cuts_off.load(Ordering::SeqCst) || !same
     }
 }
 
@@ -93,6 +95,7 @@ impl Drop for Use {
 
 impl Drop for FallingAsleep<'_> {
     fn drop(&mut self) {
+        self.0.uses.cuts_off.store(false, Ordering::SeqCst);
         self.0.uses.falls_asleep.store(false, Ordering::SeqCst);
     }
 }
