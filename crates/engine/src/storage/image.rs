@@ -13,7 +13,7 @@ use super::{StorageError, btrfs, failed, in_place, loop_device};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -147,7 +147,6 @@ impl Image {
     }
 
     fn is_mounted(&self) -> bool {
-        use std::os::unix::fs::MetadataExt;
         let root = std::fs::metadata(&self.mount_point).is_ok_and(|found| found.ino() == btrfs::ROOT_INODE);
         let magic = rustix::fs::statfs(&self.mount_point).map(|found| found.f_type);
         root && magic == Ok(btrfs::MAGIC)
@@ -196,8 +195,14 @@ impl Image {
             let said = String::from_utf8_lossy(&made.stderr).trim().escape_debug().to_string();
             return Err(format!("mkfs.btrfs failed: {said}"));
         }
-        // Should mkfs have given a part of it back.
-        grow::give_ahead(&file, 0, if ahead { LEAST_BYTES } else { 0 }).map_err(|error| said(&error))?;
+        // Mkfs may have given a part of it back. Where it has not, xfs would want the whole length free once more.
+        let whole = file.metadata().is_ok_and(|found| found.blocks() * 512 >= LEAST_BYTES);
+        if ahead && !whole {
+            grow::give_ahead(&file, 0, LEAST_BYTES).map_err(|error| {
+                let _ = std::fs::remove_file(&new);
+                said(&error)
+            })?;
+        }
         std::fs::rename(&new, &self.file).map_err(|error| said(&error))
     }
 

@@ -13,6 +13,11 @@ pub const CHECKS: &[Check] = &[
         run: tokens,
     },
     Check { operations: &["list_tenants", "set_quota"], title: "a tenant gets a quota", run: tenants },
+    Check {
+        operations: &["server_status", "stop_server"],
+        title: "the server tells of itself; a stop with a parameter that nobody knows stops nothing",
+        run: server,
+    },
     Check { operations: &["list_templates"], title: "the template is there", run: templates },
     Check {
         operations: &["set_pool", "get_pool", "list_pools", "delete_pool"],
@@ -46,6 +51,13 @@ fn tenants(place: &Place) -> Result<()> {
     let all = place.call("GET", "/v1/tenants", 200)?.text();
     ensure!(all.contains("\"verify\"") && all.contains('7'), "{all}");
     Ok(())
+}
+
+fn server(place: &Place) -> Result<()> {
+    let told = place.get("/v1/server")?;
+    ensure!(told.as_object().is_some_and(|fields| !fields.is_empty()), "{told}");
+    place.call("POST", "/v1/server/stop?now=true", 400)?;
+    place.get("/v1/server").map(drop)
 }
 
 fn templates(place: &Place) -> Result<()> {

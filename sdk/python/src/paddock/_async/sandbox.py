@@ -142,8 +142,8 @@ class AsyncSandbox:
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
                 refuses to create it where it is not; `False` gives it a fence with nothing weaker for forks.
-            live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can, unless
-                another token made the sandbox that they come from. `True` refuses to create it where it cannot.
+            live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can,
+                unless another token made the sandbox that they come from. `True` refuses to create it where it cannot.
             client: the server to use; default is the one of the environment, started if need be.
         """
         body = given(
