@@ -68,7 +68,7 @@ class Checks:
         workspace = self.home / "workspace"
         workspace.mkdir()
         os.chown(workspace, UID, UID)
-        wrote = self.run("--workspace", str(workspace), "--", "sh", "-c", "echo x > file; ! mkdir .git/hooks 2>/dev/null")
+        wrote = self.run("--workspace", str(workspace), "--", "sh", "-c", "echo x > file; ! mkdir .cargo/x 2>/dev/null")
         owner = (workspace / "file").stat().st_uid if (workspace / "file").exists() else None
         self.check("workspace-keeps-its-owner", wrote.returncode == 0 and owner == UID, wrote)
         self.check("workspace-is-left-clean", os.listdir(workspace) == ["file"], os.listdir(workspace))

@@ -76,10 +76,11 @@ async fn read_file(
     Target(id): Target,
     Query(read): Query<Reading>,
 ) -> Result<Response, Failure> {
-    let file = app
+    let mut file = app
         .fleet()
         .read_file(&actor, &id, &read.path, read.offset, read.length, read.user.as_deref())
         .await?;
+    file.look_ahead().await?;
     Ok(stream::download(&app, file, stream::OCTETS))
 }
 

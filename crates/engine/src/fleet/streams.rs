@@ -15,6 +15,8 @@ pub struct Download {
     /// Where it is known beforehand.
     pub size: Option<u64>,
     source: Source,
+    /// Read before somebody asked for it.
+    first: Option<Bytes>,
     _open: Option<(OpenStream, Awake)>,
 }
 
@@ -30,7 +32,7 @@ const PIECE: usize = 128 * 1024;
 
 impl Download {
     pub(super) fn from_inside(stream: transfer::Download, open: OpenStream, awake: Awake) -> Download {
-        Download { size: stream.size(), source: Source::Inside(stream), _open: Some((open, awake)) }
+        Download { size: stream.size(), source: Source::Inside(stream), first: None, _open: Some((open, awake)) }
     }
 
     /// A file of the host's, which is so long.
@@ -41,15 +43,24 @@ impl Download {
     /// So many bytes of the file, then the tail.
     pub(super) fn from_host(file: tokio::fs::File, bytes: u64, tail: Vec<u8>) -> Download {
         let source = Source::Host(tokio::io::AsyncReadExt::take(file, bytes), tail.into());
-        Download { size: None, source, _open: None }
+        Download { size: None, source, first: None, _open: None }
     }
 
     pub(super) fn from_volume(file: paddock_volumes::FileReader) -> Download {
         let size = file.size();
-        Download { size: Some(size), source: Source::Volume(Box::new(file)), _open: None }
+        Download { size: Some(size), source: Source::Volume(Box::new(file)), first: None, _open: None }
+    }
+
+    /// Reads the first piece, so that a file that cannot be read is refused instead of broken off.
+    pub async fn look_ahead(&mut self) -> Result<(), FleetError> {
+        self.first = self.next().await.transpose()?;
+        Ok(())
     }
 
     pub async fn next(&mut self) -> Option<Result<Bytes, FleetError>> {
+        if let Some(first) = self.first.take() {
+            return Some(Ok(first));
+        }
         match &mut self.source {
             Source::Inside(stream) => {
                 stream.next().await.transpose().map(|piece| piece.map(Bytes::from).map_err(FleetError::from))
