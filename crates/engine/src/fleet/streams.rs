@@ -32,7 +32,12 @@ const PIECE: usize = 128 * 1024;
 
 impl Download {
     pub(super) fn from_inside(stream: transfer::Download, open: OpenStream, awake: Awake) -> Download {
-        Download { size: stream.size(), source: Source::Inside(stream), first: None, _open: Some((open, awake)) }
+        Download {
+            size: stream.size(),
+            source: Source::Inside(stream),
+            first: None,
+            _open: Some((open, awake)),
+        }
     }
 
     /// A file of the host's, which is so long.
