@@ -95,7 +95,7 @@ impl MaskedBody {
     fn poll_masked(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         loop {
             if self.ended {
-                // What was held back, then the trailers, then nothing.
+                // The bytes that were held back come first, then the trailers, then the end.
                 if self.masked.holds() {
                     return Poll::Ready(Some(Ok(Frame::data(self.masked.rest().into()))));
                 }
@@ -163,7 +163,7 @@ impl Body for Answered {
         }
     }
 
-    /// What is masked stays as long as it was.
+    /// A masked value keeps its length.
     fn size_hint(&self) -> SizeHint {
         match self {
             Answered::Plain(body) => body.size_hint(),

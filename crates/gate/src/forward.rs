@@ -167,7 +167,7 @@ impl Forward {
                 Ok(self.answered(response))
             }
             (true, Some((client, flow)), Some(socket)) => Ok(self.join(response, client, &socket, flow)),
-            // Nobody asked for another protocol.
+            // The client did not ask for another protocol.
             (true, ..) => Err(Denial::Unreachable),
         }
     }

@@ -1,4 +1,4 @@
-//! What a request says of itself, judged: the host that it names, and the method that it really means.
+//! Judges a request by the host that it names and by the method that it really means.
 
 use crate::flows::Target;
 use crate::own::is_own;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-/// What is to be done with a client.
+/// The verdict on a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spoken {
     /// Each of its requests is to be judged.

@@ -14,7 +14,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def log_message(self, *a): pass
     def do_GET(self):
-        # What came as authorization: as it is, in plain encodings, or so that no mask knows it.
+        # The Authorization header comes back: as it is, in plain encodings, or in a form that no mask knows.
         key = self.headers.get('Authorization', '').encode()
         forms = [key, key[::-1], base64.b64encode(key), key.hex().encode(), urllib.parse.quote(key, safe='').encode()]
         said = {'/echo': key, '/forms': b' '.join(forms), '/spelled': b'.'.join(bytes([b]) for b in key)}.get(self.path)

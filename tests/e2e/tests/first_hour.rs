@@ -1,4 +1,4 @@
-//! What somebody types who has not read the reference: other tools' words, help, JSON from every command.
+//! A newcomer's first hour: other tools' words, help, JSON from every command.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};

@@ -287,7 +287,7 @@ fn a_fork_is_compared_with_what_its_source_had_when_it_slept(caller: &Caller) ->
     Ok(())
 }
 
-/// What a sandbox has changed, each with its kind.
+/// The changes of a sandbox, each with its kind.
 pub fn changes_of(server: &Server<'_>, id: &str) -> Result<Vec<String>> {
     let told = server.api("GET", &format!("/v1/sandboxes/{id}/changes"), None)?.expect(200)?;
     let text = |change: &Value, field: &str| change[field].as_str().unwrap_or_default().to_string();

@@ -87,7 +87,7 @@ print([os.waitpid(pid, 0)[1] for pid in children] == [0] * 20)";
 }
 
 fn locked_memory(caller: &Caller) -> Result<()> {
-    // Whatever the caller's own limit is, as far as it may be raised.
+    // The limit is set as high as the caller may raise it.
     let script = "ulimit -l unlimited 2>/dev/null; exec \"$0\" run -- sh -c 'ulimit -l; ulimit -l 16384'";
     let mut command = caller.program("/bin/sh");
     command.args(["-c", script]).arg(caller.executable()?);

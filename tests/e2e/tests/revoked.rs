@@ -1,4 +1,4 @@
-//! What a token opened ends when the token is revoked, and a token that only reads changes nothing.
+//! A revoked token ends everything that it opened, and a token that only reads changes nothing.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::http::over_tcp;

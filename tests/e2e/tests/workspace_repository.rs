@@ -178,7 +178,7 @@ fn a_killed_run_leaves_no_hooks(caller: &Caller) -> Result<()> {
     running.wait_for("inside")?;
     running.signal(rustix::process::Signal::KILL)?;
     running.finish()?.exited(128 + libc::SIGKILL)?;
-    // Whoever comes next waits for what the first left, and cleans up.
+    // The next run waits for what the first one left, and cleans up.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while directory.join(".git/paddock-new-repository").exists() && std::time::Instant::now() < deadline {
         caller.run(["--", "true"])?.success()?;

@@ -135,7 +135,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What is below a held directory is held with it.
+    /// A held directory holds everything below it.
     fn into_outermost(self) -> Vec<FoundName> {
         let below_another =
             |path: &Path| path.ancestors().skip(1).any(|above| self.names.contains_key(above));

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// The last part of its path, within `.git`.
 pub const NAME: &str = "paddock-new-repository";
-/// What git keeps of commits, and nothing by which it runs anything. HEAD comes last: with it, git takes the directory for a repository.
+/// The parts of .git that hold commits, and none by which git runs anything. HEAD comes last: with it, git takes the directory for a repository.
 const KEPT_DIRECTORIES: [&CStr; 4] = [c"objects", c"refs", c"reftable", c"logs"];
 const KEPT_FILES: [&CStr; 4] = [c"packed-refs", c"index", c"shallow", c"ORIG_HEAD"];
 /// A repository with more, or with deeper directories, is not taken over.
@@ -176,7 +176,7 @@ fn empty(top: &OwnedFd) -> Result<()> {
         }
     }
     while let Some(name) = waiting.pop() {
-        // What the work made unreadable is the owner's all the same.
+        // The owner may read a file that the work made unreadable.
         let _ = rustix::fs::chmodat(top, &name, Mode::from_raw_mode(0o700), AtFlags::empty());
         let directory = open_directory(top.as_fd(), &name)?;
         for (below, kind) in entries(&directory)? {

@@ -283,7 +283,7 @@ pub fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// What the kernel marks a process with that it has begun to end. PID 1 of a namespace has the mark before anybody in there ends.
+/// The kernel's mark of a process that has begun to end. PID 1 of a namespace has it before any other process in there ends.
 const ENDING: u64 = 0x4;
 
 /// Whether this very process runs, and is not just being ended.

@@ -123,7 +123,7 @@ pub fn ensure(name: &str, caller: &mut Caller) -> Result<(), CommandError> {
     }
 }
 
-/// What the step that failed has printed.
+/// The output of the step that failed.
 fn show_output(error: &CommandError, caller: &mut Caller) {
     if let CommandError::Build(BuildError::Step { output, .. }) = error {
         let _ = caller.stderr.write_all(render::build::output(output).as_bytes());

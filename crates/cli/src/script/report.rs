@@ -61,7 +61,7 @@ impl Ran {
     }
 
     fn tell_failure(&self, failure: &Failure, caller: &mut Caller) {
-        // What was not started is the wrapper, whose text tells nobody anything.
+        // The wrapper was not started, and its text would not help the reader.
         let remark = match failure.code.as_str() {
             "interpreter_missing" => None,
             _ => render::execs::remark(&self.exec, Some(&self.sandbox)),

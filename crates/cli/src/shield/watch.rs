@@ -89,7 +89,7 @@ impl Watch {
             account.changes.extend(changes);
         }
         account.patch = keeper.map(|_| text);
-        // What can run code is read first; the order is otherwise that of the paths.
+        // Changes that can run code come first; the others are in the order of their paths.
         account.changes.sort_by_key(|change| change.runs_code.is_none());
         account
     }

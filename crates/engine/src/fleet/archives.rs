@@ -130,7 +130,7 @@ fn unfinished(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// What the records of living sandboxes and of snapshots name. Everything else is nobody's.
+/// The files that records of living sandboxes and of snapshots name. All others can be removed.
 #[derive(Default)]
 pub(super) struct Named {
     /// Sandboxes that sleep, or were about to.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 /// A sandbox that is to sleep waits so long for the calls that use it. A call that takes longer is cut off.
 const UNTIL_UNUSED: Duration = Duration::from_secs(10);
 
-/// Who uses the processes of a sandbox.
+/// Counts the calls that use the processes of a sandbox.
 #[derive(Default)]
 pub struct Uses {
     count: AtomicUsize,
@@ -31,7 +31,7 @@ pub struct Awake {
 /// Counts as one use.
 struct Use(Arc<Live>);
 
-/// Nobody can begin to use the sandbox while this is kept.
+/// No call can begin to use the sandbox while this is kept.
 pub struct FallingAsleep<'a>(&'a Live);
 
 impl Live {

@@ -63,7 +63,7 @@ impl Fleet {
         self.changes_between(live, &awake, &now, before).await
     }
 
-    /// What makes `now` of what was there before.
+    /// The changes from the state before to `now`.
     async fn changes_between(
         &self,
         live: &Live,

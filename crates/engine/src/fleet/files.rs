@@ -386,7 +386,7 @@ impl Fleet {
         if let Some(awake) = live.stay_awake() {
             return Ok(awake);
         }
-        // Whoever changes its state just now is waited for.
+        // Another call may be changing its state: wait for that.
         self.changed(live).await?;
         if let Some(awake) = live.stay_awake() {
             return Ok(awake);

@@ -298,7 +298,7 @@ impl Fleet {
             nested_in.iter().for_each(|around| inner.end_nursery_unless_used(around));
         });
         self.0.announce(live, "hibernated");
-        // Whoever is told that it sleeps finds it asleep after the host has lost its power.
+        // An acknowledged sleep survives a loss of power.
         let inner = self.0.clone();
         blocking(move || Ok(inner.store.flush()?)).await
     }

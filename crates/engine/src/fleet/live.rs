@@ -124,7 +124,7 @@ impl Live {
         self.silent.load(Ordering::Relaxed)
     }
 
-    /// Whoever waits for its guest stops waiting, and lets go of its transition.
+    /// Ends the wait for its guest, and releases its transition.
     pub fn set_unwanted(&self) {
         self.unwanted.store(true, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Whoever asks within this time gets the same answer again.
+/// Requests within this time get the same answer again.
 const FRESH: Duration = Duration::from_secs(1);
 /// A disk that hangs must not hang whoever asks.
 const PATIENCE: Duration = Duration::from_secs(5);

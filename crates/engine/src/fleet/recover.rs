@@ -201,7 +201,7 @@ impl Fleet {
             return self.finish_end(live, cause).await;
         }
         match self.kept_memory(&live.id) {
-            // Who runs nothing any more may still be there.
+            // A fence may still stand although nothing runs in it.
             Some(_) => {
                 let (fleet, id) = (self.clone(), live.record().id.clone());
                 let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;

@@ -13,7 +13,7 @@ pub struct LazyFile {
 }
 
 enum State {
-    /// Nobody has written to it.
+    /// It has not been written to.
     Absent,
     Open(Arc<File>),
     /// It is there, and is opened for whoever reads it.

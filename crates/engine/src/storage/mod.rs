@@ -165,7 +165,7 @@ impl Storage {
         self.disks()?.freeze_copy(from, snapshot)
     }
 
-    /// What was written to a disk is on the host's disk afterwards. Blocks for as long as that takes.
+    /// Flushes a sandbox's disk to the host's disk. Blocks for as long as that takes.
     pub fn flush(&self, name: &str) -> Result<(), StorageError> {
         let path = self.disk(name)?;
         let flushed = std::fs::File::open(&path).and_then(|disk| Ok(rustix::fs::syncfs(disk)?));

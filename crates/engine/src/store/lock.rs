@@ -107,7 +107,7 @@ impl ServerLock {
             text.extend([address.as_str(), "\n"]);
         }
         let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.note);
-        // Nobody depends on it.
+        // No other sandbox depends on it.
         let _ = open.and_then(|file| write(&file, &text));
     }
 

@@ -112,7 +112,7 @@ impl Store {
         let failed = |source| StoreError::from_io(&self.path, source);
         match std::fs::File::open(log) {
             Ok(log) => log.sync_data().map_err(failed),
-            // What is not in a log is in the database, where it was flushed.
+            // Records that are not in a log are in the database, which was flushed.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(failed(error)),
         }

@@ -2,7 +2,7 @@
 //! the sandbox, and in captured output. It is known as it is, reversed, in other case, and as base64, hexadecimal digits, URLs,
 //! JSON and HTML write it. No fence: a host can be made to write it otherwise.
 //!
-//! What takes its place is as long as it was, so that no length and no offset changes.
+//! The mask is as long as the value, so that no length and no offset changes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};

@@ -115,7 +115,7 @@ impl Secrets {
         }
     }
 
-    /// What a value looks like where a host repeats it.
+    /// The forms in which a host may repeat a value.
     pub fn mask(&self) -> &Mask {
         &self.mask
     }

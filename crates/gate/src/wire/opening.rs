@@ -1,4 +1,4 @@
-//! What a client speaks, from its first bytes: TLS, HTTP in the clear, or something that names no host.
+//! The protocol of a client, read from its first bytes: TLS, HTTP in the clear, or something that names no host.
 
 use super::{Incomplete, hello};
 use paddock_model::net::DomainName;

@@ -91,7 +91,7 @@ impl ClientRecords {
         Some(usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low))
     }
 
-    /// What is encrypted looks like one once in a billion.
+    /// Encrypted bytes look like one once in a billion.
     fn may_be_hello(&self) -> bool {
         let version = self.message.get(MESSAGE_HEADER..TELLING.min(self.message.len())).unwrap_or_default();
         self.message[0] == CLIENT_HELLO

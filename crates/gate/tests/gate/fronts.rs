@@ -126,7 +126,7 @@ async fn a_rule_for_an_address_does_not_open_a_denied_name() {
     }
 }
 
-/// What comes before the ClientHello is skipped by some servers: the name in it would pass unseen.
+/// Some servers skip records before the ClientHello: the name in it would pass unseen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_reaches_a_server_before_the_name_is_judged() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -41,7 +41,7 @@ pub fn mount(root: &OwnedFd, tree: OwnedFd, path: &str, names: &[(String, NodeKi
         let place = mount_point(root, &to, *kind)?;
         attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {to}"))?;
     }
-    // What was mounted from it stays.
+    // Mounts that were made from it stay.
     for _ in 0..1 + usize::from(own) {
         unmount(PLACE.trim_start_matches('/'), UnmountFlags::DETACH)
             .during(|| format!("let go of the host's {path}"))?;

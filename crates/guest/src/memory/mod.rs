@@ -23,7 +23,7 @@ const REST_AFTER_A_WALK: u32 = 4;
 /// However long a walk took, the next comes after this time.
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
-/// What is remembered from look to look.
+/// State that is kept from one look to the next.
 #[derive(Default)]
 pub struct Census {
     descriptors: Descriptors,
@@ -59,7 +59,7 @@ impl Census {
     fn walk(&mut self, found: &[Process], held: u64, limit: u64) -> u64 {
         let exact: Vec<(&Process, Mapped)> = found.iter().map(|process| (process, process.walk())).collect();
         let all = exact.iter().map(|(_, mapped)| *mapped).sum::<Mapped>();
-        // What is mapped may belong to the files that are counted anyway: all of it, or nothing.
+        // A mapping may belong to a file that is counted anyway: all of it, or nothing.
         let least = all.own + all.shared.max(held);
         let most = all.own + all.shared + held;
         if least > limit || most <= limit {

@@ -1,4 +1,4 @@
-//! What the kernel tells of each process: quickly, by counters, or exactly, by walking its page tables.
+//! The memory of each process as the kernel tells it: quickly, by counters, or exactly, by walking its page tables.
 
 use std::fs::{File, read_to_string};
 use std::io::{BufRead, BufReader, Error, ErrorKind};

@@ -30,7 +30,7 @@ fn fifo() -> Finding {
     Finding::of_rare(set, &what)
 }
 
-/// What decides whether a process may run in real time, as far as this one can see it.
+/// The settings that decide whether a process may run in real time, as far as this process can see them.
 fn real_time_here() -> String {
     let read = |path: &str| fs::read_to_string(path).map_or("unknown".into(), |text| text.trim().to_string());
     let status = read("/proc/self/status");

@@ -1,4 +1,4 @@
-//! What the settings of a repository make git execute or include, where that lies in the workspace.
+//! Finds the paths of the workspace that the settings of a repository make git execute or include.
 //!
 //! - [`config`]: the text form of git's settings
 //! - [`repository`]: where a repository's settings, hooks and index are
