@@ -157,17 +157,17 @@ fn cgroups(caller: &Caller) -> BTreeSet<PathBuf> {
 /// Records whose holder is dead, with their texts, and the texts of those whose holder lives.
 fn records(run: &Path) -> (Vec<(PathBuf, String)>, Vec<String>) {
     let (mut dead, mut held) = (Vec::new(), Vec::new());
-    let Ok(locks) = OpenOptions::new().read(true).write(true).open(run.join("slots")) else {
-        return (dead, held);
-    };
-    for path in entries(run) {
-        let slot = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")?.parse().ok());
-        let Some(slot) = slot else { continue };
-        let Ok(text) = read_to_string(&path) else { continue };
-        if is_locked(&locks, slot) {
-            held.push(text);
-        } else if path.exists() {
-            dead.push((path, text));
+    for group in entries(&run.join("slots")) {
+        let Ok(locks) = OpenOptions::new().read(true).write(true).open(group.join("locks")) else { continue };
+        for path in entries(&group) {
+            let slot = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")?.parse().ok());
+            let Some(slot) = slot else { continue };
+            let Ok(text) = read_to_string(&path) else { continue };
+            if is_locked(&locks, slot) {
+                held.push(text);
+            } else if path.exists() {
+                dead.push((path, text));
+            }
         }
     }
     (dead, held)

@@ -62,7 +62,7 @@ pub fn sweep(
     keep: &BTreeSet<SandboxId>,
     backend: Option<&str>,
 ) -> std::io::Result<Vec<SandboxId>> {
-    let ours = slot::lasting(state)?.into_iter().filter(|(_, kept)| kept.between.as_deref() == backend);
+    let ours = slot::lasting(state).into_iter().filter(|(_, kept)| kept.between.as_deref() == backend);
     let unwanted = ours.filter(|(_, kept)| !keep.contains(&kept.id));
     let mut fences: Vec<(SandboxId, ProcessFence)> =
         unwanted.map(|(record, kept)| (kept.id.clone(), ProcessFence::found(state, record, &kept))).collect();

@@ -111,8 +111,7 @@ impl ProcessFence {
     /// A lasting sandbox keeps its stand-ins, whatever becomes of the engine.
     pub fn start_janitor(&mut self) -> std::result::Result<(), CreateError> {
         if !self.lasting {
-            self.janitor =
-                Janitor::start(&self.state, self.slot.record()).host(|| "start the janitor".into())?;
+            self.janitor = Janitor::start(&self.state, &self.slot).host(|| "start the janitor".into())?;
         }
         Ok(())
     }
@@ -179,7 +178,7 @@ impl Fence for ProcessFence {
         if self.lasting {
             lasting::remove(&lasting::directory(&self.state, &self.id))?;
         }
-        self.slot.release(&self.state, self.id.as_str(), &self.placeholders)?;
+        self.slot.release(self.id.as_str(), &self.placeholders)?;
         self.janitor = None;
         Ok(usage)
     }

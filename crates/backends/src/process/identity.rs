@@ -13,7 +13,8 @@ use std::sync::OnceLock;
 
 /// Ids per sandbox of root's.
 pub const RANGE: u32 = 65_536;
-/// Host ids that no distribution, container manager or directory service assigns (0x70000000 to 0x7fffffff).
+/// Host ids that no distribution, container manager or directory service assigns: 0x70000000 to 0x7fffffff for the first 4,096 slots, then
+/// the upper half of all ids, which only old programs cannot write (they take an id for a signed number).
 const FIRST_HOST_ID: u32 = 0x7000_0000;
 /// The guest's id inside; no work may have it.
 const GUEST: u32 = HIGHEST_ID + 1;
@@ -353,8 +354,9 @@ mod tests {
     }
 
     #[test]
-    fn the_ranges_of_all_slots_end_below_the_sign_bit() {
-        let last = u64::from(FIRST_HOST_ID) + u64::from(SLOTS) * u64::from(RANGE);
-        assert_eq!(last, 0x8000_0000);
+    fn no_range_holds_the_two_ids_that_mean_nobody() {
+        let end = u64::from(FIRST_HOST_ID) + u64::from(SLOTS) * u64::from(RANGE);
+        assert_eq!(end, 0xffff_0000, "0xfffffffe and 0xffffffff lie behind");
+        assert!(FIRST_HOST_ID > 0xffff, "65,534 and 65,535 lie before");
     }
 }

@@ -3,7 +3,7 @@
 //! Only sandboxes with stand-ins in a workspace get one. Everything else that a killed engine leaves (cgroups)
 //! is out of sight, and removed by the next run.
 
-use super::slot;
+use super::slot::{Slot, sweep_slot};
 use std::io::{PipeWriter, Read, Result};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -29,8 +29,11 @@ pub struct Janitor {
 pub fn serve_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == MARK) {
-        if let (Some(state), Some(record)) = (arguments.next(), arguments.next()) {
-            serve(Path::new(&state), Path::new(&record));
+        let given = [arguments.next(), arguments.next(), arguments.next()];
+        if let [Some(state), Some(slot), Some(record)] = given
+            && let Some(slot) = slot.to_str().and_then(|number| number.parse().ok())
+        {
+            serve(Path::new(&state), slot, Path::new(&record));
         }
         std::process::exit(0);
     }
@@ -39,7 +42,7 @@ pub fn serve_if_asked() {
 
 impl Janitor {
     /// `None` where the executable is not made for it; then the next run cleans up.
-    pub fn start(state: &Path, record: &Path) -> Result<Option<Janitor>> {
+    pub fn start(state: &Path, slot: &Slot) -> Result<Option<Janitor>> {
         if !ENABLED.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -48,7 +51,8 @@ impl Janitor {
             .arg0("paddock-janitor")
             .arg(MARK)
             .arg(state)
-            .arg(record)
+            .arg(slot.number.to_string())
+            .arg(slot.record())
             .env_clear()
             .current_dir("/")
             .stdin(wait)
@@ -69,14 +73,14 @@ impl Drop for Janitor {
     }
 }
 
-fn serve(state: &Path, record: &Path) {
+fn serve(state: &Path, slot: u32, record: &Path) {
     let mut end = [0];
     let _ = std::io::stdin().read(&mut end);
     let deadline = Instant::now() + PATIENCE;
     // The kernel lets go of the dead engine's lock a moment later, and until the sandbox itself is gone nothing
     // of it can be removed.
     while record.exists() && Instant::now() < deadline {
-        slot::sweep_all(state);
+        sweep_slot(state, slot);
         std::thread::sleep(PAUSE);
     }
 }

@@ -113,9 +113,12 @@ fn run_directories(state: &Path) -> Vec<PathBuf> {
 pub fn traces(state: &Path, ids: &[SandboxId]) -> Vec<String> {
     let mut found = Vec::new();
     let named = |text: &str| ids.iter().any(|id| text.contains(id.as_str()));
-    let directories = run_directories(state).into_iter().flat_map(std::fs::read_dir);
-    for entry in directories.flatten().flatten() {
-        let path = entry.path();
+    let below = |path: &PathBuf| -> Vec<PathBuf> {
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let run = run_directories(state);
+    let groups = run.iter().flat_map(|run| below(&run.join("slots")));
+    for path in run.iter().flat_map(below).chain(groups.flat_map(|group| below(&group))) {
         let record = std::fs::read_to_string(&path).unwrap_or_default();
         if named(&path.display().to_string()) || named(&record) {
             found.push(path.display().to_string());

@@ -245,11 +245,10 @@ impl Fleet {
 
     /// Once nobody began with it any more.
     pub(super) fn drop_baseline(&self, name: &str) {
-        let used = |live: &Arc<Live>| live.record().baseline.as_deref() == Some(name);
         let snapshot = name
             .strip_suffix(".json")
             .is_some_and(|id| self.0.store.snapshot(id).is_ok_and(|found| found.is_some()));
-        if !snapshot && !self.0.all().iter().any(used) {
+        if !snapshot && !self.0.live.is_baseline(name) {
             let _ = std::fs::remove_file(self.baseline_file(name));
         }
     }

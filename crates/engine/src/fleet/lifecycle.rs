@@ -83,19 +83,21 @@ impl Fleet {
         wanted: impl Fn(&Record) -> bool,
     ) -> Result<SandboxPage, FleetError> {
         let after = Cursor::parse(filter.cursor.as_deref())?;
-        let place = |record: &Record| (Reverse(record.created_at_ms), record.id.to_string());
-        let mut found: Vec<_> = Vec::new();
-        for live in self.0.all() {
+        let tenant = (!actor.owner).then_some(actor.tenant.as_str());
+        let fits = |live: &Live| {
             let record = live.record();
-            let visible = actor.owner || record.tenant == actor.tenant;
-            let named = filter.name.is_none() || record.name == filter.name;
-            let later =
-                filter.cursor.is_none() || place(&record) > (Reverse(after.created_ms), after.id.clone());
-            if visible && named && later && wanted(&record) {
-                found.push((place(&record), live.clone()));
-            }
+            (filter.name.is_none() || record.name == filter.name) && wanted(&record)
+        };
+        let mut place = filter.cursor.is_some().then(|| (Reverse(after.created_ms), after.id));
+        let mut found = Vec::new();
+        // One more than fits tells whether there is another page. A filter that few sandboxes pass looks at many of them, some
+        // at a time, so that others are not kept from being created meanwhile.
+        while found.len() <= limit {
+            let some = self.0.live.page(tenant, place.as_ref(), limit + 1);
+            let Some((last, _)) = some.last() else { break };
+            place = Some(last.clone());
+            found.extend(some.into_iter().filter(|(_, live)| fits(live)));
         }
-        found.sort_by(|(one, _), (other, _)| one.cmp(other));
         let more = found.len() > limit;
         found.truncate(limit);
         let last = found.last().filter(|_| more);

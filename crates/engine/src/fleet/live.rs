@@ -7,10 +7,12 @@ use super::execs::Job;
 use super::network::NetLog;
 use super::pools::Newborn;
 use super::record::Record;
+use super::roster::{Counts, Facts};
 use crate::access::Permit;
 use crate::sandbox::Sandbox;
 use paddock_model::api;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +25,7 @@ pub struct Live {
     pub directory: PathBuf,
     /// Held while its state changes: one change at a time.
     pub transition: Arc<tokio::sync::Mutex<()>>,
-    record: Mutex<Record>,
+    record: Mutex<Kept>,
     /// The processes inside; `None` while hibernated, before the guest is up and after the end.
     running: Mutex<Option<Arc<Sandbox>>>,
     jobs: Mutex<BTreeMap<u32, Arc<Job>>>,
@@ -53,6 +55,46 @@ pub struct Live {
     newborn: Mutex<Option<Newborn>>,
 }
 
+struct Kept {
+    record: Record,
+    /// While the fleet lists it: where it is counted, and as what.
+    counted: Option<(Arc<Counts>, Facts)>,
+}
+
+/// The record of a sandbox, for this holder alone. If it was changed, the counts of the fleet follow when it is let go.
+pub struct RecordGuard<'a> {
+    kept: MutexGuard<'a, Kept>,
+    changed: bool,
+}
+
+impl Deref for RecordGuard<'_> {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.kept.record
+    }
+}
+
+impl DerefMut for RecordGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Record {
+        self.changed = true;
+        &mut self.kept.record
+    }
+}
+
+impl Drop for RecordGuard<'_> {
+    fn drop(&mut self) {
+        let Kept { record, counted } = &mut *self.kept;
+        if let Some((counts, old)) = counted.as_mut().filter(|_| self.changed) {
+            let new = Facts::of(record);
+            if new != *old {
+                counts.exchange(Some(old), Some(&new));
+                *old = new;
+            }
+        }
+    }
+}
+
 /// Counts as use for as long as it is kept.
 pub struct OpenStream(Arc<Live>);
 
@@ -70,7 +112,7 @@ impl Live {
             end_ms: u64::MAX.into(),
             active_ms: boot_ms().into(),
             cpu_us: 0.into(),
-            record: Mutex::new(record),
+            record: Mutex::new(Kept { record, counted: None }),
             running: Mutex::new(None),
             jobs: Mutex::new(jobs),
             contexts: Contexts::default(),
@@ -104,8 +146,27 @@ impl Live {
         Duration::from_millis(boot_ms().saturating_sub(self.active_ms.load(Ordering::Relaxed)))
     }
 
-    pub fn record(&self) -> MutexGuard<'_, Record> {
+    pub fn record(&self) -> RecordGuard<'_> {
+        RecordGuard { kept: self.kept(), changed: false }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fleet lists it from now on.
+    pub fn count_in(&self, counts: &Arc<Counts>) {
+        let mut kept = self.kept();
+        let facts = Facts::of(&kept.record);
+        counts.exchange(None, Some(&facts));
+        kept.counted = Some((counts.clone(), facts));
+    }
+
+    /// The fleet lists it no more.
+    pub fn count_out(&self) {
+        if let Some((counts, facts)) = self.kept().counted.take() {
+            counts.exchange(Some(&facts), None);
+        }
     }
 
     pub fn running(&self) -> Option<Arc<Sandbox>> {

@@ -59,6 +59,7 @@ mod record;
 mod recover;
 mod request;
 mod resources;
+mod roster;
 mod scan;
 mod scribe;
 mod secrets;
@@ -91,10 +92,10 @@ use awake::Awake;
 use live::Live;
 use paddock_model::api::{Event, SandboxState};
 use record::{Record, now_ms};
-use std::collections::HashMap;
+use roster::Roster;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -163,7 +164,7 @@ struct Inner {
     revocations: Revocations,
     signer: Signer,
     vault: Vault,
-    live: RwLock<HashMap<String, Arc<Live>>>,
+    live: Roster,
     events: broadcast::Sender<(String, Event)>,
     counters: Counters,
     /// Held while it is decided whether somebody still needs what sandboxes began with.
@@ -242,7 +243,7 @@ impl Fleet {
             scribe,
             signer,
             vault,
-            live: RwLock::default(),
+            live: Roster::default(),
             events: broadcast::channel(EVENTS).0,
             counters: Counters::default(),
             letting_go: Mutex::default(),
@@ -333,29 +334,23 @@ impl Fleet {
 
     /// How many sandboxes live.
     pub fn live_count(&self) -> usize {
-        self.0.all().len()
+        self.0.live.len()
     }
 
     pub fn metrics(&self) -> Metrics {
         let counters = &self.0.counters;
-        let mut metrics = Metrics {
+        let in_state = |state| self.0.live.in_state(state);
+        Metrics {
+            creating: in_state(SandboxState::Creating),
+            running: in_state(SandboxState::Running),
+            paused: in_state(SandboxState::Paused),
+            hibernated: in_state(SandboxState::Hibernated),
             created_total: counters.created.load(Ordering::Relaxed),
             create_failed_total: counters.create_failed.load(Ordering::Relaxed),
             execs_total: counters.execs.load(Ordering::Relaxed),
             output_bytes_total: counters.output_bytes.load(Ordering::Relaxed),
             waiting_creates: u64::from(self.0.admission.waiting()),
-            ..Metrics::default()
-        };
-        for live in self.0.all() {
-            match live.record().state {
-                SandboxState::Creating => metrics.creating += 1,
-                SandboxState::Running => metrics.running += 1,
-                SandboxState::Paused => metrics.paused += 1,
-                SandboxState::Hibernated => metrics.hibernated += 1,
-                SandboxState::Ended => {}
-            }
         }
-        metrics
     }
 
     pub fn events(&self, actor: &Actor) -> EventReader {
@@ -380,18 +375,13 @@ impl Fleet {
         let visible = |live: &Arc<Live>| {
             (actor.owner || live.tenant == actor.tenant) && live.record().stands_for.is_none()
         };
-        let all = self.0.live.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(live) = all.get(id).filter(|live| visible(live)) {
-            return Some(live.clone());
+        if let Some(live) = self.0.live.get(id).filter(visible) {
+            return Some(live);
         }
         if id.starts_with("sb-") {
             return None;
         }
-        let named = |live: &&Arc<Live>| {
-            let record = live.record();
-            record.name.as_deref() == Some(id) && record.tenant == actor.tenant
-        };
-        all.values().find(named).cloned()
+        self.0.live.named(&actor.tenant, id).filter(visible)
     }
 
     /// Its processes; a hibernated sandbox is woken, and one that the fleet itself paused is resumed. One that just falls asleep
@@ -450,16 +440,17 @@ fn has_ended(id: &str) -> FleetError {
 }
 
 impl Inner {
+    /// Every sandbox that lives. Not for the way of a request: there may be 20,000.
     fn all(&self) -> Vec<Arc<Live>> {
-        self.live.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.live.all()
     }
 
     fn add(&self, live: Arc<Live>) {
-        self.live.write().unwrap_or_else(PoisonError::into_inner).insert(live.id.clone(), live);
+        self.live.add(live);
     }
 
     fn remove(&self, id: &str) {
-        self.live.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.live.remove(id);
     }
 
     /// A change of its state, in its timeline and for whoever listens.

@@ -385,9 +385,8 @@ impl Fleet {
     /// Removes kept files, unless there is a snapshot of that name, or a sandbox lives that began with them.
     pub(super) fn let_go(&self, name: &str) {
         let _alone = self.0.letting_go.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = |live: &Arc<Live>| live.record().base.as_deref() == Some(name);
-        let named = self.0.store.snapshot(name).is_ok_and(|found| found.is_none());
-        if named && !self.0.all().iter().any(began) {
+        let unnamed = self.0.store.snapshot(name).is_ok_and(|found| found.is_none());
+        if unnamed && !self.0.live.is_base(name) {
             self.drop_files(name);
         }
     }

@@ -12,7 +12,7 @@ use super::record::{Record, now_ms};
 use super::snapshots::SnapshotRecord;
 use super::{Actor, Fleet, FleetError};
 use paddock_model::api::{EndCause, Fork};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
@@ -84,7 +84,7 @@ impl Fleet {
 
     pub(super) fn stand_in_of(&self, snapshot: &SnapshotRecord) -> Option<Arc<Live>> {
         let id = snapshot.stand_in.as_ref()?;
-        self.0.live.read().unwrap_or_else(PoisonError::into_inner).get(id.as_str()).cloned()
+        self.0.live.get(id.as_str())
     }
 
     /// The interpreters that a sandbox of this record begins with, which nests in the stand-in then. Nobody ends that while the

@@ -7,8 +7,9 @@ use crate::failure::{During, Failure, Outcome};
 use crate::system::{MountLimits, limit_mount};
 use crate::weaken::without;
 use paddock_protocol::{Ids, KernelPlan};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, chmodat, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Terminals of one sandbox: the machine has a few thousand for all.
@@ -16,26 +17,67 @@ const TERMINALS: u32 = 256;
 /// Watchers of files. The kernel counts them for whoever made the sandbox too, who has 128 on most machines.
 const WATCHERS: u64 = 32;
 
+/// What lies in /dev besides /dev/shm.
+const DEV_BYTES: u64 = 1 << 20;
+const DEV_INODES: u64 = 256;
+
+/// Directories of one file system in memory.
+struct InMemory {
+    dev: OwnedFd,
+    shm: OwnedFd,
+    /// Hides other directories.
+    empty: OwnedFd,
+}
+
 pub fn mount(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<()> {
-    let dev = mount_devices(root, plan, ids, sources)?;
-    mount_proc(root, &dev, plan, ids)?;
+    let InMemory { dev, shm, empty } = in_memory(root, plan, ids)?;
+    mount_devices(root, plan, &dev, &shm, sources)?;
+    mount_proc(root, &dev, &empty, plan)?;
     // Nothing is added after this; the tmpfs becomes read-only, what is mounted on it does not.
     let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
     limit_mount(dev.as_fd(), limits).during(|| "make /dev read-only".into())
 }
 
+/// One file system for all three. The kernel keeps 16 bytes for every pair of a file system and a memory cgroup on the host, so with
+/// 10,000 sandboxes each further file system of each costs 160 KB of every other one.
+fn in_memory(root: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Outcome<InMemory> {
+    let place = own_directory(root, "/dev")?;
+    let (bytes, inodes) = (plan.shm_bytes + DEV_BYTES, plan.shm_bytes / 4096 + DEV_INODES);
+    let whole = new_tmpfs(bytes, inodes, 0o755, (ids.root, ids.root_group), false)?;
+    // A directory can be mounted elsewhere only while its file system is mounted somewhere.
+    attach_onto(whole.as_fd(), place.as_fd()).during(|| "mount memory for /dev".into())?;
+    let part = |name: &str, mode: u32| -> Outcome<OwnedFd> {
+        let mode = Mode::from_raw_mode(mode);
+        mkdirat(&whole, name, mode).during(|| format!("make the directory {name}"))?;
+        chmodat(&whole, name, mode, AtFlags::empty()).during(|| format!("set the mode of {name}"))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(&whole, name, flags, Mode::empty()).during(|| format!("open {name}"))?;
+        clone_of(&directory)
+    };
+    let parts =
+        InMemory { dev: part("dev", 0o755)?, shm: part("shm", 0o1777)?, empty: part("empty", 0o555)? };
+    rustix::process::fchdir(root).during(|| "go to the new root".into())?;
+    unmount("dev", UnmountFlags::DETACH).during(|| "let go of the memory for /dev".into())?;
+    Ok(parts)
+}
+
 /// Device nodes cannot be made in a user namespace, so the host's harmless ones are bound, each checked to
 /// be the device it should be (a runtime once bound an attacker's file for /dev/null).
-fn mount_devices(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<OwnedFd> {
+fn mount_devices(
+    root: &OwnedFd,
+    plan: &KernelPlan,
+    dev: &OwnedFd,
+    shm: &OwnedFd,
+    sources: &mut Sources,
+) -> Outcome<()> {
     let place = own_directory(root, "/dev")?;
-    let dev = new_tmpfs(1 << 20, 256, 0o755, (ids.root, ids.root_group), false)?;
     attach_onto(dev.as_fd(), place.as_fd()).during(|| "mount /dev".into())?;
     for (name, source) in &plan.devices {
         let tree = sources.take(source)?;
         check_device(name, &tree)?;
         let limits = MountLimits { read_only: false, no_exec: true, no_devices: false, recursive: false };
         limit_mount(tree.as_fd(), limits).during(|| format!("limit /dev/{name}"))?;
-        write(&dev, name, 0o666, b"").during(|| format!("make /dev/{name}"))?;
+        write(dev, name, 0o666, b"").during(|| format!("make /dev/{name}"))?;
         attach(tree.as_fd(), dev.as_fd(), name).during(|| format!("mount /dev/{name}"))?;
     }
     let links = [
@@ -46,19 +88,16 @@ fn mount_devices(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sour
         ("ptmx", "pts/ptmx"),
     ];
     for (name, target) in links {
-        symlinkat(target, &dev, name).during(|| format!("link /dev/{name}"))?;
+        symlinkat(target, dev, name).during(|| format!("link /dev/{name}"))?;
     }
     for name in ["pts", "shm"] {
-        mkdirat(&dev, name, Mode::from_raw_mode(0o755)).during(|| format!("make /dev/{name}"))?;
+        mkdirat(dev, name, Mode::from_raw_mode(0o755)).during(|| format!("make /dev/{name}"))?;
     }
     let most = if without("shared-bounds") { 1 << 16 } else { TERMINALS };
     let terminals = [("ptmxmode", "0666".into()), ("mode", "0620".into()), ("max", most.to_string())];
     let pts = new_filesystem("devpts", &terminals, true)?;
     attach(pts.as_fd(), dev.as_fd(), "pts").during(|| "mount /dev/pts".into())?;
-    let bytes = plan.shm_bytes;
-    let shm = new_tmpfs(bytes, bytes / 4096 + 64, 0o1777, (ids.root, ids.root_group), false)?;
-    attach(shm.as_fd(), dev.as_fd(), "shm").during(|| "mount /dev/shm".into())?;
-    Ok(dev)
+    attach(shm.as_fd(), dev.as_fd(), "shm").during(|| "mount /dev/shm".into())
 }
 
 /// Linux device numbers of what a program may expect to find.
@@ -86,7 +125,7 @@ pub fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
     })
 }
 
-fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Outcome<()> {
+fn mount_proc(root: &OwnedFd, dev: &OwnedFd, empty: &OwnedFd, plan: &KernelPlan) -> Outcome<()> {
     let place = own_directory(root, "/proc")?;
     // Nobody sees a process that it could not trace: PID 1 is hidden even from a root inside.
     let hidden = if without("hidden-processes") { "off" } else { "ptraceable" };
@@ -112,7 +151,7 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, plan: &KernelPlan, ids: Ids) -> Out
 
     let null = open("/dev/null")?;
     hide_all(root, &proc, &plan.hide_files, |path| cover_with(root, path, &null))?;
-    hide_all(root, &proc, &plan.hide_directories, |path| cover_with_nothing(root, path, ids))?;
+    hide_all(root, &proc, &plan.hide_directories, |path| cover_with_nothing(root, path, empty))?;
     for path in &plan.read_only {
         if existing(root, path)?.is_some() {
             pin(root, path, true)?;
@@ -182,9 +221,10 @@ fn cover_with(root: &OwnedFd, path: &str, source: &OwnedFd) -> Outcome<bool> {
 }
 
 /// Mounts an empty, read-only directory on `path`, where this kernel has `path`.
-fn cover_with_nothing(root: &OwnedFd, path: &str, ids: Ids) -> Outcome<bool> {
+///
+/// Precondition: `empty` is attached nowhere yet.
+fn cover_with_nothing(root: &OwnedFd, path: &str, empty: &OwnedFd) -> Outcome<bool> {
     let Some(place) = existing(root, path)? else { return Ok(false) };
-    let empty = new_tmpfs(4096, 2, 0o555, (ids.root, ids.root_group), false)?;
     let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
     limit_mount(empty.as_fd(), limits).during(|| format!("limit the cover of {path}"))?;
     attach_onto(empty.as_fd(), place.as_fd()).during(|| format!("hide {path}"))?;

@@ -40,7 +40,11 @@ impl WorkGroup {
 
     pub fn thaw(&self, name: &str) -> Result<()> {
         let Some(freezer) = self.hierarchies.freezer(name) else { return Err(unsupported()) };
-        write(&freezer.file, freezer.thaw)
+        // Most are not frozen when a new server thaws all, and a write takes a lock over all cgroups.
+        match super::has(&freezer.file, freezer.thaw) {
+            true => Ok(()),
+            false => write(&freezer.file, freezer.thaw),
+        }
     }
 
     /// Ends everything in it, and waits for that. Stopped first where it can be, so that nothing is begun meanwhile.

@@ -102,7 +102,9 @@ impl WorkGroup {
     }
 
     fn write_anew(&self, name: &str, limits: &Limits) -> Result<()> {
-        let settings = self.hierarchies.changes(name, limits);
+        let mut settings = self.hierarchies.changes(name, limits);
+        // A new server writes the limits of every sandbox again. A write of the same takes locks over all cgroups; a read takes none.
+        settings.retain(|setting| !has(&setting.file, &setting.value));
         // Of two limits of which one bounds the other (v1's memory, with swap and without), the order in which they
         // can be written depends on where they come from: what fails in the first round has its way in the second.
         for setting in &settings {
@@ -157,6 +159,10 @@ pub fn remove(directory: &Path) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(with_path(directory, error)),
         _ => Ok(()),
     }
+}
+
+fn has(file: &Path, value: &str) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|found| found.trim_end() == value)
 }
 
 fn in_use(bytes: u64) -> Error {

@@ -103,17 +103,13 @@ impl Inner {
         self.nurseries.lock().contains_key(id)
     }
 
-    /// Whether any other nests in it. To be asked by who does not look at its record meanwhile: all records are looked at.
+    /// Whether any other nests in it.
     pub(in crate::fleet) fn shelters(&self, live: &Live) -> bool {
-        let id = live.record().id.clone();
-        self.is_nested_in(&id)
+        self.live.is_nested_in(&live.record().id)
     }
 
     /// Whether any sandbox that lives nests in it.
     pub(in crate::fleet) fn is_nested_in(&self, id: &SandboxId) -> bool {
-        self.all().iter().any(|live| {
-            let record = live.record();
-            record.lives() && record.nests_in().any(|around| around == id)
-        })
+        self.live.is_nested_in(id)
     }
 }

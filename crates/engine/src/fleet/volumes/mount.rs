@@ -184,7 +184,7 @@ impl Fleet {
 
     /// Whether a sandbox has this directory.
     pub(in crate::fleet) fn is_mounted(&self, place: &str) -> bool {
-        self.0.all().iter().any(|live| live.record().volumes.iter().any(|volume| volume.place == place))
+        self.0.live.has_volume_place(place)
     }
 }
 

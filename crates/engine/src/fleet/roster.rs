@@ -1,0 +1,229 @@
+//! The sandboxes that live, found without a look at all of them: by id, by name, by age, and by what others ask of them.
+//!
+//! A create, a kill and a list cost the same with 10 sandboxes and with 20,000. So the answers to "does any sandbox nest in this one?",
+//! "did any begin with these files?" and "how many run?" are kept as counts. [`super::live::RecordGuard`] renews them whenever a
+//! record was changed, so that no caller can forget to.
+
+use super::live::Live;
+use super::record::Record;
+use paddock_model::SandboxId;
+use paddock_model::api::SandboxState;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Newest first; the id tells those of one millisecond apart.
+pub type Place = (Reverse<u64>, String);
+
+#[derive(Default)]
+pub struct Roster {
+    sandboxes: RwLock<Sandboxes>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Sandboxes {
+    by_id: HashMap<String, (u64, Arc<Live>)>,
+    by_age: BTreeMap<Place, Arc<Live>>,
+    by_tenant: HashMap<String, BTreeMap<Place, Arc<Live>>>,
+}
+
+impl Roster {
+    pub fn add(&self, live: Arc<Live>) {
+        let created = live.record().created_at_ms;
+        self.remove(&live.id);
+        live.count_in(&self.counts);
+        let place = (Reverse(created), live.id.clone());
+        let mut sandboxes = self.write();
+        sandboxes.by_id.insert(live.id.clone(), (created, live.clone()));
+        sandboxes.by_tenant.entry(live.tenant.clone()).or_default().insert(place.clone(), live.clone());
+        sandboxes.by_age.insert(place, live);
+    }
+
+    pub fn remove(&self, id: &str) {
+        let removed = {
+            let mut sandboxes = self.write();
+            let Some((created, live)) = sandboxes.by_id.remove(id) else { return };
+            let place = (Reverse(created), live.id.clone());
+            sandboxes.by_age.remove(&place);
+            if let Some(of_tenant) = sandboxes.by_tenant.get_mut(&live.tenant) {
+                of_tenant.remove(&place);
+                if of_tenant.is_empty() {
+                    sandboxes.by_tenant.remove(&live.tenant);
+                }
+            }
+            live
+        };
+        removed.count_out();
+    }
+
+    pub fn get(&self, id: &str) -> Option<Arc<Live>> {
+        self.read().by_id.get(id).map(|(_, live)| live.clone())
+    }
+
+    pub fn named(&self, tenant: &str, name: &str) -> Option<Arc<Live>> {
+        let id = self.counts.lock().names.get(&(tenant.to_string(), name.to_string())).cloned()?;
+        self.get(&id)
+    }
+
+    /// At most so many behind a place; of one tenant, or of all.
+    pub fn page(&self, tenant: Option<&str>, after: Option<&Place>, most: usize) -> Vec<(Place, Arc<Live>)> {
+        let sandboxes = self.read();
+        let all = match tenant {
+            Some(tenant) => sandboxes.by_tenant.get(tenant),
+            None => Some(&sandboxes.by_age),
+        };
+        let start = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.clone()));
+        let behind = all.into_iter().flat_map(|all| all.range((start.clone(), Bound::Unbounded)));
+        behind.take(most).map(|(place, live)| (place.clone(), live.clone())).collect()
+    }
+
+    /// Every one. Not for the way of a request.
+    pub fn all(&self) -> Vec<Arc<Live>> {
+        self.read().by_id.values().map(|(_, live)| live.clone()).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.read().by_id.len()
+    }
+
+    pub fn in_state(&self, state: SandboxState) -> u64 {
+        self.counts.lock().states.get(&state).copied().unwrap_or(0) as u64
+    }
+
+    /// Whether any that lives nests in it.
+    pub fn is_nested_in(&self, id: &SandboxId) -> bool {
+        self.counts.lock().around.contains_key(id)
+    }
+
+    /// Whether any began with the files that are kept under this name.
+    pub fn is_base(&self, name: &str) -> bool {
+        self.counts.lock().bases.contains_key(name)
+    }
+
+    /// Whether any has this list of what was there at its start.
+    pub fn is_baseline(&self, name: &str) -> bool {
+        self.counts.lock().baselines.contains_key(name)
+    }
+
+    /// Whether any has this directory of a volume.
+    pub fn has_volume_place(&self, place: &str) -> bool {
+        self.counts.lock().volume_places.contains_key(place)
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Sandboxes> {
+        self.sandboxes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Sandboxes> {
+        self.sandboxes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many of the listed sandboxes have each of these.
+#[derive(Default)]
+pub struct Counts(Mutex<Counted>);
+
+#[derive(Default)]
+struct Counted {
+    states: HashMap<SandboxState, usize>,
+    around: HashMap<SandboxId, usize>,
+    bases: HashMap<String, usize>,
+    baselines: HashMap<String, usize>,
+    volume_places: HashMap<String, usize>,
+    /// By tenant and name: the id.
+    names: HashMap<(String, String), String>,
+}
+
+/// The part of a record that is counted.
+#[derive(PartialEq, Eq)]
+pub struct Facts {
+    state: SandboxState,
+    around: Vec<SandboxId>,
+    base: Option<String>,
+    baseline: Option<String>,
+    volume_places: Vec<String>,
+    /// Tenant, name and id.
+    name: Option<(String, String, String)>,
+}
+
+impl Facts {
+    pub fn of(record: &Record) -> Facts {
+        let lives = record.lives();
+        let named = record.name.clone().filter(|_| lives);
+        Facts {
+            state: record.state,
+            around: if lives { record.nests_in().cloned().collect() } else { Vec::new() },
+            base: record.base.clone(),
+            baseline: record.baseline.clone(),
+            volume_places: record.volumes.iter().map(|volume| volume.place.clone()).collect(),
+            name: named.map(|name| (record.tenant.clone(), name, record.id.to_string())),
+        }
+    }
+}
+
+impl Counts {
+    /// In one step, so that a sandbox is never missing in between.
+    pub fn exchange(&self, old: Option<&Facts>, new: Option<&Facts>) {
+        let mut counted = self.lock();
+        if let Some(new) = new {
+            counted.add(new);
+        }
+        if let Some(old) = old {
+            counted.subtract(old, new);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counted {
+    fn add(&mut self, facts: &Facts) {
+        add(&mut self.states, [&facts.state]);
+        add(&mut self.around, &facts.around);
+        add(&mut self.bases, &facts.base);
+        add(&mut self.baselines, &facts.baseline);
+        add(&mut self.volume_places, &facts.volume_places);
+        if let Some((tenant, name, id)) = &facts.name {
+            self.names.insert((tenant.clone(), name.clone()), id.clone());
+        }
+    }
+
+    fn subtract(&mut self, old: &Facts, new: Option<&Facts>) {
+        subtract(&mut self.states, [&old.state]);
+        subtract(&mut self.around, &old.around);
+        subtract(&mut self.bases, &old.base);
+        subtract(&mut self.baselines, &old.baseline);
+        subtract(&mut self.volume_places, &old.volume_places);
+        if let Some((tenant, name, id)) = &old.name
+            && new.is_none_or(|new| new.name != old.name)
+        {
+            let key = (tenant.clone(), name.clone());
+            // Another sandbox may have the name by now.
+            if self.names.get(&key) == Some(id) {
+                self.names.remove(&key);
+            }
+        }
+    }
+}
+
+fn add<'a, K: Hash + Eq + Clone + 'a>(counts: &mut HashMap<K, usize>, keys: impl IntoIterator<Item = &'a K>) {
+    for key in keys {
+        *counts.entry(key.clone()).or_default() += 1;
+    }
+}
+
+fn subtract<'a, K: Hash + Eq + 'a>(counts: &mut HashMap<K, usize>, keys: impl IntoIterator<Item = &'a K>) {
+    for key in keys {
+        if let Some(count) = counts.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(key);
+            }
+        }
+    }
+}
