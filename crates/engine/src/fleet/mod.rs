@@ -112,7 +112,7 @@ pub(crate) fn python_zygote(preload: &[String]) -> crate::zygote::Sources {
 }
 
 /// How often it is looked whether the last tasks have ended, ten milliseconds apart.
-const CLOSING_TRIES: u32 = 1000;
+const CLOSING_TRIES: u32 = 3000;
 /// Events that a slow reader may be behind before it loses some.
 const EVENTS: usize = 4096;
 /// How often a call looks again at a sandbox that others pause, wake or have fall asleep meanwhile.

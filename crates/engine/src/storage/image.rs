@@ -22,7 +22,7 @@ pub const MOST_BYTES: u64 = 256 << 30;
 const LEAST_BYTES: u64 = 1 << 30;
 /// The kernel lets go of a device a while after the last mount has gone: what was written goes to the disk first, and
 /// namespaces of sandboxes that have ended are taken apart in the background.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A storage that is broken is let go of at once by those who ended; a sandbox that runs keeps it for good.
 const PATIENCE_BROKEN: Duration = Duration::from_secs(5);
 const REMEDY: &str = "apt-get install btrfs-progs";
