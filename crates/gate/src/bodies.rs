@@ -2,6 +2,7 @@
 //! secret is masked.
 
 use crate::flows::Target;
+use crate::refused::Refused;
 use crate::secrets::{Mask, Masked, Search};
 use crate::shared::Shared;
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{HeaderMap, HeaderValue};
 use paddock_model::net::Denial;
+use std::error::Error as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +32,7 @@ impl Sent {
         Sent { body, search, shared, target }
     }
 
-    /// A placeholder that is about to go out in the clear is one that goes to the wrong host.
+    /// No placeholder goes out in the clear.
     fn look(&mut self, frame: &Frame<Bytes>) -> io::Result<()> {
         let Some(search) = &mut self.search else { return Ok(()) };
         let found = match (frame.data_ref(), frame.trailers_ref()) {
@@ -39,10 +41,16 @@ impl Sent {
             _ => None,
         };
         let Some(name) = found else { return Ok(()) };
-        let denial = Denial::Placeholder(name);
+        let denial = self.shared.secrets.refusal_in_clear(&name, &self.target.host);
         self.shared.deny(&self.target, None, denial.clone());
-        Err(io::Error::other(denial.to_string()))
+        Err(io::Error::other(Refused::from(denial)))
     }
+}
+
+/// The denial that ended a body in the middle, out of the error of the request that had it.
+pub fn denial_in(error: &hyper::Error) -> Option<Denial> {
+    let body = error.source()?.downcast_ref::<io::Error>()?;
+    body.get_ref()?.downcast_ref::<Refused>().map(|refused| refused.denial.clone())
 }
 
 impl Body for Sent {

@@ -3,13 +3,14 @@
 
 use crate::forward;
 use crate::metered::Metered;
+use crate::refused::Refused;
 use crate::rewound::Rewound;
 use crate::shared::{Shared, Upstream};
 use paddock_model::net::{Denial, DomainName};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::{LazyConfigAcceptor, TlsConnector, client};
 
 const LONGEST_HANDSHAKE: Duration = Duration::from_secs(20);
@@ -27,7 +28,7 @@ where
             Ok(host) => Ok((client, host)),
             Err(denial) => {
                 // Said to the program too, which has seen nothing wrong so far.
-                let (status, text) = forward::explained(Some(&target), &denial);
+                let (status, text) = Refused::from(denial.clone()).explained(Some(&target));
                 let head = format!("HTTP/1.1 {status} Refused\r\nContent-Length: {}", text.len());
                 let answer = format!("{head}\r\nConnection: close\r\n\r\n{text}");
                 let _ = client.write_all(answer.as_bytes()).await;
@@ -47,6 +48,17 @@ where
             flow.deny(denial);
         }
     }
+}
+
+/// Whether the client begins with letters and not with a record of TLS. What was read stands in `first`.
+pub async fn speaks_in_clear<C: AsyncRead + Unpin>(client: &mut C, first: &mut Vec<u8>) -> bool {
+    if first.is_empty() {
+        let mut space = [0; 4096];
+        if let Ok(Ok(count)) = tokio::time::timeout(LONGEST_HANDSHAKE, client.read(&mut space)).await {
+            first.extend_from_slice(&space[..count]);
+        }
+    }
+    first.first().is_some_and(u8::is_ascii_alphabetic)
 }
 
 /// As the host, for a client that asks for no other.

@@ -1,15 +1,15 @@
 //! Requests that are seen: those to the proxy with a whole URL, those in the clear, and all where the rules name methods. Each
 //! is read, judged and written anew, so that no second request can hide behind a first one.
 
-use crate::bodies::{Answered, MaskedBody, Sent, masked_headers};
+use crate::bodies::{Answered, MaskedBody, Sent, denial_in, masked_headers};
 use crate::ended;
 use crate::flows::{Flow, Target};
+use crate::refused::Refused;
 use crate::requests::{judge_host, judge_method, wanted_socket};
 use crate::rewound::Rewound;
 use crate::shared::{Shared, Upstream};
 use crate::sniff::{Spoken, Watched};
 use crate::wire::head::authority;
-use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::{self, OnUpgrade};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use paddock_model::net::{Denial, DomainName, NetEvent, NetOutcome, Way};
+use paddock_model::net::{Denial, DomainName, Way};
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -35,6 +35,8 @@ struct Forward {
     fixed: Option<Target>,
     /// TLS is ended here, and spoken anew to this host.
     bound: Option<DomainName>,
+    /// Every request is refused so, unless it has a secret in it that wants TLS.
+    refused: Option<Denial>,
     /// The connection that the last request used.
     kept: Mutex<Option<Kept>>,
 }
@@ -51,7 +53,7 @@ pub async fn serve_proxy<C>(shared: Arc<Shared>, client: C, first: Vec<u8>)
 where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let forward = Forward { shared, fixed: None, bound: None, kept: Mutex::new(None) };
+    let forward = Forward { shared, fixed: None, bound: None, refused: None, kept: Mutex::new(None) };
     serve(forward, Rewound::new(first, client)).await;
 }
 
@@ -65,7 +67,7 @@ where
     let weak = Arc::downgrade(&flow);
     let Ok(sender) = start(stream, flow).await else { return };
     let kept = Mutex::new(Some(Kept { target: target.clone(), sender, flow: weak }));
-    let forward = Forward { shared, fixed: Some(target), bound: None, kept };
+    let forward = Forward { shared, fixed: Some(target), bound: None, refused: None, kept };
     serve(forward, Rewound::new(first, client)).await;
 }
 
@@ -79,7 +81,18 @@ where
     let weak = Arc::downgrade(&flow);
     let Ok(sender) = start(upstream, flow).await else { return };
     let kept = Mutex::new(Some(Kept { target: target.clone(), sender, flow: weak }));
-    serve(Forward { shared, fixed: Some(target), bound: Some(name), kept }, client).await;
+    let forward = Forward { shared, fixed: Some(target), bound: Some(name), refused: None, kept };
+    serve(forward, client).await;
+}
+
+/// A client that speaks in the clear with a host that a secret is bound to. Its requests go nowhere, and each is told why.
+pub async fn serve_refusals<C>(shared: Arc<Shared>, client: C, first: Vec<u8>, target: Target, denial: Denial)
+where
+    C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let kept = Mutex::new(None);
+    let forward = Forward { shared, fixed: Some(target), bound: None, refused: Some(denial), kept };
+    serve(forward, Rewound::new(first, client)).await;
 }
 
 async fn serve<C>(forward: Forward, client: C)
@@ -131,11 +144,11 @@ impl Forward {
     async fn answer(&self, request: Request<Incoming>) -> Response<Answered> {
         let target = match self.target(&request) {
             Ok(target) => target,
-            Err(denial) => return refusal(self.fixed.as_ref(), &denial),
+            Err(denial) => return Refused::from(denial).response(self.fixed.as_ref()),
         };
         match self.forward(request, &target).await {
             Ok(response) => response,
-            Err(denial) => refusal(Some(&target), &denial),
+            Err(refused) => refused.response(Some(&target)),
         }
     }
 
@@ -143,12 +156,12 @@ impl Forward {
         &self,
         request: Request<Incoming>,
         target: &Target,
-    ) -> Result<Response<Answered>, Denial> {
+    ) -> Result<Response<Answered>, Refused> {
         let (mut parts, body) = request.into_parts();
         let judged = self.judge(target, &parts);
         if let Err(denial) = judged.and_then(|()| self.put_secrets(&mut parts, target)) {
             self.shared.deny(target, None, denial.clone());
-            return Err(denial);
+            return Err(denial.into());
         }
         // What is carried after an upgrade is not looked into: never where methods count or a value is at stake.
         let opaque = self.fixed.is_some() && self.bound.is_none() && self.shared.rules().methods.is_none();
@@ -159,7 +172,7 @@ impl Forward {
         let mut kept = self.connection(target).await?;
         let flow = kept.flow.upgrade().filter(|_| socket.is_some());
         let answered = kept.sender.send_request(Request::from_parts(parts, body)).await;
-        let response = answered.map_err(|_| Denial::Unreachable)?;
+        let response = answered.map_err(|error| denial_in(&error).unwrap_or(Denial::Unreachable))?;
         let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         match (switched, client.zip(flow), socket) {
             (false, ..) => {
@@ -168,7 +181,7 @@ impl Forward {
             }
             (true, Some((client, flow)), Some(socket)) => Ok(self.join(response, client, &socket, flow)),
             // The client did not ask for another protocol.
-            (true, ..) => Err(Denial::Unreachable),
+            (true, ..) => Err(Denial::Unreachable.into()),
         }
     }
 
@@ -233,6 +246,13 @@ impl Forward {
 
     /// Everything that is refused before anybody is connected to.
     fn judge(&self, target: &Target, parts: &Parts) -> Result<(), Denial> {
+        // Before the rules: a rule for the clear port would not help.
+        if self.bound.is_none() {
+            self.shared.secrets.refuse_clear(parts, &target.host)?;
+        }
+        if let Some(denial) = &self.refused {
+            return Err(denial.clone());
+        }
         let rules = self.shared.rules();
         judge_method(&rules, parts)?;
         // A connection that is kept was allowed before; the rules may have changed.
@@ -248,7 +268,7 @@ impl Forward {
         let secrets = &self.shared.secrets;
         match &self.bound {
             _ if secrets.is_empty() => Ok(()),
-            None => secrets.refuse_in(parts),
+            None => secrets.refuse_in(parts, &target.host),
             Some(name) => {
                 secrets.put_into(parts, name, target.port)?;
                 // A value that comes back compressed would not be found.
@@ -258,7 +278,7 @@ impl Forward {
         }
     }
 
-    async fn connection(&self, target: &Target) -> Result<Kept, Denial> {
+    async fn connection(&self, target: &Target) -> Result<Kept, Refused> {
         if let Some(mut kept) = self.kept.lock().await.take()
             && kept.target == *target
             && kept.sender.ready().await.is_ok()
@@ -320,40 +340,4 @@ fn strip(headers: &mut HeaderMap) {
     }
     headers.remove("proxy-connection");
     headers.remove("keep-alive");
-}
-
-fn refusal(target: Option<&Target>, denial: &Denial) -> Response<Answered> {
-    let (status, text) = explained(target, denial);
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
-    let mut response = Response::new(Answered::Own(Full::new(Bytes::from(text))));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    // What is left of the request is not read.
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-/// The status of an answer, and what the program inside is told.
-pub fn explained(target: Option<&Target>, denial: &Denial) -> (u16, String) {
-    let status = match denial {
-        Denial::Malformed | Denial::NotAName => 400,
-        Denial::NoAddress | Denial::Unreachable | Denial::Certificate(_) => 502,
-        Denial::TooManyFlows => 503,
-        _ => 403,
-    };
-    let Some(target) = target else { return (status, format!("paddock: {denial}\n")) };
-    let subject = target.subject(None);
-    let event = NetEvent {
-        time: 0,
-        way: target.way,
-        name: subject.name,
-        address: subject.address,
-        port: subject.port,
-        outcome: NetOutcome::Denied(denial.clone()),
-        count: 1,
-    };
-    let advice = event.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
-    (status, format!("paddock: {}: {denial}{advice}\n", event.target()))
 }

@@ -11,6 +11,7 @@
 //! - `link`, `stack`: packets from inside, and the TCP that answers them
 //! - `proxy`, `forward`: HTTP, CONNECT and SOCKS; requests that are seen
 //! - `requests`, `bodies`: the host and the method that a request means; bodies that are searched and masked
+//! - `refused`: a refusal, and the words for it that the program inside gets
 //! - `session`, `sniff`, `rewound`: a client and what it was connected to
 //! - `flows`, `meter`, `metered`: what is open, what it moved, how fast
 //! - `names`, [`Resolver`], `own`: an address for each name inside, and the real one outside
@@ -32,6 +33,7 @@ mod metered;
 mod names;
 mod own;
 mod proxy;
+mod refused;
 mod requests;
 mod resolver;
 mod rewound;

@@ -2,6 +2,7 @@
 
 use crate::flows::{MOST_FLOWS, Target};
 use crate::forward;
+use crate::refused::Refused;
 use crate::session;
 use crate::shared::Shared;
 use crate::wire::Incomplete;
@@ -64,16 +65,16 @@ async fn converse(shared: Arc<Shared>, mut client: TcpStream) -> io::Result<()> 
                     client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
                     session::run(shared, client, seen, upstream).await;
                 }
-                Err(denial) => refuse(&mut client, Some(&target), &denial).await?,
+                Err(refused) => refuse(&mut client, Some(&target), &refused).await?,
             }
         }
-        Err(_) => refuse(&mut client, None, &Denial::Malformed).await?,
+        Err(_) => refuse(&mut client, None, &Denial::Malformed.into()).await?,
     }
     Ok(())
 }
 
-async fn refuse(client: &mut TcpStream, target: Option<&Target>, denial: &Denial) -> io::Result<()> {
-    let (status, text) = forward::explained(target, denial);
+async fn refuse(client: &mut TcpStream, target: Option<&Target>, refused: &Refused) -> io::Result<()> {
+    let (status, text) = refused.explained(target);
     // Clients of a tunnel show the first line and nothing else.
     let reason = text.trim_end().chars().filter(char::is_ascii).take(200).collect::<String>();
     let answer = format!(
@@ -107,8 +108,8 @@ async fn speak_socks(shared: Arc<Shared>, mut client: TcpStream, mut seen: Vec<u
                     session::run(shared, client, seen, upstream).await;
                     return Ok(());
                 }
-                Err(Denial::NoAddress) => Reply::Unreachable,
-                Err(Denial::Unreachable) => Reply::Refused,
+                Err(Refused { denial: Denial::NoAddress, .. }) => Reply::Unreachable,
+                Err(Refused { denial: Denial::Unreachable, .. }) => Reply::Refused,
                 Err(_) => Reply::Denied,
             }
         }

@@ -5,6 +5,7 @@ use crate::forward;
 use crate::shared::{Shared, Upstream};
 use crate::sniff::{self, Spoken, Watched};
 use crate::wire::host::Host;
+use paddock_model::net::Denial;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 
@@ -22,6 +23,15 @@ where
         && shared.secrets.ended_for(name, upstream.flow.target().port).is_some()
     {
         let name = name.clone();
+        let target = upstream.flow.target().clone();
+        // The same patience as for a handshake that never comes.
+        if ended::speaks_in_clear(&mut client, &mut first).await
+            && let Some(secret) = shared.secrets.bound_to(&target.host)
+        {
+            let denial = Denial::ClearSecret(secret.to_string());
+            drop(upstream);
+            return forward::serve_refusals(shared, client, first, target, denial).await;
+        }
         return ended::run(shared, client, first, upstream, name).await;
     }
     // Where methods count, only HTTP that can be seen passes.

@@ -6,6 +6,7 @@ use crate::meter::Meter;
 use crate::metered::Metered;
 use crate::names::Names;
 use crate::own::is_own;
+use crate::refused::Refused;
 use crate::resolver::Resolver;
 use crate::secrets::Secrets;
 use crate::wire::dns::{self, Code};
@@ -104,7 +105,7 @@ impl Shared {
     }
 
     /// The one door: verdict, lookup, a look at every address, and a connection to the one that was looked at.
-    pub async fn open(self: &Arc<Self>, target: Target) -> Result<Upstream, Denial> {
+    pub async fn open(self: &Arc<Self>, target: Target) -> Result<Upstream, Refused> {
         let mut tried = None;
         match self.try_open(&target, &mut tried).await {
             Ok((upstream, grant)) => {
@@ -113,7 +114,7 @@ impl Shared {
             }
             Err(denial) => {
                 self.deny(&target, tried, denial.clone());
-                Err(denial)
+                Err(Refused { denial, address: tried })
             }
         }
     }

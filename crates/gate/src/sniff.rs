@@ -119,7 +119,7 @@ pub struct Watched<C> {
 
 enum Watch {
     Nothing,
-    /// A placeholder in what goes out in the clear is one that goes to the wrong host.
+    /// A placeholder in what goes out in the clear.
     Placeholders(Search),
     /// A name in another ClientHello.
     Hellos(ClientRecords),
@@ -146,7 +146,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Watched<C> {
         match &mut self.watch {
             Watch::Nothing => Ok(()),
             Watch::Placeholders(search) => match search.look(bytes) {
-                Some(name) => Err(Denial::Placeholder(name)),
+                Some(name) => Err(self.shared.secrets.refusal_in_clear(&name, &self.flow.target().host)),
                 None => Ok(()),
             },
             Watch::Hellos(records) => {

@@ -1,6 +1,7 @@
 //! Placeholders in the head of a request: put in place of, or refused.
 
 use super::{Secret, Secrets};
+use crate::wire::host::Host;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, HeaderValue, PROXY_AUTHORIZATION};
@@ -37,9 +38,18 @@ impl Secrets {
     }
 
     /// For any other host, or in the clear.
-    pub fn refuse_in(&self, parts: &Parts) -> Result<(), Denial> {
+    pub fn refuse_in(&self, parts: &Parts, host: &Host) -> Result<(), Denial> {
         match self.list.iter().find(|secret| carries(parts, secret)) {
-            Some(secret) => Err(Denial::Placeholder(secret.name.clone())),
+            Some(secret) => Err(self.refusal_in_clear(&secret.name, host)),
+            None => Ok(()),
+        }
+    }
+
+    /// For a request in the clear: a secret in it that would be put in if it came over TLS.
+    pub fn refuse_clear(&self, parts: &Parts, host: &Host) -> Result<(), Denial> {
+        let would_be = |secret: &&Secret| secret.is_bound_to(host) && carries(parts, secret);
+        match self.list.iter().find(would_be) {
+            Some(secret) => Err(Denial::ClearSecret(secret.name.clone())),
             None => Ok(()),
         }
     }
@@ -127,11 +137,16 @@ mod tests {
             let denied =
                 secrets().put_into(&mut self::parts("/x", &[(name, given)]), &host("evil.test"), 443);
             assert_eq!(denied, Err(Denial::Placeholder("KEY".into())));
-            assert!(secrets().refuse_in(&self::parts("/x", &[(name, given)])).is_err());
+            let to = |name: &str| {
+                secrets().refuse_in(&self::parts("/x", &[("x-api-key", PLACE)]), &Host::Name(host(name)))
+            };
+            assert_eq!(to("evil.test"), Err(Denial::Placeholder("KEY".into())));
+            assert_eq!(to("api.test"), Err(Denial::ClearSecret("KEY".into())));
         }
         let in_path = parts(&format!("/?key={PLACE}"), &[]);
-        assert!(secrets().refuse_in(&in_path).is_err());
-        assert!(secrets().refuse_in(&parts("/", &[("a", "b")])).is_ok());
+        let api = Host::Name(host("api.test"));
+        assert!(secrets().refuse_in(&in_path, &api).is_err());
+        assert!(secrets().refuse_in(&parts("/", &[("a", "b")]), &api).is_ok());
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub use certificates::{certificates_in, host_certificates};
 pub use mask::{Mask, Masked};
 pub use search::Search;
 
-use paddock_model::net::{DomainName, Rule, Target};
+use crate::wire::host::Host;
+use paddock_model::net::{Denial, DomainName, Rule, Target};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
@@ -115,6 +116,20 @@ impl Secrets {
         }
     }
 
+    /// The first secret that is bound to this host, whatever the port: it is worth nothing in the clear there.
+    pub fn bound_to(&self, host: &Host) -> Option<&str> {
+        self.list.iter().find(|secret| secret.is_bound_to(host)).map(|secret| secret.name.as_str())
+    }
+
+    /// The refusal of a placeholder that was about to go to this host in the clear.
+    pub fn refusal_in_clear(&self, name: &str, host: &Host) -> Denial {
+        let is_bound = |secret: &&Secret| secret.name == name && secret.is_bound_to(host);
+        match self.list.iter().find(is_bound) {
+            Some(secret) => Denial::ClearSecret(secret.name.clone()),
+            None => Denial::Placeholder(name.to_string()),
+        }
+    }
+
     /// The forms in which a host may repeat a value.
     pub fn mask(&self) -> &Mask {
         &self.mask
@@ -127,6 +142,10 @@ impl Secrets {
 }
 
 impl Secret {
+    fn is_bound_to(&self, host: &Host) -> bool {
+        matches!(host, Host::Name(name) if self.hosts.iter().any(|rule| rule.matches_name(name)))
+    }
+
     /// Without ports, TLS's own.
     fn is_for(&self, name: &DomainName, port: u16) -> bool {
         let fits = |rule: &Rule| match rule.ports {

@@ -11,6 +11,7 @@ mod stream;
 mod table;
 
 use crate::flows::Target;
+use crate::forward;
 use crate::link::Link;
 use crate::place::{GATE_4, GATE_6};
 use crate::session;
@@ -32,6 +33,8 @@ pub struct Stack {
 }
 
 const NAME_SERVICE: u16 = 53;
+/// The port of `http://` where the URL names none.
+const CLEAR_HTTP: u16 = 80;
 /// Packets before others get their turn.
 const AT_ONCE: usize = 64;
 /// A client of the name service that says nothing.
@@ -99,15 +102,29 @@ impl Stack {
             port: key.to.port(),
             way: Way::Connect,
         };
-        if let Err(denial) = self.shared.verdict(&target) {
-            self.shared.deny(&target, None, denial);
-            self.refuse(first);
-            return;
+        let denied = self.shared.verdict(&target).err();
+        if let Some(denial) = &denied {
+            self.shared.deny(&target, None, denial.clone());
         }
+        let refused = match denied {
+            None => None,
+            // A program that sends a placeholder there is told to use TLS, which a closed port would not say.
+            Some(denial)
+                if target.port == CLEAR_HTTP && self.shared.secrets.bound_to(&target.host).is_some() =>
+            {
+                Some(denial)
+            }
+            Some(_) => return self.refuse(first),
+        };
         if !self.table.reserve(key) {
             return;
         }
         let (stack, first) = (self.clone(), first.to_vec());
+        if let Some(denial) = refused {
+            let Some(stream) = Table::accept(&self.table, key, &first) else { return self.refuse(&first) };
+            let shared = self.shared.clone();
+            return self.shared.spawn(forward::serve_refusals(shared, stream, Vec::new(), target, denial));
+        }
         self.shared.spawn(async move {
             let opened = stack.shared.open(target).await;
             let stream = opened.map(|upstream| (Table::accept(&stack.table, key, &first), upstream));

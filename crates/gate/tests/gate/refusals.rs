@@ -19,7 +19,7 @@ async fn no_name_leads_to_this_machine_or_its_networks() {
     ];
     for caller in callers() {
         let mut inside = Inside::start(caller, rules(&["*:*", "0.0.0.0/0:*", "[::]/0:*"]), &table);
-        for (name, _) in table {
+        for (name, shown) in table.map(|(name, address)| (name, shown(address))) {
             for options in
                 ["", "-x http://127.0.0.1:3128", "-p -x http://127.0.0.1:3128", "-x socks5h://127.0.0.1:3128"]
             {
@@ -27,6 +27,10 @@ async fn no_name_leads_to_this_machine_or_its_networks() {
                     inside.run(&format!("curl -sS -f {options} --max-time 20 http://{name}:{port}/a")).await;
                 assert!(said.code != 0 && !said.out.contains("hello"), "{name} {options}: {said:?}");
             }
+            // The flag names the address, which is what a rule has to allow.
+            let asked = format!("curl -sS -x http://127.0.0.1:3128 --max-time 20 http://{name}:{port}/a");
+            let said = inside.run(&asked).await;
+            assert!(said.out.contains(&format!("--allow-net {shown}:{port}")), "{name}: {said:?}");
             let of_name = |event: &NetEvent| event.name.as_ref().is_some_and(|own| own.as_str() == name);
             let denied = inside
                 .event(|event| {
@@ -48,6 +52,15 @@ async fn no_name_leads_to_this_machine_or_its_networks() {
         }
         let denied = inside.event(|event| event.way == Way::Socks && event.name.is_none()).await;
         assert_eq!(denied.outcome, NetOutcome::Denied(Denial::Special(SpecialKind::Host)), "{denied:?}");
+    }
+}
+
+/// As a rule names it.
+fn shown(address: &str) -> String {
+    let address: std::net::IpAddr = address.parse().unwrap();
+    match address.to_canonical() {
+        std::net::IpAddr::V6(address) => format!("[{address}]"),
+        address => address.to_string(),
     }
 }
 

@@ -234,6 +234,55 @@ async fn a_placeholder_in_the_clear_is_refused() {
     }
 }
 
+/// On the port of the binding, on a clear one that a rule allows, and on port 80, which no rule allows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_over_plain_http_says_that_it_wants_tls() {
+    const WORDS: &str = "secret KEY is put into requests over TLS only; use https:// in place of http://";
+    let clear = http().await.port();
+    for caller in callers() {
+        let world = world().await;
+        let mut texts = allowed(&world, clear);
+        texts.push(format!("api.test:{clear}"));
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut inside = Inside::with_secrets(caller, rules(&texts), &TABLE, world.secrets.clone());
+        let urls = [("80", ""), (&*world.bound.port().to_string(), ""), (&*clear.to_string(), "hello")]
+            .map(|(port, answer)| (format!("http://api.test:{port}/x"), answer.to_string()));
+        for (way, options) in [
+            (Way::Connect, ""),
+            (Way::Http, "-x http://127.0.0.1:3128"),
+            (Way::Tunnel, "-p -x http://127.0.0.1:3128"),
+        ] {
+            for (url, answer) in &urls {
+                if way == Way::Tunnel && url.contains(":80/") {
+                    // The proxy refuses the tunnel before it sees what would go through it.
+                    continue;
+                }
+                for carried in [format!("-H 'X-Api-Key: {PLACE}'"), format!("-d a=1 -u user:{PLACE}")] {
+                    let line =
+                        format!("curl -sS --max-time 30 -w ' %{{http_code}}' {options} {carried} {url}");
+                    let said = inside.run(&line).await;
+                    assert!(said.out.contains(WORDS) && said.out.ends_with(" 403"), "{line}: {said:?}");
+                }
+                let denied = inside
+                    .event(|event| {
+                        event.way == way
+                            && matches!(&event.outcome, NetOutcome::Denied(Denial::ClearSecret(name)) if name == "KEY")
+                    })
+                    .await;
+                assert_eq!(denied.advice().unwrap(), "use https:// in place of http://");
+                // The control: a host that takes requests in the clear gets those without a secret.
+                let said = inside.run(&format!("curl -sS --max-time 30 {options} {url}")).await;
+                assert!(said.out.contains(answer), "{url}: {said:?}");
+            }
+        }
+        // A body goes nowhere either, and the answer says why.
+        let (url, _) = &urls[2];
+        let line = format!("curl -sS --max-time 30 -x http://127.0.0.1:3128 --data-binary 'a={PLACE}' {url}");
+        let said = inside.run(&line).await;
+        assert!(said.out.contains(WORDS), "{said:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_is_not_itself_gets_nothing() {
     for caller in callers() {

@@ -84,7 +84,7 @@ impl NetEvent {
         }
     }
 
-    /// In one line, how to allow what was denied; `None` where no rule would.
+    /// In one line, how to allow what was denied, or what to do in its place; `None` where nothing would help.
     pub fn advice(&self) -> Option<String> {
         let NetOutcome::Denied(why) = &self.outcome else { return None };
         match why {
@@ -98,6 +98,7 @@ impl NetEvent {
                 let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
                 DomainName::parse(name).ok().map(|name| format!("to allow it: --allow-net {name}{port}"))
             }
+            Denial::ClearSecret(_) => Some("use https:// in place of http://".to_string()),
             Denial::SecretHeader { secret, header } => {
                 Some(format!("to allow it: --secret-header {secret}:{header}"))
             }
@@ -138,6 +139,8 @@ mod tests {
             advice(denied(Some("a.example"), Some("10.0.0.1"), private)),
             "to allow it: --allow-net 10.0.0.1:443"
         );
+        let clear = denied(Some("a.example"), None, Denial::ClearSecret("KEY".into()));
+        assert_eq!(advice(clear), "use https:// in place of http://");
         assert_eq!(denied(Some("a.example"), None, Denial::Bytes).advice(), None);
     }
 

@@ -51,6 +51,8 @@ pub enum Denial {
     Bytes,
     /// A placeholder of this secret was sent to a host that the secret is not bound to.
     Placeholder(String),
+    /// A placeholder of this secret was sent in the clear to a host that the secret is bound to.
+    ClearSecret(String),
     /// A placeholder stands in a header that the secret is not put into.
     SecretHeader {
         secret: String,
@@ -179,6 +181,9 @@ impl std::fmt::Display for Denial {
             Denial::TooManyFlows => f.write_str("too many connections"),
             Denial::Bytes => f.write_str("the limit of bytes is reached"),
             Denial::Placeholder(name) => write!(f, "secret {} is not for this host", name.escape_debug()),
+            Denial::ClearSecret(name) => {
+                write!(f, "secret {} is put into requests over TLS only", name.escape_debug())
+            }
             Denial::SecretHeader { secret, header } => {
                 write!(f, "secret {} is not put into header {}", secret.escape_debug(), header.escape_debug())
             }
