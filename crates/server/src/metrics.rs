@@ -149,7 +149,12 @@ fn pools(app: &App, registry: &mut Registry) {
     let creates = Family::<PoolLabels, Counter>::default();
     for pool in app.fleet().pools(&Actor::owner()).unwrap_or_default() {
         let labels = |state: &'static str| PoolLabels { template: pool.template.clone(), state };
-        let now = [("ready", pool.ready), ("making", pool.making), ("wanted", pool.wanted)];
+        let now = [
+            ("ready", pool.ready),
+            ("making", pool.making),
+            ("wanted", pool.wanted),
+            ("in_use", pool.in_use),
+        ];
         for (state, count) in now {
             counts.get_or_create(&labels(state)).set(count.into());
         }
@@ -158,7 +163,7 @@ fn pools(app: &App, registry: &mut Registry) {
     }
     registry.register(
         "pool_sandboxes",
-        "Sandboxes that wait in a pool, are being made, or should be",
+        "Sandboxes that wait in a pool, are being made, should be, or were given away and live",
         counts,
     );
     registry.register(

@@ -12,6 +12,7 @@ for_both_callers!(
     a_changed_template_gets_new_sandboxes,
     modules_are_there_before_the_first_call,
     a_module_that_cannot_be_imported_is_told_of,
+    a_pool_says_how_many_of_its_sandboxes_live,
     a_pool_goes_with_its_demand,
     a_pool_ends_with_its_server_and_comes_back_with_the_next,
     sizes_that_cannot_be_are_refused,
@@ -66,6 +67,35 @@ fn a_pool_is_filled_and_gives_its_sandboxes_away(caller: &Caller) -> Result<()> 
     place.server.run(["pool", "rm", "code-interpreter"])?.success()?;
     place.server.api("GET", "/v1/pools/code-interpreter", None)?.expect(404)?;
     assert_eq!(place.value("_ + 1 if isinstance(_, int) else 'kept'")?, "'kept'");
+    Ok(())
+}
+
+fn a_pool_says_how_many_of_its_sandboxes_live(caller: &Caller) -> Result<()> {
+    let mut server = Server::start(caller)?;
+    let in_use = |server: &Server| pool(server, "code-interpreter").map(|pool| pool["in_use"].clone());
+    set(&server, "code-interpreter", 1, 4)?;
+    filled(&server, "code-interpreter", 1)?;
+    assert_eq!(in_use(&server)?, 0);
+    let (first, second) = (server.create(&[])?, server.create(&["--ttl", "1h"])?);
+    assert_eq!(in_use(&server)?, 2);
+    // Neither one that the pool does not make nor a fork is the pool's.
+    server.create(&["--memory", "100MiB"])?;
+    server.run(["fork", &first])?.success()?;
+    assert_eq!(in_use(&server)?, 2);
+    let listed = server.run(["pool", "ls"])?.success()?;
+    ensure!(listed.contains("IN USE"), "{listed}");
+    server.run(["hibernate", &second])?.success()?;
+    server.run(["kill", &first])?.success()?;
+    assert_eq!(in_use(&server)?, 1);
+    // The next server knows it, and so does the same pool when it is set anew.
+    server.kill()?;
+    server.start_again()?;
+    assert_eq!(in_use(&server)?, 1);
+    server.run(["pool", "rm", "code-interpreter"])?.success()?;
+    set(&server, "code-interpreter", 0, 1)?;
+    assert_eq!(in_use(&server)?, 1);
+    server.run(["kill", &second])?.success()?;
+    assert_eq!(in_use(&server)?, 0);
     Ok(())
 }
 

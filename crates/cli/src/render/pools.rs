@@ -5,8 +5,19 @@ use super::table::Table;
 use paddock_model::api::{Pool, ZygoteState};
 
 pub fn text(pools: &[Pool], colour: bool) -> String {
-    let header =
-        ["TEMPLATE", "MIN", "MAX", "WANTED", "READY", "MAKING", "HITS", "MISSES", "FORKED FROM", "PRELOADED"];
+    let header = [
+        "TEMPLATE",
+        "MIN",
+        "MAX",
+        "WANTED",
+        "READY",
+        "MAKING",
+        "IN USE",
+        "HITS",
+        "MISSES",
+        "FORKED FROM",
+        "PRELOADED",
+    ];
     let mut table = Table::with_header(&header);
     for pool in pools {
         let zygote = match pool.zygote {
@@ -20,6 +31,7 @@ pub fn text(pools: &[Pool], colour: bool) -> String {
             u64::from(pool.wanted),
             u64::from(pool.ready),
             u64::from(pool.making),
+            u64::from(pool.in_use),
             pool.hits,
             pool.misses,
         ];

@@ -16,6 +16,7 @@ use crate::sandbox::Sandbox as Inside;
 use crate::secrets::SandboxSecrets;
 use crate::settings::{Settings, WORKSPACE_TARGET, default_environment, network_environment};
 use crate::store::SandboxRow;
+use crate::templates::BUILT_IN;
 use paddock_model::api::{CreateSandbox, EndCause, Role, Sandbox, SandboxState, StartExec};
 use paddock_model::{Disk, Root, SandboxId, SecretLayer, Spec};
 use std::collections::BTreeMap;
@@ -166,7 +167,10 @@ impl Fleet {
                     None => self.copied(&record, &preload).await,
                     member => member,
                 },
-                member => member,
+                member => {
+                    record.pool = Some(record.template.clone().unwrap_or_else(|| BUILT_IN.into()));
+                    member
+                }
             },
             _ => None,
         };
@@ -281,6 +285,7 @@ impl Fleet {
             image,
             image_of_tenant,
             snapshot: snapshot.map(|snapshot| snapshot.id.clone()),
+            pool: None,
             parent: None,
             made_by: Some(actor.token.clone()),
             created_at_ms: now_ms(),

@@ -267,6 +267,7 @@ impl Fleet {
             name: None,
             state: SandboxState::Creating,
             parent: Some(source.id.to_string()),
+            pool: None,
             created_at_ms: now_ms(),
             expires_at_ms: expires.or(lifetime.map(|lifetime| now_ms() + lifetime)),
             metadata,

@@ -23,6 +23,9 @@ pub struct Record {
     #[serde(default)]
     pub image_of_tenant: bool,
     pub snapshot: Option<String>,
+    /// The template whose pool it came out of.
+    #[serde(default)]
+    pub pool: Option<String>,
     pub parent: Option<String>,
     /// The token that made it, where that is known.
     #[serde(default)]

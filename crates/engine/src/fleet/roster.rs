@@ -113,6 +113,11 @@ impl Roster {
         self.counts.lock().volume_places.contains_key(place)
     }
 
+    /// How many live that the pool of this template gave away.
+    pub fn from_pool(&self, template: &str) -> u32 {
+        self.counts.lock().pools.get(template).copied().unwrap_or(0) as u32
+    }
+
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Sandboxes> {
         self.sandboxes.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,6 +138,8 @@ struct Counted {
     bases: HashMap<String, usize>,
     baselines: HashMap<String, usize>,
     volume_places: HashMap<String, usize>,
+    /// By the template of the pool that they came out of.
+    pools: HashMap<String, usize>,
     /// By tenant and name: the id.
     names: HashMap<(String, String), String>,
 }
@@ -145,6 +152,7 @@ pub struct Facts {
     base: Option<String>,
     baseline: Option<String>,
     volume_places: Vec<String>,
+    pool: Option<String>,
     /// Tenant, name and id.
     name: Option<(String, String, String)>,
 }
@@ -159,6 +167,7 @@ impl Facts {
             base: record.base.clone(),
             baseline: record.baseline.clone(),
             volume_places: record.volumes.iter().map(|volume| volume.place.clone()).collect(),
+            pool: record.pool.clone().filter(|_| lives),
             name: named.map(|name| (record.tenant.clone(), name, record.id.to_string())),
         }
     }
@@ -188,6 +197,7 @@ impl Counted {
         add(&mut self.bases, &facts.base);
         add(&mut self.baselines, &facts.baseline);
         add(&mut self.volume_places, &facts.volume_places);
+        add(&mut self.pools, &facts.pool);
         if let Some((tenant, name, id)) = &facts.name {
             self.names.insert((tenant.clone(), name.clone()), id.clone());
         }
@@ -199,6 +209,7 @@ impl Counted {
         subtract(&mut self.bases, &old.base);
         subtract(&mut self.baselines, &old.baseline);
         subtract(&mut self.volume_places, &old.volume_places);
+        subtract(&mut self.pools, &old.pool);
         if let Some((tenant, name, id)) = &old.name
             && new.is_none_or(|new| new.name != old.name)
         {

@@ -23,6 +23,9 @@ pub struct Pool {
     pub ready: u32,
     /// Sandboxes that are just being made.
     pub making: u32,
+    /// Sandboxes that creates got from it, ready or made at once, and that have not ended.
+    #[serde(default)]
+    pub in_use: u32,
     /// How many there should be, by what was asked for in the last seconds.
     pub wanted: u32,
     /// Creates that found one ready, and those that did not.

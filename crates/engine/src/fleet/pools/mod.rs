@@ -72,12 +72,16 @@ impl Pools {
 impl Fleet {
     pub fn pools(&self, actor: &Actor) -> Result<Vec<api::Pool>, FleetError> {
         check_admin(actor)?;
-        Ok(self.0.pools.all().iter().map(|pool| pool.to_api()).collect())
+        Ok(self.0.pools.all().iter().map(|pool| self.shown(pool)).collect())
     }
 
     pub fn pool(&self, actor: &Actor, template: &str) -> Result<api::Pool, FleetError> {
         check_admin(actor)?;
-        self.0.pools.named(template).map(|pool| pool.to_api()).ok_or_else(|| no_pool(template))
+        self.0.pools.named(template).map(|pool| self.shown(&pool)).ok_or_else(|| no_pool(template))
+    }
+
+    fn shown(&self, pool: &Pool) -> api::Pool {
+        pool.to_api(self.0.live.from_pool(&pool.template))
     }
 
     /// Returns at once; the keeper makes it so.
@@ -105,7 +109,7 @@ impl Fleet {
         self.0.pools.keep(template);
         let pool = self.put_pool(template, size);
         self.store_pools()?;
-        Ok(pool.to_api())
+        Ok(self.shown(&pool))
     }
 
     pub fn remove_pool(&self, actor: &Actor, template: &str) -> Result<(), FleetError> {

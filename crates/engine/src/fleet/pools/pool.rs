@@ -303,7 +303,8 @@ impl Pool {
         self.state().error = Some(error);
     }
 
-    pub fn to_api(&self) -> api::Pool {
+    /// `in_use`: so many that it gave away still live.
+    pub fn to_api(&self, in_use: u32) -> api::Pool {
         let mut state = self.state();
         api::Pool {
             template: self.template.clone(),
@@ -311,6 +312,7 @@ impl Pool {
             max: state.size.max,
             ready: state.ready.len() as u32,
             making: state.making,
+            in_use,
             wanted: if state.stopped { 0 } else { state.wanted() },
             hits: state.hits,
             misses: state.misses,
@@ -406,6 +408,6 @@ mod tests {
         assert_eq!(pool.begin_making(2), 0);
         assert!(!pool.begin_zygote());
         pool.stop();
-        assert_eq!(pool.to_api().wanted, 0);
+        assert_eq!(pool.to_api(0).wanted, 0);
     }
 }
