@@ -10,7 +10,7 @@ use crate::revoked::Leash;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http_body_util::Full;
 use paddock_engine::fleet::Actor;
@@ -213,10 +213,15 @@ async fn serve(app: &App, actor: &Actor, opening: Opening, request: Request) -> 
         failure.retry_after_seconds = Some(60);
         return Err(failure);
     }
+    let ends = *request.method() == Method::DELETE;
     let (parts, body) = request.into_parts();
     let body = within_bounds(whole_body(body, app).await?).await?;
     let request = Request::from_parts(parts, Full::new(body.bytes.clone()));
     let answer = OPENING.scope(opening, service.handle(request)).await;
+    // The session has ended by now. Clients take `Accepted` for a failure: only 200 and 204 say that it is done.
+    if ends && answer.status() == StatusCode::ACCEPTED {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     Ok(answer.map(Body::new))
 }
 

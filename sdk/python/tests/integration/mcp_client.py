@@ -30,8 +30,12 @@ def stdio(*arguments: str) -> Any:
 
 
 def over_stdio(talk: Talk, *arguments: str) -> None:
+    over_stdio_of(stdio(*arguments), talk)
+
+
+def over_stdio_of(started: Any, talk: Talk) -> None:
     async def run() -> None:
-        async with mcp.Client(stdio(*arguments)) as client:
+        async with mcp.Client(started) as client:
             await talk(client)
 
     asyncio.run(run())

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
+import logging
+import os
+import shlex
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
@@ -16,7 +21,7 @@ from paddock import Client as Paddock
 from paddock import Sandbox
 
 from .conftest import BINARY, Server
-from .mcp_client import httpx2, living, mcp, over_http, over_stdio, text, token
+from .mcp_client import httpx2, living, mcp, over_http, over_stdio, over_stdio_of, text, token
 
 PICTURE = """
 import struct, zlib
@@ -92,6 +97,26 @@ def test_descriptions_say_what_the_policy_allows(server: Server) -> None:
         assert again["run_code"].description == description
 
     over_stdio(talk, "--allow-net", "example.org", "--memory", "256MiB")
+
+
+@pytest.mark.filterwarnings("error")
+def test_clients_close_without_a_warning(
+    server: Server, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def talk(client: Any) -> None:
+        assert text(await client.call_tool("run_code", {"code": "6 * 7"})) == "42"
+
+    with caplog.at_level(logging.WARNING):
+        # Who is ended by its client leaves nothing here.
+        ended = tmp_path / "ended"
+        line = f"{shlex.quote(str(BINARY))} mcp; echo $? > {shlex.quote(str(ended))}"
+        over_stdio_of(mcp.StdioServerParameters(command="sh", args=["-c", line], env=dict(os.environ)), talk)
+        assert ended.read_text() == "0\n"
+        over_http(server, talk, token(server, "closing"))
+        gc.collect()
+    # Those of the event loop are about a machine that is busy.
+    said = [record.getMessage() for record in caplog.records if record.name != "asyncio"]
+    assert said == []
 
 
 def snapshots(server: Server) -> List[str]:
@@ -305,7 +330,7 @@ def test_http_lets_nobody_else_in(server: Server) -> None:
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
         assert http.post("/mcp", json=ping, headers={**other, **session}).status_code == 404
         assert http.post("/mcp", json=ping, headers={**mine, **session}).status_code == 200
-        assert http.request("DELETE", "/mcp", headers={**mine, **session}).status_code == 202
+        assert http.request("DELETE", "/mcp", headers={**mine, **session}).status_code == 204
         assert http.post("/mcp", json=ping, headers={**mine, **session}).status_code == 404
         for _ in range(64):
             assert http.post("/mcp", json=hello, headers=other).status_code == 200
