@@ -109,6 +109,8 @@ fn from_flags(
         allowed_imports: None,
         // Nor is what lives no longer than its command forked.
         live_forks: None,
+        // Nor is there an audit.
+        audit_outputs: None,
         secrets,
         limits: LimitsLayer {
             memory: flags.memory,

@@ -14,6 +14,7 @@ pub mod findings;
 pub mod jobs;
 pub mod json;
 pub mod network;
+pub mod outputs;
 pub mod pools;
 pub mod resources;
 pub mod sandboxes;

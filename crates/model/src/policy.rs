@@ -53,6 +53,10 @@ pub struct Policy {
     /// Whether interpreters can be forked as they stand: absent, where that is possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_forks: Option<bool>,
+    /// Whether the audit keeps what is printed: absent, yes. The lowest layer that says so decides, so that nobody turns it off whose
+    /// template has it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit_outputs: Option<bool>,
     /// By the variable that holds the placeholder; the layer above replaces one of the same name whole.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretLayer>,
@@ -82,7 +86,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 21] = [
+    pub const KEYS: [&'static str; 22] = [
         "backend",
         "image",
         "workspace",
@@ -102,6 +106,7 @@ impl Policy {
         "scan",
         "allowed_imports",
         "live_forks",
+        "audit_outputs",
         "secrets",
         "limits",
     ];
@@ -132,6 +137,7 @@ impl Policy {
             scan: stricter(self.scan, above.scan),
             allowed_imports: common_imports(self.allowed_imports, above.allowed_imports),
             live_forks: above.live_forks.or(self.live_forks),
+            audit_outputs: self.audit_outputs.or(above.audit_outputs),
             limits: self.limits.overlaid_by(above.limits),
             ..self
         }

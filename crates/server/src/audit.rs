@@ -3,15 +3,17 @@
 use crate::app::App;
 use crate::auth::Caller;
 use crate::errors::Failure;
-use crate::extract::{NoQuery, Target};
+use crate::extract::{NoQuery, Query, Target};
 use crate::stream;
 use axum::extract::State;
 use axum::response::Response;
+use paddock_model::api::AuditOutput;
+use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(sandbox_audit))
+    OpenApiRouter::new().routes(routes!(sandbox_audit)).routes(routes!(sandbox_audit_outputs))
 }
 
 /// All that was done to a sandbox, as lines of JSON
@@ -28,4 +30,28 @@ async fn sandbox_audit(
     _: NoQuery,
 ) -> Result<Response, Failure> {
     Ok(stream::download(&app, app.fleet().audit_lines(&actor, &id).await?, stream::NDJSON))
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct OutputsQuery {
+    /// Of this call only.
+    exec: Option<u32>,
+}
+
+/// What commands printed and code returned, as the audit keeps it
+///
+/// For an admin. Each is opened and compared with the digests of its signed entry (`verified`). Kept are 32 KiB of either end of
+/// each stream, sealed at rest; the oldest go when all of them are too much (`serve --audit-outputs`).
+#[utoipa::path(get, path = "/v1/sandboxes/{id}/audit/outputs", tag = "audit",
+    params(("id" = String, Path, description = "Id or name"), OutputsQuery),
+    responses((status = 200, description = "One output per line", content_type = "application/x-ndjson", body = AuditOutput)))]
+async fn sandbox_audit_outputs(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(id): Target,
+    Query(query): Query<OutputsQuery>,
+) -> Result<Response, Failure> {
+    Ok(stream::audit_outputs(&app, app.fleet().audit_outputs(&actor, &id, query.exec).await?))
 }

@@ -6,7 +6,9 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use paddock_engine::fleet::{Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch};
+use paddock_engine::fleet::{
+    AuditOutputs, Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch,
+};
 use paddock_jobs::LogReader;
 use paddock_model::api::OutputEvent;
 use serde::Serialize;
@@ -94,6 +96,26 @@ pub fn job_logs(app: &App, mut reader: LogReader, alive: bool) -> Response {
                         yield Err(error);
                         break;
                     }
+                }
+            }
+        }),
+        NDJSON,
+    )
+}
+
+pub fn audit_outputs(app: &App, mut outputs: AuditOutputs) -> Response {
+    let ending = app.ending().clone();
+    typed(
+        Body::from_stream(async_stream::stream! {
+            loop {
+                let output = tokio::select! {
+                    biased;
+                    () = ending.cancelled() => None,
+                    output = outputs.next() => output,
+                };
+                match output {
+                    None => break,
+                    Some(output) => yield line(&output),
                 }
             }
         }),

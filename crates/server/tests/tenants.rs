@@ -85,6 +85,7 @@ async fn what_is_anothers_looks_like_what_is_not_there() {
         "/files/stat?path=/",
         "/changes",
         "/audit",
+        "/audit/outputs",
         "/ports/80/",
     ] {
         let ask = async |id: &str| {

@@ -68,6 +68,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         scan="deny",
         allowed_imports=["json"],
         live_forks=False,
+        audit_outputs=False,
         live=True,
         client=client(script),
     )
@@ -100,6 +101,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "scan": "deny",
         "allowed_imports": ["json"],
         "live_forks": False,
+        "audit_outputs": False,
         "live": True,
     }
     assert made.name == "box"

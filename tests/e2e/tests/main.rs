@@ -3,6 +3,7 @@
 mod agent;
 mod agent_bad_input;
 mod attacks;
+mod audit_outputs;
 mod bad_input;
 mod builds;
 mod builds_debian;

@@ -115,6 +115,9 @@ pub struct ServeArgs {
     /// The key that secrets are encrypted with at rest; made where it is missing [default: secrets.key of the state directory]
     #[arg(long, value_name = "FILE")]
     pub secrets_key: Option<PathBuf>,
+    /// What outputs in the audit may take, of all sandboxes together, or `off`; the oldest go first [default: 1GiB]
+    #[arg(long, value_name = "SIZE|off", value_parser = values::bytes_or_off)]
+    pub audit_outputs: Option<u64>,
     /// Where volumes are kept: a directory, s3://BUCKET/PREFIX, gs:// or az:// [default: volumes/store of the state directory]
     #[arg(long, value_name = "URL")]
     pub volumes: Option<String>,

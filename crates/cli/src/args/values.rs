@@ -17,6 +17,11 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
 
+/// `off` is 0.
+pub fn bytes_or_off(text: &str) -> Result<u64, String> {
+    if text == "off" { Ok(0) } else { bytes(text) }
+}
+
 /// A host, perhaps with a port.
 pub fn host(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');

@@ -79,7 +79,7 @@ pub struct AuditArgs {
 #[derive(Debug, Subcommand)]
 pub enum AuditAction {
     /// Print the timeline
-    #[command(after_help = "Example:\n  paddock audit show build")]
+    #[command(after_help = "Examples:\n  paddock audit show build\n  paddock audit show --outputs build")]
     Show {
         /// Id or name
         #[arg(value_parser = values::word)]
@@ -87,6 +87,9 @@ pub enum AuditAction {
         /// Print the records as they are, one JSON object per line
         #[arg(long)]
         json: bool,
+        /// Print what commands printed and code returned, below their entries; for an admin
+        #[arg(long)]
+        outputs: bool,
     },
     /// Check every link and signature; nothing but the file is needed
     #[command(

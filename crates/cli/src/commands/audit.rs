@@ -4,22 +4,31 @@ use super::remote::with_client;
 use super::{CommandError, print, print_json};
 use crate::args::watch::AuditAction;
 use crate::caller::Caller;
-use crate::client::{Call, Target};
+use crate::client::{Call, Lines, Target};
 use crate::{render, state};
 use paddock_engine::audit::{PublicKey, Verdict};
+use paddock_model::api::AuditOutput;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub fn execute(action: AuditAction, caller: &mut Caller) -> Result<i32, CommandError> {
     match action {
-        AuditAction::Show { id, json } => show(&id, json, caller),
+        AuditAction::Show { id, json, outputs } => show(&id, json, outputs, caller),
         AuditAction::Verify { file, key, json } => verify(&file, key.as_deref(), json, caller),
         AuditAction::Export { id, output } => export(&id, output, caller),
     }
 }
 
-fn show(id: &str, json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
+fn show(id: &str, json: bool, outputs: bool, caller: &mut Caller) -> Result<i32, CommandError> {
     with_client(caller, async |client, caller| {
+        // Before the timeline: an output that comes after this waits for the next time.
+        let mut outputs = match outputs {
+            true => {
+                Some(client.send(Call::get(Target::sandbox(id).part("audit").part("outputs"))).await?.lines())
+            }
+            false => None,
+        };
+        let mut next = following(&mut outputs).await?;
         let mut lines = client.send(Call::get(Target::sandbox(id).part("audit"))).await?.lines();
         while let Some(record) = lines.next::<serde_json::Value>().await? {
             // The head is for whoever verifies an export.
@@ -30,9 +39,23 @@ fn show(id: &str, json: bool, caller: &mut Caller) -> Result<i32, CommandError> 
                 true => print(&render::json::line(&record)?, caller)?,
                 false => print(&render::events::audit(&record), caller)?,
             }
+            let Some(output) = next.take_if(|output| record["seq"] == output.seq) else { continue };
+            match json {
+                true => print(&render::json::line(&serde_json::json!({ "output": output }))?, caller)?,
+                false => print(&render::outputs::text(&output), caller)?,
+            }
+            next = following(&mut outputs).await?;
         }
         Ok(0)
     })
+}
+
+/// Outputs come in the order of the entries that name them.
+async fn following(outputs: &mut Option<Lines>) -> Result<Option<AuditOutput>, CommandError> {
+    match outputs {
+        Some(lines) => Ok(lines.next().await?),
+        None => Ok(None),
+    }
 }
 
 /// Byte for byte as the server keeps it: a signature holds for nothing else.

@@ -63,6 +63,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         scan: policy.scan,
         allowed_imports: policy.allowed_imports,
         live_forks: args.live_forks.or(policy.live_forks),
+        audit_outputs: policy.audit_outputs,
     })
 }
 

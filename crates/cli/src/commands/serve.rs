@@ -166,8 +166,10 @@ async fn serve(
 
 /// The sandboxes and jobs that are there already.
 async fn open(args: ServeArgs, state_dir: &Path, lock: ServerLock) -> Result<(Fleet, Jobs), FleetError> {
+    let usual = FleetOptions::new(state_dir.to_path_buf());
     let options = FleetOptions {
         registries: args.registries,
+        audit_outputs: args.audit_outputs.unwrap_or(usual.audit_outputs),
         secrets_key: args.secrets_key,
         volumes: VolumesOptions {
             url: args.volumes,
@@ -175,7 +177,7 @@ async fn open(args: ServeArgs, state_dir: &Path, lock: ServerLock) -> Result<(Fl
             key: args.volumes_key,
             cache_bytes: args.volumes_cache,
         },
-        ..FleetOptions::new(state_dir.to_path_buf())
+        ..usual
     };
     paddock_engine::descriptors::take_all();
     let fleet = Fleet::open_locked(options, lock).await?;

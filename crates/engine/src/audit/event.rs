@@ -1,5 +1,6 @@
 //! What a timeline tells. Values from outside are bounded, and whatever is cut has its digest beside it.
 
+use super::KeptOutput;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::time::SystemTime;
@@ -69,6 +70,8 @@ pub enum AuditEvent {
         cause: Text,
         stdout: Digested,
         stderr: Digested,
+        /// Both, as far as they are kept, and the results of code.
+        output: KeptOutput,
     },
     /// Code in which something was found before it ran.
     Scanned {

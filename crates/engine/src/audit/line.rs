@@ -42,6 +42,11 @@ pub fn unseal(key: &PublicKey, line: &[u8]) -> Result<Hash, &'static str> {
     Ok(hash)
 }
 
+/// Whether this line, without its newline, was signed with the key.
+pub fn is_signed(key: &PublicKey, line: &[u8]) -> bool {
+    unseal(key, line).is_ok()
+}
+
 fn suffix(hash: &Hash, signature: &[u8; 64]) -> String {
     format!("{HASH}{}{SIGNATURE}{}{END}", hex(hash), STANDARD.encode(signature))
 }

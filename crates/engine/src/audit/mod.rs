@@ -6,6 +6,7 @@
 //! STATE/audit/ID.jsonl     one line per entry, each with the hash of the line before and a signature
 //! STATE/audit/ID.head      how many entries there are, signed: finds a timeline that was cut off at its end
 //! STATE/audit/ID.torn-N    what a killed server left of an entry it was writing
+//! STATE/audit/outputs/     what calls printed and returned, sealed (`outputs`)
 //! ```
 //!
 //! What it cannot find: whoever puts back an older timeline together with the head of that time. Copies elsewhere
@@ -16,6 +17,7 @@ mod event;
 mod head;
 mod key;
 mod line;
+mod outputs;
 mod timeline;
 mod verify;
 
@@ -26,6 +28,8 @@ pub use error::AuditError;
 pub use event::{AuditActor, AuditEntry, AuditEvent, Digested, Text};
 pub use key::PublicKey;
 pub(crate) use key::write_new as write_key;
+pub(crate) use line::is_signed;
+pub use outputs::{KeptOutput, Outputs};
 pub use verify::{Verdict, Verified, verify};
 
 use ed25519_dalek::SigningKey;

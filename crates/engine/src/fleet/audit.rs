@@ -1,15 +1,16 @@
 //! What goes into a sandbox's timeline.
 
-use super::execs::Job;
+use super::execs::{Job, Printed};
 use super::live::Live;
 use super::streams::Received;
 use super::{Actor, Inner};
-use crate::audit::{AuditActor, AuditEntry, AuditEvent, Digested, Text};
+use crate::audit::{AuditActor, AuditEntry, AuditEvent, Digested, KeptOutput, Text};
 use crate::exec::Command;
 use paddock_model::api::{End, RunCode, StartExec};
 use paddock_model::net::{NetEvent, NetOutcome};
 use paddock_model::{SandboxId, ScanMode, ScanReport};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A call that changes something.
 pub fn call(inner: &Inner, actor: &Actor, live: &Live, operation: &str, arguments: Value) {
@@ -38,7 +39,7 @@ pub fn exec_started(
     append(inner, Some(actor), &live.id, event);
 }
 
-pub fn exec_ended(inner: &Inner, live: &Live, job: &Job) {
+pub fn exec_ended(inner: &Inner, live: &Live, job: &Arc<Job>) {
     let record = job.record().clone();
     let (stdout, stderr) = job.journal.lengths();
     // An earlier server saw a part of it, and took its digest along.
@@ -49,8 +50,11 @@ pub fn exec_ended(inner: &Inner, live: &Live, job: &Job) {
         cause: Text::new(&serde_json::to_string(&record.cause).unwrap_or_default()),
         stdout: Digested { bytes: stdout, sha256: stdout_digest },
         stderr: Digested { bytes: stderr, sha256: stderr_digest },
+        output: KeptOutput::Off,
     };
-    append(inner, None, &live.id, event);
+    let Ok(id) = SandboxId::try_from(live.id.clone()) else { return };
+    let printed = live.record().audit_outputs.then(|| Printed::new(job));
+    inner.scribe.enter_with_output(&id, AuditEntry::new(AuditActor::server(), event), printed);
 }
 
 pub fn scanned(

@@ -311,6 +311,7 @@ impl Fleet {
             base: None,
             baseline: None,
             paused_when_idle: false,
+            audit_outputs: settings.audit_outputs,
             intent: None,
             end: None,
         };

@@ -12,11 +12,11 @@ use crate::file_error::{FileError, FileErrorKind};
 use crate::files::{self, Files};
 pub use crate::port::PortStream;
 use crate::signing::{Claim, Operation};
-use paddock_model::User;
 use paddock_model::api::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FilePage, MakeDirectory, MoveFile, SandboxState,
     SignPath, SignedUrl,
 };
+use paddock_model::{SandboxId, User};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -343,15 +343,28 @@ impl Fleet {
     /// The timeline of a sandbox, of one that has ended too, with its head as the last line: what `paddock audit
     /// verify` takes.
     pub async fn audit_lines(&self, actor: &Actor, id: &str) -> Result<Download, FleetError> {
-        let id = match self.find(actor, id) {
-            Ok(live) => live.record().id.clone(),
-            Err(error) => match self.ended(actor, id)? {
-                Some(record) => record.id,
-                None => return Err(error),
-            },
+        let id = self.with_timeline(actor, id)?;
+        let Exported { file, bytes, head } = self.exported(&id).await?;
+        Ok(Download::from_host(tokio::fs::File::from_std(file), bytes, head))
+    }
+
+    /// The owner finds timelines of sandboxes that nothing else is known of any more, by their ids.
+    pub(super) fn with_timeline(&self, actor: &Actor, id: &str) -> Result<SandboxId, FleetError> {
+        let error = match self.find(actor, id) {
+            Ok(live) => return Ok(live.record().id.clone()),
+            Err(error) => error,
         };
+        if let Some(record) = self.ended(actor, id)? {
+            return Ok(record.id);
+        }
+        let named = SandboxId::try_from(id.to_string()).ok().filter(|_| actor.owner);
+        named.filter(|id| self.0.scribe.audit().path(id).exists()).ok_or(error)
+    }
+
+    /// With everything that happened until now.
+    pub(super) async fn exported(&self, id: &SandboxId) -> Result<Exported, FleetError> {
         self.0.scribe.written().await;
-        let fleet = self.clone();
+        let (fleet, id) = (self.clone(), id.clone());
         let exported = tokio::task::spawn_blocking(move || match fleet.0.scribe.audit().exported(&id) {
             // It is shown as it is: whoever verifies it finds out what was changed.
             Err(AuditError::Missing { .. } | AuditError::Broken { .. }) => {
@@ -366,9 +379,7 @@ impl Fleet {
             }
             exported => exported.map_err(|error| FleetError::storage(&error)),
         });
-        let Exported { file, bytes, head } =
-            exported.await.map_err(|error| FleetError::internal(&error))??;
-        Ok(Download::from_host(tokio::fs::File::from_std(file), bytes, head))
+        exported.await.map_err(|error| FleetError::internal(&error))?
     }
 
     /// The processes of a sandbox that is running or paused; a hibernated one is woken.

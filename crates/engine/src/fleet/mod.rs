@@ -29,6 +29,7 @@ mod access;
 mod actor;
 mod archives;
 mod audit;
+mod audit_outputs;
 mod awake;
 mod broken_storage;
 mod carry;
@@ -72,6 +73,7 @@ mod volumes;
 
 pub use crate::access::Revoked;
 pub use actor::{Actor, Admitted};
+pub use audit_outputs::AuditOutputs;
 pub use error::{FleetError, Kind};
 pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
@@ -122,6 +124,8 @@ const UNTIL_CHANGED: Duration = Duration::from_secs(120);
 
 /// Each may hold a thread for some seconds; those of the runtime are for others too.
 const ADOPTIONS: usize = 128;
+/// Of outputs in the audit, unless the owner says otherwise.
+const AUDIT_OUTPUTS: u64 = 1 << 30;
 
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
@@ -134,6 +138,8 @@ pub struct FleetOptions {
     pub registries: Vec<String>,
     /// The key that secrets are encrypted with; by default `secrets.key` of the state directory.
     pub secrets_key: Option<PathBuf>,
+    /// Bytes that the outputs in the audit may take, of all sandboxes together; 0: none are kept.
+    pub audit_outputs: u64,
     /// Where volumes are kept.
     pub volumes: VolumesOptions,
 }
@@ -146,6 +152,7 @@ impl FleetOptions {
             queue: 1000,
             registries: Vec::new(),
             secrets_key: None,
+            audit_outputs: AUDIT_OUTPUTS,
             volumes: VolumesOptions::default(),
         }
     }
@@ -163,7 +170,7 @@ struct Inner {
     admission: Admission,
     revocations: Revocations,
     signer: Signer,
-    vault: Vault,
+    vault: Arc<Vault>,
     live: Roster,
     events: broadcast::Sender<(String, Event)>,
     counters: Counters,
@@ -222,12 +229,14 @@ impl Fleet {
     async fn open_over(options: FleetOptions, store: Store) -> Result<Fleet, FleetError> {
         let state = options.state.clone();
         let storage = broken_storage::open_storage(&state, &store)?;
-        let audit = crate::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
-        let scribe =
-            scribe::Scribe::start(state.clone(), audit).map_err(|error| FleetError::internal(&error))?;
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
         let key = options.secrets_key.clone().unwrap_or_else(|| state.join("secrets.key"));
-        let vault = Vault::open(&key).map_err(|error| FleetError::storage(&error))?;
+        let vault = Arc::new(Vault::open(&key).map_err(|error| FleetError::storage(&error))?);
+        let audit = crate::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
+        let outputs = crate::audit::Outputs::open(&state, vault.clone(), options.audit_outputs)
+            .map_err(|error| FleetError::storage(&error))?;
+        let scribe = scribe::Scribe::start(state.clone(), audit, outputs)
+            .map_err(|error| FleetError::internal(&error))?;
         let volumes = crate::volumes::open(&state, &options.volumes)?;
         let steady = clock::Steady::open(&store);
         let inner = Arc::new(Inner {

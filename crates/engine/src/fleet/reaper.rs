@@ -132,7 +132,11 @@ fn forget_old(fleet: &Fleet) {
         Err(error) => tracing::warn!(%error, "old records could not be removed"),
     }
     let sweeping = fleet.clone();
-    tokio::task::spawn_blocking(move || super::contexts::forget_calls_before(&sweeping, before));
+    tokio::task::spawn_blocking(move || {
+        super::contexts::forget_calls_before(&sweeping, before);
+        let scribe = &sweeping.0.scribe;
+        scribe.outputs().sweep(|id| scribe.audit().path(id).exists());
+    });
     if let Err(error) = store.delete_keys_before(before) {
         tracing::warn!(%error, "old idempotency keys could not be removed");
     }

@@ -76,10 +76,17 @@ pub struct Record {
     /// The fleet paused it, not a caller: the next request resumes it.
     #[serde(default)]
     pub paused_when_idle: bool,
+    /// Whether the audit keeps what its commands and code print.
+    #[serde(default = "kept")]
+    pub audit_outputs: bool,
     /// What is under way; a new engine finishes it.
     #[serde(default)]
     pub intent: Option<Intent>,
     pub end: Option<End>,
+}
+
+fn kept() -> bool {
+    true
 }
 
 /// Values that never enter it.

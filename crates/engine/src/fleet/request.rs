@@ -172,6 +172,7 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         scan: request.scan.clone(),
         allowed_imports: request.allowed_imports.clone(),
         live_forks: request.live_forks,
+        audit_outputs: request.audit_outputs,
         secrets: request.secrets.clone(),
         limits,
     })

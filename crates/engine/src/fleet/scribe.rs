@@ -1,9 +1,10 @@
 //! Timelines and copies of records are written by a thread of their own, many at once, while whoever they tell of goes
 //! on. Nobody is answered, and no command is started, before the timeline tells of it. Copies come behind.
 
+use super::execs::Printed;
 use super::record::Record;
 use super::{copies, prepared};
-use crate::audit::{Audit, AuditEntry};
+use crate::audit::{Audit, AuditEntry, AuditEvent, KeptOutput, Outputs};
 use paddock_model::SandboxId;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,6 +22,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 pub struct Scribe {
     audit: Arc<Audit>,
+    outputs: Arc<Outputs>,
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
@@ -42,6 +44,8 @@ struct Waiting {
 
 enum Note {
     Entry(Box<AuditEntry>),
+    /// The end of a call, and what it printed.
+    Ended(Box<AuditEntry>, Printed),
     Copy(Copy),
     /// One that may be given to somebody later, and is to have everything that takes time to make.
     Prepare,
@@ -67,27 +71,40 @@ struct Page {
 }
 
 impl Scribe {
-    pub fn start(state: PathBuf, audit: Audit) -> std::io::Result<Scribe> {
-        let audit = Arc::new(audit);
+    pub fn start(state: PathBuf, audit: Audit, outputs: Outputs) -> std::io::Result<Scribe> {
+        let (audit, outputs) = (Arc::new(audit), Arc::new(outputs));
         let (written, _) = watch::channel(0);
         let desk = Arc::new(Desk { waiting: Mutex::default(), more: Condvar::new(), written });
-        let (to, on) = (audit.clone(), desk.clone());
+        let (to, sealed, on) = (audit.clone(), outputs.clone(), desk.clone());
         let thread = std::thread::Builder::new().name("scribe".into());
         let thread = thread.spawn(move || {
             let mut later = Later::default();
             while let Some((notes, given)) = on.take(later.due()) {
-                let mut pages = sort(notes);
-                unharmed(|| write_entries(&to, &pages));
+                let mut pages = sort(notes, &sealed);
+                unharmed(|| write_entries(&to, &sealed, &pages));
                 on.written.send_replace(given);
+                if sealed.is_too_much() {
+                    unharmed(|| sealed.make_room());
+                }
                 unharmed(|| write_files(&state, &to, &mut pages, &mut later));
             }
             unharmed(|| later.write(&state, None));
         })?;
-        Ok(Scribe { audit, desk, thread: Some(thread) })
+        Ok(Scribe { audit, outputs, desk, thread: Some(thread) })
     }
 
     pub fn enter(&self, sandbox: &SandboxId, entry: AuditEntry) {
         self.desk.give(sandbox, Note::Entry(Box::new(entry)));
+    }
+
+    /// The end of a call. `printed`: what it printed is kept too.
+    pub fn enter_with_output(&self, sandbox: &SandboxId, entry: AuditEntry, printed: Option<Printed>) {
+        let entry = Box::new(entry);
+        let note = match printed.filter(|_| !self.outputs.is_off()) {
+            Some(printed) => Note::Ended(entry, printed),
+            None => Note::Entry(entry),
+        };
+        self.desk.give(sandbox, note);
     }
 
     /// Keeps a copy of a record that is in the store, or takes it away where the sandbox has ended.
@@ -113,6 +130,10 @@ impl Scribe {
     pub async fn written(&self) {
         let given = self.desk.lock().given;
         let _ = self.desk.written.subscribe().wait_for(|written| *written >= given).await;
+    }
+
+    pub fn outputs(&self) -> &Arc<Outputs> {
+        &self.outputs
     }
 
     pub fn audit(&self) -> &Audit {
@@ -164,12 +185,22 @@ fn unharmed(work: impl FnOnce()) {
     }
 }
 
-fn sort(notes: Vec<(SandboxId, Note)>) -> BTreeMap<SandboxId, Page> {
+fn sort(notes: Vec<(SandboxId, Note)>, outputs: &Outputs) -> BTreeMap<SandboxId, Page> {
     let mut pages: BTreeMap<SandboxId, Page> = BTreeMap::new();
     for (sandbox, note) in notes {
+        let output = match &note {
+            Note::Ended(_, printed) => sealed(outputs, &sandbox, printed),
+            _ => KeptOutput::Off,
+        };
         let page = pages.entry(sandbox).or_default();
         match note {
             Note::Entry(entry) => page.entries.push(*entry),
+            Note::Ended(mut entry, _) => {
+                if let AuditEvent::ExecEnded { output: place, .. } = &mut entry.event {
+                    *place = output;
+                }
+                page.entries.push(*entry);
+            }
             Note::Copy(copy) => page.copy = Some(copy),
             Note::Prepare => page.prepare = true,
             Note::Forget => page.forget = true,
@@ -178,11 +209,24 @@ fn sort(notes: Vec<(SandboxId, Note)>) -> BTreeMap<SandboxId, Page> {
     pages
 }
 
-fn write_entries(audit: &Audit, pages: &BTreeMap<SandboxId, Page>) {
+/// Before the entry that names it: a server that is killed between the two leaves bytes that nobody names, and no entry without
+/// its output.
+fn sealed(outputs: &Outputs, sandbox: &SandboxId, printed: &Printed) -> KeptOutput {
+    let keep = || match printed.record() {
+        Some(record) => outputs.keep(sandbox, printed.exec(), &record),
+        None => KeptOutput::Nothing,
+    };
+    catch_unwind(AssertUnwindSafe(keep)).unwrap_or(KeptOutput::Failed)
+}
+
+fn write_entries(audit: &Audit, outputs: &Outputs, pages: &BTreeMap<SandboxId, Page>) {
     for (sandbox, page) in pages.iter().filter(|(_, page)| !page.entries.is_empty()) {
         if let Err(error) = audit.append(sandbox, &page.entries) {
             // Said aloud: a caller's work does not stop because the disk is full.
             tracing::error!(%sandbox, %error, "the audit timeline could not be written");
+        }
+        if page.entries.iter().any(|entry| matches!(entry.event, AuditEvent::Ended { .. })) {
+            outputs.close(sandbox);
         }
     }
 }
@@ -265,11 +309,16 @@ mod tests {
         AuditEntry::new(AuditActor::server(), event)
     }
 
+    fn started(state: &Path) -> Scribe {
+        let vault = crate::secrets::Vault::open(&state.join("secrets.key")).unwrap();
+        let outputs = Outputs::open(state, Arc::new(vault), 1 << 20).unwrap();
+        Scribe::start(state.into(), Audit::open(state).unwrap(), outputs).unwrap()
+    }
+
     #[tokio::test]
     async fn what_many_give_is_written_in_order_before_anybody_goes_on() {
         let state = tempfile::tempdir().unwrap();
-        let audit = Audit::open(state.path()).unwrap();
-        let scribe = Arc::new(Scribe::start(state.path().into(), audit).unwrap());
+        let scribe = Arc::new(started(state.path()));
         let ids: Vec<SandboxId> = (0..4).map(SandboxId::from_random).collect();
         let mut tasks = tokio::task::JoinSet::new();
         for id in ids.clone() {
@@ -300,7 +349,7 @@ mod tests {
     fn what_was_given_before_the_end_is_written_at_the_end() {
         let state = tempfile::tempdir().unwrap();
         let id = SandboxId::from_random(7);
-        let scribe = Scribe::start(state.path().into(), Audit::open(state.path()).unwrap()).unwrap();
+        let scribe = started(state.path());
         (0..50).for_each(|number| scribe.enter(&id, entry(&number.to_string())));
         let path = scribe.audit().path(&id);
         drop(scribe);

@@ -53,17 +53,26 @@ impl Vault {
 
     /// `owner` is who it belongs to: it cannot be opened as somebody else's.
     pub fn seal(&self, owner: &str, plain: &[u8]) -> Result<String, VaultError> {
+        self.seal_bytes(owner, plain).map(|sealed| STANDARD.encode(sealed))
+    }
+
+    pub fn unseal(&self, owner: &str, sealed: &str) -> Result<Zeroizing<Vec<u8>>, VaultError> {
+        let damaged = |_| VaultError::Damaged { path: self.path.clone() };
+        self.unseal_bytes(owner, &STANDARD.decode(sealed).map_err(damaged)?)
+    }
+
+    /// The same without base64 around it.
+    pub fn seal_bytes(&self, owner: &str, plain: &[u8]) -> Result<Vec<u8>, VaultError> {
         let nonce: [u8; NONCE] = crate::access::random_bytes().map_err(VaultError::Random)?;
         let payload = Payload { msg: plain, aad: owner.as_bytes() };
         let sealed = self.cipher().encrypt(&XNonce::from(nonce), payload);
         let sealed = sealed.map_err(|_| VaultError::Damaged { path: self.path.clone() })?;
-        Ok(STANDARD.encode([&nonce[..], &sealed].concat()))
+        Ok([&nonce[..], &sealed].concat())
     }
 
-    pub fn unseal(&self, owner: &str, sealed: &str) -> Result<Zeroizing<Vec<u8>>, VaultError> {
+    pub fn unseal_bytes(&self, owner: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, VaultError> {
         let open = || {
-            let bytes = STANDARD.decode(sealed).ok()?;
-            let (nonce, rest) = bytes.split_at_checked(NONCE)?;
+            let (nonce, rest) = sealed.split_at_checked(NONCE)?;
             let nonce: [u8; NONCE] = nonce.try_into().ok()?;
             let payload = Payload { msg: rest, aad: owner.as_bytes() };
             self.cipher().decrypt(&XNonce::from(nonce), payload).ok()

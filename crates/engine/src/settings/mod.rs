@@ -45,6 +45,8 @@ pub struct Settings {
     /// Python modules, for an interpreter that imports them beforehand.
     pub preload: Vec<String>,
     pub secrets: Vec<Bound>,
+    /// Whether the audit keeps what its commands and code print.
+    pub audit_outputs: bool,
 }
 
 /// What the host's paths are measured against.
@@ -142,6 +144,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         env: merged.env,
         cwd: merged.cwd.map(|cwd| paths::inside("working directory", &cwd)).transpose()?,
         preload: modules(merged.preload)?,
+        audit_outputs: merged.audit_outputs.unwrap_or(true),
         secrets,
     })
 }

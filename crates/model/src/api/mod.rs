@@ -3,6 +3,7 @@
 //! Times are milliseconds since 1970, sizes are bytes, numbers of seconds may have a fraction.
 
 mod access;
+mod audit;
 mod changes;
 mod contexts;
 mod errors;
@@ -18,6 +19,7 @@ mod snapshots;
 mod volumes;
 
 pub use access::{CreateToken, CreatedToken, Quota, Role, Tenant, TenantUsage, Token};
+pub use audit::{AuditOutput, AuditOutputState, AuditStream};
 pub use changes::{Change, ChangeKind, Changes, MergeConflict, MergeReport, MergeRequest, Since};
 pub use contexts::{CodeError, CodeResult, Context, ContextState, CreateContext};
 pub use errors::{ApiError, ErrorDetails};

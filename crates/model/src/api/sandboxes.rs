@@ -72,6 +72,9 @@ pub struct CreateSandbox {
     /// guarantees tell (`fork`). `true`: not created where it is not. `false`: forks have its files alone, and nothing of the
     /// fence is weaker for their sake.
     pub live_forks: Option<bool>,
+    /// Whether the audit keeps what commands and code print, sealed (default), or their digests only. The template's word counts
+    /// before this one.
+    pub audit_outputs: Option<bool>,
 }
 
 /// What a caller may say of limits; the rest is as the template or the defaults have it.

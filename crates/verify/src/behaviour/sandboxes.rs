@@ -13,6 +13,11 @@ pub const CHECKS: &[Check] = &[
     Check { operations: &["sandbox_usage"], title: "says what it uses", run: used },
     Check { operations: &["get_network"], title: "says what may leave it", run: network },
     Check { operations: &["sandbox_audit"], title: "has a timeline that tells its beginning", run: audited },
+    Check {
+        operations: &["sandbox_audit_outputs"],
+        title: "has what a command printed in its timeline, checked against its digest",
+        run: audited_outputs,
+    },
 ];
 
 /// After the others: they change the state of the shared sandbox, and end it.
@@ -81,6 +86,16 @@ fn network(place: &Place) -> Result<()> {
 fn audited(place: &Place) -> Result<()> {
     let timeline = place.call("GET", &place.of("/audit"), 200)?.text();
     ensure!(timeline.lines().count() >= 1 && timeline.contains(&place.id), "{timeline}");
+    Ok(())
+}
+
+fn audited_outputs(place: &Place) -> Result<()> {
+    let body = json!({"argv": ["sh", "-c", "echo kept | tr a-z b-za"]});
+    let ended = place.post(&place.of("/execs"), 200, body)?;
+    let outputs =
+        place.call("GET", &place.of(&format!("/audit/outputs?exec={}", ended["exec"])), 200)?.text();
+    // Base64 of `lfqu`.
+    ensure!(outputs.contains("bGZxdQo=") && outputs.contains("\"verified\":true"), "{outputs}");
     Ok(())
 }
 

@@ -154,7 +154,7 @@ fn restore_call(runner: &Runner<'_>, call: Arc<Job>, turn: &super::records::Turn
 }
 
 /// Whoever asks again with its key has it done: see docs/decisions/0017-unfinished-requests.md.
-pub fn end_unstarted(inner: &Inner, live: &Live, job: &Job, why: &str) {
+pub fn end_unstarted(inner: &Inner, live: &Live, job: &Arc<Job>, why: &str) {
     job.close();
     end_job(inner, live, job, ExecCause::NotStarted { detail: why.into() }, KILLED);
     let key = job.record().key.clone();

@@ -157,6 +157,11 @@ impl Reader {
         }
     }
 
+    /// How much of the file was looked at.
+    pub fn read(&self) -> u64 {
+        self.at
+    }
+
     /// Whether something that was said cannot be read.
     pub fn has_lost(&self) -> bool {
         self.lost

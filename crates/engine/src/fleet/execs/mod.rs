@@ -5,6 +5,7 @@ mod followers;
 mod input;
 mod job;
 mod output;
+mod printed;
 mod pump;
 mod signals;
 
@@ -12,6 +13,7 @@ use followers::Wait;
 pub use input::ExecInput;
 pub use job::{Job, JobRecord};
 pub use output::{OutputFrom, OutputReader, RawPiece, RawReader};
+pub use printed::{Kept, Printed, Record as PrintedRecord};
 pub use pump::{
     Ending, KILLED, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, end as end_job, forget_when_stored, memory_kills,
     pump, store_lengths,

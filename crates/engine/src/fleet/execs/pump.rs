@@ -96,7 +96,7 @@ impl Ending {
     }
 }
 
-pub fn end(inner: &Inner, live: &Live, job: &Job, cause: ExecCause, code: i32) {
+pub fn end(inner: &Inner, live: &Live, job: &Arc<Job>, cause: ExecCause, code: i32) {
     let Some(record) = job.end(cause, code, now_ms()) else { return };
     match inner.save_job(&live.id, &record) {
         Ok(()) => job.mark_stored(),

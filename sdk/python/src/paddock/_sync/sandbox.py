@@ -109,6 +109,7 @@ class Sandbox:
         scan: Optional[str] = None,
         allowed_imports: Optional[Sequence[str]] = None,
         live_forks: Optional[bool] = None,
+        audit_outputs: Optional[bool] = None,
         live: Optional[bool] = None,
         client: Optional[Client] = None,
     ) -> Sandbox:
@@ -143,6 +144,8 @@ class Sandbox:
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
                 refuses to create it where it is not; `False` gives it a fence with nothing weaker for forks.
+            audit_outputs: whether the audit keeps what commands and code print, encrypted (default), or their digests
+                only; the template's word counts before this one.
             live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can,
                 unless another token made the sandbox that they come from. `True` refuses to create it where it cannot.
             client: the server to use; default is the one of the environment, started if need be.
@@ -175,6 +178,7 @@ class Sandbox:
             scan=scan,
             allowed_imports=_strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
+            audit_outputs=audit_outputs,
             live=live,
         )
         client = client or default_client()
