@@ -1,10 +1,12 @@
 //! A tar from inside into a directory here. Every path is resolved by the kernel below that directory and
 //! through no symbolic link, so that an entry cannot use what an earlier one planted.
 
+mod trail;
+
 use super::{CopyError, LeftOut};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, fchmod, futimens, linkat, mkdirat,
-    openat, openat2, statat, symlinkat, unlinkat,
+    openat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -14,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use tar::{Archive, Entry, EntryType};
+use trail::{Trail, open_child};
 
 const MOST_ENTRIES: u64 = 4_000_000;
 const MOST_BYTES: u64 = 64 << 30;
@@ -26,7 +29,8 @@ const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLIN
 pub fn unpack(archive: impl Read, destination: &Path) -> Result<Vec<LeftOut>, CopyError> {
     let root = rustix::fs::open(destination, DIRECTORY, Mode::empty())
         .map_err(|errno| CopyError::Local { path: destination.to_path_buf(), source: errno.into() })?;
-    let mut unpacker = Unpacker { root, path: destination, left_out: Vec::new(), bytes: 0 };
+    let (trail, links) = (Trail::new(duplicate(&root, destination)?), Trail::new(root));
+    let mut unpacker = Unpacker { trail, links, path: destination, left_out: Vec::new(), bytes: 0 };
     let mut archive = Archive::new(archive);
     for (count, entry) in archive.entries().map_err(CopyError::Archive)?.enumerate() {
         if count as u64 >= MOST_ENTRIES {
@@ -37,8 +41,15 @@ pub fn unpack(archive: impl Read, destination: &Path) -> Result<Vec<LeftOut>, Co
     Ok(unpacker.left_out)
 }
 
+fn duplicate(root: &OwnedFd, destination: &Path) -> Result<OwnedFd, CopyError> {
+    root.try_clone().map_err(|source| CopyError::Local { path: destination.to_path_buf(), source })
+}
+
 struct Unpacker<'a> {
-    root: OwnedFd,
+    /// To the directory of the entry.
+    trail: Trail,
+    /// To the directory that a hard link leads to.
+    links: Trail,
     path: &'a Path,
     left_out: Vec<LeftOut>,
     bytes: u64,
@@ -57,10 +68,11 @@ impl Unpacker<'_> {
             // The directory itself, which is there.
             return if is_directory { Ok(()) } else { Err(hostile("has no name")) };
         };
-        let failed = |source: io::Error| CopyError::Local { path: self.path.join(&name), source };
-        let parent = self.directory(parent).map_err(|errno| failed(errno.into()))?;
+        let directory = self.path;
+        let failed = |source: io::Error| CopyError::Local { path: directory.join(&name), source };
+        let parent = self.trail.directory(parent).map_err(|errno| failed(errno.into()))?;
         if is_directory {
-            return self.put_directory(&parent, base, entry).map_err(failed);
+            return put_directory(parent, base, entry).map_err(failed);
         }
         match kind {
             EntryType::Regular | EntryType::Continuous => {
@@ -68,7 +80,7 @@ impl Unpacker<'_> {
                 if self.bytes > MOST_BYTES {
                     return Err(CopyError::TooLarge("64 GiB"));
                 }
-                put_file(&parent, base, entry).map_err(failed)
+                put_file(parent, base, entry).map_err(failed)
             }
             EntryType::Symlink => {
                 let target = entry.link_name_bytes().ok_or_else(|| hostile("is a link to nowhere"))?;
@@ -76,14 +88,14 @@ impl Unpacker<'_> {
                     self.leave_out(shown(), "a link that leads out of the directory");
                     return Ok(());
                 }
-                replace(&parent, base)
-                    .and_then(|()| symlinkat(OsStr::from_bytes(&target), &parent, base))
+                replace(parent, base)
+                    .and_then(|()| symlinkat(OsStr::from_bytes(&target), parent, base))
                     .map_err(|errno| failed(errno.into()))
             }
             EntryType::Link => {
                 let target = entry.link_name_bytes().ok_or_else(|| hostile("is a link to nowhere"))?;
                 let target = clean(&target).map_err(hostile)?;
-                self.put_hard_link(&target, &parent, base).map_err(|errno| failed(errno.into()))
+                put_hard_link(&mut self.links, &target, parent, base).map_err(|errno| failed(errno.into()))
             }
             EntryType::XGlobalHeader => Ok(()),
             EntryType::Char | EntryType::Block | EntryType::Fifo => {
@@ -94,46 +106,6 @@ impl Unpacker<'_> {
         }
     }
 
-    /// What is missing on the way is made.
-    fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        let mut directory = openat2(&self.root, ".", DIRECTORY, Mode::empty(), INSIDE)?;
-        for part in path {
-            directory = match open_child(&directory, part) {
-                Err(Errno::NOENT) => {
-                    mkdirat(&directory, part, Mode::from_raw_mode(0o755))?;
-                    open_child(&directory, part)?
-                }
-                other => other?,
-            };
-        }
-        Ok(directory)
-    }
-
-    fn put_directory(&self, parent: &OwnedFd, base: &OsStr, entry: &Entry<'_, impl Read>) -> io::Result<()> {
-        let directory = match open_child(parent, base) {
-            Err(Errno::NOENT) => {
-                mkdirat(parent, base, Mode::RWXU)?;
-                open_child(parent, base)?
-            }
-            other => other?,
-        };
-        Ok(fchmod(&directory, Mode::from_raw_mode(mode(entry) | 0o700))?)
-    }
-
-    /// To a plain file that this archive, or somebody before it, put below the directory.
-    fn put_hard_link(&self, target: &Path, parent: &OwnedFd, base: &OsStr) -> Result<(), Errno> {
-        let (Some(target_base), Some(target_parent)) = (target.file_name(), target.parent()) else {
-            return Err(Errno::ISDIR);
-        };
-        let target_parent = self.directory(target_parent)?;
-        let found = statat(&target_parent, target_base, AtFlags::SYMLINK_NOFOLLOW)?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            return Err(Errno::PERM);
-        }
-        replace(parent, base)?;
-        linkat(&target_parent, target_base, parent, base, AtFlags::empty())
-    }
-
     fn leave_out(&mut self, name: String, reason: &'static str) {
         if self.left_out.len() < TOLD {
             self.left_out.push(LeftOut { name, reason });
@@ -141,8 +113,29 @@ impl Unpacker<'_> {
     }
 }
 
-fn open_child(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    openat2(directory, name, DIRECTORY, Mode::empty(), INSIDE)
+fn put_directory(parent: &OwnedFd, base: &OsStr, entry: &Entry<'_, impl Read>) -> io::Result<()> {
+    let directory = match open_child(parent, base) {
+        Err(Errno::NOENT) => {
+            mkdirat(parent, base, Mode::RWXU)?;
+            open_child(parent, base)?
+        }
+        other => other?,
+    };
+    Ok(fchmod(&directory, Mode::from_raw_mode(mode(entry) | 0o700))?)
+}
+
+/// To a plain file that this archive, or somebody before it, put below the directory.
+fn put_hard_link(links: &mut Trail, target: &Path, parent: &OwnedFd, base: &OsStr) -> Result<(), Errno> {
+    let (Some(target_base), Some(target_parent)) = (target.file_name(), target.parent()) else {
+        return Err(Errno::ISDIR);
+    };
+    let target_parent = links.directory(target_parent)?;
+    let found = statat(target_parent, target_base, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err(Errno::PERM);
+    }
+    replace(parent, base)?;
+    linkat(target_parent, target_base, parent, base, AtFlags::empty())
 }
 
 /// Never through what is there: a link or a file of this name goes first, a directory is in the way.

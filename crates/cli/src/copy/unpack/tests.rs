@@ -110,3 +110,60 @@ fn special_files_are_left_out_and_damage_is_an_error() {
     let whole = Made::new().file("x", &"y".repeat(2000)).0.into_inner().unwrap();
     assert!(unpack(&whole[..1000], place.path()).is_err());
 }
+
+/// Names that the old header cannot hold go into one of their own.
+fn deep_archive(levels: usize) -> Vec<u8> {
+    let mut made = Builder::new(Vec::new());
+    let mut name = String::new();
+    for _ in 0..levels {
+        name.push_str("d/");
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Directory);
+        header.set_mode(0o755);
+        header.set_size(0);
+        made.append_data(&mut header, &name, std::io::empty()).unwrap();
+    }
+    // On the way back up, one in each directory.
+    while name.len() > 2 {
+        let mut header = Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(1);
+        made.append_data(&mut header, format!("{name}file"), &b"x"[..]).unwrap();
+        name.truncate(name.len() - 2);
+    }
+    made.into_inner().unwrap()
+}
+
+/// Every level costs the same. From the root for each entry it would be four million steps and not eight thousand.
+#[test]
+fn a_deep_tree_arrives_step_by_step() {
+    let place = tempfile::tempdir().unwrap();
+    let before = rustix::fs::open(place.path(), DIRECTORY, Mode::empty()).unwrap();
+    assert_eq!(unpack(&deep_archive(2000)[..], place.path()).unwrap(), []);
+    let (mut current, mut levels, mut files) = (before, 0, 0);
+    while let Ok(below) = trail::open_child(&current, OsStr::new("d")) {
+        levels += 1;
+        files += usize::from(statat(&below, "file", AtFlags::SYMLINK_NOFOLLOW).is_ok());
+        current = below;
+    }
+    assert_eq!((levels, files), (2000, 1999));
+    // The standard library goes down by recursion.
+    assert!(
+        std::process::Command::new("rm").arg("-rf").arg(place.path().join("d")).status().unwrap().success()
+    );
+}
+
+/// The way up is the way that was gone down: a directory that was moved is gone to anew, from the root.
+#[test]
+fn a_directory_that_was_moved_meanwhile_is_not_followed_out() {
+    let place = tempfile::tempdir().unwrap();
+    let root = rustix::fs::open(place.path(), DIRECTORY, Mode::empty()).unwrap();
+    let mut trail = Trail::new(root);
+    trail.directory(Path::new("a/b/c")).unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::rename(place.path().join("a/b"), outside.path().join("b")).unwrap();
+    let found = trail.directory(Path::new("a/x")).unwrap().try_clone().unwrap();
+    mkdirat(&found, "made", Mode::RWXU).unwrap();
+    assert!(place.path().join("a/x/made").is_dir());
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}
