@@ -2,7 +2,7 @@
 //!
 //! - [`address`]: where the server is
 //! - [`start`]: starting one where none is configured and none answers
-//! - [`connection`]: TCP, TLS or a unix socket, and HTTP/1.1 over it
+//! - [`connection`]: TCP, TLS or a unix socket, and HTTP/1.1 over it; [`connect_error`]: why there is none
 //! - [`target`]: paths and queries in which no text of the caller's can become syntax
 //! - [`answer`]: bodies, whole or as they come
 //! - [`calls`]: what the commands ask for; [`operations`]: what the tools of a model do
@@ -14,6 +14,7 @@
 pub mod address;
 mod answer;
 pub mod calls;
+mod connect_error;
 mod connection;
 mod error;
 pub mod operations;
@@ -22,6 +23,7 @@ mod start;
 mod target;
 
 pub use answer::{Answer, Lines};
+pub use connect_error::ConnectError;
 pub use error::ClientError;
 pub use target::Target;
 
@@ -201,7 +203,13 @@ impl Client {
             }
         }
         let mut sender = self.connect().await?;
-        let response = sender.send_request(request).await.map_err(|error| ClientError::Lost(error.into()))?;
+        let response =
+            sender.send_request(request).await.map_err(|error| {
+                match ConnectError::of_first_answer(&self.address, error) {
+                    Ok(error) => ClientError::Connect(error),
+                    Err(error) => ClientError::Lost(error.into()),
+                }
+            })?;
         Ok((Answer::checked(response).await?, sender))
     }
 
@@ -210,7 +218,7 @@ impl Client {
         let began = Instant::now();
         loop {
             match connection::open(&self.address).await {
-                Err(error) if error.is_absence(&self.address) && began.elapsed() < ABSENCE => {
+                Err(error) if error.is_absence() && began.elapsed() < ABSENCE => {
                     tokio::time::sleep(STEP).await;
                     self.revive().await?;
                 }

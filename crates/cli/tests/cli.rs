@@ -278,7 +278,7 @@ fn with_url(url: &str) -> Machine {
 #[test]
 fn a_server_that_is_not_there_is_named_with_what_to_do() {
     let machine = with_url("unix:/nonexistent/api.sock");
-    let expected = "error: no server answers at unix:/nonexistent/api.sock\n  \
+    let expected = "error: no server listens at unix:/nonexistent/api.sock\n  \
                     caused by: No such file or directory (os error 2)\n\
                     hint: start it there with `paddock serve`, or unset PADDOCK_URL to use one of your own\n";
     for words in

@@ -42,7 +42,7 @@ mkdir -p certs www && cd www
 new='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
 openssl req -x509 $new -days 2 -subj /CN=outside -keyout ../certs/authority -out ca.pem 2>/dev/null
 openssl req $new -subj /CN=web.test -keyout ../certs/key -out ../certs/request 2>/dev/null
-echo subjectAltName=DNS:web.test,DNS:pypi.test,DNS:npm.test,DNS:git.test,DNS:deb.test,DNS:other.test,DNS:evil.test > ../certs/names
+echo subjectAltName=DNS:web.test,DNS:pypi.test,DNS:npm.test,DNS:git.test,DNS:deb.test,DNS:other.test,DNS:evil.test,DNS:localhost > ../certs/names
 openssl x509 -req -in ../certs/request -CA ca.pem -CAkey ../certs/authority -CAcreateserial -days 2 \
     -extfile ../certs/names -out ../certs/certificate 2>/dev/null
 echo hello > hello

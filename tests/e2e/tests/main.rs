@@ -7,6 +7,7 @@ mod audit_outputs;
 mod bad_input;
 mod builds;
 mod builds_debian;
+mod client_errors;
 mod code;
 mod contexts;
 mod contexts_bad_input;

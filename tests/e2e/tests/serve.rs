@@ -123,7 +123,7 @@ fn nobody_there_is_said(caller: &Caller) -> Result<()> {
     let finished =
         caller.paddock(["ps"])?.environment("PADDOCK_URL", "unix:/nonexistent/api.sock").finish()?;
     ensure!(
-        finished.exited(1)?.err().contains("no server answers at unix:/nonexistent/api.sock"),
+        finished.exited(1)?.err().contains("no server listens at unix:/nonexistent/api.sock"),
         "{}",
         finished.err()
     );

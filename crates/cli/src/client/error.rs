@@ -1,11 +1,10 @@
-use super::address::Address;
+use super::connect_error::ConnectError;
 use super::start::StartError;
 use crate::env_vars;
 use crate::state::StateError;
 use paddock_model::api::ApiError;
 use std::error::Error;
 use std::io;
-use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -13,8 +12,8 @@ pub enum ClientError {
     Address { value: String, reason: &'static str },
     #[error("PADDOCK_TOKEN holds characters that no token has")]
     Token,
-    #[error("no server answers at {address}")]
-    Connect { address: String, source: io::Error },
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     #[error("the connection to the server was lost")]
     Lost(#[source] Box<dyn Error + Send + Sync>),
     #[error("{}", error.message)]
@@ -58,10 +57,7 @@ impl ClientError {
                 }
                 _ => None,
             },
-            ClientError::Connect { .. } => Some(format!(
-                "start it there with `paddock serve`, or unset {} to use one of your own",
-                env_vars::PADDOCK_URL
-            )),
+            ClientError::Connect(error) => Some(error.hint()),
             ClientError::NotPaddock { .. } => Some(format!("check {}", env_vars::PADDOCK_URL)),
             ClientError::Unexpected(_) => {
                 Some("server and command should be of the same version".to_string())
@@ -75,7 +71,8 @@ impl ClientError {
     /// Whether the same call may do better a little later: nobody has decided anything.
     pub fn is_passing(&self) -> bool {
         match self {
-            ClientError::Connect { .. } | ClientError::Lost(_) => true,
+            ClientError::Connect(error) => error.is_passing(),
+            ClientError::Lost(_) => true,
             ClientError::Refused { status, .. } => matches!(status, 502..=504),
             _ => false,
         }
@@ -84,21 +81,15 @@ impl ClientError {
     /// The connection broke, or the server said that it ends: nothing is known to be wrong with the call.
     pub(super) fn is_of_an_ending_server(&self) -> bool {
         match self {
-            ClientError::Lost(_) => true,
+            ClientError::Lost(_) | ClientError::Connect(ConnectError::NoAnswer { .. }) => true,
             ClientError::Refused { status: 503, error } => error.code == "unavailable",
             _ => false,
         }
     }
 
-    /// Nobody listens at a place where somebody soon may: a server that starts is not there yet, one that is restarted
-    /// is there no more. A socket's directory that does not exist is no such place.
-    pub fn is_absence(&self, address: &Address) -> bool {
-        let ClientError::Connect { source, .. } = self else { return false };
-        match (source.kind(), address) {
-            (io::ErrorKind::ConnectionRefused, _) => true,
-            (io::ErrorKind::NotFound, Address::Unix(path)) => path.parent().is_some_and(Path::exists),
-            _ => false,
-        }
+    /// Nobody listens there yet, or any more.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, ClientError::Connect(error) if error.is_absence())
     }
 
     pub fn code(&self) -> Option<&str> {

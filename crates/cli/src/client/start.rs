@@ -28,6 +28,8 @@ pub enum StartError {
     Directory { path: PathBuf, source: io::Error },
     #[error("directory `{}` for the server's socket is not this user's own", .0.display())]
     Foreign(PathBuf),
+    #[error("this user may not use the server's socket `{}`", .socket.display())]
+    Denied { socket: PathBuf, source: io::Error },
     #[error("the server's log `{}` cannot be written", .path.display())]
     Log { path: PathBuf, source: io::Error },
     #[error("the server could not be started")]
@@ -50,6 +52,11 @@ impl StartError {
             StartError::Ended { log, .. } | StartError::NotReady { log } => {
                 Some(format!("its log is {}", log.display()))
             }
+            StartError::Denied { .. } => Some(format!(
+                "another user started that server: it alone may ask it; name another with {} or {}",
+                env_vars::PADDOCK_URL,
+                env_vars::PADDOCK_STATE_DIR
+            )),
             StartError::Foreign(_) | StartError::Directory { .. } => {
                 Some(format!("remove it, or name a server with {}", env_vars::PADDOCK_URL))
             }
@@ -75,8 +82,13 @@ impl Starter {
 
     /// Returns when a server answers at the socket.
     pub fn ensure(&self) -> Result<(), StartError> {
-        if connect(&self.socket).is_ok() {
-            return Ok(());
+        match connect(&self.socket) {
+            Ok(_) => return Ok(()),
+            // However long one waits.
+            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(StartError::Denied { socket: self.socket.clone(), source });
+            }
+            Err(_) => {}
         }
         let directory = self.socket.parent().unwrap_or(Path::new("/"));
         prepare(directory)?;

@@ -130,6 +130,6 @@ async fn nobody_at_the_address_is_said_with_the_address() {
     let variables = [("PADDOCK_URL".into(), "unix:/nonexistent/api.sock".into())];
     let client = Client::find(&variables.into_iter().collect()).unwrap();
     let error = client.sandbox("x").await.unwrap_err();
-    assert_eq!(error.to_string(), "no server answers at unix:/nonexistent/api.sock");
+    assert_eq!(error.to_string(), "no server listens at unix:/nonexistent/api.sock");
     assert!(error.is_passing() && error.hint().unwrap().contains("paddock serve"));
 }

@@ -4,7 +4,7 @@ use super::{CommandError, print, print_json};
 use crate::args::server::ServerAction;
 use crate::caller::Caller;
 use crate::client::address::Address;
-use crate::client::{Call, Client, ClientError, Target};
+use crate::client::{Call, Client, ClientError, ConnectError, Target};
 use crate::{env_vars, render, state};
 use hyper::Method;
 use paddock_engine::store::{ServerHolder, ServerPhase};
@@ -80,7 +80,7 @@ impl Server {
     async fn status(&self) -> Result<Option<ServerStatus>, ClientError> {
         match self.client.json(Call::get(Target::new("/v1/server"))).await {
             Ok(status) => Ok(Some(status)),
-            Err(error) if error.is_absence(&self.address) || no_such_place(&error) => Ok(None),
+            Err(error) if error.is_absence() || no_such_place(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -88,7 +88,7 @@ impl Server {
 
 /// A socket whose very directory is missing.
 fn no_such_place(error: &ClientError) -> bool {
-    matches!(error, ClientError::Connect { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    matches!(error, ClientError::Connect(ConnectError::Nobody { source, .. }) if source.kind() == std::io::ErrorKind::NotFound)
 }
 
 async fn status(server: &Server, json: bool, caller: &mut Caller<'_>) -> Result<i32, CommandError> {

@@ -14,6 +14,7 @@ from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, 
 
 import httpx
 
+from .._connecting import connection_failed, is_final
 from .._errors import ConnectionFailed, PaddockError, UnexpectedAnswer, Unsupported, from_answer
 from .._location import Location, locate
 from .._models import Json, Snapshot
@@ -204,7 +205,7 @@ class AsyncClient:
     async def _recover(self, error: httpx.TransportError, attempt: int, *, repeatable: bool) -> None:
         """Returns when it makes sense to try again, else raises."""
         unreached = never_reached(error)
-        if attempt >= self._retry.retries or not may_repeat(error, repeatable=repeatable):
+        if attempt >= self._retry.retries or is_final(error) or not may_repeat(error, repeatable=repeatable):
             raise self.connection_failed(error) from error
         if unreached and self._start and self.location.socket:
             await async_off_loop(ensure_running, self.location.socket)
@@ -214,11 +215,7 @@ class AsyncClient:
 
     def connection_failed(self, error: Exception) -> ConnectionFailed:
         """What to raise for a loss of the connection."""
-        what = "cannot reach" if never_reached(error) else "lost the connection to"
-        return ConnectionFailed(
-            f"{what} the server at {self.location.shown}: {str(error) or type(error).__name__}",
-            hint="is `paddock serve` running there? PADDOCK_URL says where to look",
-        )
+        return connection_failed(error, self.location)
 
     async def release(self, user: object) -> None:
         """A sandbox is done with this client. A shared one then lets its connections go, lest its event loop end
