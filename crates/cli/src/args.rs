@@ -10,12 +10,13 @@
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`job`]: work that is described once
 //! - [`machine`]: `serve`, `server`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
-//! - [`policy`]: the flags that say what a sandbox is; [`values`]: what the parser checks itself
+//! - [`policy`]: the flags that say what a sandbox is, [`certificates`] among them; [`values`]: what the parser checks itself
 //! - [`script`]: `script`, `resource`
 //! - [`scan`]: `scan`, and the flags by which others scan
 //! - [`stop`]: help, version and mistakes
 
 pub mod agent;
+pub mod certificates;
 pub mod context;
 pub mod copies;
 pub mod fresh;

@@ -15,6 +15,9 @@ pub const PADDOCK_URL: &str = "PADDOCK_URL";
 /// What the server is shown as the right to ask; the owner's unix socket needs none.
 pub const PADDOCK_TOKEN: &str = "PADDOCK_TOKEN";
 
+/// `1`: as if every command that makes sandboxes had --host-certs.
+pub const PADDOCK_HOST_CERTS: &str = "PADDOCK_HOST_CERTS";
+
 /// Where the server of an ordinary user's usual state directory has its socket, when it is set.
 pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 
@@ -46,6 +49,7 @@ Environment:
                      directory at /run/paddock/api.sock for root, else at
                      $XDG_RUNTIME_DIR/paddock/api.sock]. `serve` listens there
   PADDOCK_TOKEN      the token for that server; your own socket needs none
+  PADDOCK_HOST_CERTS 1: as if commands that make sandboxes had --host-certs
   PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
   PADDOCK_RUNSC      the `runsc` of the gVisor backend [default: the first of the path]
   PADDOCK_QEMU       the `qemu-system-x86_64` of the microvm backend [default: the first of the path]

@@ -1,6 +1,7 @@
 //! Template, policy file and flags, each as one layer of settings, the lowest first.
 
 use crate::args::PolicyFlags;
+use crate::args::certificates::HostCertsError;
 use crate::args::network::NetworkFlags;
 use crate::caller::Environment;
 use crate::env_file::{self, EnvFileError, VariableError};
@@ -29,6 +30,8 @@ pub enum LayerError {
     NetworkTwice(String),
     #[error("--secret-header names `{}`, and there is no --secret of that name", .0.escape_debug())]
     HeaderOfNoSecret(String),
+    #[error(transparent)]
+    HostCerts(#[from] HostCertsError),
 }
 
 impl LayerError {
@@ -86,6 +89,7 @@ fn from_flags(
     environment: &Environment,
 ) -> Result<Policy, LayerError> {
     let env = variables(&flags, environment)?;
+    let host_certs = flags.certificates.chosen(environment)?;
     let secrets = secrets(flags.secret, flags.secret_header)?;
     let mut policy = Policy {
         backend: flags.backend,
@@ -111,6 +115,7 @@ fn from_flags(
         live_forks: None,
         // Nor is there an audit.
         audit_outputs: None,
+        host_certs,
         secrets,
         limits: LimitsLayer {
             memory: flags.memory,

@@ -21,6 +21,7 @@ pub mod terminal;
 
 pub use report::{NOT_FOUND, Over};
 
+use paddock_engine::certificates;
 use paddock_engine::secrets::Bound;
 use paddock_engine::settings::{default_environment, network_environment};
 use paddock_engine::{Engine, EngineError};
@@ -47,7 +48,20 @@ pub struct Session {
     pub scanned: ScanReport,
     /// Values that never enter.
     pub secrets: Vec<Bound>,
+    /// Its clients believe the certificates that this machine believes.
+    pub host_certs: bool,
     pub first: Option<First>,
+    /// Sees what is printed, in place of the caller's streams.
+    pub listener: Option<Listener>,
+}
+
+/// Called with each piece that the command prints, whichever stream it is of.
+pub struct Listener(pub Box<dyn FnMut(&[u8]) + Send>);
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
 }
 
 /// Called right before the command is sent in: it waits for something that is done beside the making of the sandbox.
@@ -128,6 +142,9 @@ impl Session {
         }
         all.extend(image.clone());
         all.extend(network_environment(&self.spec.network));
+        if self.host_certs {
+            all.extend(certificates::environment());
+        }
         all.extend(self.env.clone());
         all
     }

@@ -27,9 +27,21 @@ pub enum EngineError {
     #[error("the sandbox's gate to the network could not be opened")]
     Gate { source: std::io::Error },
     #[error(transparent)]
-    Secrets(#[from] crate::secrets::SecretsError),
+    Secrets(crate::secrets::SecretsError),
+    #[error(transparent)]
+    Certificates(#[from] crate::certificates::CertificatesError),
     #[error("no random numbers from the system")]
     Random { source: std::io::Error },
+}
+
+/// What is wrong with certificates is the same with secrets and without.
+impl From<crate::secrets::SecretsError> for EngineError {
+    fn from(error: crate::secrets::SecretsError) -> EngineError {
+        match error {
+            crate::secrets::SecretsError::Certificates(error) => EngineError::Certificates(error),
+            error => EngineError::Secrets(error),
+        }
+    }
 }
 
 impl EngineError {
@@ -40,6 +52,7 @@ impl EngineError {
             EngineError::Select(SelectError::Requirement { .. }) => Some(
                 "`paddock doctor` says what each backend has on this machine; or leave the demand out".into(),
             ),
+            EngineError::Certificates(error) => error.hint(),
             EngineError::Remove { .. } => Some("`paddock doctor` removes what was left behind".into()),
             _ => None,
         }

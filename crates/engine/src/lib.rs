@@ -29,6 +29,7 @@ pub mod agents;
 pub mod audit;
 pub mod builds;
 mod capture;
+pub mod certificates;
 pub mod descriptors;
 mod disk;
 mod engine;

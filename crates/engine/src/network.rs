@@ -1,5 +1,6 @@
 //! The gate of one sandbox: opened when its inside stands, closed with it.
 
+use crate::certificates::Trust;
 use crate::error::EngineError;
 use crate::sandbox::Sandbox;
 use crate::secrets::SandboxSecrets;
@@ -51,13 +52,13 @@ impl Sandbox {
         rules: NetRules,
         meter: Arc<Meter>,
         secrets: Option<&SandboxSecrets>,
-        state: &Path,
+        trust: Trust<'_>,
     ) -> Result<mpsc::Receiver<NetEvent>, EngineError> {
         let failed = |source| EngineError::Gate { source };
         let handover = self.door.locked().handover.take();
         let handover = handover.ok_or_else(|| failed(io::Error::other("it has no link")))?;
-        let table = names_of(state).map_err(failed)?;
-        let values = secrets.map(|secrets| secrets.gate(state)).transpose()?.unwrap_or_default();
+        let table = names_of(trust.state).map_err(failed)?;
+        let values = secrets.map(|secrets| secrets.gate(trust)).transpose()?.unwrap_or_default();
         if let Some(secrets) = secrets {
             self.link.set_mask(secrets.mask());
         }

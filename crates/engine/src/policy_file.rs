@@ -65,6 +65,7 @@ pub(crate) fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyE
             "scan" => policy.scan = Some(entry.string()?),
             "live_forks" => policy.live_forks = Some(entry.boolean()?),
             "audit_outputs" => policy.audit_outputs = Some(entry.boolean()?),
+            "host_certs" => policy.host_certs = Some(entry.boolean()?),
             "allowed_imports" => policy.allowed_imports = Some(entry.strings()?),
             "secrets" => policy.secrets = crate::policy_secrets::read(text, &entry)?,
             "limits" => policy.limits = read_limits(text, entry.table("a table of limits")?)?,
@@ -263,6 +264,7 @@ mod tests {
             scan = "warn"
             live_forks = false
             audit_outputs = false
+            host_certs = true
             allowed_imports = ["json"]
             preload = ["numpy"]
             env = { A = "1" }

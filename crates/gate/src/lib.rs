@@ -55,6 +55,6 @@ pub use paddock_model::net::place;
 pub use resolver::{Resolver, System};
 pub use rustls::pki_types::CertificateDer;
 pub use secrets::{
-    Authority, AuthorityError, Carriers, Mask, Masked, PLACEHOLDER, Secret, SecretError, Secrets,
-    USUAL_HEADERS, certificates_in, host_certificates,
+    Authority, AuthorityError, Carriers, Found, Mask, Masked, PLACEHOLDER, Secret, SecretError, Secrets,
+    USUAL_HEADERS, certificates_below, certificates_in, host_certificates, host_store,
 };

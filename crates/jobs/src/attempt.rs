@@ -390,6 +390,7 @@ pub fn request_of(spec: &JobSpec, base: Option<String>) -> CreateSandbox {
         scan: spec.policy.scan.clone(),
         allowed_imports: spec.policy.allowed_imports.clone(),
         live_forks: spec.policy.live_forks,
+        host_certs: spec.policy.host_certs,
         ..CreateSandbox::default()
     }
 }

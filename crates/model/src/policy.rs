@@ -57,6 +57,9 @@ pub struct Policy {
     /// template has it on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_outputs: Option<bool>,
+    /// Whether its clients believe the certificates that the host believes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_certs: Option<bool>,
     /// By the variable that holds the placeholder; the layer above replaces one of the same name whole.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretLayer>,
@@ -107,6 +110,7 @@ impl Policy {
         "allowed_imports",
         "live_forks",
         "audit_outputs",
+        "host_certs",
         "secrets",
         "limits",
     ];
@@ -138,6 +142,7 @@ impl Policy {
             allowed_imports: common_imports(self.allowed_imports, above.allowed_imports),
             live_forks: above.live_forks.or(self.live_forks),
             audit_outputs: self.audit_outputs.or(above.audit_outputs),
+            host_certs: above.host_certs.or(self.host_certs),
             limits: self.limits.overlaid_by(above.limits),
             ..self
         }

@@ -17,6 +17,7 @@ for_both_callers!(
     what_is_not_used_any_more_is_removed,
     a_template_in_use_keeps_its_image,
     a_template_of_somebody_is_replaced_on_demand,
+    steps_that_fetch_trust_what_the_host_trusts,
     bad_input_is_told,
 );
 
@@ -322,6 +323,40 @@ fn a_template_in_use_keeps_its_image(caller: &Caller) -> Result<()> {
     let pruned = caller.paddock(["template", "prune", "--json"])?.finish()?.json()?;
     assert_eq!(pruned["layers"], 1);
     assert_eq!(stored(caller, "roots"), 0);
+    Ok(())
+}
+
+fn steps_that_fetch_trust_what_the_host_trusts(caller: &Caller) -> Result<()> {
+    let Some(project) = project(caller)? else { return Ok(()) };
+    let (_outside, authority) = crate::certificates::inspected(caller)?;
+    let certificate = std::fs::read_to_string(&authority)?;
+    let line = certificate.lines().nth(1).context("a certificate")?;
+    let text = |settings: &str| {
+        format!(
+            "base = \"./root\"\nrun = [{{ command = \"grep -c -F '{line}' $PIP_CERT > /etc/found; true\", net = \"host\" }}, \
+             \"echo [$PIP_CERT] >> /etc/found\"]\n[template]\n{settings}"
+        )
+    };
+    let found = |settings: &str, options: &[&str]| -> Result<String> {
+        build_file(caller, &project, &text(settings))?;
+        let file = project.join("box.toml").display().to_string();
+        let build = caller.paddock(["template", "build", file.as_str(), "--no-cache"])?.arguments(options);
+        build.environment("NODE_EXTRA_CA_CERTS", &authority).finish()?.success()?;
+        caller.script(&["--template", "box"], "cat /etc/found")?.success()
+    };
+    assert_eq!(found("", &[])?, "0\n[]\n", "it was lent what nobody asked for");
+    assert_eq!(found("", &["--host-certs"])?, "1\n[]\n");
+    assert_eq!(found("host_certs = true", &[])?, "1\n[]\n");
+    assert_eq!(found("host_certs = true", &["--host-certs=false"])?, "0\n[]\n");
+    let refused = build(caller, &project, &["--host-certs"])?;
+    refused.success().context("the host's own")?;
+    let file = project.join("box.toml").display().to_string();
+    let unreadable = caller.paddock(["template", "build", file.as_str(), "--host-certs"])?;
+    let unreadable = unreadable.environment("PIP_CERT", "/no/such.pem").finish()?;
+    ensure!(
+        unreadable.code == 1 && unreadable.err().contains("PIP_CERT names `/no/such.pem`"),
+        "{unreadable:?}"
+    );
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! by the same gate.
 
 use crate::gvisor::behind_gvisor;
-use crate::{gate, secrets};
+use crate::{certificates, gate, secrets};
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Outside, Server};
 
@@ -21,6 +21,9 @@ behind_gvisor!(
     secrets::a_value_that_comes_back_is_masked,
     secrets::a_sandbox_keeps_its_secrets_and_shows_them_to_nobody,
     secrets::a_fork_has_none_unless_it_is_asked_for,
+    certificates::clients_inside_trust_what_the_host_trusts,
+    certificates::a_sandbox_keeps_them,
+    certificates::together_with_secrets,
     own::it_says_that_memory_is_not_kept,
     own::a_sentry_has_no_right_over_the_network_that_it_uses,
 );

@@ -1,5 +1,6 @@
 //! Work that is described once and runs behind any fence.
 
+use super::certificates::CertificateFlags;
 use super::values;
 use clap::{Args, Subcommand, ValueEnum};
 use paddock_model::api::JobState;
@@ -102,6 +103,8 @@ pub struct JobRunArgs {
     /// The fence, in place of the file's
     #[arg(long, value_name = "NAME")]
     pub backend: Option<String>,
+    #[command(flatten)]
+    pub certificates: CertificateFlags,
     /// Show how far it is, on standard error
     #[arg(short, long, conflicts_with = "detach")]
     pub watch: bool,

@@ -1,5 +1,6 @@
 //! The flags that say what a sandbox is.
 
+use super::certificates::CertificateFlags;
 use super::network::NetworkFlags;
 use clap::Args;
 use paddock_model::SecretLayer;
@@ -83,6 +84,8 @@ pub struct PolicyFlags {
     pub net: Option<String>,
     #[command(flatten)]
     pub network: NetworkFlags,
+    #[command(flatten)]
+    pub certificates: CertificateFlags,
     /// A value that never enters: the variable holds a placeholder, and requests to these hosts get the value; FROM is
     /// env:NAME or file:PATH [default: this shell's variable of that name]; repeatable
     #[arg(long, value_name = "NAME@HOST[,HOST...][=FROM]", help_heading = "Network", value_parser = super::secrets::secret)]

@@ -1,5 +1,6 @@
 //! Scripts with annotations, and the values that are kept for them.
 
+use super::certificates::CertificateFlags;
 use super::values;
 use super::volume::OnFailureName;
 use clap::{Args, Subcommand};
@@ -80,6 +81,8 @@ pub struct ScriptRunArgs {
     /// no loopback, link-local, private or metadata address, and no registry there; repeatable
     #[arg(long, value_name = "HOST[:PORTS]")]
     pub allow_net: Vec<String>,
+    #[command(flatten)]
+    pub certificates: CertificateFlags,
     /// The template where the header names no image; one that comes with Paddock is built where it is missing [default: that of
     /// the agent which the script asks for, else code-interpreter]
     #[arg(long, value_name = "NAME")]

@@ -1,5 +1,6 @@
 //! `template`: named settings.
 
+use super::certificates::CertificateFlags;
 use super::policy::PolicyFlags;
 use super::scan::ScanFlags;
 use clap::{Args, Subcommand};
@@ -70,6 +71,8 @@ pub struct TemplateBuildArgs {
     /// Do every step again
     #[arg(long)]
     pub no_cache: bool,
+    #[command(flatten)]
+    pub certificates: CertificateFlags,
     /// Print one JSON object at the end
     #[arg(long)]
     pub json: bool,

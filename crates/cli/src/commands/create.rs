@@ -64,6 +64,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         allowed_imports: policy.allowed_imports,
         live_forks: args.live_forks.or(policy.live_forks),
         audit_outputs: policy.audit_outputs,
+        host_certs: policy.host_certs,
     })
 }
 

@@ -67,7 +67,9 @@ pub fn session(
         file: None,
         scanned: Default::default(),
         secrets: settings.secrets,
+        host_certs: settings.host_certs,
         first: None,
+        listener: None,
     })
 }
 

@@ -6,6 +6,7 @@ use super::template_build;
 use crate::args::EXIT_SIGNALED;
 use crate::args::script::{ScriptAction, ScriptRunArgs};
 use crate::caller::Caller;
+use crate::layers::LayerError;
 use crate::script::run::{Manner, Outcome, carry_out, prepare};
 use crate::script::source::{Source, arguments};
 use crate::script::{begin, report};
@@ -31,10 +32,11 @@ fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let arguments = arguments(args.args.as_deref(), &args.arg, caller.stdin)?;
     // What is wrong with the file is said before a server is looked for.
     let found = check(&source.text, source.language).map_err(|error| source.wrong(error))?;
+    let host_certs = args.certificates.chosen(&caller.environment).map_err(LayerError::from)?;
     let agent = || agent_template(&source.text, source.language).map(str::to_string);
     let template = args.template.or_else(|| agent().filter(|_| found.image.is_none()));
     if let Some(name) = template.as_deref().filter(|_| found.image.is_none()) {
-        template_build::ensure(name, caller)?;
+        template_build::ensure(name, host_certs == Some(true), caller)?;
     }
     let context =
         Context { workspace: args.workspace_id, template, allow: args.allow_net, resources: BTreeMap::new() };
@@ -44,6 +46,7 @@ fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
         if let Some(on_failure) = args.on_failure {
             plan.sandbox.volumes.iter_mut().for_each(|volume| volume.on_failure = on_failure.into());
         }
+        plan.sandbox.host_certs = host_certs;
         plan.sandbox.metadata.insert("script".into(), name_of(&source.file));
         match carry_out(client, plan, manner).await? {
             Outcome::Ran(ran) => ran.tell(args.json, caller),

@@ -4,7 +4,7 @@ use super::{CommandError, print, print_json};
 use crate::args::TemplateBuildArgs;
 use crate::caller::Caller;
 use crate::env_vars;
-use crate::layers::read_limited;
+use crate::layers::{LayerError, read_limited};
 use crate::render;
 use crate::session::SessionError;
 use crate::session::build_progress::Steps;
@@ -59,6 +59,7 @@ struct Source {
 pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let state_dir = state::prepare(&caller.environment)?;
     let source = source(&args)?;
+    let host_certs = args.certificates.chosen(&caller.environment).map_err(LayerError::from)?;
     let variables = caller.environment.texts();
     let build = Build {
         state: &state_dir,
@@ -67,6 +68,7 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
         name: &source.name,
         replace: args.force,
         use_cache: !args.no_cache,
+        host_certs,
         caller: &variables,
     };
     let built = run(&build, caller.terminals.stderr).inspect_err(|error| show_output(error, caller))?;
@@ -88,7 +90,7 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
 
 /// Builds what comes with Paddock under this name where no template has it, and says so. A server that somebody else names has
 /// a state directory of its own: nothing is built for it.
-pub fn ensure(name: &str, caller: &mut Caller) -> Result<(), CommandError> {
+pub fn ensure(name: &str, host_certs: bool, caller: &mut Caller) -> Result<(), CommandError> {
     let Some(text) = builds::shipped(name) else { return Ok(()) };
     if name == templates::BUILT_IN || caller.environment.get(env_vars::PADDOCK_URL).is_some() {
         return Ok(());
@@ -110,6 +112,7 @@ pub fn ensure(name: &str, caller: &mut Caller) -> Result<(), CommandError> {
         name,
         replace: false,
         use_cache: true,
+        host_certs: host_certs.then_some(true),
         caller: &variables,
     };
     match run(&build, caller.terminals.stderr) {

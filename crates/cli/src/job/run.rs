@@ -5,6 +5,7 @@ use crate::args::job::JobRunArgs;
 use crate::caller::Caller;
 use crate::client::{Call, Client, ClientError, Target};
 use crate::commands::{CommandError, print, print_json};
+use crate::layers::LayerError;
 use crate::live::Retry;
 use crate::render;
 use crate::session::signals::Signals;
@@ -31,6 +32,8 @@ impl Wanted {
     pub fn read(args: JobRunArgs, caller: &mut Caller) -> Result<Wanted, CommandError> {
         let mut spec = file::read(&args.file, caller)?;
         spec.backend = args.backend.or(spec.backend);
+        let host_certs = args.certificates.chosen(&caller.environment).map_err(LayerError::from)?;
+        spec.policy.host_certs = host_certs.or(spec.policy.host_certs);
         Ok(Wanted { spec, watch: args.watch, detach: args.detach, json: args.json })
     }
 }

@@ -26,6 +26,7 @@ pub fn json(session: &Session, guarantees: &Guarantees) -> Value {
         "env": session.env,
         "cwd": session.cwd,
         "secrets": secrets(session),
+        "host_certs": session.host_certs,
         "tty": session.tty,
         "state_dir": session.state_dir,
         "guarantees": guarantees,
@@ -124,6 +125,9 @@ fn command(session: &Session) -> Option<Table> {
     for secret in &session.secrets {
         let hosts = secret.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         table.row(["secret".into(), format!("{}, only in requests to {hosts}", secret.name).as_str().into()]);
+    }
+    if session.host_certs {
+        table.row(["certificates".into(), "those that the host believes".into()]);
     }
     if session.spec.scan.mode != ScanMode::Off {
         table.row(["scan of code".into(), scan(session).as_str().into()]);
@@ -329,7 +333,9 @@ mod tests {
             file: None,
             scanned: Default::default(),
             secrets: Vec::new(),
+            host_certs: false,
             first: None,
+            listener: None,
         }
     }
 

@@ -6,8 +6,9 @@ use super::report::{Ending, Finished, Over};
 use super::signals::Signals;
 use super::streams::Stream;
 use super::terminal::{self, Interrupts, Raw};
-use super::{Session, SessionError, StdinMode};
+use super::{Listener, Session, SessionError, StdinMode};
 use crate::render;
+use paddock_engine::certificates::{self, Trust};
 use paddock_engine::secrets::SandboxSecrets;
 use paddock_engine::settings::WORKSPACE_TARGET;
 use paddock_engine::{Capture, Command, Engine, EngineError, Exec, ExecEvent, Input, StreamKind, WorkUsage};
@@ -33,16 +34,24 @@ pub async fn run(mut session: Session) -> Result<Over, SessionError> {
         return Err(SessionError::MissingCommand);
     }
     let secrets = SandboxSecrets::new(std::mem::take(&mut session.secrets)).map_err(EngineError::from)?;
+    if session.host_certs {
+        // What is wrong with them is told before anything is made.
+        certificates::host_certificates().map_err(EngineError::from)?;
+    }
     let mut sandbox = engine.create(session.backend.as_deref(), &session.spec)?;
     if let Some((path, content)) = session.file.take() {
         sandbox.ready().await?;
         sandbox.write_file(&path.display().to_string(), 0o644, &content).await?;
     }
     let mut env = session.environment(&image_environment);
+    let trust = Trust { state: &session.state_dir, host_certs: session.host_certs };
     if let Some(secrets) = &secrets {
         sandbox.ready().await?;
-        secrets.install(&sandbox, &session.spec.user, &session.state_dir).await?;
+        secrets.install(&sandbox, &session.spec.user, trust).await?;
         env.extend(secrets.environment());
+    } else if session.host_certs {
+        sandbox.ready().await?;
+        trust.install(&sandbox, &session.spec.user, None).await.map_err(EngineError::from)?;
     }
     let command = Command {
         argv: session.argv.clone(),
@@ -66,10 +75,10 @@ pub async fn run(mut session: Session) -> Result<Over, SessionError> {
     // While the guest builds the inside. Where the kernel refuses, the engine goes on as it was.
     let _ = paddock_engine::give_up_calls();
     sandbox.ready().await?;
-    let decisions =
-        network::watch(&sandbox, &session.spec.network, secrets.as_ref(), &session.state_dir).await?;
+    let decisions = network::watch(&sandbox, &session.spec.network, secrets.as_ref(), trust).await?;
     let raw = if session.tty { Some(Raw::enter().map_err(SessionError::Streams)?) } else { None };
-    let mut conversation = Conversation::new(&session, exec)?;
+    let listener = session.listener.take();
+    let mut conversation = Conversation::new(&session, exec, listener)?;
     let ending = conversation.hold(&session, &mut signals).await?;
     drop(raw);
     // Takes its time, beside the end of the rest. The guest of a run has no part in the link.
@@ -128,9 +137,10 @@ async fn apply_image(
 
 struct Conversation {
     exec: Exec,
-    /// Where output goes: to the caller as it comes, or kept for the one object of --json.
+    /// Where output goes: to the caller as it comes, or kept for the one object of --json or for a listener.
     outputs: Option<(Stream, Stream)>,
     pending: Option<(StreamKind, Vec<u8>, usize)>,
+    listener: Option<Listener>,
     stdout: Capture,
     stderr: Capture,
     usage: Option<WorkUsage>,
@@ -145,8 +155,8 @@ enum Key {
 }
 
 impl Conversation {
-    fn new(session: &Session, exec: Exec) -> Result<Conversation, SessionError> {
-        let outputs = match session.json {
+    fn new(session: &Session, exec: Exec, listener: Option<Listener>) -> Result<Conversation, SessionError> {
+        let outputs = match session.json || listener.is_some() {
             true => None,
             false => {
                 let stdout = Stream::stdout().map_err(SessionError::Streams)?;
@@ -167,6 +177,7 @@ impl Conversation {
             exec,
             outputs,
             pending: None,
+            listener,
             stdout: Capture::new(limit),
             stderr: Capture::new(limit),
             usage: None,
@@ -229,6 +240,9 @@ impl Conversation {
             ExecEvent::StartFailed { step, errno } => Some(Ending::StartFailed { step, errno }),
             ExecEvent::Output { stream, bytes } => {
                 self.interrupts.answered(&bytes);
+                if let Some(Listener(heard)) = &mut self.listener {
+                    heard(&bytes);
+                }
                 if self.outputs.is_some() {
                     self.pending = Some((stream, bytes, 0));
                 } else if stream == StreamKind::Stderr {

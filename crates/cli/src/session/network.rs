@@ -2,11 +2,11 @@
 
 use super::ledger::Ledger;
 use paddock_engine::Sandbox;
+use paddock_engine::certificates::Trust;
 use paddock_engine::secrets::SandboxSecrets;
 use paddock_model::Network;
 use paddock_model::api::NetworkDecision;
 use paddock_model::net::{Learned, Mode, NetEvent, NetOutcome};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Different decisions that are shown; a program that tries more is not worth more lines.
@@ -27,12 +27,12 @@ pub async fn watch(
     sandbox: &Sandbox,
     network: &Network,
     secrets: Option<&SandboxSecrets>,
-    state: &Path,
+    trust: Trust<'_>,
 ) -> Result<Arc<Mutex<Decisions>>, paddock_engine::EngineError> {
     let decisions = Arc::new(Mutex::new(Decisions::default()));
     let Network::Gate(rules) = network else { return Ok(decisions) };
     lock(&decisions).learns = rules.mode != Mode::Enforce;
-    let mut events = sandbox.open_gate(rules.clone(), Arc::default(), secrets, state).await?;
+    let mut events = sandbox.open_gate(rules.clone(), Arc::default(), secrets, trust).await?;
     let noted = decisions.clone();
     tokio::spawn(async move {
         while let Some(event) = events.recv().await {

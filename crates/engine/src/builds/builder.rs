@@ -10,7 +10,9 @@ use super::records::{self, LayerRecord, Records, TemplateRecord};
 use super::run::{self, Event, Failed, Ground, Watcher, Work};
 use super::step::Key;
 use super::{apt, debian};
+use crate::certificates::Trust;
 use crate::engine::Engine;
+use crate::error::EngineError;
 use crate::images::digest::Digest;
 use crate::images::share::Sharing;
 use crate::images::{BUILT, ImageStore, built};
@@ -32,6 +34,9 @@ pub struct Build<'a> {
     /// Whether a template that somebody wrote by hand may be replaced. One that was built always is.
     pub replace: bool,
     pub use_cache: bool,
+    /// Whether steps that fetch are lent all that this machine believes, and fail where that cannot be read; else as the
+    /// settings of the template have it.
+    pub host_certs: Option<bool>,
     pub caller: &'a Variables,
 }
 
@@ -122,7 +127,7 @@ impl Making<'_> {
         }
         self.sources = apt::list(&origins, Path::new(fetch::LENT));
         let work = self.ground.store.shared().directories.temporary()?;
-        let lent = fetch::lend(work, &origins, self.build.caller)?;
+        let lent = fetch::lend(work, &origins, self.build.caller, self.certificates()?)?;
         let mut settings = Policy::default();
         match found {
             Base::Debian { suite } => {
@@ -149,6 +154,14 @@ impl Making<'_> {
             }
         }
         Ok((settings.overlaid_by(file.settings.clone()), lent))
+    }
+
+    /// Those that were asked for.
+    fn certificates(&self) -> Result<Option<Vec<u8>>, BuildError> {
+        let asked = self.build.host_certs.or(self.build.file.settings.host_certs);
+        let trust = Trust { state: self.build.state, host_certs: true };
+        let bundle = asked.unwrap_or(false).then(|| trust.bundle(None)).transpose();
+        Ok(bundle.map_err(EngineError::from)?)
     }
 
     async fn step(

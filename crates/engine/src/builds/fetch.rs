@@ -7,6 +7,7 @@
 
 use super::apt::{self, Origin};
 use super::error::BuildError;
+use crate::certificates;
 use crate::images::directories::Temporary;
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,25 +28,25 @@ pub struct Lent {
     _work: Temporary,
 }
 
-/// `origins`: none where the base has sources of its own.
-pub fn lend(work: Temporary, origins: &[Origin], caller: &Variables) -> Result<Lent, BuildError> {
+/// `origins`: none where the base has sources of its own. `asked`: certificates that the caller insists on; without them what
+/// the host has at the usual places.
+pub fn lend(
+    work: Temporary,
+    origins: &[Origin],
+    caller: &Variables,
+    asked: Option<Vec<u8>>,
+) -> Result<Lent, BuildError> {
     let directory = work.make("lent")?;
     let mut env = BTreeMap::new();
     let mut conf = vec!["APT::Sandbox::User \"root\";".to_string(), "Acquire::Retries \"3\";".into()];
     conf.extend(["APT::Install-Recommends \"false\";", "Acquire::Languages \"none\";"].map(String::from));
     conf.push("Dpkg::Options { \"--force-unsafe-io\"; \"--force-confnew\"; };".into());
     conf.extend(apt::host_proxies());
-    if let Some(bundle) = certificates(caller) {
+    if let Some(bundle) = asked.or_else(|| usual_certificates(caller)) {
         write(&directory, "certificates.crt", &bundle)?;
         let path = format!("{LENT}/certificates.crt");
         conf.push(format!("Acquire::https::CaInfo \"{path}\";"));
-        for name in
-            ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS"]
-        {
-            env.insert(name.to_string(), path.clone());
-        }
-        env.insert("npm_config_cafile".into(), path.clone());
-        env.insert("GIT_SSL_CAINFO".into(), path);
+        env.extend(certificates::environment_at(&path));
     }
     for (number, origin) in origins.iter().enumerate() {
         let key = read(&origin.keyring)
@@ -78,7 +79,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-fn certificates(caller: &Variables) -> Option<Vec<u8>> {
+fn usual_certificates(caller: &Variables) -> Option<Vec<u8>> {
     let named = caller.get("SSL_CERT_FILE").map(String::as_str);
     let usual =
         ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
@@ -161,11 +162,14 @@ mod tests {
         fs::write(&keyring, "key").unwrap();
         let origin = Origin { uri: "http://m".into(), suite: "s".into(), components: "main".into(), keyring };
         let caller = Variables::from([("https_proxy".to_string(), "http://p".to_string())]);
-        let lent = lend(directories.temporary().unwrap(), &[origin], &caller).unwrap();
+        let lent =
+            lend(directories.temporary().unwrap(), &[origin], &caller, Some(b"asked".to_vec())).unwrap();
         let list = fs::read_to_string(lent.directory.join("sources.list")).unwrap();
         assert_eq!(list, "deb [signed-by=/run/paddock/keyring-0.gpg] http://m s main\n");
         assert_eq!(fs::read_to_string(lent.directory.join("keyring-0.gpg")).unwrap(), "key");
         assert_eq!(lent.env["https_proxy"], "http://p");
+        assert_eq!(fs::read_to_string(lent.directory.join("certificates.crt")).unwrap(), "asked");
+        assert_eq!(lent.env["CARGO_HTTP_CAINFO"], "/run/paddock/certificates.crt");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&lent.directory), mode(&lent.directory.join("apt.conf"))), (0o755, 0o644));
         let directory = lent.directory.clone();

@@ -6,11 +6,13 @@ use super::live::Live;
 use super::once::Note;
 use super::record::{Record, now_ms, now_ns};
 use super::request::{self, invalid, seconds};
+use super::secrets::read_host_certificates;
 use super::standing::Copied;
 use super::volumes::Wanted;
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::EngineError;
 use crate::access::{Need, Permit};
+use crate::certificates;
 use crate::images::RegistryReach;
 use crate::sandbox::Sandbox as Inside;
 use crate::secrets::SandboxSecrets;
@@ -180,11 +182,7 @@ impl Fleet {
             // Whatever fails from here on, the member is taken down.
             note.write(&record.id)?;
             let live = self.give(record, member, permit)?;
-            if let Some(inside) = live.running()
-                && let Err(error) = self.open_gate_of_ready(&live, &inside).await
-            {
-                tracing::error!(sandbox = %live.id, %error, "its gate could not be opened: nothing leaves it");
-            }
+            self.equip_ready(&live).await?;
             return self.created(actor, request, live, command).await;
         }
         self.seal_secrets(&mut record, secrets.as_ref())?;
@@ -274,6 +272,11 @@ impl Fleet {
             spec.root = Root::Directory { path: resolved.root };
         }
         env.extend(network_environment(&spec.network));
+        if settings.host_certs {
+            // Read before anything is made: what is wrong with them is told at once.
+            read_host_certificates().await?;
+            env.extend(certificates::environment());
+        }
         env.extend(settings.env);
         let id = crate::engine::new_id()?;
         let record = Record {
@@ -297,6 +300,7 @@ impl Fleet {
             env,
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
             secrets: Default::default(),
+            host_certs: settings.host_certs,
             volumes: Vec::new(),
             moved: (0, 0),
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
@@ -427,6 +431,7 @@ impl Fleet {
             let slept = record.state == SandboxState::Hibernated;
             (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone(), slept)
         };
+        self.check_certificates(live).await?;
         let began_ns = now_ns();
         let departed = match crossing {
             Some(crossing) => Some(crossing.departed().await?),
@@ -452,7 +457,7 @@ impl Fleet {
         if let Some(archive) = archive {
             ready_at_ns = super::archives::import(&inside, &archive).await?;
         }
-        if let Some(installed_at) = self.install_secrets(live, &inside).await? {
+        if let Some(installed_at) = self.install_certificates(live, &inside).await? {
             ready_at_ns = ready_at_ns.max(installed_at);
         }
         self.open_gate(live, &inside).await?;

@@ -164,6 +164,7 @@ impl From<crate::EngineError> for FleetError {
             }
             EngineError::Image { .. } => (Kind::Invalid, "image_failed"),
             EngineError::Limits(_) => (Kind::Invalid, "invalid_request"),
+            EngineError::Certificates(_) => (Kind::Unsupported, "host_certs_unusable"),
             EngineError::Lost { .. } | EngineError::Silent { .. } => (Kind::Unavailable, "guest_lost"),
             _ => (Kind::Internal, "internal"),
         };

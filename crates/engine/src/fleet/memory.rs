@@ -234,6 +234,7 @@ impl Fleet {
             let record = live.record();
             (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone())
         };
+        self.check_certificates(live).await?;
         let ready_at_ns = now_ns();
         let (fleet, image) = (self.clone(), memory.join(IMAGE));
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {

@@ -87,9 +87,10 @@ impl Fleet {
     /// Precondition: the inside is ready. Where it fails, nothing leaves.
     pub(super) async fn open_gate(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
         let Network::Gate(rules) = live.record().spec.network.clone() else { return Ok(()) };
-        let secrets = self.secrets_of(&live.record().clone())?;
-        let mut events =
-            inside.open_gate(rules, live.meter(), secrets.as_ref(), &self.0.options.state).await?;
+        let record = live.record().clone();
+        let secrets = self.secrets_of(&record)?;
+        let trust = self.trust_of(&record);
+        let mut events = inside.open_gate(rules, live.meter(), secrets.as_ref(), trust).await?;
         let (fleet, live) = (self.clone(), live.clone());
         // Ends with the gate, when the last of them has been told.
         tokio::spawn(async move {

@@ -44,6 +44,9 @@ pub struct Record {
     pub cwd: Option<String>,
     #[serde(default)]
     pub secrets: SecretsRecord,
+    /// The variables of its commands name the host's certificates, which are put into it whenever it is made or wakes.
+    #[serde(default)]
+    pub host_certs: bool,
     #[serde(default)]
     pub volumes: Vec<VolumeRecord>,
     /// Bytes that were sent and received through its gate, where they are limited.
@@ -145,6 +148,7 @@ impl Record {
             guarantees: self.guarantees.clone(),
             scan: self.spec.scan.clone(),
             secrets: self.secrets.shown(),
+            host_certs: self.host_certs,
             volumes: self.volumes.iter().map(|volume| volume.to_api(&self.tenant)).collect(),
             running_execs,
             end: self.end.clone(),

@@ -274,7 +274,11 @@ impl Fleet {
         let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
             .await
             .map_err(|error| super::request::chain(&error))?;
-        self.continue_commands(live, &Arc::new(inside), resumed).await
+        let inside = Arc::new(inside);
+        // Memory may be of a sandbox that had none, or of days ago.
+        let installed = self.install_certificates(live, &inside).await;
+        installed.map_err(|error| error.message)?;
+        self.continue_commands(live, &inside, resumed).await
     }
 
     /// What is safely kept of each command.

@@ -173,6 +173,7 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         allowed_imports: request.allowed_imports.clone(),
         live_forks: request.live_forks,
         audit_outputs: request.audit_outputs,
+        host_certs: request.host_certs,
         secrets: request.secrets.clone(),
         limits,
     })

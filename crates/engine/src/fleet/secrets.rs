@@ -4,9 +4,10 @@ use super::live::Live;
 use super::record::{Record, SecretsRecord, now_ns};
 use super::{Fleet, FleetError};
 use crate::EngineError;
+use crate::certificates::{self, Trust};
 use crate::sandbox::Sandbox as Inside;
 use crate::secrets::SandboxSecrets;
-use paddock_model::api::CreateSandbox;
+use paddock_model::api::{CreateSandbox, EndCause};
 use paddock_model::{SecretLayer, SecretValue};
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -35,38 +36,68 @@ impl Fleet {
         serde_json::from_slice(&plain).map(Some).map_err(|error| FleetError::internal(&error))
     }
 
-    /// When they lay there, by the clock of its files; `None` where it has no secrets.
+    /// When the certificates lay there that its commands are to find, by the clock of its files; `None` where it has no need of
+    /// any.
     ///
-    /// Precondition: the inside is ready, and no command runs in it.
-    pub(super) async fn install_secrets(
+    /// Precondition: the inside is ready.
+    pub(super) async fn install_certificates(
         &self,
         live: &Arc<Live>,
         inside: &Inside,
     ) -> Result<Option<u64>, FleetError> {
         let record = live.record().clone();
-        let Some(secrets) = self.secrets_of(&record)? else { return Ok(None) };
-        secrets.install(inside, &record.spec.user, &self.0.options.state).await?;
+        let trust = self.trust_of(&record);
+        match self.secrets_of(&record)? {
+            Some(secrets) => secrets.install(inside, &record.spec.user, trust).await?,
+            None if record.host_certs => {
+                let installed = trust.install(inside, &record.spec.user, None).await;
+                installed.map_err(EngineError::from)?;
+            }
+            None => return Ok(None),
+        }
         Ok(Some(u64::try_from(now_ns()).unwrap_or(0)))
     }
 
-    /// Of a sandbox that was ready before anybody asked for it.
-    pub(super) async fn open_gate_of_ready(
-        &self,
-        live: &Arc<Live>,
-        inside: &Inside,
-    ) -> Result<(), FleetError> {
-        let began_ns = now_ns();
-        if self.install_secrets(live, inside).await?.is_some() {
-            let record = {
-                let mut record = live.record();
-                record.ready_at_ns = now_ns();
-                let built = (began_ns, record.ready_at_ns);
-                record.built_ns.push(built);
-                record.clone()
-            };
-            self.0.save(&record)?;
+    /// Whether those of this machine can be read, where they are needed: before anything is made or woken.
+    pub(super) async fn check_certificates(&self, live: &Live) -> Result<(), FleetError> {
+        let host_certs = live.record().host_certs;
+        match host_certs {
+            true => read_host_certificates().await,
+            false => Ok(()),
         }
-        self.open_gate(live, inside).await
+    }
+
+    pub(super) fn trust_of(&self, record: &Record) -> Trust<'_> {
+        Trust { state: &self.0.options.state, host_certs: record.host_certs }
+    }
+
+    /// Gives a sandbox that was ready before anybody asked for it what only its owner could name: certificates, and its gate.
+    /// Without its certificates it is not given away; without its gate nothing leaves it.
+    pub(super) async fn equip_ready(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+        let Some(inside) = live.running() else { return Ok(()) };
+        let began_ns = now_ns();
+        match self.install_certificates(live, &inside).await {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                let record = {
+                    let mut record = live.record();
+                    record.ready_at_ns = now_ns();
+                    let built = (began_ns, record.ready_at_ns);
+                    record.built_ns.push(built);
+                    record.clone()
+                };
+                self.0.save(&record)?;
+            }
+            Err(error) => {
+                let detail = error.message.clone();
+                self.end(live, EndCause::CreateFailed { detail }).await?;
+                return Err(error);
+            }
+        }
+        if let Err(error) = self.open_gate(live, &inside).await {
+            tracing::error!(sandbox = %live.id, %error, "its gate could not be opened: nothing leaves it");
+        }
+        Ok(())
     }
 
     /// A child has none, unless it was asked for: then the same placeholders stand for them.
@@ -81,8 +112,10 @@ impl Fleet {
             let secrets = self.secrets_of(&source)?;
             return self.seal_secrets(child, secrets.as_ref());
         }
-        let names = source.secrets.hosts.keys().map(String::as_str);
-        SandboxSecrets::remove_environment(names, &mut child.env);
+        if !child.host_certs {
+            certificates::remove_environment(&mut child.env);
+        }
+        child.env.retain(|name, _| !source.secrets.hosts.contains_key(name));
         child.secrets = SecretsRecord::default();
         Ok(())
     }
@@ -96,6 +129,13 @@ impl Fleet {
         let secrets = request.secrets.iter().map(|(name, secret)| (name.clone(), told(secret))).collect();
         CreateSandbox { secrets, ..request.clone() }
     }
+}
+
+/// They are hundreds of files; who needs them soon after finds them in memory.
+pub(super) async fn read_host_certificates() -> Result<(), FleetError> {
+    let read = tokio::task::spawn_blocking(certificates::host_certificates).await;
+    read.map_err(|error| FleetError::internal(&error))?.map_err(EngineError::from)?;
+    Ok(())
 }
 
 impl From<crate::secrets::SecretsError> for FleetError {

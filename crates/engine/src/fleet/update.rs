@@ -5,7 +5,7 @@ use super::record::Record;
 use super::request::{OWN_KEYS, check_directory, check_metadata, check_network, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
 use crate::access::Need;
-use crate::secrets::is_certificate_variable;
+use crate::certificates::is_variable as is_certificate_variable;
 use crate::settings::{check_environment, default_environment, network_environment, resolve_network};
 use crate::storage::StorageError;
 use paddock_model::api::{Extend, LimitsRequest, Sandbox, SandboxState, UpdateSandbox};

@@ -47,6 +47,8 @@ pub struct Settings {
     pub secrets: Vec<Bound>,
     /// Whether the audit keeps what its commands and code print.
     pub audit_outputs: bool,
+    /// Its clients believe the certificates that this machine believes.
+    pub host_certs: bool,
 }
 
 /// What the host's paths are measured against.
@@ -146,6 +148,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         preload: modules(merged.preload)?,
         audit_outputs: merged.audit_outputs.unwrap_or(true),
         secrets,
+        host_certs: merged.host_certs.unwrap_or(false),
     })
 }
 

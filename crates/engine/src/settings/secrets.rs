@@ -1,6 +1,7 @@
 //! What a policy says about secrets -> values that were read and hosts that were checked.
 
-use crate::secrets::{Bound, is_certificate_variable};
+use crate::certificates;
+use crate::secrets::Bound;
 use paddock_gate::HeaderName;
 use paddock_model::net::{Ports, Rule, RuleError, Target};
 use paddock_model::{NameError, SecretLayer, SecretValue, check_environment_name};
@@ -89,7 +90,7 @@ pub fn resolve(
             let name = name.chars().take(80).collect();
             SecretSettingError::Name { name, error }
         })?;
-        let is_ours = super::network::is_variable(name) || is_certificate_variable(name);
+        let is_ours = super::network::is_variable(name) || certificates::is_variable(name);
         if env.contains_key(name) || is_ours || name == "PATH" {
             return Err(SecretSettingError::Taken(name.clone()));
         }

@@ -16,7 +16,7 @@ mod search;
 
 pub use authority::{Authority, AuthorityError};
 pub use carriers::{Carriers, USUAL_HEADERS};
-pub use certificates::{certificates_in, host_certificates};
+pub use certificates::{Found, certificates_below, certificates_in, host_certificates, host_store};
 pub use mask::{Mask, Masked};
 pub use search::Search;
 

@@ -46,6 +46,11 @@ pub struct CreateSandbox {
     pub network: Option<NetSetting>,
     /// Values that never enter: by the variable that holds a placeholder inside.
     pub secrets: BTreeMap<String, SecretLayer>,
+    /// Whether clients inside believe the certificates that the server's machine believes, as a network that inspects TLS needs
+    /// it: the machine's store, and what SSL_CERT_FILE, SSL_CERT_DIR, NODE_EXTRA_CA_CERTS, PIP_CERT and their like name in the
+    /// server's environment. By default as the template has it, else not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_certs: Option<bool>,
     /// Who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
     pub user: Option<String>,
     pub cwd: Option<String>,
@@ -163,6 +168,9 @@ pub struct Sandbox {
     /// Secrets, by their variable, and the hosts that they are bound to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, Vec<String>>,
+    /// Its clients believe the certificates that the server's machine believes.
+    #[serde(default)]
+    pub host_certs: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<MountedVolume>,
     /// Execs that run now.

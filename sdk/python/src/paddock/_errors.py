@@ -196,6 +196,12 @@ class Unsupported(PaddockError):
     default_code = "unsupported"
 
 
+class HostCertsUnusable(Unsupported):
+    """The certificates of the server's machine cannot be read; the message says which."""
+
+    default_code = "host_certs_unusable"
+
+
 class FilesystemError(PaddockError):
     """Base of what goes wrong with a file inside."""
 

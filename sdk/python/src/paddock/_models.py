@@ -176,6 +176,7 @@ class SandboxInfo:
     guarantees: Mapping[str, Any]
     #: By their variable, the hosts that they are bound to.
     secrets: Mapping[str, Sequence[str]]
+    host_certs: bool
     #: As the API says them: `name`, `path`, `mode`, `version`, and `outcome` at the end.
     volumes: Sequence[Mapping[str, Any]]
     running_execs: int
@@ -203,6 +204,7 @@ class SandboxInfo:
             limits=body.get("limits") or {},
             guarantees=body.get("guarantees") or {},
             secrets=body.get("secrets") or {},
+            host_certs=bool(body.get("host_certs")),
             volumes=body.get("volumes") or [],
             running_execs=body.get("running_execs", 0),
             end=End.parse(body.get("end")),

@@ -44,6 +44,9 @@ pub struct JobPolicy {
     /// As of a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_forks: Option<bool>,
+    /// As of a sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_certs: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

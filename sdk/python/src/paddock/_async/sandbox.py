@@ -93,6 +93,7 @@ class AsyncSandbox:
         limits: Union[Limits, Mapping[str, Any], None] = None,
         network: Union[str, Mapping[str, Any], None] = None,
         secrets: Optional[Mapping[str, Mapping[str, Any]]] = None,
+        host_certs: Optional[bool] = None,
         user: Optional[str] = None,
         cwd: Optional[str] = None,
         workspace: Optional[HostPath] = None,
@@ -131,6 +132,8 @@ class AsyncSandbox:
                 `from` is the value itself; `from` (`env:NAME`, `file:PATH`) is read here. The usual headers for
                 credentials carry it (`Authorization`, `X-API-Key`, ...), and those of `headers`; `header` names the
                 only one.
+            host_certs: whether clients inside believe the certificates that the server's machine believes, as a network
+                that inspects TLS needs it; by default as the template has it, else not.
             user: who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
             workspace: a directory of this machine, at /workspace.
             require: guarantees without which nothing is created, such as `memory-limit` or `own-kernel`.
@@ -164,6 +167,7 @@ class AsyncSandbox:
             limits=requests.limits(limits),
             network=requests.network(network),
             secrets=requests.secrets(secrets),
+            host_certs=host_certs,
             user=user,
             cwd=cwd,
             hostname=hostname,

@@ -1,0 +1,237 @@
+//! Whom the clients inside believe: the host's certificates, the owner's, and the gate's own where it ends TLS.
+//!
+//! - here: the file that a sandbox gets, and the variables by which its clients find it
+//! - [`host`]: the certificates of this machine, by its store and by the variables of this process
+//!
+//! A sandbox has the file when it asked for the host's certificates (`host_certs`), or has secrets, whose TLS the gate ends.
+//! Certificates are read and written anew: a private key that lies beside one stays outside.
+
+mod host;
+
+pub use host::certificates as host_certificates;
+
+use crate::FileError;
+use crate::sandbox::Sandbox;
+use paddock_gate::CertificateDer;
+use paddock_model::User;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Where the file lies inside. Every user can write there, in every image and with one id alone; who changes it harms nobody
+/// but itself.
+const FILE: &str = "/tmp/.paddock/certificates.pem";
+/// Variables by which clients find it. Node adds to its own, the others replace them.
+const VARIABLES: [&str; 10] = [
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",
+    "DENO_CERT",
+    // A file of settings in the host's /usr may name one that is not there inside.
+    "npm_config_cafile",
+];
+/// Of one file, of `net/roots.pem`, and of all that a sandbox gets.
+const LARGEST: u64 = 8 << 20;
+
+pub type Certificates = Vec<CertificateDer<'static>>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CertificatesError {
+    #[error("this machine has no certificates that a sandbox could be given")]
+    None,
+    #[error("the certificates of this machine cannot be read: {0}")]
+    Store(String),
+    #[error("{variable} names `{}`, which cannot be used: {detail}", .path.escape_debug())]
+    Named { variable: &'static str, path: String, detail: String },
+    #[error("{path} cannot be used: {detail}")]
+    Roots { path: String, detail: String },
+    #[error("the certificates for a sandbox have {0} bytes, and {LARGEST} are the most")]
+    TooLarge(usize),
+    #[error("the certificates cannot be put into the sandbox")]
+    Install(#[source] FileError),
+}
+
+impl CertificatesError {
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            CertificatesError::None => {
+                "install the package ca-certificates, name a PEM file with SSL_CERT_FILE, or leave the host's certificates out"
+            }
+            CertificatesError::Store(_) => "make it readable, or name one PEM file with SSL_CERT_FILE",
+            CertificatesError::Named { .. } => {
+                "name a PEM file that this user can read, or unset the variable where paddock, or its server, is started"
+            }
+            CertificatesError::Roots { .. } => "mend the file, or take it away",
+            CertificatesError::TooLarge(_) | CertificatesError::Install(_) => return None,
+        };
+        Some(text.to_string())
+    }
+}
+
+/// Whom a sandbox is to believe.
+#[derive(Debug, Clone, Copy)]
+pub struct Trust<'a> {
+    /// `net/roots.pem` below it has the owner's own.
+    pub state: &'a Path,
+    /// Everything that this machine believes was asked for: it is an error where that cannot be read.
+    pub host_certs: bool,
+}
+
+impl Trust<'_> {
+    /// Those that the host's store does not have, for the gate: it believes that one anyway.
+    pub fn beyond_store(&self) -> Result<Certificates, CertificatesError> {
+        let mut all = self.roots()?;
+        if self.host_certs {
+            all.extend(host::certificates()?);
+        }
+        Ok(all)
+    }
+
+    /// The whole file. `authority`: of the gate, as PEM.
+    pub fn bundle(&self, authority: Option<&str>) -> Result<Vec<u8>, CertificatesError> {
+        let mut all = match self.host_certs {
+            true => host::certificates()?,
+            false => paddock_gate::host_certificates(),
+        };
+        all.extend(self.roots()?);
+        let mut seen = BTreeSet::new();
+        let mut text = String::new();
+        for certificate in &all {
+            if seen.insert(certificate.as_ref()) {
+                text.push_str(&pem(certificate));
+            }
+        }
+        text.push_str(authority.unwrap_or_default());
+        match text.len() as u64 > LARGEST {
+            true => Err(CertificatesError::TooLarge(text.len())),
+            false => Ok(text.into_bytes()),
+        }
+    }
+
+    /// Puts the file where the variables say, as `user`. Returns when it lies there.
+    ///
+    /// Precondition: the inside is ready.
+    pub async fn install(
+        &self,
+        inside: &Sandbox,
+        user: &User,
+        authority: Option<&str>,
+    ) -> Result<(), CertificatesError> {
+        let bundle = self.bundle(authority)?;
+        let files = inside.files(user.clone(), None);
+        let write = async {
+            let mut upload = files.write(FILE, Some(0o444), true)?;
+            upload.write(&bundle).await?;
+            upload.finish().await
+        };
+        write.await.map(drop).map_err(CertificatesError::Install)
+    }
+
+    /// The owner's own.
+    fn roots(&self) -> Result<Certificates, CertificatesError> {
+        let path = self.state.join("net").join("roots.pem");
+        match read(&path) {
+            Ok(certificates) => Ok(certificates),
+            Err(Unreadable::Missing) => Ok(Vec::new()),
+            Err(Unreadable::Wrong(detail)) => {
+                Err(CertificatesError::Roots { path: path.display().to_string(), detail })
+            }
+        }
+    }
+}
+
+/// What every command has that is to find the file.
+pub fn environment() -> BTreeMap<String, String> {
+    environment_at(FILE)
+}
+
+/// The same for a file elsewhere.
+pub fn environment_at(path: &str) -> BTreeMap<String, String> {
+    VARIABLES.map(|name| (name.to_string(), path.to_string())).into()
+}
+
+/// Takes what [`environment`] gave out of it again.
+pub fn remove_environment(env: &mut BTreeMap<String, String>) {
+    env.retain(|name, value| !(value == FILE && is_variable(name)));
+}
+
+pub fn is_variable(name: &str) -> bool {
+    VARIABLES.contains(&name)
+}
+
+enum Unreadable {
+    Missing,
+    Wrong(String),
+}
+
+/// At least one, from a file of PEM text.
+fn read(path: &Path) -> Result<Certificates, Unreadable> {
+    use std::io::{ErrorKind, Read};
+    let wrong = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => Unreadable::Missing,
+        _ => Unreadable::Wrong(error.to_string()),
+    };
+    // A pipe would be waited for.
+    if !std::fs::metadata(path).map_err(wrong)?.is_file() {
+        return Err(Unreadable::Wrong("it is not a file".into()));
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(wrong)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(wrong)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(Unreadable::Wrong("it is larger than 8 MiB".into()));
+    }
+    // Comments between certificates are in whatever encoding; a certificate is ASCII.
+    paddock_gate::certificates_in(&String::from_utf8_lossy(&bytes)).map_err(Unreadable::Wrong)
+}
+
+fn pem(certificate: &[u8]) -> String {
+    use base64::Engine as _;
+    let text = base64::engine::general_purpose::STANDARD.encode(certificate);
+    let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line) + "\n");
+    format!("-----BEGIN CERTIFICATE-----\n{}-----END CERTIFICATE-----\n", lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paddock_gate::Authority;
+
+    fn count(bundle: Result<Vec<u8>, CertificatesError>) -> usize {
+        let text = String::from_utf8(bundle.unwrap()).unwrap();
+        assert!(!text.contains("PRIVATE"), "a key is in it");
+        paddock_gate::certificates_in(&text).unwrap().len()
+    }
+
+    #[test]
+    fn the_clients_inside_believe_the_host_the_owner_and_the_gate() {
+        let state = tempfile::tempdir().unwrap();
+        let trust = Trust { state: state.path(), host_certs: false };
+        let gate = Authority::new().unwrap();
+        let of_store = count(trust.bundle(None));
+        assert_eq!(count(trust.bundle(Some(gate.pem()))), of_store + 1);
+        std::fs::create_dir(state.path().join("net")).unwrap();
+        let roots = state.path().join("net/roots.pem");
+        // With its key, and twice.
+        let owner = Authority::new().unwrap();
+        let text = format!("caf\u{e9}\n{}{}{}", owner.pem(), &*owner.key_pem(), owner.pem());
+        std::fs::write(&roots, text).unwrap();
+        assert_eq!(count(trust.bundle(Some(gate.pem()))), of_store + 2);
+        assert_eq!(trust.beyond_store().unwrap().len(), 2);
+        std::fs::write(&roots, "nothing of that sort").unwrap();
+        assert!(trust.bundle(None).unwrap_err().to_string().contains("roots.pem"));
+    }
+
+    #[test]
+    fn variables_are_taken_away_only_where_they_name_the_file() {
+        let mut env = environment();
+        env.insert("PIP_CERT".into(), "/mine".into());
+        env.insert("SSL_CERT_DIR".into(), FILE.into());
+        remove_environment(&mut env);
+        assert_eq!(env.into_keys().collect::<Vec<_>>(), ["PIP_CERT", "SSL_CERT_DIR"]);
+    }
+}
