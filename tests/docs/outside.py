@@ -5,15 +5,20 @@
 DIRECTORY has the certificate. The first line on standard output says that the namespace is there, the second that the servers answer.
 """
 
+import hashlib
 import http.server
+import io
+import json
 import os
 import ssl
 import subprocess
 import sys
+import tarfile
 import threading
 import zipfile
 
 DIRECTORY, ADDRESS = sys.argv[1:]
+AGENT = "claude-code-1.0.0.tgz"
 WHEEL = "requests-2.32.0-py3-none-any.whl"
 
 
@@ -30,12 +35,34 @@ def wheel():
         return file.read()
 
 
+def agent():
+    """Claude Code of the registry's own: the agent of the examples."""
+    path = os.path.join(DIRECTORY, AGENT)
+    about = {"name": "@anthropic-ai/claude-code", "version": "1.0.0", "bin": {"claude": "claude"}}
+    with tarfile.open(path, "w:gz") as archive:
+        described = tarfile.TarInfo("package/package.json")
+        text = json.dumps(about).encode()
+        described.size = len(text)
+        archive.addfile(described, io.BytesIO(text))
+        archive.add(os.path.join(os.path.dirname(os.path.abspath(__file__)), "files", "claude"), "package/claude")
+    with open(path, "rb") as file:
+        packed = file.read()
+    dist = {"tarball": f"https://registry.npmjs.org/{AGENT}", "shasum": hashlib.sha1(packed).hexdigest()}
+    page = {"name": about["name"], "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {**about, "dist": dist}}}
+    return packed, json.dumps(page).encode()
+
+
+PACKED, PAGE = agent()
+
+
 class Host(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     pages = {
         "/": ("text/html", b"<h1>Example</h1>\n"),
         "/simple/requests/": ("text/html", f'<a href="/{WHEEL}">{WHEEL}</a>'.encode()),
         f"/{WHEEL}": ("application/zip", wheel()),
+        "/@anthropic-ai%2fclaude-code": ("application/json", PAGE),
+        f"/{AGENT}": ("application/octet-stream", PACKED),
         "/v1/messages": ("application/json", b"{}"),
     }
 

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 INSIDE, OUTSIDE = "93.184.216.1", "93.184.216.34"
 NAMES = [
     "example.com", "example.org", "packages.example.org", "files.example.org", "api.example.com", "models.example.org", "web.example", "other.example",
-    "api.anthropic.com",
+    "api.anthropic.com", "registry.npmjs.org",
 ]
 
 

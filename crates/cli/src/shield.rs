@@ -4,12 +4,14 @@
 //! - [`home`]: where the agent keeps its login and its sessions, one for each repository
 //! - [`watch`]: what was in the writable places before, beside the start of the sandbox, and what is there after
 //! - [`listing`]: one walk through a directory that hostile code writes to
+//! - [`install`]: an agent is put into its home: how far it is, and why it failed
 //! - [`keeper`]: contents from before, for a patch
 //! - [`changes`]: the two listings compared; [`patch`]: the same as a patch
 
 pub mod changes;
 pub mod fence;
 pub mod home;
+pub mod install;
 mod keeper;
 mod listing;
 mod patch;

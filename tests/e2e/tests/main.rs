@@ -64,6 +64,7 @@ mod server_life;
 mod server_pressed;
 mod shield;
 mod shield_bad_input;
+mod shield_install;
 mod signals;
 mod sleep;
 mod snapshots_live;

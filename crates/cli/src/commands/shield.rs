@@ -4,6 +4,7 @@ use super::{CommandError, print, print_json, sandboxed};
 use crate::args::shield::ShieldArgs;
 use crate::caller::Caller;
 use crate::session;
+use crate::shield::install::{Facts, Progress};
 use crate::shield::watch::{Account, Watch};
 use crate::shield::{ShieldError, fence, home};
 use crate::{render, state};
@@ -19,12 +20,7 @@ pub fn execute(mut args: ShieldArgs, caller: &mut Caller) -> Result<i32, Command
         return forget(&args, caller);
     }
     if let Some(name) = args.install.clone() {
-        let (explain, json) = (args.call.explain, args.call.json);
-        let session = fence::installation(args, &name, caller)?;
-        if explain {
-            return sandboxed::run_or_explain(session, true, caller);
-        }
-        return Ok(session::hold(session)?.tell(json)?);
+        return install(args, &name, caller);
     }
     let (explain, json, diff) = (args.call.explain, args.call.json, args.diff);
     let mut raised = fence::raise(args, caller)?;
@@ -49,6 +45,56 @@ pub fn execute(mut args: ShieldArgs, caller: &mut Caller) -> Result<i32, Command
         render::error::hint(&hint, caller);
     }
     Ok(code)
+}
+
+fn install(args: ShieldArgs, name: &str, caller: &mut Caller) -> Result<i32, CommandError> {
+    let (explain, json) = (args.call.explain, args.call.json);
+    let passes_streams = fence::passes_streams(&args.call);
+    let mut session = fence::installation(args, name, caller)?;
+    if explain {
+        return sandboxed::run_or_explain(session, true, caller);
+    }
+    if passes_streams {
+        return Ok(session::hold(session)?.tell(json)?);
+    }
+    let facts = Facts::of(name, &session);
+    let progress = Progress::begin(name, caller.terminals.stderr);
+    session.listener = Some(progress.listener());
+    let over = session::hold(session);
+    let heard = progress.end();
+    let over = over?;
+    let code = over.finished.exit_code();
+    let failure = (code != 0).then(|| facts.failure(&over, &heard));
+    if json {
+        let hint = failure.and_then(|failure| failure.hint);
+        let run = over.finished.report(over.stdout, over.stderr);
+        print_json(&Installed { run, installed: code == 0, hint }, caller)?;
+        return Ok(code);
+    }
+    match failure {
+        Some(failure) => {
+            let _ = caller.stderr.write_all(failure.output.as_bytes());
+            render::error::print(&failure, failure.hint.as_deref(), caller);
+        }
+        None => {
+            let text = format!(
+                "{name} is installed in the home of this repository, after {:.1} s: paddock shield -- {name}\n",
+                heard.took.as_secs_f64()
+            );
+            print(&text, caller)?;
+        }
+    }
+    Ok(code)
+}
+
+/// What `--install --json` prints.
+#[derive(serde::Serialize)]
+struct Installed {
+    #[serde(flatten)]
+    run: RunReport,
+    installed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
 }
 
 #[derive(serde::Serialize)]

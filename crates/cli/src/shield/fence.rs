@@ -2,9 +2,9 @@
 
 use super::listing::Place;
 use super::{ShieldError, home};
-use crate::args::PolicyFlags;
 use crate::args::scan::ScanFlags;
 use crate::args::shield::ShieldArgs;
+use crate::args::{CallFlags, PolicyFlags};
 use crate::caller::Caller;
 use crate::commands::CommandError;
 use crate::commands::sandboxed::{self, Streams};
@@ -64,23 +64,27 @@ pub fn raise(mut args: ShieldArgs, caller: &Caller) -> Result<Fence, CommandErro
     Ok(Fence { session, agent, places })
 }
 
-/// The session that puts an agent into the home of this directory. It sees nothing of the workspace, and no key.
+/// The session that puts an agent into the home of this directory. It sees nothing of the workspace, and no key. Nobody answers
+/// its questions, unless the caller asks for its streams.
 pub fn installation(mut args: ShieldArgs, name: &str, caller: &Caller) -> Result<Session, CommandError> {
     let state = state::locate(&caller.environment)?;
     let agent = agents::load(&state, name).map_err(ShieldError::from)?;
     if agent.install.is_empty() {
         return Err(ShieldError::NoInstall(agent.name).into());
     }
-    let streams = Streams::chosen(&args.call, caller.terminals, StdinMode::Inherit)?;
+    let stdin = if passes_streams(&args.call) { StdinMode::Inherit } else { StdinMode::None };
+    let streams = Streams::chosen(&args.call, caller.terminals, stdin)?;
     choose_network(&mut args.policy)?;
     let workspace = base(&args.policy, caller, true)?.workspace.take();
     let workspace = args.policy.workspace.take().or(workspace).unwrap_or_default();
     let rules = NetLayer { allow: agent.install_hosts.clone(), ..NetLayer::default() };
-    let layer = Policy {
+    let mut layer = Policy {
         net: Some(NetSetting::Rules(rules)),
         cwd: Some(home::TARGET.to_string()),
         ..limits_and_variables()
     };
+    // A line for each thing that npm fetches, for whoever watches.
+    layer.env.insert("NPM_CONFIG_LOGLEVEL".into(), "http".into());
     let explain = args.call.explain;
     let ShieldArgs { call, policy, .. } = args;
     let scan = ScanFlags::default();
@@ -90,6 +94,11 @@ pub fn installation(mut args: ShieldArgs, name: &str, caller: &Caller) -> Result
     mount_home(&mut session, &directory, explain)?;
     add_path(&mut session);
     Ok(session)
+}
+
+/// Whether an installation is talked with, as `-i` and `-t` say.
+pub fn passes_streams(call: &CallFlags) -> bool {
+    call.interactive || call.tty
 }
 
 /// The workspace that is meant when none is named, as an absolute path.
