@@ -89,7 +89,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 22] = [
+    pub const KEYS: [&'static str; 23] = [
         "backend",
         "image",
         "workspace",

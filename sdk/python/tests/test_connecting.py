@@ -12,13 +12,13 @@ import threading
 from pathlib import Path
 from typing import Iterator, Optional, Tuple
 
-import httpx
 import pytest
 
 import paddock
 from paddock import AsyncClient, Client
 from paddock._connecting import cause_of, is_final
 from paddock._location import locate
+from paddock._retrying import NeverReached
 
 QUICK = paddock.RetryPolicy(retries=3, first_seconds=0.001)
 
@@ -127,13 +127,15 @@ def test_a_socket_of_somebody_else(tmp_path: Path) -> None:
 
 def test_a_right_that_is_missing_is_final() -> None:
     location = locate("unix:/run/x.sock")
-    error = httpx.ConnectError("[Errno 13] Permission denied")
+    error = NeverReached("[Errno 13] Permission denied")
     error.__cause__ = PermissionError(13, "Permission denied")
     cause = cause_of(error, location)
     assert is_final(error)
     assert cause is not None
     assert cause.code == "socket_denied"
-    slow = cause_of(httpx.ConnectTimeout("slow"), location)
+    late = NeverReached("timed out")
+    late.__cause__ = TimeoutError("timed out")
+    slow = cause_of(late, location)
     assert slow is not None
     assert slow.code == "connect_timeout"
-    assert not is_final(httpx.ConnectTimeout("slow"))
+    assert not is_final(late)

@@ -128,7 +128,7 @@ def test_a_forked_child_has_connections_of_its_own(surroundings: Surroundings) -
     with Client(surroundings.url, start=True) as client:
         with pytest.raises(paddock.SandboxNotFound):
             Sandbox.connect("x", client=client)
-        parents = client._http
+        parents = client._wire
         # The worst case: another thread holds the lock while we fork.
         with client._guard:
             child = os.fork()
@@ -136,10 +136,10 @@ def test_a_forked_child_has_connections_of_its_own(surroundings: Surroundings) -
                 try:
                     Sandbox.connect("x", client=client)
                 except paddock.SandboxNotFound:
-                    os._exit(0 if client._http is not parents else 2)
+                    os._exit(0 if client._wire is not parents else 2)
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert client._http is parents
+        assert client._wire is parents
     assert len(surroundings.starts) == 1
 
 

@@ -9,110 +9,100 @@
 for asyncio with the same surface, named `Async...`.
 """
 
-from ._async.client import AsyncClient
-from ._async.contexts import AsyncContexts
-from ._async.filesystem import AsyncFilesystem, AsyncWatch
-from ._async.jobs import AsyncJobs
-from ._async.process import AsyncProcess
-from ._async.resources import AsyncResources
-from ._async.sandbox import AsyncSandbox
-from ._async.tools import AsyncTools
-from ._async.volumes import AsyncVolumes
-from ._errors import (
-    ConnectionFailed,
-    ContextEnded,
-    ContextNotFound,
-    DiskFull,
-    ExecEnded,
-    ExecForgotten,
-    ExecNotFound,
-    FileExists,
-    FileNotFound,
-    FilesystemError,
-    Forbidden,
-    GuestLost,
-    GuestSilent,
-    HostCertsUnusable,
-    ImageFailed,
-    InternalError,
-    InvalidPath,
-    InvalidRequest,
-    JobNotFound,
-    NameTaken,
-    NotADirectory,
-    NotAFile,
-    NotEmpty,
-    NotFound,
-    PaddockError,
-    PermissionDenied,
-    PortClosed,
-    QuotaExceeded,
-    RequirementNotMet,
-    ResourceNotFound,
-    SandboxEnded,
-    SandboxNotFound,
-    ScanDenied,
-    ScanFailed,
-    ServerNotStarted,
-    SnapshotNotFound,
-    StorageFailed,
-    TemplateNotFound,
-    TokenNotFound,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    UnexpectedAnswer,
-    UnknownField,
-    UnsafeArchive,
-    Unsupported,
-    VolumeBusy,
-    VolumeNotFound,
-    WaitTimeout,
-    WrongState,
-)
-from ._findings import Finding
-from ._jobs import JobArtifact, JobBest, JobInfo, JobTask
-from ._models import (
-    Cause,
-    Change,
-    CodeContext,
-    CodeError,
-    CodeResult,
-    End,
-    Ended,
-    Execution,
-    Failed,
-    FileEntry,
-    FileEvent,
-    Gap,
-    Idle,
-    Limits,
-    MergeConflict,
-    MergeReport,
-    Network,
-    NetworkDecision,
-    Output,
-    OutputEvent,
-    Result,
-    SandboxInfo,
-    Shown,
-    Snapshot,
-    TerminalSize,
-    Usage,
-)
-from ._resources import ResourceInfo
-from ._retrying import RetryPolicy
-from ._sync.client import Client
-from ._sync.contexts import Contexts
-from ._sync.filesystem import Filesystem, Watch
-from ._sync.jobs import Jobs
-from ._sync.process import Process
-from ._sync.resources import Resources
-from ._sync.sandbox import Sandbox
-from ._sync.tools import Tools
-from ._sync.volumes import Volumes
+from typing import TYPE_CHECKING, Any, List
+
 from ._version import __version__
-from ._volumes import VolumeFile, VolumeInfo, VolumeVersion
+
+if TYPE_CHECKING:
+    from ._async.client import AsyncClient
+    from ._async.contexts import AsyncContexts
+    from ._async.filesystem import AsyncFilesystem, AsyncWatch
+    from ._async.jobs import AsyncJobs
+    from ._async.process import AsyncProcess
+    from ._async.resources import AsyncResources
+    from ._async.sandbox import AsyncSandbox
+    from ._async.tools import AsyncTools
+    from ._async.volumes import AsyncVolumes
+    from ._errors import (
+        ConnectionFailed,
+        ContextEnded,
+        ContextNotFound,
+        DiskFull,
+        ExecEnded,
+        ExecForgotten,
+        ExecNotFound,
+        FileExists,
+        FileNotFound,
+        FilesystemError,
+        Forbidden,
+        GuestLost,
+        GuestSilent,
+        HostCertsUnusable,
+        ImageFailed,
+        InternalError,
+        InvalidPath,
+        InvalidRequest,
+        JobNotFound,
+        NameTaken,
+        NotADirectory,
+        NotAFile,
+        NotEmpty,
+        NotFound,
+        PaddockError,
+        PermissionDenied,
+        PortClosed,
+        QuotaExceeded,
+        RequirementNotMet,
+        ResourceNotFound,
+        SandboxEnded,
+        SandboxNotFound,
+        ScanDenied,
+        ScanFailed,
+        ServerNotStarted,
+        SnapshotNotFound,
+        StorageFailed,
+        TemplateNotFound,
+        TokenNotFound,
+        TooLarge,
+        Unauthorized,
+        Unavailable,
+        UnexpectedAnswer,
+        UnknownField,
+        UnsafeArchive,
+        Unsupported,
+        VolumeBusy,
+        VolumeNotFound,
+        WaitTimeout,
+        WrongState,
+    )
+    from ._findings import Finding
+    from ._jobs import JobArtifact, JobBest, JobInfo, JobTask
+    from ._models import Cause, CodeError, CodeResult, End, Execution, Idle, Result, SandboxInfo, Usage
+    from ._models_files import FileEntry, FileEvent
+    from ._models_more import (
+        Change,
+        CodeContext,
+        Limits,
+        MergeConflict,
+        MergeReport,
+        Network,
+        NetworkDecision,
+        Snapshot,
+        TerminalSize,
+    )
+    from ._models_output import Ended, Failed, Gap, Output, OutputEvent, Shown
+    from ._resources import ResourceInfo
+    from ._retrying import RetryPolicy
+    from ._sync.client import Client
+    from ._sync.contexts import Contexts
+    from ._sync.filesystem import Filesystem, Watch
+    from ._sync.jobs import Jobs
+    from ._sync.process import Process
+    from ._sync.resources import Resources
+    from ._sync.sandbox import Sandbox
+    from ._sync.tools import Tools
+    from ._sync.volumes import Volumes
+    from ._volumes import VolumeFile, VolumeInfo, VolumeVersion
 
 __all__ = [
     "AsyncClient",
@@ -223,3 +213,61 @@ __all__ = [
     "WrongState",
     "__version__",
 ]
+
+# Each name is imported when it is first asked for: a program that needs `Sandbox` alone does not wait for asyncio.
+_MODULES = {
+    "._async.client": "AsyncClient",
+    "._async.contexts": "AsyncContexts",
+    "._async.filesystem": "AsyncFilesystem AsyncWatch",
+    "._async.jobs": "AsyncJobs",
+    "._async.process": "AsyncProcess",
+    "._async.resources": "AsyncResources",
+    "._async.sandbox": "AsyncSandbox",
+    "._async.tools": "AsyncTools",
+    "._async.volumes": "AsyncVolumes",
+    "._errors": (
+        "ConnectionFailed ContextEnded ContextNotFound DiskFull ExecEnded ExecForgotten ExecNotFound "
+        "FileExists FileNotFound FilesystemError Forbidden GuestLost GuestSilent HostCertsUnusable ImageFailed "
+        "InternalError InvalidPath InvalidRequest JobNotFound NameTaken NotADirectory NotAFile NotEmpty NotFound "
+        "PaddockError PermissionDenied PortClosed QuotaExceeded RequirementNotMet ResourceNotFound "
+        "SandboxEnded SandboxNotFound ScanDenied ScanFailed ServerNotStarted SnapshotNotFound StorageFailed "
+        "TemplateNotFound TokenNotFound TooLarge Unauthorized Unavailable UnexpectedAnswer UnknownField "
+        "UnsafeArchive Unsupported VolumeBusy VolumeNotFound WaitTimeout WrongState"
+    ),
+    "._findings": "Finding",
+    "._jobs": "JobArtifact JobBest JobInfo JobTask",
+    "._models": "Cause CodeError CodeResult End Execution Idle Result SandboxInfo Usage",
+    "._models_files": "FileEntry FileEvent",
+    "._models_more": (
+        "Change CodeContext Limits MergeConflict MergeReport Network NetworkDecision Snapshot TerminalSize"
+    ),
+    "._models_output": "Ended Failed Gap Output OutputEvent Shown",
+    "._resources": "ResourceInfo",
+    "._retrying": "RetryPolicy",
+    "._sync.client": "Client",
+    "._sync.contexts": "Contexts",
+    "._sync.filesystem": "Filesystem Watch",
+    "._sync.jobs": "Jobs",
+    "._sync.process": "Process",
+    "._sync.resources": "Resources",
+    "._sync.sandbox": "Sandbox",
+    "._sync.tools": "Tools",
+    "._sync.volumes": "Volumes",
+    "._volumes": "VolumeFile VolumeInfo VolumeVersion",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(module, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import IO, List, Tuple
 
 from ._errors import FilesystemError, UnsafeArchive
-
-#: Bytes that a download may unpack unless the caller says more: a sparse file of a few bytes can claim terabytes.
-DEFAULT_MAXIMUM = 16 << 30
+from ._requests import DEFAULT_MAXIMUM
 
 
 def pack(directory: str, output: IO[bytes]) -> None:

@@ -7,11 +7,9 @@ import ssl
 from dataclasses import dataclass
 from typing import Iterator, List, Optional
 
-import httpx
-
 from ._errors import ConnectionFailed
 from ._location import Location
-from ._retrying import never_reached
+from ._retrying import Broken, NeverReached
 
 #: OpenSSL's numbers for certificates of an unknown authority, of another name, and out of their time.
 _UNTRUSTED = (2, 18, 19, 20, 21, 24)
@@ -34,7 +32,7 @@ def connection_failed(error: Exception, location: Location) -> ConnectionFailed:
     if cause is not None:
         message = f"{cause.words.format(where=where)}: {said}"
         return ConnectionFailed(message, code=cause.code, hint=cause.hint)
-    what = "cannot reach" if never_reached(error) else "lost the connection to"
+    what = "cannot reach" if isinstance(error, NeverReached) else "lost the connection to"
     return ConnectionFailed(
         f"{what} the server at {where}: {said}",
         hint="is `paddock serve` running there? PADDOCK_URL says where to look",
@@ -47,7 +45,7 @@ def is_final(error: Exception) -> bool:
 
 
 def cause_of(error: Exception, location: Location) -> Optional[Cause]:
-    if isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, NeverReached) and any(_is_timeout(cause) for cause in _causes(error)):
         return Cause(
             "connect_timeout",
             "the server at {where} did not answer in time",
@@ -58,14 +56,18 @@ def cause_of(error: Exception, location: Location) -> Optional[Cause]:
         if found is not None:
             return found
     plain = location.socket is None and not location.base_url.startswith("https:")
-    cut_off = isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
-    if plain and cut_off and not never_reached(error):
+    if plain and isinstance(error, Broken):
         return Cause(
             "connection_failed",
             "lost the connection to the server at {where}, which gave no answer",
             "is `paddock serve` running there? If it speaks TLS, PADDOCK_URL begins with https://",
         )
     return None
+
+
+def _is_timeout(cause: BaseException) -> bool:
+    # Before Python 3.11 asyncio's is no TimeoutError, and before 3.10 a socket's is none; httpx has one of its own.
+    return isinstance(cause, (TimeoutError, socket.timeout)) or type(cause).__name__ in ("TimeoutError", "ConnectTimeout")
 
 
 def _of_tls(cause: BaseException) -> Optional[Cause]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
-from typing import Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Optional, Tuple
 
-from ._async.client import AsyncClient
-from ._sync.client import Client
+if TYPE_CHECKING:
+    import asyncio
+
+    from ._async.client import AsyncClient
+    from ._sync.client import Client
 
 _Key = Tuple[Optional[str], Optional[str], Optional[str], Optional[str]]
 
@@ -19,6 +21,8 @@ _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Dict[_Key, AsyncCli
 
 
 def default_client() -> Client:
+    from ._sync.client import Client
+
     with _guard:
         key = _key()
         if key not in _clients:
@@ -27,6 +31,10 @@ def default_client() -> Client:
 
 
 def async_default_client() -> AsyncClient:
+    import asyncio
+
+    from ._async.client import AsyncClient
+
     # Connections belong to the event loop that made them.
     with _guard:
         clients = _loops.setdefault(asyncio.get_running_loop(), {})

@@ -7,7 +7,8 @@ import json
 from typing import Callable, Dict, Optional
 
 from ._errors import UnexpectedAnswer
-from ._models import CodeError, CodeResult, Ended, Failed, Gap, Output, OutputEvent, Shown, parse_output_event
+from ._models import CodeError, CodeResult
+from ._models_output import Ended, Failed, Gap, Output, OutputEvent, Shown, parse_output_event
 
 Callback = Callable[[str], object]
 

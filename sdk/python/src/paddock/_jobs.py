@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, List, Mapping, Optional
 
-from ._models import Change, Json
+from ._models import Json
+from ._models_more import Change
 
 #: States in which a job or a task stays.
 ENDED = ("succeeded", "failed", "cancelled")

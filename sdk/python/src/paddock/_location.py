@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
+from urllib.parse import urlsplit
 
 from ._errors import InvalidRequest, ServerNotStarted
+from ._streams import Address
 
 # What the kernel takes in sockaddr_un, without the closing zero.
 _LONGEST_SOCKET_PATH = 107
@@ -26,6 +28,22 @@ class Location:
     @property
     def shown(self) -> str:
         return f"unix:{self.socket}" if self.socket else self.base_url
+
+    def plain(self) -> Optional[Plain]:
+        """How to reach it without encryption; None where only https will do, or the URL has a password in it."""
+        parts = urlsplit(self.base_url)
+        if parts.scheme != "http" or "@" in parts.netloc or not parts.hostname:
+            return None
+        address = Address(path=self.socket) if self.socket else Address(host=parts.hostname, port=parts.port or 80)
+        return Plain(address, parts.netloc.encode("idna").decode("ascii"), parts.path)
+
+
+class Plain(NamedTuple):
+    address: Address
+    #: For the Host header, with the port if there is one.
+    host: str
+    #: What stands before every path.
+    prefix: str
 
 
 def locate(url: Optional[str] = None, environment: Optional[Mapping[str, str]] = None) -> Location:

@@ -1,45 +1,30 @@
-"""What the server says, as frozen dataclasses. Fields that a newer server adds are kept in `raw` where there is one."""
+"""What the server says of a sandbox and of code that ran in it, as frozen dataclasses. Fields that a newer server adds
+are kept in `raw` where there is one.
+
+Python takes half a millisecond for each dataclass, so those that `create`, `run_code` and `kill` do not need have files
+of their own, and are imported where they are used.
+"""
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ._findings import Finding
 
 Json = Dict[str, Any]
 
 
-def _time(milliseconds: Optional[int]) -> Optional[datetime]:
+def time_of(milliseconds: Optional[int]) -> Optional[datetime]:
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)
 
 
-def _moment(milliseconds: int) -> datetime:
+def moment_of(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a sandbox may use; None is the template's or the server's default."""
-
-    memory_bytes: Optional[int] = None
-    cpus: Optional[float] = None
-    pids: Optional[int] = None
-    disk_bytes: Optional[int] = None
-    open_files: Optional[int] = None
-    #: Bytes kept of each output stream of each command, half from its head and half from its tail.
-    output_bytes: Optional[int] = None
-    exec_timeout_seconds: Optional[float] = None
-
-
-@dataclass(frozen=True)
-class TerminalSize:
-    rows: int = 24
-    columns: int = 80
 
 
 @dataclass(frozen=True)
@@ -56,60 +41,6 @@ class Usage:
     def parse(cls, body: Json) -> Usage:
         names = ("cpu_ms", "memory_bytes", "peak_memory_bytes", "disk_bytes", "processes")
         return cls(**{name: body.get(name) for name in names})
-
-
-@dataclass(frozen=True)
-class NetworkDecision:
-    """What the gate of a sandbox said to something that wanted out."""
-
-    number: int
-    #: `dns`, `connect`, `http`, `tunnel`, `socks`, `udp`, `icmp` or `other`.
-    way: str
-    #: `allowed`, `denied` or `closed`.
-    verdict: str
-    reason: str
-    name: Optional[str] = None
-    address: Optional[str] = None
-    port: Optional[int] = None
-    #: How to allow what was denied.
-    advice: Optional[str] = None
-    sent_bytes: Optional[int] = None
-    received_bytes: Optional[int] = None
-    count: int = 1
-
-    @classmethod
-    def parse(cls, body: Json) -> NetworkDecision:
-        return cls(**{name: body[name] for name in cls.__dataclass_fields__ if name in body})
-
-
-@dataclass(frozen=True)
-class Network:
-    """What may leave a sandbox, and what its gate decided."""
-
-    #: `none`, `host` or `gate`.
-    network: str
-    sent_bytes: int
-    received_bytes: int
-    connections: int
-    decisions: Sequence[NetworkDecision]
-    #: Number of the last decision, to ask for those after it.
-    last: int
-    #: The rules that what was tried would have needed.
-    needed: Sequence[str]
-    rules: Optional[Mapping[str, Any]] = None
-
-    @classmethod
-    def parse(cls, body: Json) -> Network:
-        return cls(
-            network=body["network"],
-            sent_bytes=body["sent_bytes"],
-            received_bytes=body["received_bytes"],
-            connections=body["connections"],
-            decisions=tuple(NetworkDecision.parse(decision) for decision in body["decisions"]),
-            last=body["last"],
-            needed=tuple(body["needed"]),
-            rules=body.get("rules"),
-        )
 
 
 @dataclass(frozen=True)
@@ -144,7 +75,7 @@ class End:
             return None
         cause = Cause.parse(body["cause"]) or Cause("unknown")
         usage = Usage.parse(body.get("usage") or {})
-        return cls(cause, body["reason"], _moment(body["at_ms"]), body.get("last_output", ""), usage)
+        return cls(cause, body["reason"], moment_of(body["at_ms"]), body.get("last_output", ""), usage)
 
 
 @dataclass(frozen=True)
@@ -196,8 +127,8 @@ class SandboxInfo:
             snapshot=body.get("snapshot"),
             parent=body.get("parent"),
             workspace=body.get("workspace"),
-            created_at=_moment(body["created_at_ms"]),
-            expires_at=_time(body.get("expires_at_ms")),
+            created_at=moment_of(body["created_at_ms"]),
+            expires_at=time_of(body.get("expires_at_ms")),
             idle=Idle(idle["seconds"], idle["action"]) if idle else None,
             persistent=bool(body.get("persistent", False)),
             metadata=body.get("metadata") or {},
@@ -248,8 +179,8 @@ class Result:
             exit_code=_exit_code(body),
             timed_out=bool(body.get("timed_out", False)),
             cause=Cause.parse(body.get("cause")) or Cause("unknown"),
-            started_at=_moment(body["started_at_ms"]),
-            ended_at=_time(body.get("ended_at_ms")),
+            started_at=moment_of(body["started_at_ms"]),
+            ended_at=time_of(body.get("ended_at_ms")),
             stdout_bytes=body.get("stdout_bytes", 0),
             stderr_bytes=body.get("stderr_bytes", 0),
             stdout_missing_bytes=body.get("stdout_missing_bytes", 0),
@@ -360,220 +291,7 @@ class Execution(Result):
         )
 
 
-@dataclass(frozen=True)
-class CodeContext:
-    """An interpreter that remembers what ran in it."""
-
-    id: str
-    language: str
-    #: `idle`, `busy` or `ended`.
-    state: str
-    #: Made at the first call that named none; such a one begins anew by itself.
-    default: bool
-    #: The exec that is its interpreter; what is printed between calls is that exec's output.
-    exec: int
-    started_at: datetime
-    cwd: Optional[str] = None
-    cause: Optional[Cause] = None
-    #: Calls that wait for their turn.
-    waiting: int = 0
-
-    @classmethod
-    def parse(cls, body: Json) -> CodeContext:
-        return cls(
-            id=body["id"],
-            language=body["language"],
-            state=body["state"],
-            default=bool(body.get("default", False)),
-            exec=body["exec"],
-            started_at=_moment(body["started_at_ms"]),
-            cwd=body.get("cwd"),
-            cause=Cause.parse(body.get("cause")),
-            waiting=body.get("waiting", 0),
-        )
-
-
 def _exit_code(body: Json) -> int:
     code = body.get("exit_code")
     # What never ran, or whose sandbox went away, has none of its own; it did not succeed.
     return 255 if code is None else int(code)
-
-
-@dataclass(frozen=True)
-class Output:
-    """Bytes that a command printed."""
-
-    #: `stdout` or `stderr`.
-    stream: str
-    #: Of the first byte, in its stream.
-    offset: int
-    data: bytes
-
-    @property
-    def text(self) -> str:
-        return self.data.decode("utf-8", "replace")
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Bytes in the middle that were not kept."""
-
-    stream: str
-    offset: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Ended:
-    """The last event. `result` is without the output, which the events before it had."""
-
-    result: Result
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Something that code displayed, or the value of its last expression."""
-
-    result: CodeResult
-
-
-@dataclass(frozen=True)
-class Failed:
-    """Code did not come to its end."""
-
-    error: CodeError
-
-
-OutputEvent = Union[Output, Gap, Shown, Failed, Ended]
-
-
-def parse_output_event(body: Json) -> Optional[OutputEvent]:
-    """None for what only says that the connection lives, and for kinds of a newer server."""
-    kind = body["type"]
-    if kind == "output":
-        return Output(body["stream"], body["offset"], base64.b64decode(body["data"], validate=True))
-    if kind == "gap":
-        return Gap(body["stream"], body["offset"], body["bytes"])
-    if kind == "result":
-        return Shown(CodeResult.parse(body["result"]))
-    if kind == "error":
-        return Failed(CodeError.parse(body["error"]))
-    if kind == "ended":
-        return Ended(Result.parse(body["exec"]))
-    return None
-
-
-@dataclass(frozen=True)
-class FileEntry:
-    path: str
-    #: `file`, `directory`, `link` or `other`.
-    kind: str
-    size: int
-    mode: int
-    uid: int
-    gid: int
-    modified_at: datetime
-    target: Optional[str] = None
-    #: The path's exact bytes where they are not UTF-8.
-    path_bytes: Optional[bytes] = None
-
-    @property
-    def name(self) -> str:
-        return self.path.rstrip("/").rpartition("/")[2]
-
-    @property
-    def is_directory(self) -> bool:
-        return self.kind == "directory"
-
-    @property
-    def is_file(self) -> bool:
-        return self.kind == "file"
-
-    @classmethod
-    def parse(cls, body: Json) -> FileEntry:
-        encoded = body.get("path_base64")
-        return cls(
-            path=body["path"],
-            kind=body["kind"],
-            size=body["size"],
-            mode=body["mode"],
-            uid=body["uid"],
-            gid=body["gid"],
-            modified_at=_safe_moment(body["modified_at_ms"]),
-            target=body.get("target"),
-            path_bytes=base64.b64decode(encoded) if encoded is not None else None,
-        )
-
-
-def _safe_moment(milliseconds: int) -> datetime:
-    # Code inside may set any time that the kernel takes; datetime takes fewer.
-    try:
-        return _moment(milliseconds)
-    except (OverflowError, OSError, ValueError):
-        bound = datetime.min if milliseconds < 0 else datetime.max
-        return bound.replace(tzinfo=timezone.utc)
-
-
-@dataclass(frozen=True)
-class FileEvent:
-    #: `created`, `modified`, `deleted`, `moved_from`, `moved_to`, `attributes`, or `overflow`: list again.
-    kind: str
-    path: str
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    id: str
-    name: Optional[str]
-    sandbox: str
-    created_at: datetime
-    #: What it keeps: `filesystem`, or `memory` and that.
-    kind: str
-    size_bytes: Optional[int] = None
-
-    @classmethod
-    def parse(cls, body: Json) -> Snapshot:
-        created_at = _moment(body["created_at_ms"])
-        return cls(body["id"], body.get("name"), body["sandbox"], created_at, body["kind"], body.get("size_bytes"))
-
-
-@dataclass(frozen=True)
-class Change:
-    #: `added`, `modified` or `deleted`.
-    kind: str
-    path: str
-    entry: Optional[FileEntry] = None
-
-    @classmethod
-    def parse(cls, body: Json) -> Change:
-        entry = body.get("entry")
-        return cls(body["kind"], body["path"], FileEntry.parse(entry) if entry else None)
-
-
-@dataclass(frozen=True)
-class MergeConflict:
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class MergeReport:
-    """With conflicts nothing at all was merged."""
-
-    merged: Tuple[Change, ...]
-    conflicts: Tuple[MergeConflict, ...]
-    skipped: Tuple[MergeConflict, ...] = ()
-    """Pipes, sockets and devices, which are left out."""
-
-    @property
-    def ok(self) -> bool:
-        return not self.conflicts
-
-    @classmethod
-    def parse(cls, body: Json) -> MergeReport:
-        merged = tuple(Change.parse(change) for change in body["merged"])
-        conflicts, skipped = (
-            tuple(MergeConflict(item["path"], item["reason"]) for item in body.get(part, ()))
-            for part in ("conflicts", "skipped")
-        )
-        return cls(merged, conflicts, skipped)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, is_dataclass
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._errors import InvalidRequest
-from ._models import Json, Limits, TerminalSize
+from ._models import Json
+
+if TYPE_CHECKING:
+    from ._models_more import Limits, TerminalSize
 
 Command = Union[str, Sequence[str]]
-Terminal = Union[bool, TerminalSize, Tuple[int, int]]
+Terminal = Union[bool, "TerminalSize", Tuple[int, int]]
 HostPath = Union[str, "os.PathLike[str]"]
+VolumeMounts = Union[Mapping[str, str], Sequence[Mapping[str, Any]]]
+
+#: Bytes that a download may unpack unless the caller says more: a sparse file of a few bytes can claim terabytes.
+DEFAULT_MAXIMUM = 16 << 30
 
 
 def given(**fields: Any) -> Json:
@@ -98,6 +105,23 @@ def host_mounts(mounts: Optional[Sequence[HostPath]]) -> Optional[Sequence[str]]
     return made
 
 
+def volume_mounts(value: Optional[VolumeMounts]) -> Optional[List[Json]]:
+    """`{"memory": "/data/memory", "models": "/data/models:ro"}`, or a list of what the API takes."""
+    if not value:
+        return None
+    if not isinstance(value, Mapping):
+        return [dict(mount) for mount in value]
+    made = []
+    for name, place in value.items():
+        path, colon, mode = place.rpartition(":")
+        if not colon:
+            path, mode = place, "rw"
+        if mode not in ("ro", "rw"):
+            raise InvalidRequest(f"volume {name}: {mode!r} is no mode", hint="write PATH, PATH:ro or PATH:rw")
+        made.append({"name": name, "path": path, "mode": mode})
+    return made
+
+
 def image(value: Optional[HostPath]) -> Optional[str]:
     """A registry reference as it is; what is spelled as a path becomes absolute."""
     if value is None:
@@ -139,9 +163,9 @@ def start_exec(
 def terminal_size(terminal: Optional[Terminal]) -> Optional[Dict[str, int]]:
     if terminal is None or terminal is False:
         return None
+    from ._models_more import TerminalSize
+
     if terminal is True:
         terminal = TerminalSize()
-    if isinstance(terminal, TerminalSize):
-        return {"rows": terminal.rows, "columns": terminal.columns}
-    rows, columns = terminal
+    rows, columns = (terminal.rows, terminal.columns) if isinstance(terminal, TerminalSize) else terminal
     return {"rows": rows, "columns": columns}

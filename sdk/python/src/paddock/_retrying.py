@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import Optional
-
-import httpx
 
 
 @dataclass(frozen=True)
@@ -20,19 +17,38 @@ class RetryPolicy:
 
     def pause(self, attempt: int, retry_after: Optional[float] = None) -> float:
         """Seconds before the try after `attempt` (from 0); spread out, so that many clients do not come at once."""
+        import random
+
         if retry_after is not None:
             return min(retry_after, 10 * self.longest_seconds)
         ceiling = min(self.longest_seconds, self.first_seconds * 2.0**attempt)
         return ceiling * random.uniform(0.5, 1.0)
 
 
-def never_reached(error: Exception) -> bool:
-    """The server cannot have seen the request."""
-    return isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
+class WireError(Exception):
+    """No whole answer came. What was raised below, if anything, is its `__cause__`."""
 
 
-def may_repeat(error: Exception, *, repeatable: bool) -> bool:
+class NeverReached(WireError):
+    """There was no connection: the server cannot have seen the request."""
+
+
+class Broken(WireError):
+    """The connection was lost, or what came over it was no HTTP."""
+
+
+class Silent(WireError):
+    """Nothing came or went for the whole patience."""
+
+
+class Unusable(WireError):
+    """The request cannot be sent at all."""
+
+
+class AnswerClosed(Exception):
+    """An answer was closed, by the caller, while it was read."""
+
+
+def may_repeat(error: WireError, *, repeatable: bool) -> bool:
     # A server that is silent for the whole patience is not asked for the same patience again.
-    if isinstance(error, (httpx.UnsupportedProtocol, httpx.ProxyError, httpx.ReadTimeout, httpx.WriteTimeout)):
-        return False
-    return never_reached(error) or (repeatable and isinstance(error, httpx.TransportError))
+    return isinstance(error, NeverReached) or (repeatable and isinstance(error, Broken))

@@ -6,7 +6,8 @@ import io
 from collections import OrderedDict
 from typing import List, Optional, Tuple
 
-from ._models import CodeResult, Execution, FileEntry, Result
+from ._models import CodeResult, Execution, Result
+from ._models_files import FileEntry
 from ._tool_calls import BadCall
 
 #: Of one answer, in characters: some four thousand tokens.

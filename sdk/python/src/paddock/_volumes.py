@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, List, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional
 
-from ._errors import InvalidRequest
 from ._models import Json
 
 
@@ -84,26 +83,6 @@ class VolumeFile:
     @classmethod
     def parse(cls, body: Json) -> VolumeFile:
         return cls(body["path"], body["kind"], body["size"], body["mode"], body.get("target"))
-
-
-VolumeMounts = Union[Mapping[str, str], Sequence[Mapping[str, Any]]]
-
-
-def mounts(value: Optional[VolumeMounts]) -> Optional[List[Json]]:
-    """`{"memory": "/data/memory", "models": "/data/models:ro"}`, or a list of what the API takes."""
-    if not value:
-        return None
-    if not isinstance(value, Mapping):
-        return [dict(mount) for mount in value]
-    made = []
-    for name, place in value.items():
-        path, colon, mode = place.rpartition(":")
-        if not colon:
-            path, mode = place, "rw"
-        if mode not in ("ro", "rw"):
-            raise InvalidRequest(f"volume {name}: {mode!r} is no mode", hint="write PATH, PATH:ro or PATH:rw")
-        made.append({"name": name, "path": path, "mode": mode})
-    return made
 
 
 def _moment(milliseconds: int) -> datetime:

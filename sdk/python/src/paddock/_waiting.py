@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import threading
 import time
-from typing import IO, Any, AsyncIterator, Callable, Iterator, TypeVar, Union
+from typing import IO, TYPE_CHECKING, Any, AsyncIterator, Callable, Iterator, TypeVar, Union
+
+if TYPE_CHECKING:
+    # Importing it takes as long as starting Python, and programs without `async` do not need it.
+    import asyncio
 
 T = TypeVar("T")
 
@@ -18,6 +21,8 @@ def sleep(seconds: float) -> None:
 
 
 async def async_sleep(seconds: float) -> None:
+    import asyncio
+
     await asyncio.sleep(seconds)
 
 
@@ -27,6 +32,8 @@ def off_loop(function: Callable[..., T], *arguments: Any) -> T:
 
 async def async_off_loop(function: Callable[..., T], *arguments: Any) -> T:
     """Runs what blocks in a thread, so that the event loop goes on."""
+    import asyncio
+
     return await asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *arguments))
 
 
@@ -35,6 +42,8 @@ def lock() -> threading.Lock:
 
 
 def async_lock() -> asyncio.Lock:
+    import asyncio
+
     return asyncio.Lock()
 
 

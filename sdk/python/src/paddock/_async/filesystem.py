@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import tempfile
-import uuid
 from contextlib import AsyncExitStack
-from typing import IO, Any, AsyncIterator, Callable, List, Optional, Tuple, Union
+from typing import IO, TYPE_CHECKING, Any, AsyncIterator, Callable, List, Optional, Tuple, Union
 
-import httpx
-
-from .._archives import DEFAULT_MAXIMUM, pack, unpack
 from .._errors import FilesystemError, UnexpectedAnswer, UnsafeArchive
-from .._models import FileEntry, FileEvent
-from .._requests import given
+from .._requests import DEFAULT_MAXIMUM, given
+from .._retrying import AnswerClosed, WireError
 from .._waiting import async_chunks, async_off_loop, async_sleep
 from .client import LONG_PATIENCE, AsyncClient, lines_of, quoted
+
+if TYPE_CHECKING:
+    from .._models import Json
+    from .._models_files import FileEntry, FileEvent
 
 Data = Union[str, bytes, bytearray, memoryview, IO[bytes], IO[str]]
 
@@ -73,7 +72,7 @@ class AsyncFilesystem:
             repeatable=repeatable,
             patience=LONG_PATIENCE,
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     async def list(self, path: str = ".", *, recursive: bool = False, user: Optional[str] = None) -> List[FileEntry]:
         """What is in a directory."""
@@ -89,11 +88,11 @@ class AsyncFilesystem:
         if user is not None:
             query.append(("user", user))
         async for entry in self._client.pages(self._path, "entries", query):
-            yield FileEntry.parse(entry)
+            yield _entry(entry)
 
     async def stat(self, path: str, *, user: Optional[str] = None) -> FileEntry:
         body = await self._client.call("GET", f"{self._path}/stat", query=given(path=path, user=user))
-        return FileEntry.parse(body)
+        return _entry(body)
 
     async def exists(self, path: str, *, user: Optional[str] = None) -> bool:
         body = await self._client.call("GET", f"{self._path}/exists", query=given(path=path, user=user))
@@ -110,7 +109,7 @@ class AsyncFilesystem:
             json=given(path=path, mode=mode, parents=parents or None),
             repeatable=parents,
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     async def move(self, source: str, target: str, *, overwrite: bool = False, user: Optional[str] = None) -> FileEntry:
         body = await self._client.call(
@@ -119,7 +118,7 @@ class AsyncFilesystem:
             query=given(user=user),
             json=given(**{"from": source, "to": target, "overwrite": overwrite or None}),
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     async def remove(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
         """A file, an empty directory, or with `recursive` everything below it."""
@@ -134,7 +133,7 @@ class AsyncFilesystem:
             json={"path": path, "mode": mode},
             repeatable=True,
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     def watch(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> AsyncWatch:
         """What happens to files from now on; iterate over it, best inside `async with`."""
@@ -143,6 +142,10 @@ class AsyncFilesystem:
 
     async def upload(self, local: Union[str, "os.PathLike[str]"], remote: str, *, user: Optional[str] = None) -> None:
         """A file of this machine to the path `remote`, or what is in a directory into the directory `remote`."""
+        import tempfile
+
+        from .._archives import pack
+
         source = os.fspath(local)
         try:
             if not os.path.isdir(source):
@@ -183,6 +186,8 @@ class AsyncFilesystem:
             unsafe_links: `error` refuses a directory with a link that may lead outside, `skip` leaves it out.
             max_bytes: more than this is refused.
         """
+        import tempfile
+
         if unsafe_links not in ("error", "skip"):
             raise ValueError(f"unsafe_links is {unsafe_links!r}, not 'error' or 'skip'")
         target = os.fspath(local)
@@ -196,7 +201,7 @@ class AsyncFilesystem:
                 return
             above = os.path.dirname(os.path.abspath(target))
             os.makedirs(above, exist_ok=True)
-            part = os.path.join(above, f".paddock-{uuid.uuid4().hex}.part")
+            part = os.path.join(above, f".paddock-{os.urandom(16).hex()}.part")
             try:
                 with open(part, "xb") as file:
                     await self._fetch(f"{self._path}/content", remote, file, max_bytes, user)
@@ -229,7 +234,7 @@ class AsyncFilesystem:
             try:
                 await self._fetch_once(path, remote, file, max_bytes, user)
                 return
-            except httpx.TransportError as error:
+            except WireError as error:
                 if failures >= self._client._retry.retries:
                     raise self._client.connection_failed(error) from error
                 await async_sleep(self._client._retry.pause(failures))
@@ -285,9 +290,9 @@ class AsyncWatch:
                         failures = 0
                         if event is not None:
                             yield event
-                except httpx.TransportError as error:
+                except WireError as error:
                     lost = error
-                except httpx.StreamError:
+                except AnswerClosed:
                     # Closed by the caller, from elsewhere.
                     return
                 if self._lines is None:
@@ -298,7 +303,7 @@ class AsyncWatch:
                 await async_sleep(self._client._retry.pause(failures))
                 failures += 1
                 await self._connect()
-                yield FileEvent("overflow", str(self._query["path"]))
+                yield _file_event("overflow", str(self._query["path"]))
         finally:
             await self.aclose()
 
@@ -321,7 +326,7 @@ def _event(line: bytes) -> Optional[FileEvent]:
         return None
     try:
         body = json_module.loads(line)
-        event = FileEvent(body["kind"], body["path"])
+        event = _file_event(body["kind"], body["path"])
     except (ValueError, KeyError, TypeError) as error:
         raise UnexpectedAnswer(f"a line of the watch makes no sense: {line[:200]!r}") from error
     return None if event.kind in ("watching", "alive") else event
@@ -350,8 +355,22 @@ def _body(data: Data) -> Tuple[Callable[[], Any], bool]:
 
 
 def _unpack(archive: IO[bytes], target: str, skip_unsafe_links: bool, max_bytes: int) -> None:
+    from .._archives import unpack
+
     unpack(archive, target, skip_unsafe_links=skip_unsafe_links, max_bytes=max_bytes)
 
 
 def _local(error: OSError) -> FilesystemError:
     return FilesystemError(f"on this machine: {error}", code="local_file_error")
+
+
+def _entry(body: Json) -> FileEntry:
+    from .._models_files import FileEntry
+
+    return FileEntry.parse(body)
+
+
+def _file_event(kind: str, path: str) -> FileEvent:
+    from .._models_files import FileEvent
+
+    return FileEvent(kind, path)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import AsyncIterator, Callable, List, Optional, Union
-
-import httpx
+from typing import TYPE_CHECKING, AsyncIterator, Callable, List, Optional, Union
 
 from .._errors import ConnectionFailed, InvalidRequest, Unavailable, WaitTimeout
-from .._following import Callbacks, Position
-from .._models import Execution, Json, OutputEvent, Result
+from .._models import Execution, Json, Result
 from .._requests import given
+from .._retrying import WireError
 from .._waiting import async_lock, async_sleep
 from .client import LONG_PATIENCE, AsyncClient, lines_of, quoted
+
+if TYPE_CHECKING:
+    from .._following import Callbacks
+    from .._models_output import OutputEvent
 
 #: The server answers a wait at the latest after this, and says a word on a silent stream every 15 s.
 WAIT_SLICE = 30.0
@@ -53,6 +55,8 @@ class AsyncProcess:
         if on_stdout is not None or on_stderr is not None:
             if timeout_seconds is not None:
                 raise InvalidRequest("wait takes either timeout_seconds or callbacks", hint="use stream()")
+            from .._following import Callbacks
+
             return await self._follow(Callbacks(on_stdout, on_stderr))
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
@@ -75,6 +79,8 @@ class AsyncProcess:
         A lost connection, also by a restart of the server, is taken up exactly where it was: no byte is missing and
         none comes twice. What the server did not keep is told as a `Gap`.
         """
+        from .._following import Position
+
         position = Position(stdout_offset, stderr_offset)
         failures = 0
         while not position.ended:
@@ -90,7 +96,7 @@ class AsyncProcess:
                             yield event
                         if position.ended:
                             return
-            except (httpx.TransportError, Unavailable) as error:
+            except (WireError, Unavailable) as error:
                 lost = error
             if failures >= self._client._retry.retries:
                 raise self._client.connection_failed(lost) from lost

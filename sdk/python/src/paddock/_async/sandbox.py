@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
+from functools import cached_property
 from typing import (
     IO,
+    TYPE_CHECKING,
     Any,
     AsyncIterator,
     Callable,
@@ -20,37 +21,23 @@ from typing import (
     overload,
 )
 
-import httpx
-
 from .. import _requests as requests
 from .._defaults import async_default_client
 from .._errors import InvalidRequest, PaddockError, SandboxEnded, SandboxNotFound
-from .._following import Callbacks
-from .._models import (
-    Change,
-    CodeContext,
-    CodeError,
-    CodeResult,
-    Execution,
-    Json,
-    Limits,
-    MergeReport,
-    Network,
-    Result,
-    SandboxInfo,
-    Snapshot,
-    Usage,
-)
-from .._requests import Command, HostPath, Terminal, given
-from .._volumes import VolumeMounts, mounts
+from .._models import CodeError, CodeResult, Execution, Json, Result, SandboxInfo, Usage
+from .._requests import Command, HostPath, Terminal, VolumeMounts, given
 from .._waiting import CHUNK, async_chunks
 from .client import LONG_PATIENCE, AsyncClient, quoted
 from .contexts import AsyncContexts
 from .filesystem import AsyncFilesystem
 from .process import AsyncProcess
-from .tools import AsyncTools
 
-_logger = logging.getLogger("paddock")
+if TYPE_CHECKING:
+    import httpx
+
+    from .._following import Callbacks
+    from .._models_more import Change, CodeContext, Limits, MergeReport, Network, Snapshot
+    from .tools import AsyncTools
 
 Input = Union[str, bytes, IO[bytes], IO[str]]
 TextCallback = Callable[[str], object]
@@ -73,8 +60,6 @@ class AsyncSandbox:
         self.files = self.filesystem
         #: Interpreters inside that remember.
         self.contexts = AsyncContexts(client, info.id)
-        #: For a model to call; `Tools(sandbox, output_budget=...)` makes others.
-        self.tools = AsyncTools(self)
 
     @classmethod
     async def create(
@@ -156,7 +141,7 @@ class AsyncSandbox:
             name=name,
             template=template,
             image=requests.image(image),
-            snapshot=snapshot.id if isinstance(snapshot, Snapshot) else snapshot,
+            snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
             backend=backend,
             require=_strings("require", require),
             ttl_seconds=ttl_seconds,
@@ -177,7 +162,7 @@ class AsyncSandbox:
             read=requests.host_mounts(read),
             write=requests.host_mounts(write),
             tmpfs=_strings("tmpfs", tmpfs),
-            volumes=mounts(volumes),
+            volumes=requests.volume_mounts(volumes),
             scan=scan,
             allowed_imports=_strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
@@ -233,7 +218,7 @@ class AsyncSandbox:
             if exception is None:
                 raise
             # The caller's own exception counts; the time to live ends the sandbox.
-            _logger.warning("could not kill sandbox %s: %s", self.id, error)
+            _warn("could not kill sandbox %s: %s", self.id, error)
 
     def __repr__(self) -> str:
         named = f" {self.name}" if self.name else ""
@@ -255,6 +240,13 @@ class AsyncSandbox:
     @property
     def persistent(self) -> bool:
         return self._info.persistent
+
+    @cached_property
+    def tools(self) -> AsyncTools:
+        """For a model to call; `Tools(sandbox, output_budget=...)` makes others."""
+        from .tools import AsyncTools
+
+        return AsyncTools(self)
 
     async def info(self) -> SandboxInfo:
         """Everything that the server knows of it, now."""
@@ -355,7 +347,7 @@ class AsyncSandbox:
             return process
         if not followed:
             return await process.wait()
-        return await _followed(process, Callbacks(on_stdout, on_stderr))
+        return await _followed(process, _callbacks(on_stdout, on_stderr))
 
     async def run_code(
         self,
@@ -382,7 +374,7 @@ class AsyncSandbox:
         body = given(
             code=code,
             language=language,
-            context=context.id if isinstance(context, CodeContext) else context,
+            context=context if context is None or isinstance(context, str) else context.id,
             env=dict(env) if env else None,
             cwd=cwd,
             stdin=stdin,
@@ -394,7 +386,7 @@ class AsyncSandbox:
         started = await self._client.call("POST", f"{self._path}/code", json=body, idempotent=True, patience=patience)
         process = AsyncProcess(self._client, self.id, started["exec"])
         if followed:
-            return Execution.of(await _followed(process, Callbacks(on_stdout, on_stderr, on_result, on_error)))
+            return Execution.of(await _followed(process, _callbacks(on_stdout, on_stderr, on_result, on_error)))
         return Execution.parse(started) if started["state"] == "ended" else Execution.of(await process.wait())
 
     def process(self, exec: int) -> AsyncProcess:
@@ -428,6 +420,8 @@ class AsyncSandbox:
         """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it."""
         wanted = given(name=name, live=live or None)
         body = await self._client.call("POST", f"{self._path}/snapshots", json=wanted, patience=LONG_PATIENCE)
+        from .._models_more import Snapshot
+
         return Snapshot.parse(body)
 
     @overload
@@ -485,6 +479,8 @@ class AsyncSandbox:
     async def changes(self, since: str = "start") -> List[Change]:
         """What it changed since its `start`, its `snapshot` or its `parent`, sorted by path."""
         body = await self._client.call("GET", f"{self._path}/changes", query={"since": since}, patience=LONG_PATIENCE)
+        from .._models_more import Change
+
         return [Change.parse(change) for change in body["changes"]]
 
     async def changes_patch(self, since: str = "start") -> str:
@@ -503,10 +499,14 @@ class AsyncSandbox:
         chosen = _strings("paths", list(paths) if not isinstance(paths, str) else paths)
         body = {"from": source, "paths": chosen or []}
         report = await self._client.call("POST", f"{self._path}/merge", json=body, patience=LONG_PATIENCE)
+        from .._models_more import MergeReport
+
         return MergeReport.parse(report)
 
     async def network(self, after: int = 0) -> Network:
         """What may leave it, what went through, and the decisions after number `after`."""
+        from .._models_more import Network
+
         return Network.parse(await self._client.call("GET", f"{self._path}/network?after={int(after)}"))
 
     async def usage(self) -> Usage:
@@ -607,8 +607,20 @@ async def _followed(process: AsyncProcess, callbacks: Callbacks) -> Result:
         try:
             await process.kill()
         except PaddockError as error:
-            _logger.warning("could not kill %r: %s", process, error)
+            _warn("could not kill %r: %s", process, error)
         raise
+
+
+def _callbacks(*functions: Any) -> Callbacks:
+    from .._following import Callbacks
+
+    return Callbacks(*functions)
+
+
+def _warn(text: str, *values: object) -> None:
+    import logging
+
+    logging.getLogger("paddock").warning(text, *values)
 
 
 def _strings(what: str, values: Optional[Sequence[str]]) -> Optional[List[str]]:

@@ -5,30 +5,36 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import socket
-import ssl
 import threading
-import uuid
 import weakref
 from contextlib import contextmanager
-from typing import Any, Iterator, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from urllib.parse import quote, urlencode
 
-import httpx
-
-from .._connecting import connection_failed, is_final
 from .._errors import ConnectionFailed, PaddockError, UnexpectedAnswer, Unsupported, from_answer
 from .._location import Location, locate
-from .._models import Json, Snapshot
-from .._retrying import RetryPolicy, may_repeat, never_reached
-from .._starting import ensure_running
+from .._models import Json
+from .._retrying import NeverReached, RetryPolicy, WireError, may_repeat
+from .._streams import tcp_options
 from .._version import __version__
 from .._waiting import off_loop, sleep
+from .answer import Answer
+from .wire import Wire, Patience
+
+if TYPE_CHECKING:
+    # Importing it takes longer than anything else here, and most programs never need it.
+    import httpx
+
+    from .._models_more import Snapshot
+    from .wire_httpx import HttpxWire
 
 Query = Union[Mapping[str, str], List[Tuple[str, str]]]
 
 #: Seconds for requests that should answer at once, and for those that may pull an image or copy a disk.
 PATIENCE = 120.0
 LONG_PATIENCE = 900.0
+#: Seconds for a connection.
+CONNECT_PATIENCE = 10.0
 
 
 class Client:
@@ -60,7 +66,7 @@ class Client:
         self._start = self.location.may_start if start is None else start
         self._retry = retry or RetryPolicy()
         self._transport = transport
-        self._http: Optional[httpx.Client] = None
+        self._wire: Union[Wire, HttpxWire, None] = None
         self._process = os.getpid()
         self._guard = threading.Lock()
         #: Sandboxes that have not ended, and whether their last one closes the connections.
@@ -75,9 +81,9 @@ class Client:
 
     def close(self) -> None:
         """Closes the connections; the next request opens new ones."""
-        http, self._http = self._http, None
-        if http is not None and self._process == os.getpid():
-            http.close()
+        wire, self._wire = self._wire, None
+        if wire is not None and self._process == os.getpid():
+            wire.close()
 
     def request(
         self,
@@ -90,49 +96,53 @@ class Client:
         repeatable: Optional[bool] = None,
         idempotent: bool = False,
         patience: Optional[float] = PATIENCE,
-    ) -> httpx.Response:
+    ) -> Answer:
         """The answer, if it is a success; else raises what the server said.
 
         `content` makes the body anew for each try. `repeatable` says that doing it twice is as good as once (default:
         GET and HEAD); `idempotent` makes it so, by a key that the server knows again.
         """
-        headers = {"Idempotency-Key": uuid.uuid4().hex} if idempotent else {}
+        headers = {"Idempotency-Key": os.urandom(16).hex()} if idempotent else {}
+        body = None
+        if json is not None:
+            headers["Content-Type"] = "application/json"
+            body = json_module.dumps(json, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         if repeatable is None:
             repeatable = idempotent or method in ("GET", "HEAD")
+        target = _target(path, query)
         attempt = 0
         while True:
             try:
-                response = self._open().request(
+                answer = self._open().send(
                     method,
-                    path,
-                    params=_parameters(query),
-                    json=json,
-                    content=content() if content else None,
-                    headers=headers,
-                    timeout=httpx.Timeout(PATIENCE, read=patience, connect=10.0),
+                    target,
+                    headers,
+                    content() if content else body,
+                    Patience(CONNECT_PATIENCE, PATIENCE, patience),
                 )
-            except httpx.TransportError as error:
+                answer.read()
+            except WireError as error:
                 self._recover(error, attempt, repeatable=repeatable)
             else:
-                if response.is_success:
-                    return response
-                failure = _failure(response)
-                if response.status_code != 503 or not repeatable or attempt >= self._retry.retries:
+                if answer.is_success:
+                    return answer
+                failure = _failure(answer)
+                if answer.status_code != 503 or not repeatable or attempt >= self._retry.retries:
                     raise failure
                 sleep(self._retry.pause(attempt, failure.retry_after))
             attempt += 1
 
     def call(self, method: str, path: str, **options: Any) -> Json:
         """The answer's JSON object."""
-        response = self.request(method, path, **options)
+        answer = self.request(method, path, **options)
         try:
-            body = response.json()
+            body = answer.json()
         except ValueError:
             body = None
         if not isinstance(body, dict):
             raise UnexpectedAnswer(
-                f"{method} {path} was answered with something else than a JSON object: {response.text[:200]!r}",
-                status=response.status_code,
+                f"{method} {path} was answered with something else than a JSON object: {answer.text[:200]!r}",
+                status=answer.status_code,
                 hint="is PADDOCK_URL the address of a Paddock server?",
             )
         return body
@@ -140,27 +150,26 @@ class Client:
     @contextmanager
     def stream(
         self, path: str, *, query: Optional[Query] = None, patience: Optional[float] = PATIENCE
-    ) -> Iterator[httpx.Response]:
+    ) -> Iterator[Answer]:
         """An answer that is read piece by piece; only its beginning is tried again here."""
+        target = _target(path, query)
         attempt = 0
         while True:
-            http = self._open()
-            request = http.build_request(
-                "GET", path, params=_parameters(query), timeout=httpx.Timeout(PATIENCE, read=patience)
-            )
             try:
-                response = http.send(request, stream=True)
+                answer = self._open().send(
+                    "GET", target, {}, None, Patience(CONNECT_PATIENCE, PATIENCE, patience)
+                )
                 break
-            except httpx.TransportError as error:
+            except WireError as error:
                 self._recover(error, attempt, repeatable=True)
             attempt += 1
         try:
-            if not response.is_success:
-                response.read()
-                raise _failure(response)
-            yield response
+            if not answer.is_success:
+                answer.read()
+                raise _failure(answer)
+            yield answer
         finally:
-            response.close()
+            answer.close()
 
     def pages(self, path: str, name: str, query: List[Tuple[str, str]]) -> Iterator[Json]:
         """All objects of a list, page after page."""
@@ -183,10 +192,12 @@ class Client:
         return [template["name"] for template in body["templates"]]
 
     def snapshots(self) -> List[Snapshot]:
+        from .._models_more import Snapshot
+
         return [Snapshot.parse(item) for item in self.pages("/v1/snapshots", "snapshots", [])]
 
     def delete_snapshot(self, snapshot: Union[str, Snapshot]) -> None:
-        named = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        named = snapshot if isinstance(snapshot, str) else snapshot.id
         self.request("DELETE", f"/v1/snapshots/{quoted(named)}")
 
     def url_of(self, path: str) -> str:
@@ -201,14 +212,17 @@ class Client:
 
     def http_below(self, path: str) -> httpx.Client:
         """An HTTP client of its own, to be closed by the caller, whose requests are relative to `path`."""
-        return self._make(base_url=self.location.base_url + path)
+        return self._make_httpx(base_url=self.location.base_url + path)
 
-    def _recover(self, error: httpx.TransportError, attempt: int, *, repeatable: bool) -> None:
+    def _recover(self, error: WireError, attempt: int, *, repeatable: bool) -> None:
         """Returns when it makes sense to try again, else raises."""
-        unreached = never_reached(error)
+        from .._connecting import is_final
+
         if attempt >= self._retry.retries or is_final(error) or not may_repeat(error, repeatable=repeatable):
-            raise self.connection_failed(error) from error
-        if unreached and self._start and self.location.socket:
+            raise self.connection_failed(error) from (error.__cause__ or error)
+        if isinstance(error, NeverReached) and self._start and self.location.socket:
+            from .._starting import ensure_running
+
             off_loop(ensure_running, self.location.socket)
             if attempt == 0:
                 return
@@ -216,6 +230,8 @@ class Client:
 
     def connection_failed(self, error: Exception) -> ConnectionFailed:
         """What to raise for a loss of the connection."""
+        from .._connecting import connection_failed
+
         return connection_failed(error, self.location)
 
     def release(self, user: object) -> None:
@@ -225,23 +241,40 @@ class Client:
         if self.close_when_unused and not self.users:
             self.close()
 
-    def _open(self) -> httpx.Client:
+    def _open(self) -> Union[Wire, HttpxWire]:
         if self._process != os.getpid():
             # After a fork: the parent goes on using these connections, and its locks may be held for ever.
-            self._guard, self._http, self._process = threading.Lock(), None, os.getpid()
+            self._guard, self._wire, self._process = threading.Lock(), None, os.getpid()
         with self._guard:
-            if self._http is None:
-                self._http = self._make(base_url=self.location.base_url)
-            return self._http
+            if self._wire is None:
+                self._wire = self._make_wire()
+            return self._wire
 
-    def _make(self, base_url: str) -> httpx.Client:
-        headers: Dict[str, str] = {"User-Agent": f"paddock-python/{__version__}"}
+    def _make_wire(self) -> Union[Wire, HttpxWire]:
+        plain = self.location.plain()
+        if self._transport is None and plain is not None:
+            return Wire(plain, self._headers())
+        from .wire_httpx import HttpxWire
+
+        return HttpxWire(self._make_httpx(base_url=self.location.base_url))
+
+    def _headers(self) -> Dict[str, str]:
+        headers = {"User-Agent": f"paddock-python/{__version__}"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
+        return headers
+
+    def _make_httpx(self, base_url: str) -> httpx.Client:
+        import httpx
+
         transport = self._transport or self._make_transport()
-        return httpx.Client(base_url=base_url, headers=headers, transport=transport, trust_env=False)
+        return httpx.Client(base_url=base_url, headers=self._headers(), transport=transport, trust_env=False)
 
     def _make_transport(self) -> httpx.BaseTransport:
+        import ssl
+
+        import httpx
+
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
         # Loading the authorities takes 20 ms: only where they are needed.
         verify: Union[bool, ssl.SSLContext] = True
@@ -249,20 +282,26 @@ class Client:
             verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.location.socket:
             return httpx.HTTPTransport(uds=self.location.socket, limits=limits, verify=verify)
-        return httpx.HTTPTransport(limits=limits, verify=verify, socket_options=_keepalive())
+        return httpx.HTTPTransport(limits=limits, verify=verify, socket_options=tcp_options())
 
 
-def _parameters(query: Optional[Query]) -> Optional[httpx.QueryParams]:
+#: What may stand in a path and its query as it is; the rest is percent-encoded.
+_TARGET_CHARACTERS = "/?&=%:@!$'()*+,;~-._"
+
+
+def _target(path: str, query: Optional[Query]) -> str:
+    if not path.isascii() or not path.isprintable() or " " in path:
+        path = quote(path, safe=_TARGET_CHARACTERS)
     if not query:
-        return None
-    return httpx.QueryParams(tuple(query) if isinstance(query, list) else query)
+        return path
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
 
 
-def lines_of(response: httpx.Response) -> Iterator[bytes]:
-    """Lines of JSON. What follows the last line end broke off, and is left out; httpx would also split at characters
-    that JSON strings may hold."""
+def lines_of(answer: Answer) -> Iterator[bytes]:
+    """Lines of JSON. What follows the last line end broke off, and is left out. Only a line feed ends a line: JSON
+    strings may hold other characters that some take for one."""
     rest = b""
-    for chunk in response.iter_bytes():
+    for chunk in answer.iter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             yield line
@@ -282,18 +321,9 @@ def _percent(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
-def _failure(response: httpx.Response) -> PaddockError:
+def _failure(answer: Answer) -> PaddockError:
     try:
-        body: object = json_module.loads(response.content)
+        body: object = answer.json()
     except ValueError:
-        body = response.text
-    return from_answer(response.status_code, body, response.headers)
-
-
-def _keepalive() -> List[Tuple[int, int, int]]:
-    """A command may be silent for hours; a peer that is gone must be noticed all the same."""
-    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6)):
-        if hasattr(socket, name):
-            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    return options
+        body = answer.text
+    return from_answer(answer.status_code, body, answer.headers)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, List, Mapping, Optional, Union
 
-from .._models import CodeContext
 from .._requests import given
 from .client import Client, quoted
+
+if TYPE_CHECKING:
+    from .._models import Json
+    from .._models_more import CodeContext
 
 
 class Contexts:
@@ -27,20 +30,20 @@ class Contexts:
     ) -> CodeContext:
         """A new interpreter; `id` is a name of your own for it."""
         body = given(id=id, language=language, cwd=cwd, env=dict(env) if env else None)
-        return CodeContext.parse(self._client.call("POST", self._path, json=body))
+        return _parsed(self._client.call("POST", self._path, json=body))
 
     def list(self) -> List[CodeContext]:
         """All of them, those that have ended too."""
         body = self._client.call("GET", self._path)
-        return [CodeContext.parse(item) for item in body["contexts"]]
+        return [_parsed(item) for item in body["contexts"]]
 
     def get(self, context: Union[str, CodeContext]) -> CodeContext:
         """As it is now."""
-        return CodeContext.parse(self._client.call("GET", self._of(context)))
+        return _parsed(self._client.call("GET", self._of(context)))
 
     def restart(self, context: Union[str, CodeContext]) -> CodeContext:
         """Begins anew: what runs in it ends, and what it remembered is gone."""
-        return CodeContext.parse(self._client.call("POST", f"{self._of(context)}/restart"))
+        return _parsed(self._client.call("POST", f"{self._of(context)}/restart"))
 
     def interrupt(self, context: Union[str, CodeContext]) -> bool:
         """As Ctrl-C: what runs is interrupted, and the context keeps what it remembers. Whether something ran."""
@@ -52,4 +55,10 @@ class Contexts:
         self._client.request("DELETE", self._of(context), repeatable=True)
 
     def _of(self, context: Union[str, CodeContext]) -> str:
-        return f"{self._path}/{quoted(context.id if isinstance(context, CodeContext) else context)}"
+        return f"{self._path}/{quoted(context if isinstance(context, str) else context.id)}"
+
+
+def _parsed(body: Json) -> CodeContext:
+    from .._models_more import CodeContext
+
+    return CodeContext.parse(body)

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import tempfile
-import uuid
 from contextlib import ExitStack
-from typing import IO, Any, Iterator, Callable, List, Optional, Tuple, Union
+from typing import IO, TYPE_CHECKING, Any, Iterator, Callable, List, Optional, Tuple, Union
 
-import httpx
-
-from .._archives import DEFAULT_MAXIMUM, pack, unpack
 from .._errors import FilesystemError, UnexpectedAnswer, UnsafeArchive
-from .._models import FileEntry, FileEvent
-from .._requests import given
+from .._requests import DEFAULT_MAXIMUM, given
+from .._retrying import AnswerClosed, WireError
 from .._waiting import chunks, off_loop, sleep
 from .client import LONG_PATIENCE, Client, lines_of, quoted
+
+if TYPE_CHECKING:
+    from .._models import Json
+    from .._models_files import FileEntry, FileEvent
 
 Data = Union[str, bytes, bytearray, memoryview, IO[bytes], IO[str]]
 
@@ -74,7 +73,7 @@ class Filesystem:
             repeatable=repeatable,
             patience=LONG_PATIENCE,
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     def list(self, path: str = ".", *, recursive: bool = False, user: Optional[str] = None) -> List[FileEntry]:
         """What is in a directory."""
@@ -90,11 +89,11 @@ class Filesystem:
         if user is not None:
             query.append(("user", user))
         for entry in self._client.pages(self._path, "entries", query):
-            yield FileEntry.parse(entry)
+            yield _entry(entry)
 
     def stat(self, path: str, *, user: Optional[str] = None) -> FileEntry:
         body = self._client.call("GET", f"{self._path}/stat", query=given(path=path, user=user))
-        return FileEntry.parse(body)
+        return _entry(body)
 
     def exists(self, path: str, *, user: Optional[str] = None) -> bool:
         body = self._client.call("GET", f"{self._path}/exists", query=given(path=path, user=user))
@@ -111,7 +110,7 @@ class Filesystem:
             json=given(path=path, mode=mode, parents=parents or None),
             repeatable=parents,
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     def move(self, source: str, target: str, *, overwrite: bool = False, user: Optional[str] = None) -> FileEntry:
         body = self._client.call(
@@ -120,7 +119,7 @@ class Filesystem:
             query=given(user=user),
             json=given(**{"from": source, "to": target, "overwrite": overwrite or None}),
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     def remove(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
         """A file, an empty directory, or with `recursive` everything below it."""
@@ -135,7 +134,7 @@ class Filesystem:
             json={"path": path, "mode": mode},
             repeatable=True,
         )
-        return FileEntry.parse(body)
+        return _entry(body)
 
     def watch(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> Watch:
         """What happens to files from now on; iterate over it, best inside `with`."""
@@ -144,6 +143,10 @@ class Filesystem:
 
     def upload(self, local: Union[str, "os.PathLike[str]"], remote: str, *, user: Optional[str] = None) -> None:
         """A file of this machine to the path `remote`, or what is in a directory into the directory `remote`."""
+        import tempfile
+
+        from .._archives import pack
+
         source = os.fspath(local)
         try:
             if not os.path.isdir(source):
@@ -184,6 +187,8 @@ class Filesystem:
             unsafe_links: `error` refuses a directory with a link that may lead outside, `skip` leaves it out.
             max_bytes: more than this is refused.
         """
+        import tempfile
+
         if unsafe_links not in ("error", "skip"):
             raise ValueError(f"unsafe_links is {unsafe_links!r}, not 'error' or 'skip'")
         target = os.fspath(local)
@@ -197,7 +202,7 @@ class Filesystem:
                 return
             above = os.path.dirname(os.path.abspath(target))
             os.makedirs(above, exist_ok=True)
-            part = os.path.join(above, f".paddock-{uuid.uuid4().hex}.part")
+            part = os.path.join(above, f".paddock-{os.urandom(16).hex()}.part")
             try:
                 with open(part, "xb") as file:
                     self._fetch(f"{self._path}/content", remote, file, max_bytes, user)
@@ -230,7 +235,7 @@ class Filesystem:
             try:
                 self._fetch_once(path, remote, file, max_bytes, user)
                 return
-            except httpx.TransportError as error:
+            except WireError as error:
                 if failures >= self._client._retry.retries:
                     raise self._client.connection_failed(error) from error
                 sleep(self._client._retry.pause(failures))
@@ -286,9 +291,9 @@ class Watch:
                         failures = 0
                         if event is not None:
                             yield event
-                except httpx.TransportError as error:
+                except WireError as error:
                     lost = error
-                except httpx.StreamError:
+                except AnswerClosed:
                     # Closed by the caller, from elsewhere.
                     return
                 if self._lines is None:
@@ -299,7 +304,7 @@ class Watch:
                 sleep(self._client._retry.pause(failures))
                 failures += 1
                 self._connect()
-                yield FileEvent("overflow", str(self._query["path"]))
+                yield _file_event("overflow", str(self._query["path"]))
         finally:
             self.close()
 
@@ -322,7 +327,7 @@ def _event(line: bytes) -> Optional[FileEvent]:
         return None
     try:
         body = json_module.loads(line)
-        event = FileEvent(body["kind"], body["path"])
+        event = _file_event(body["kind"], body["path"])
     except (ValueError, KeyError, TypeError) as error:
         raise UnexpectedAnswer(f"a line of the watch makes no sense: {line[:200]!r}") from error
     return None if event.kind in ("watching", "alive") else event
@@ -351,8 +356,22 @@ def _body(data: Data) -> Tuple[Callable[[], Any], bool]:
 
 
 def _unpack(archive: IO[bytes], target: str, skip_unsafe_links: bool, max_bytes: int) -> None:
+    from .._archives import unpack
+
     unpack(archive, target, skip_unsafe_links=skip_unsafe_links, max_bytes=max_bytes)
 
 
 def _local(error: OSError) -> FilesystemError:
     return FilesystemError(f"on this machine: {error}", code="local_file_error")
+
+
+def _entry(body: Json) -> FileEntry:
+    from .._models_files import FileEntry
+
+    return FileEntry.parse(body)
+
+
+def _file_event(kind: str, path: str) -> FileEvent:
+    from .._models_files import FileEvent
+
+    return FileEvent(kind, path)

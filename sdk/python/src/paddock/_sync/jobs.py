@@ -10,7 +10,7 @@ from typing import Any, Iterator, Dict, List, Mapping, Optional
 from .._defaults import default_client
 from .._errors import UnexpectedAnswer, WaitTimeout
 from .._jobs import JobArtifact, JobInfo, JobTask
-from .._models import OutputEvent, parse_output_event
+from .._models_output import OutputEvent, parse_output_event
 from .client import LONG_PATIENCE, Client, lines_of, quoted
 
 #: Longest that the server waits within one request.

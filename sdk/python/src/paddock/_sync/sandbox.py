@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
+from functools import cached_property
 from typing import (
     IO,
+    TYPE_CHECKING,
     Any,
     Iterator,
     Callable,
@@ -21,37 +22,23 @@ from typing import (
     overload,
 )
 
-import httpx
-
 from .. import _requests as requests
 from .._defaults import default_client
 from .._errors import InvalidRequest, PaddockError, SandboxEnded, SandboxNotFound
-from .._following import Callbacks
-from .._models import (
-    Change,
-    CodeContext,
-    CodeError,
-    CodeResult,
-    Execution,
-    Json,
-    Limits,
-    MergeReport,
-    Network,
-    Result,
-    SandboxInfo,
-    Snapshot,
-    Usage,
-)
-from .._requests import Command, HostPath, Terminal, given
-from .._volumes import VolumeMounts, mounts
+from .._models import CodeError, CodeResult, Execution, Json, Result, SandboxInfo, Usage
+from .._requests import Command, HostPath, Terminal, VolumeMounts, given
 from .._waiting import CHUNK, chunks
 from .client import LONG_PATIENCE, Client, quoted
 from .contexts import Contexts
 from .filesystem import Filesystem
 from .process import Process
-from .tools import Tools
 
-_logger = logging.getLogger("paddock")
+if TYPE_CHECKING:
+    import httpx
+
+    from .._following import Callbacks
+    from .._models_more import Change, CodeContext, Limits, MergeReport, Network, Snapshot
+    from .tools import Tools
 
 Input = Union[str, bytes, IO[bytes], IO[str]]
 TextCallback = Callable[[str], object]
@@ -74,8 +61,6 @@ class Sandbox:
         self.files = self.filesystem
         #: Interpreters inside that remember.
         self.contexts = Contexts(client, info.id)
-        #: For a model to call; `Tools(sandbox, output_budget=...)` makes others.
-        self.tools = Tools(self)
 
     @classmethod
     def create(
@@ -157,7 +142,7 @@ class Sandbox:
             name=name,
             template=template,
             image=requests.image(image),
-            snapshot=snapshot.id if isinstance(snapshot, Snapshot) else snapshot,
+            snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
             backend=backend,
             require=_strings("require", require),
             ttl_seconds=ttl_seconds,
@@ -178,7 +163,7 @@ class Sandbox:
             read=requests.host_mounts(read),
             write=requests.host_mounts(write),
             tmpfs=_strings("tmpfs", tmpfs),
-            volumes=mounts(volumes),
+            volumes=requests.volume_mounts(volumes),
             scan=scan,
             allowed_imports=_strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
@@ -234,7 +219,7 @@ class Sandbox:
             if exception is None:
                 raise
             # The caller's own exception counts; the time to live ends the sandbox.
-            _logger.warning("could not kill sandbox %s: %s", self.id, error)
+            _warn("could not kill sandbox %s: %s", self.id, error)
 
     def __repr__(self) -> str:
         named = f" {self.name}" if self.name else ""
@@ -256,6 +241,13 @@ class Sandbox:
     @property
     def persistent(self) -> bool:
         return self._info.persistent
+
+    @cached_property
+    def tools(self) -> Tools:
+        """For a model to call; `Tools(sandbox, output_budget=...)` makes others."""
+        from .tools import Tools
+
+        return Tools(self)
 
     def info(self) -> SandboxInfo:
         """Everything that the server knows of it, now."""
@@ -356,7 +348,7 @@ class Sandbox:
             return process
         if not followed:
             return process.wait()
-        return _followed(process, Callbacks(on_stdout, on_stderr))
+        return _followed(process, _callbacks(on_stdout, on_stderr))
 
     def run_code(
         self,
@@ -383,7 +375,7 @@ class Sandbox:
         body = given(
             code=code,
             language=language,
-            context=context.id if isinstance(context, CodeContext) else context,
+            context=context if context is None or isinstance(context, str) else context.id,
             env=dict(env) if env else None,
             cwd=cwd,
             stdin=stdin,
@@ -395,7 +387,7 @@ class Sandbox:
         started = self._client.call("POST", f"{self._path}/code", json=body, idempotent=True, patience=patience)
         process = Process(self._client, self.id, started["exec"])
         if followed:
-            return Execution.of(_followed(process, Callbacks(on_stdout, on_stderr, on_result, on_error)))
+            return Execution.of(_followed(process, _callbacks(on_stdout, on_stderr, on_result, on_error)))
         return Execution.parse(started) if started["state"] == "ended" else Execution.of(process.wait())
 
     def process(self, exec: int) -> Process:
@@ -429,6 +421,8 @@ class Sandbox:
         """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it."""
         wanted = given(name=name, live=live or None)
         body = self._client.call("POST", f"{self._path}/snapshots", json=wanted, patience=LONG_PATIENCE)
+        from .._models_more import Snapshot
+
         return Snapshot.parse(body)
 
     @overload
@@ -486,6 +480,8 @@ class Sandbox:
     def changes(self, since: str = "start") -> List[Change]:
         """What it changed since its `start`, its `snapshot` or its `parent`, sorted by path."""
         body = self._client.call("GET", f"{self._path}/changes", query={"since": since}, patience=LONG_PATIENCE)
+        from .._models_more import Change
+
         return [Change.parse(change) for change in body["changes"]]
 
     def changes_patch(self, since: str = "start") -> str:
@@ -504,10 +500,14 @@ class Sandbox:
         chosen = _strings("paths", list(paths) if not isinstance(paths, str) else paths)
         body = {"from": source, "paths": chosen or []}
         report = self._client.call("POST", f"{self._path}/merge", json=body, patience=LONG_PATIENCE)
+        from .._models_more import MergeReport
+
         return MergeReport.parse(report)
 
     def network(self, after: int = 0) -> Network:
         """What may leave it, what went through, and the decisions after number `after`."""
+        from .._models_more import Network
+
         return Network.parse(self._client.call("GET", f"{self._path}/network?after={int(after)}"))
 
     def usage(self) -> Usage:
@@ -608,8 +608,20 @@ def _followed(process: Process, callbacks: Callbacks) -> Result:
         try:
             process.kill()
         except PaddockError as error:
-            _logger.warning("could not kill %r: %s", process, error)
+            _warn("could not kill %r: %s", process, error)
         raise
+
+
+def _callbacks(*functions: Any) -> Callbacks:
+    from .._following import Callbacks
+
+    return Callbacks(*functions)
+
+
+def _warn(text: str, *values: object) -> None:
+    import logging
+
+    logging.getLogger("paddock").warning(text, *values)
 
 
 def _strings(what: str, values: Optional[Sequence[str]]) -> Optional[List[str]]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional,
 
 from .. import _tool_definitions as shapes
 from .._errors import NotAFile, PaddockError
-from .._models import FileEntry, Json
+from .._models import Json
+from .._models_files import FileEntry
 from .._tool_calls import BadCall, Call, calls_of, messages_of, parse_call, told
 from .._tool_texts import LARGEST_FILE, OUTPUT_BUDGET, Outputs, edited, of_entries, of_execution, of_file, of_result
 

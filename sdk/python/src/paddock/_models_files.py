@@ -1,0 +1,68 @@
+"""Files of a sandbox, as the server describes them."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Optional
+
+from ._models import Json, moment_of
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    path: str
+    #: `file`, `directory`, `link` or `other`.
+    kind: str
+    size: int
+    mode: int
+    uid: int
+    gid: int
+    modified_at: datetime
+    target: Optional[str] = None
+    #: The path's exact bytes where they are not UTF-8.
+    path_bytes: Optional[bytes] = None
+
+    @property
+    def name(self) -> str:
+        return self.path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def is_directory(self) -> bool:
+        return self.kind == "directory"
+
+    @property
+    def is_file(self) -> bool:
+        return self.kind == "file"
+
+    @classmethod
+    def parse(cls, body: Json) -> FileEntry:
+        encoded = body.get("path_base64")
+        return cls(
+            path=body["path"],
+            kind=body["kind"],
+            size=body["size"],
+            mode=body["mode"],
+            uid=body["uid"],
+            gid=body["gid"],
+            modified_at=_safe_moment(body["modified_at_ms"]),
+            target=body.get("target"),
+            path_bytes=base64.b64decode(encoded) if encoded is not None else None,
+        )
+
+
+@dataclass(frozen=True)
+class FileEvent:
+    #: `created`, `modified`, `deleted`, `moved_from`, `moved_to`, `attributes`, or `overflow`: list again.
+    kind: str
+    path: str
+
+
+def _safe_moment(milliseconds: int) -> datetime:
+    # Code inside may set any time that the kernel takes; datetime takes fewer.
+    try:
+        return moment_of(milliseconds)
+    except (OverflowError, OSError, ValueError):
+        bound = datetime.min if milliseconds < 0 else datetime.max
+        return bound.replace(tzinfo=timezone.utc)

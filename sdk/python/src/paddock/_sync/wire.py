@@ -1,0 +1,181 @@
+# Made from _async by scripts/unasync.py: change it there.
+"""Requests over connections of our own, which are kept for the next request. httpx takes longer for a request than the
+server, and longer to be imported than Python to start (docs/decisions/0053)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+from .._http1 import LAST_CHUNK, Parser, chunk, head_of
+from .._location import Plain
+from .._retrying import Broken
+from .._streams import CHUNK, connect
+from .answer import Answer
+
+if TYPE_CHECKING:
+    from .._streams import Stream
+
+#: Connections that wait for the next request, and for how many seconds.
+MOST_KEPT = 20
+KEPT_SECONDS = 30.0
+
+Body = Union[bytes, Iterator[bytes], None]
+
+
+class Patience(NamedTuple):
+    """Seconds to wait for a connection, and each time for bytes to go or to come; None is for ever."""
+
+    connect: float
+    write: Optional[float]
+    read: Optional[float]
+
+
+class Wire:
+    """To one server over plain HTTP. Any number of threads may use it."""
+
+    def __init__(self, plain: Plain, headers: Mapping[str, str]) -> None:
+        self._address = plain.address
+        self._prefix = plain.prefix
+        self._headers = {"Host": plain.host, "Accept": "*/*", **headers}
+        self._guard = threading.Lock()
+        #: Those that wait, the last used at the end, and when that was.
+        self._kept: List[Tuple[float, Stream]] = []
+
+    def send(
+        self, method: str, target: str, headers: Mapping[str, str], body: Body, patience: Patience
+    ) -> Answer:
+        """The head of the answer is there; its body is to be read, or the answer to be closed."""
+        head = _head(method, self._prefix + target, {**self._headers, **headers}, body)
+        stream = self._take() or connect(self._address, patience.connect)
+        try:
+            sent = _write(stream, head, body, patience)
+            parser = Parser(method)
+            _read_head(stream, parser, patience, sent)
+        except BaseException:
+            stream.abort()
+            raise
+        # A server that answers before it has read everything does not read the rest as the next request.
+        parser.keeps_open = parser.keeps_open and sent is None
+        exchange = Exchange(self, stream, parser, patience.read)
+        return Answer(parser.status, parser.headers, exchange.pieces(), exchange.close)
+
+    def close(self) -> None:
+        """Closes the connections that wait for a request."""
+        with self._guard:
+            kept, self._kept = self._kept, []
+        for _, stream in kept:
+            stream.close()
+
+    def _take(self) -> Optional[Stream]:
+        """The connection that was used last, unless the server has closed it meanwhile."""
+        while True:
+            with self._guard:
+                if not self._kept:
+                    return None
+                since, stream = self._kept.pop()
+            if time.monotonic() - since < KEPT_SECONDS and stream.is_quiet():
+                return stream
+            stream.abort()
+
+    def keep(self, stream: Stream) -> None:
+        """For the next request."""
+        now = time.monotonic()
+        with self._guard:
+            self._kept.append((now, stream))
+            surplus = [old for since, old in self._kept[:-MOST_KEPT]]
+            self._kept = self._kept[-MOST_KEPT:]
+            while now - self._kept[0][0] > KEPT_SECONDS:
+                surplus.append(self._kept.pop(0)[1])
+        for old in surplus:
+            old.abort()
+
+
+class Exchange:
+    """An answer that is being read, and the connection that it comes over."""
+
+    def __init__(self, wire: Wire, stream: Stream, parser: Parser, patience: Optional[float]) -> None:
+        self._wire, self._stream, self._parser, self._patience = wire, stream, parser, patience
+        self._guard = threading.Lock()
+        self._over = False
+
+    def pieces(self) -> Iterator[bytes]:
+        parser = self._parser
+        try:
+            piece = b"" if parser.done else parser.body(b"")
+            while True:
+                if piece:
+                    yield piece
+                if parser.done:
+                    return
+                data = self._stream.receive(self._patience)
+                if not data:
+                    parser.end()
+                piece = parser.body(data)
+        finally:
+            self._let_go()
+
+    def close(self) -> None:
+        if self._let_go():
+            self._stream.close()
+
+    def _let_go(self) -> bool:
+        """The connection waits for the next request, or where this answer was not read to its end is closed. Whether
+        it was closed."""
+        with self._guard:
+            if self._over:
+                return False
+            self._over = True
+        if self._parser.is_reusable:
+            self._wire.keep(self._stream)
+            return False
+        self._stream.abort()
+        return True
+
+
+def _head(method: str, target: str, headers: Mapping[str, str], body: Body) -> bytes:
+    if isinstance(body, bytes):
+        return head_of(method, target, {**headers, "Content-Length": str(len(body))})
+    if body is not None:
+        return head_of(method, target, {**headers, "Transfer-Encoding": "chunked"})
+    if method in ("POST", "PUT", "PATCH"):
+        # These usually have a body, and say so if they have none.
+        headers = {**headers, "Content-Length": "0"}
+    return head_of(method, target, headers)
+
+
+def _write(stream: Stream, head: bytes, body: Body, patience: Patience) -> Optional[Broken]:
+    """None when all is sent; else why not: a server that refuses a body answers, and need not read it."""
+    try:
+        if body is None:
+            stream.send(head, patience.write)
+        elif isinstance(body, bytes):
+            if len(body) <= CHUNK:
+                stream.send(head + body, patience.write)
+            else:
+                stream.send(head, patience.write)
+                stream.send(body, patience.write)
+        else:
+            stream.send(head, patience.write)
+            for piece in body:
+                if piece:
+                    stream.send(chunk(piece), patience.write)
+            stream.send(LAST_CHUNK, patience.write)
+    except Broken as error:
+        return error
+    return None
+
+
+def _read_head(stream: Stream, parser: Parser, patience: Patience, unsent: Optional[Broken]) -> None:
+    try:
+        while True:
+            data = stream.receive(patience.read)
+            if not data:
+                parser.end()
+            if parser.head(data):
+                return
+    except Broken:
+        if unsent is not None:
+            raise unsent from unsent.__cause__
+        raise

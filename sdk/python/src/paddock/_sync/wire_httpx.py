@@ -1,0 +1,52 @@
+# Made from _async by scripts/unasync.py: change it there.
+"""The same over httpx: for a transport of the caller's, and for https, whose certificates httpx checks."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Type
+
+import httpx
+
+from .._retrying import AnswerClosed, Broken, NeverReached, Silent, Unusable, WireError
+from .answer import Answer
+from .wire import Body, Patience
+
+
+class HttpxWire:
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def send(
+        self, method: str, target: str, headers: Mapping[str, str], body: Body, patience: Patience
+    ) -> Answer:
+        timeout = httpx.Timeout(patience.write, read=patience.read, connect=patience.connect)
+        request = self._http.build_request(method, target, headers=headers, content=body, timeout=timeout)
+        try:
+            response = self._http.send(request, stream=True)
+        except httpx.TransportError as error:
+            raise _translated(error) from error
+        return Answer(response.status_code, response.headers, _pieces(response), response.close)
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def _pieces(response: httpx.Response) -> Iterator[bytes]:
+    try:
+        for piece in response.iter_bytes():
+            yield piece
+    except httpx.TransportError as error:
+        raise _translated(error) from error
+    except httpx.StreamError as error:
+        raise AnswerClosed from error
+
+
+def _translated(error: httpx.TransportError) -> WireError:
+    kind: Type[WireError] = Broken
+    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)):
+        kind = NeverReached
+    elif isinstance(error, (httpx.ReadTimeout, httpx.WriteTimeout)):
+        kind = Silent
+    elif isinstance(error, (httpx.UnsupportedProtocol, httpx.ProxyError)):
+        kind = Unusable
+    return kind(str(error) or type(error).__name__)
