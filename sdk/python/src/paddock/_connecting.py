@@ -67,7 +67,10 @@ def cause_of(error: Exception, location: Location) -> Optional[Cause]:
 
 def _is_timeout(cause: BaseException) -> bool:
     # Before Python 3.11 asyncio's is no TimeoutError, and before 3.10 a socket's is none; httpx has one of its own.
-    return isinstance(cause, (TimeoutError, socket.timeout)) or type(cause).__name__ in ("TimeoutError", "ConnectTimeout")
+    return isinstance(cause, (TimeoutError, socket.timeout)) or type(cause).__name__ in (
+        "TimeoutError",
+        "ConnectTimeout",
+    )
 
 
 def _of_tls(cause: BaseException) -> Optional[Cause]:

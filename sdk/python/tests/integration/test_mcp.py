@@ -100,9 +100,7 @@ def test_descriptions_say_what_the_policy_allows(server: Server) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_clients_close_without_a_warning(
-    server: Server, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+def test_clients_close_without_a_warning(server: Server, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     async def talk(client: Any) -> None:
         assert text(await client.call_tool("run_code", {"code": "6 * 7"})) == "42"
 
