@@ -22,7 +22,21 @@ impl Descriptors {
 
     /// Whether something new may take some.
     pub fn has_room(&self) -> bool {
-        self.most.saturating_sub(self.open) > RESERVE.min(self.most / PART)
+        self.left() > self.reserve()
+    }
+
+    /// Whether a connection may take one: of what is kept, half is left for the requests over connections, and another quarter
+    /// for those of the machine's owner, who can remove things.
+    pub fn has_room_for_connection(&self, owner: bool) -> bool {
+        self.left() > self.reserve() / if owner { 4 } else { 2 }
+    }
+
+    fn left(&self) -> u64 {
+        self.most.saturating_sub(self.open)
+    }
+
+    fn reserve(&self) -> u64 {
+        RESERVE.min(self.most / PART)
     }
 }
 
@@ -84,6 +98,11 @@ mod tests {
             (19_744, 20_000, false),
         ] {
             assert_eq!(Descriptors { open, most }.has_room(), room, "{open} of {most}");
+        }
+        for (open, everybody, owner) in [(895, true, true), (960, false, true), (992, false, false)] {
+            let left = Descriptors { open, most: 1024 };
+            assert_eq!(left.has_room_for_connection(false), everybody, "{open}");
+            assert_eq!(left.has_room_for_connection(true), owner, "{open}");
         }
     }
 }

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+/// So often descriptors are counted while there are too few.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 pub struct Connections {
     bounds: Bounds,
     table: Mutex<Table>,
@@ -66,16 +69,24 @@ impl Connections {
         Arc::new(Connections { bounds, table: Mutex::default(), room: Notify::new() })
     }
 
-    /// Returns when there is room for one more.
-    pub async fn room(&self) {
+    /// Returns when there is room for one more, and a descriptor for it. Where those are few, idle connections give theirs back:
+    /// whoever waits then does so outside, and no request that was begun fails for want of one.
+    pub async fn room(&self, has_descriptor: impl Fn() -> bool) {
         loop {
             let told = self.room.notified();
             tokio::pin!(told);
             told.as_mut().enable();
-            if self.table().make_room(self.bounds.all) {
+            let has_place = self.table().make_room(self.bounds.all);
+            if has_place && has_descriptor() {
                 return;
             }
-            told.await;
+            if has_place {
+                self.table().close_oldest_idle();
+                // Others than connections may give some back, too.
+                let _ = tokio::time::timeout(LOOK_AGAIN, told).await;
+            } else {
+                told.await;
+            }
         }
     }
 
@@ -176,6 +187,10 @@ impl Table {
         if self.all.len() < most {
             return true;
         }
+        self.close_oldest_idle()
+    }
+
+    fn close_oldest_idle(&mut self) -> bool {
         let oldest = self.idle_strangers.first().or(self.idle_known.first()).copied();
         oldest.map(|number| self.close(number)).is_some()
     }
@@ -280,7 +295,7 @@ mod tests {
         assert!(is_closed(&strangers[0]) && !is_closed(&strangers[1]) && !is_closed(&known));
         // The owner's connections count for the whole, and are never strangers.
         let owners: Vec<_> = (0..2).map(|_| all.admit(None, true).expect("room")).collect();
-        all.room().await;
+        all.room(|| true).await;
         assert!(is_closed(&strangers[1]) && !is_closed(&known));
         drop((strangers, one_more, owners, known));
         assert!(all.table().all.is_empty() && all.table().peers.is_empty());
@@ -294,13 +309,26 @@ mod tests {
         let busy = only.begin();
         let waits = tokio::spawn({
             let all = all.clone();
-            async move { all.room().await }
+            async move { all.room(|| true).await }
         });
         tokio::task::yield_now().await;
         assert!(!waits.is_finished());
         drop(busy);
         waits.await.expect("room");
         assert!(is_closed(&only), "an idle one makes room");
+    }
+
+    #[tokio::test]
+    async fn idle_ones_give_their_descriptors_back_and_busy_ones_do_not() {
+        let all = Connections::new(BOUNDS);
+        let busy = Arc::new(all.admit(None, true).expect("room"));
+        let works = busy.begin();
+        let idle: Vec<_> = (0..2).map(|_| all.admit(None, true).expect("room")).collect();
+        let stranger = all.admit(address(1), false).expect("room");
+        let asked = std::cell::Cell::new(0);
+        all.room(|| asked.replace(asked.get() + 1) == 2).await;
+        assert!(is_closed(&stranger) && is_closed(&idle[0]) && !is_closed(&idle[1]) && !is_closed(&busy));
+        drop(works);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use paddock_engine::descriptors::Descriptors;
 use paddock_engine::fleet::Fleet;
 use paddock_engine::store::ServerPhase;
 use paddock_jobs::Jobs;
@@ -106,9 +107,10 @@ async fn accept(server: Arc<Server>, listener: Listener) {
         strangers: limits.strangers,
         strangers_per_peer: limits.strangers_per_peer,
     });
+    let for_owner = listener.tcp_address().is_none();
     loop {
         let next = async {
-            connections.room().await;
+            connections.room(|| Descriptors::now().has_room_for_connection(for_owner)).await;
             listener.accept().await
         };
         let accepted = tokio::select! {

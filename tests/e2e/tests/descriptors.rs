@@ -15,6 +15,35 @@ fn without_descriptors_sandboxes_can_still_be_ended() -> Result<()> {
     as_root("without_descriptors_sandboxes_can_still_be_ended", none_left)
 }
 
+#[test]
+fn connections_leave_descriptors_for_removal_and_health() -> Result<()> {
+    as_root("connections_leave_descriptors_for_removal_and_health", crowded)
+}
+
+/// Far more connections than descriptors: those without a request give way, and who comes then is served.
+fn crowded(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    let open = open_descriptors(&place)?;
+    let few = open + 400;
+    let set = std::process::Command::new("prlimit")
+        .args([format!("--pid={}", place.server.process()?), format!("--nofile={few}:{few}")])
+        .status()
+        .context("prlimit")?;
+    ensure!(set.success(), "prlimit failed");
+    let connect = |_| std::os::unix::net::UnixStream::connect(place.server.socket());
+    let crowd: Vec<_> = (0..500).map(connect).collect::<std::io::Result<_>>()?;
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let used = open_descriptors(&place)?;
+    ensure!(used + 10 < few, "{used} of {few} descriptors are taken by those who only connect");
+    let health = place.server.api("GET", "/healthz", None)?;
+    assert_eq!(health.status, 200, "{}", health.head);
+    let ended = place.server.api("DELETE", &format!("/v1/sandboxes/{}", place.id), None)?.expect(200)?;
+    assert_eq!(ended["state"], "ended");
+    ensure!(!place.server.said().contains("cannot accept a connection"), "{}", place.server.said());
+    drop(crowd);
+    Ok(())
+}
+
 fn open_descriptors(place: &Place<'_>) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{}/fd", place.server.process()?))?.count())
 }
