@@ -94,6 +94,8 @@ pub enum CommandError {
     QuotaValue { flag: &'static str, value: String },
     #[error("`{}` cannot be written", .path.display())]
     File { path: PathBuf, source: io::Error },
+    #[error("the timeline of {id} is not as it was written: {damage}")]
+    AuditDamaged { id: String, damage: String },
     #[error("public key `{}` cannot be read", .path.display())]
     PublicKey { path: PathBuf, source: io::Error },
     #[error("artifact `{}` has a name that leads elsewhere", .0.escape_debug())]
@@ -156,6 +158,10 @@ impl CommandError {
             CommandError::MissingCommand => {
                 Some("write it after the options, as in `paddock run -- python3 script.py`".to_string())
             }
+            CommandError::AuditDamaged { .. } => Some(
+                "what is left was passed on; keep audit/ of the server's state directory as evidence"
+                    .to_string(),
+            ),
             CommandError::NoWorkspace => Some("add --workspace DIR".to_string()),
             CommandError::NotATerminal => {
                 Some("leave --tty out; standard input is passed on anyway".to_string())

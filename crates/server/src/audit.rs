@@ -6,11 +6,16 @@ use crate::errors::Failure;
 use crate::extract::{NoQuery, Query, Target};
 use crate::stream;
 use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use paddock_engine::fleet::AuditLines;
 use paddock_model::api::AuditOutput;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// Says where a timeline is not as it was written.
+const DAMAGED: HeaderName = HeaderName::from_static("paddock-damaged");
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(sandbox_audit)).routes(routes!(sandbox_audit_outputs))
@@ -22,14 +27,23 @@ pub fn routes() -> OpenApiRouter<App> {
 /// `paddock audit verify` checks them offline.
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/audit", tag = "audit",
     params(("id" = String, Path, description = "Id or name")),
-    responses((status = 200, description = "One record per line", content_type = "application/x-ndjson", body = Object)))]
+    responses((status = 200, description = "One record per line", content_type = "application/x-ndjson", body = Object),
+        (status = 206, description = "The timeline is damaged, and this is what is there: header `Paddock-Damaged` says where",
+            content_type = "application/x-ndjson", body = Object)))]
 async fn sandbox_audit(
     State(app): State<App>,
     Caller(actor): Caller,
     Target(id): Target,
     _: NoQuery,
 ) -> Result<Response, Failure> {
-    Ok(stream::download(&app, app.fleet().audit_lines(&actor, &id).await?, stream::NDJSON))
+    let AuditLines { lines, damage } = app.fleet().audit_lines(&actor, &id).await?;
+    let mut response = stream::download(&app, lines, stream::NDJSON);
+    if let Some(damage) = damage {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let told = HeaderValue::from_str(&damage.escape_default().to_string());
+        response.headers_mut().insert(DAMAGED, told.unwrap_or(HeaderValue::from_static("it was changed")));
+    }
+    Ok(response)
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]

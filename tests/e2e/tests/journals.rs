@@ -27,6 +27,11 @@ fn a_call_that_a_killed_server_did_not_begin_is_done_when_asked_again() -> Resul
 }
 
 #[test]
+fn a_timeline_that_is_not_whole_is_said_not_to_be() -> Result<()> {
+    as_root("a_timeline_that_is_not_whole_is_said_not_to_be", damaged_timeline)
+}
+
+#[test]
 fn what_has_ended_is_gone_and_not_in_conflict() -> Result<()> {
     as_root("what_has_ended_is_gone_and_not_in_conflict", gone)
 }
@@ -79,6 +84,48 @@ fn a_part(caller: &Caller) -> Result<()> {
     assert_eq!(head.body.len() as u64 + tail.body.len() as u64 + missing, all);
     let whole = place.server.api("GET", &format!("{path}?offset={}", all - 10), None)?;
     assert_eq!((whole.status, whole.body.len()), (200, 10), "{}", whole.head);
+    Ok(())
+}
+
+fn damaged_timeline(caller: &Caller) -> Result<()> {
+    let mut place = Place::new(caller)?;
+    place.post("/execs", json!({ "command": "echo the evidence" }), 200)?;
+    let target = place.path("/audit");
+    let whole = place.server.api("GET", &target, None)?;
+    assert_eq!(whole.status, 200, "{}", whole.head);
+    place.server.stop()?;
+    let (file, head) =
+        ["jsonl", "head"].map(|end| caller.state().join(format!("audit/{}.{end}", place.id))).into();
+    let (lines, end) = (std::fs::read(&file)?, std::fs::read(&head)?);
+    let text = String::from_utf8(lines.clone())?;
+    let changed = text.replace("the evidence", "no evidences");
+    let without_one: Vec<&str> =
+        text.lines().enumerate().filter(|(at, _)| *at != 1).map(|(_, line)| line).collect();
+    let cut = &text[..text.len() / 2];
+    for (what, lines, end) in [
+        ("cut off", cut.to_string(), Some(&end)),
+        ("changed", changed, Some(&end)),
+        ("without a line", without_one.join("\n") + "\n", Some(&end)),
+        ("without its head", text.clone(), None),
+    ] {
+        std::fs::write(&file, lines)?;
+        match end {
+            Some(end) => std::fs::write(&head, end)?,
+            None => std::fs::remove_file(&head)?,
+        }
+        place.server.start_again()?;
+        let told = place.server.api("GET", &target, None)?;
+        ensure!(told.status == 206, "{what}: {} {}", told.status, told.head);
+        ensure!(told.head.to_ascii_lowercase().contains("paddock-damaged: "), "{what}: {}", told.head);
+        ensure!(told.text().contains("\"opened\""), "{what}: what is left is not shown: {}", told.text());
+        let shown = place.server.run(["audit", "show", &place.id])?;
+        ensure!(shown.exited(1)?.err().contains("is not as it was written"), "{what}: {}", shown.err());
+        place.server.stop()?;
+    }
+    std::fs::write(&file, &lines)?;
+    std::fs::write(&head, &end)?;
+    place.server.start_again()?;
+    assert_eq!(place.server.api("GET", &target, None)?.status, 200);
     Ok(())
 }
 

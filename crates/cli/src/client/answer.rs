@@ -36,6 +36,12 @@ impl Answer {
         }
     }
 
+    /// What the server says of a body that is not all that it should be.
+    pub fn damage(&self) -> Option<String> {
+        let told = self.response.headers().get("paddock-damaged")?;
+        Some(told.to_str().unwrap_or("it was changed").to_string())
+    }
+
     pub async fn whole(self) -> Result<Bytes, ClientError> {
         let body = Limited::new(self.response.into_body(), LARGEST_ANSWER).collect().await;
         body.map(|body| body.to_bytes()).map_err(ClientError::Lost)

@@ -4,7 +4,7 @@ use super::remote::with_client;
 use super::{CommandError, print, print_json};
 use crate::args::watch::AuditAction;
 use crate::caller::Caller;
-use crate::client::{Call, Lines, Target};
+use crate::client::{Call, ClientError, Lines, Target};
 use crate::{render, state};
 use paddock_engine::audit::{PublicKey, Verdict};
 use paddock_model::api::AuditOutput;
@@ -29,8 +29,17 @@ fn show(id: &str, json: bool, outputs: bool, caller: &mut Caller) -> Result<i32,
             false => None,
         };
         let mut next = following(&mut outputs).await?;
-        let mut lines = client.send(Call::get(Target::sandbox(id).part("audit"))).await?.lines();
-        while let Some(record) = lines.next::<serde_json::Value>().await? {
+        let answer = client.send(Call::get(Target::sandbox(id).part("audit"))).await?;
+        let damage = answer.damage();
+        let mut lines = answer.lines();
+        loop {
+            let record = match lines.next::<serde_json::Value>().await {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                // A line that was cut off is where it ends for a reader.
+                Err(ClientError::Unexpected(_)) if damage.is_some() => break,
+                Err(error) => return Err(error.into()),
+            };
             // The head is for whoever verifies an export.
             if record.get("head").is_some() {
                 continue;
@@ -46,7 +55,7 @@ fn show(id: &str, json: bool, outputs: bool, caller: &mut Caller) -> Result<i32,
             }
             next = following(&mut outputs).await?;
         }
-        Ok(0)
+        unless_damaged(id, damage)
     })
 }
 
@@ -62,11 +71,12 @@ async fn following(outputs: &mut Option<Lines>) -> Result<Option<AuditOutput>, C
 fn export(id: &str, output: Option<PathBuf>, caller: &mut Caller) -> Result<i32, CommandError> {
     with_client(caller, async |client, caller| {
         let mut answer = client.send(Call::get(Target::sandbox(id).part("audit"))).await?;
+        let damage = answer.damage();
         let Some(path) = output.filter(|path| path != Path::new("-")) else {
             while let Some(bytes) = answer.next().await? {
                 caller.stdout.write_all(&bytes).map_err(CommandError::Output)?;
             }
-            return Ok(0);
+            return unless_damaged(id, damage);
         };
         let failed = |source: io::Error| CommandError::File { path: path.clone(), source };
         let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
@@ -75,8 +85,16 @@ fn export(id: &str, output: Option<PathBuf>, caller: &mut Caller) -> Result<i32,
             file.write_all(&bytes).map_err(failed)?;
         }
         file.persist(&path).map_err(|error| failed(error.error))?;
-        Ok(0)
+        unless_damaged(id, damage)
     })
+}
+
+/// What is there was passed on all the same: it is evidence.
+fn unless_damaged(id: &str, damage: Option<String>) -> Result<i32, CommandError> {
+    match damage {
+        Some(damage) => Err(CommandError::AuditDamaged { id: id.to_string(), damage }),
+        None => Ok(0),
+    }
 }
 
 /// The public key is the only thing that is trusted: where it comes from decides what a verdict is worth.

@@ -27,6 +27,15 @@ pub fn seal(key: &SigningKey, object: &str) -> (String, Hash) {
 
 /// The hash of a line that was signed with the key.
 pub fn unseal(key: &PublicKey, line: &[u8]) -> Result<Hash, &'static str> {
+    let (hash, signature) = hashed(line)?;
+    if !key.signed(&message(&hash), &signature) {
+        return Err("its signature is not of this key");
+    }
+    Ok(hash)
+}
+
+/// The hash of a line, which fits what it says, and its signature, which nobody has looked at.
+pub fn hashed(line: &[u8]) -> Result<(Hash, [u8; 64]), &'static str> {
     let body = line.len().checked_sub(SUFFIX).ok_or("it is too short for an entry")?;
     let (body, end) = line.split_at(body);
     let hash = Hash::from(Sha256::digest(body));
@@ -36,10 +45,7 @@ pub fn unseal(key: &PublicKey, line: &[u8]) -> Result<Hash, &'static str> {
     if suffix(&hash, &signature).as_bytes() != end {
         return Err("its hash does not fit what it says");
     }
-    if !key.signed(&message(&hash), &signature) {
-        return Err("its signature is not of this key");
-    }
-    Ok(hash)
+    Ok((hash, signature))
 }
 
 /// Whether this line, without its newline, was signed with the key.

@@ -153,6 +153,16 @@ impl Audit {
         Ok(Exported { file, bytes: head.bytes, head: text })
     }
 
+    /// Whether what was exported is whole, by its links and its head.
+    pub fn check(&self, sandbox: &SandboxId, exported: &Exported) -> Result<Verdict, AuditError> {
+        let path = self.path(sandbox);
+        let failed = |source| AuditError::io(&path, source);
+        let file = std::fs::File::open(&path).map_err(failed)?.take(exported.bytes);
+        let lines = std::io::BufReader::new(file).chain(exported.head.as_slice());
+        let verdict = verify::verify_links(lines, &self.public_key()).map_err(failed)?;
+        Ok(verdict.of_sandbox(sandbox.as_str()))
+    }
+
     /// Whether its timeline is there, and tells of nothing yet.
     pub fn is_only_opened(&self, sandbox: &SandboxId) -> bool {
         let text = head::read(&head::path(&self.path(sandbox))).ok().flatten();

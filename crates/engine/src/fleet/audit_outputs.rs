@@ -43,7 +43,8 @@ impl Fleet {
                 .hint("use a token of the role admin; the timeline itself is everybody's of the tenant"));
         }
         let id = self.with_timeline(actor, id)?;
-        let exported = self.exported(&id).await?;
+        // Each output has its own verdict.
+        let (exported, _) = self.exported(&id).await?;
         let (sender, receiver) = mpsc::channel(AHEAD);
         let (outputs, key) = (self.0.scribe.outputs().clone(), self.0.scribe.audit().public_key());
         tokio::task::spawn_blocking(move || read(&Place { id, outputs, key }, exported, exec, &sender));

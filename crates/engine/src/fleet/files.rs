@@ -7,7 +7,6 @@ use super::request::{invalid, seconds};
 use super::streams::{Download, Sink, Upload};
 use super::{Actor, Fleet, FleetError, Kind, audit, has_ended};
 use crate::access::Revoked;
-use crate::audit::{AuditError, Exported};
 use crate::file_error::{FileError, FileErrorKind};
 use crate::files::{self, Files};
 pub use crate::port::PortStream;
@@ -338,48 +337,6 @@ impl Fleet {
                 return Ok(Some(revoked));
             }
         }
-    }
-
-    /// The timeline of a sandbox, of one that has ended too, with its head as the last line: what `paddock audit
-    /// verify` takes.
-    pub async fn audit_lines(&self, actor: &Actor, id: &str) -> Result<Download, FleetError> {
-        let id = self.with_timeline(actor, id)?;
-        let Exported { file, bytes, head } = self.exported(&id).await?;
-        Ok(Download::from_host(tokio::fs::File::from_std(file), bytes, head))
-    }
-
-    /// The owner finds timelines of sandboxes that nothing else is known of any more, by their ids.
-    pub(super) fn with_timeline(&self, actor: &Actor, id: &str) -> Result<SandboxId, FleetError> {
-        let error = match self.find(actor, id) {
-            Ok(live) => return Ok(live.record().id.clone()),
-            Err(error) => error,
-        };
-        if let Some(record) = self.ended(actor, id)? {
-            return Ok(record.id);
-        }
-        let named = SandboxId::try_from(id.to_string()).ok().filter(|_| actor.owner);
-        named.filter(|id| self.0.scribe.audit().path(id).exists()).ok_or(error)
-    }
-
-    /// With everything that happened until now.
-    pub(super) async fn exported(&self, id: &SandboxId) -> Result<Exported, FleetError> {
-        self.0.scribe.written().await;
-        let (fleet, id) = (self.clone(), id.clone());
-        let exported = tokio::task::spawn_blocking(move || match fleet.0.scribe.audit().exported(&id) {
-            // It is shown as it is: whoever verifies it finds out what was changed.
-            Err(AuditError::Missing { .. } | AuditError::Broken { .. }) => {
-                let audit = fleet.0.scribe.audit();
-                // One of which nothing was told yet has a timeline all the same.
-                if !audit.path(&id).exists() && audit.append(&id, &[]).is_ok() {
-                    return audit.exported(&id).map_err(|error| FleetError::storage(&error));
-                }
-                let file =
-                    std::fs::File::open(audit.path(&id)).map_err(|error| FleetError::storage(&error))?;
-                Ok(Exported { file, bytes: u64::MAX, head: Vec::new() })
-            }
-            exported => exported.map_err(|error| FleetError::storage(&error)),
-        });
-        exported.await.map_err(|error| FleetError::internal(&error))?
     }
 
     /// The processes of a sandbox that is running or paused; a hibernated one is woken.

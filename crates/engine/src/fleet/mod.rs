@@ -9,6 +9,7 @@
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
 //! - [`scan`]: code is looked at before it runs
 //! - [`files`]: files and ports inside
+//! - [`audit_lines`]: a timeline for whoever asks for it, and whether it is whole
 //! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
 //! - [`resources`]: typed values that are kept for scripts
 //! - [`volumes`]: directories that outlive them
@@ -29,6 +30,7 @@ mod access;
 mod actor;
 mod archives;
 mod audit;
+mod audit_lines;
 mod audit_outputs;
 mod awake;
 mod broken_storage;
@@ -73,6 +75,7 @@ mod volumes;
 
 pub use crate::access::Revoked;
 pub use actor::{Actor, Admitted};
+pub use audit_lines::AuditLines;
 pub use audit_outputs::AuditOutputs;
 pub use error::{FleetError, Kind};
 pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
