@@ -15,7 +15,7 @@ use paddock_model::api::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FilePage, MakeDirectory, MoveFile, SandboxState,
     SignPath, SignedUrl,
 };
-use paddock_model::{SandboxId, User};
+use paddock_model::User;
 use std::sync::Arc;
 use std::time::Duration;
 
