@@ -312,6 +312,12 @@ impl Sandbox {
         async move { link.lost().await }
     }
 
+    /// Whether the conversation with the guest has ended.
+    pub fn is_lost(&self) -> bool {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        std::pin::pin!(self.link.lost()).poll(&mut context).is_ready()
+    }
+
     /// When its inside was built, in nanoseconds since 1970 by the clock that stamps files; 0 for one that does not
     /// outlive its engine.
     pub fn ready_at(&self) -> u64 {

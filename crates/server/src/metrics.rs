@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use paddock_engine::fleet::Actor;
-use paddock_model::api::Role;
+use paddock_model::api::{PoolMaker, Role};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -50,6 +50,7 @@ struct StateLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PoolLabels {
     template: String,
+    made_by: &'static str,
     state: &'static str,
 }
 
@@ -148,7 +149,12 @@ fn pools(app: &App, registry: &mut Registry) {
     let counts = Family::<PoolLabels, Gauge<u64, AtomicU64>>::default();
     let creates = Family::<PoolLabels, Counter>::default();
     for pool in app.fleet().pools(&Actor::owner()).unwrap_or_default() {
-        let labels = |state: &'static str| PoolLabels { template: pool.template.clone(), state };
+        let made_by = match pool.made_by {
+            PoolMaker::Owner => "owner",
+            PoolMaker::Job => "job",
+            PoolMaker::Demand => "demand",
+        };
+        let labels = |state: &'static str| PoolLabels { template: pool.template.clone(), made_by, state };
         let now = [
             ("ready", pool.ready),
             ("making", pool.making),
@@ -156,7 +162,8 @@ fn pools(app: &App, registry: &mut Registry) {
             ("in_use", pool.in_use),
         ];
         for (state, count) in now {
-            counts.get_or_create(&labels(state)).set(count.into());
+            // Demand may have made several for one template.
+            counts.get_or_create(&labels(state)).inc_by(count.into());
         }
         creates.get_or_create(&labels("hit")).inc_by(pool.hits);
         creates.get_or_create(&labels("miss")).inc_by(pool.misses);

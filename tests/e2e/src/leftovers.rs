@@ -35,6 +35,16 @@ pub fn no_processes_of(caller: &Caller, mark: &str, limit: Duration) -> Result<(
     gone.with_context(|| format!("still there: {left:#?}"))
 }
 
+/// No guest of this caller's is left, while its server may run.
+pub fn no_guests_of(caller: &Caller, limit: Duration) -> Result<()> {
+    let mut left = Vec::new();
+    let gone = until(limit, "all guests are gone", || {
+        left = guests(caller);
+        left.is_empty().then_some(())
+    });
+    gone.with_context(|| format!("still there: {left:#?}"))
+}
+
 /// Everything of this caller's that is there now.
 pub fn find(caller: &Caller) -> Vec<String> {
     let mut left = guests(caller);

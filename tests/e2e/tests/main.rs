@@ -51,6 +51,7 @@ mod mounts;
 mod network;
 mod policy;
 mod pools;
+mod pools_by_demand;
 mod registry;
 mod revoked;
 mod scan;

@@ -133,6 +133,12 @@ pub struct ServeArgs {
     /// Attempts of jobs that run at one time [default: four for each processor]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub jobs: Option<u32>,
+    /// What sandboxes may hold together that are kept ready because others like them were asked for; 0 keeps none
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes_or_none, default_value = "128MiB")]
+    pub ready_memory: u64,
+    /// How long they are kept after the last create that asked for one
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "300")]
+    pub ready_seconds: f64,
     /// Let everybody who reaches it read /metrics
     #[arg(long)]
     pub open_metrics: bool,

@@ -22,6 +22,11 @@ pub fn bytes_or_off(text: &str) -> Result<u64, String> {
     if text == "off" { Ok(0) } else { bytes(text) }
 }
 
+/// The same, and 0 for none.
+pub fn bytes_or_none(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { bytes(text) }
+}
+
 /// A host, perhaps with a port.
 pub fn host(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');

@@ -12,7 +12,7 @@ use crate::args::machine::ServeArgs;
 use crate::caller::Caller;
 use crate::{render, state};
 use hangup::Terminal;
-use paddock_engine::fleet::{Fleet, FleetError, FleetOptions};
+use paddock_engine::fleet::{Fleet, FleetError, FleetOptions, ReadyOptions};
 use paddock_engine::store::{ServerLock, ServerPhase};
 use paddock_engine::volumes::VolumesOptions;
 use paddock_jobs::{Jobs, JobsOptions};
@@ -170,6 +170,7 @@ async fn open(args: ServeArgs, state_dir: &Path, lock: ServerLock) -> Result<(Fl
     let options = FleetOptions {
         registries: args.registries,
         audit_outputs: args.audit_outputs.unwrap_or(usual.audit_outputs),
+        ready: ReadyOptions { memory: args.ready_memory, keep: Duration::from_secs_f64(args.ready_seconds) },
         secrets_key: args.secrets_key,
         volumes: VolumesOptions {
             url: args.volumes,

@@ -2,7 +2,7 @@
 
 use super::escape;
 use super::table::Table;
-use paddock_model::api::{Pool, ZygoteState};
+use paddock_model::api::{Pool, PoolMaker, ZygoteState};
 
 pub fn text(pools: &[Pool], colour: bool) -> String {
     let header = [
@@ -17,6 +17,7 @@ pub fn text(pools: &[Pool], colour: bool) -> String {
         "MISSES",
         "FORKED FROM",
         "PRELOADED",
+        "MADE BY",
     ];
     let mut table = Table::with_header(&header);
     for pool in pools {
@@ -24,6 +25,11 @@ pub fn text(pools: &[Pool], colour: bool) -> String {
             ZygoteState::Starting => "starting",
             ZygoteState::Ready => "zygote",
             ZygoteState::Unavailable => "nothing",
+        };
+        let made_by = match pool.made_by {
+            PoolMaker::Owner => "owner",
+            PoolMaker::Job => "job",
+            PoolMaker::Demand => "demand",
         };
         let numbers = [
             u64::from(pool.min),
@@ -37,7 +43,9 @@ pub fn text(pools: &[Pool], colour: bool) -> String {
         ];
         let preload = if pool.preload.is_empty() { "-".to_string() } else { pool.preload.join(" ") };
         let cells = [pool.template.clone()].into_iter().chain(numbers.map(|number| number.to_string()));
-        table.row(cells.chain([zygote.to_string(), preload]).map(|cell| cell.as_str().into()));
+        table.row(
+            cells.chain([zygote.to_string(), preload, made_by.to_string()]).map(|cell| cell.as_str().into()),
+        );
     }
     let mut text = table.render(colour);
     for pool in pools {

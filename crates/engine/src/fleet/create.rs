@@ -4,6 +4,7 @@ use super::carry::Crossing;
 use super::clock::boot_id;
 use super::live::Live;
 use super::once::Note;
+use super::pools::name_by_demand;
 use super::record::{Record, now_ms, now_ns};
 use super::request::{self, invalid, seconds};
 use super::secrets::read_host_certificates;
@@ -163,7 +164,7 @@ impl Fleet {
                 return Err(FleetError::new(Kind::Unavailable, "unavailable", message));
             }
         };
-        let member = match &snapshot {
+        let mut member = match &snapshot {
             None if volumes.is_empty() => match self.ready_made(&record, &preload).await {
                 None => match self.born_baked(&record, &preload).await {
                     None => self.copied(&record, &preload).await,
@@ -176,6 +177,12 @@ impl Fleet {
             },
             _ => None,
         };
+        if member.is_none() && snapshot.is_none() && volumes.is_empty() && secrets.is_none() {
+            member = self.made_by_demand(&record, &preload, &with_values);
+            if member.is_some() {
+                record.pool = Some(name_by_demand(record.template.as_deref().unwrap_or(BUILT_IN)));
+            }
+        }
         if let Some(member) = member {
             record.id = member.id().clone();
             self.seal_secrets(&mut record, secrets.as_ref())?;

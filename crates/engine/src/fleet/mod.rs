@@ -81,7 +81,7 @@ pub use error::{FleetError, Kind};
 pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
 pub use lifecycle::ListFilter;
-pub use pools::LentPool;
+pub use pools::{LentPool, ReadyOptions};
 pub use stand_in::Keeps;
 pub use streams::{Download, Upload};
 pub use volumes::VolumeUpload;
@@ -145,6 +145,8 @@ pub struct FleetOptions {
     pub audit_outputs: u64,
     /// Where volumes are kept.
     pub volumes: VolumesOptions,
+    /// What may be kept ready for creates that are expected.
+    pub ready: ReadyOptions,
 }
 
 impl FleetOptions {
@@ -157,6 +159,7 @@ impl FleetOptions {
             secrets_key: None,
             audit_outputs: AUDIT_OUTPUTS,
             volumes: VolumesOptions::default(),
+            ready: ReadyOptions::OFF,
         }
     }
 }

@@ -37,7 +37,7 @@ pub use jobs::{
     JobRetries, JobSpec, JobState, JobTask, JobTaskPage, RetryOn, ScoreFrom, Verifier,
 };
 pub use network::{NetworkDecision, NetworkView};
-pub use pools::{Pool, PoolSize, ZygoteState};
+pub use pools::{Pool, PoolMaker, PoolSize, ZygoteState};
 pub use resources::{Resource, ResourceList, SetResource};
 pub use sandboxes::{
     CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,

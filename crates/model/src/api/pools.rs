@@ -34,9 +34,25 @@ pub struct Pool {
     pub zygote: ZygoteState,
     /// What the interpreter has imported before it is forked.
     pub preload: Vec<String>,
+    #[serde(default)]
+    pub made_by: PoolMaker,
     /// What went wrong last, if it still does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// Why there is a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PoolMaker {
+    /// It was set.
+    #[default]
+    Owner,
+    /// A job runs that needs many.
+    Job,
+    /// The same sandbox was asked for twice. It goes when nobody asks any more, and cannot be set or removed.
+    Demand,
 }
 
 /// The interpreter that is forked into the sandboxes of a pool.

@@ -40,11 +40,14 @@ impl Habits {
 impl Fleet {
     /// Something is done in this sandbox; nothing is noted but the first.
     pub(in crate::fleet) fn note_beginning(&self, live: &Live, python: bool) {
-        if live.begins()
-            && let Some(key) = key_of(&live.record())
-        {
+        if !live.begins() {
+            return;
+        }
+        let record = live.record().clone();
+        if let Some(key) = key_of(&record) {
             self.0.pools.habits.note(key, python);
         }
+        self.note_first_use(&record, python);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who fills a pool: sees to the interpreter that sandboxes are forked from, makes as many as are wanted, and takes down
 //! what is not.
 
+use super::member::Member;
 use super::pool::{Blueprint, Mother, Pool, RESPITE_MS};
 use crate::fleet::contexts::Language;
 use crate::fleet::create::ImageName;
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// As many as the machine has processors for, with the rest of its work.
 const AT_ONCE: u32 = 2;
+/// Each of these starts an interpreter, while a caller may need the processors.
+const BY_DEMAND_AT_ONCE: u32 = 1;
 /// How often it is looked whether something is to be done that nobody woke it for.
 const TICK: Duration = Duration::from_millis(500);
 /// How often it is looked whether the template has changed.
@@ -74,7 +77,11 @@ impl Keeper {
 
     async fn see_to_it(&mut self, fleet: &Fleet) -> Result<(), FleetError> {
         let pool = self.pool.clone();
-        if self.looked.is_none_or(|at| at.elapsed() > LOOK) {
+        if pool.by_demand && self.looked.is_none_or(|at| at.elapsed() > TICK / 2) {
+            self.looked = Some(Instant::now());
+            fleet.look_at_demand(&pool);
+        }
+        if !pool.by_demand && self.looked.is_none_or(|at| at.elapsed() > LOOK) {
             self.looked = Some(Instant::now());
             let now = Arc::new(fleet.blueprint(&pool.template, None).await?);
             if !pool.blueprint().is_some_and(|before| before.is(&now)) {
@@ -97,9 +104,10 @@ impl Keeper {
         drop(pool.surplus());
         if self.prolonged.elapsed() > PROLONG {
             self.prolonged = Instant::now();
-            pool.for_each_ready(super::member::Member::prolong);
+            pool.for_each_ready(Member::prolong);
         }
-        for _ in 0..pool.begin_making(AT_ONCE) {
+        let at_once = if pool.by_demand { BY_DEMAND_AT_ONCE } else { AT_ONCE };
+        for _ in 0..pool.begin_making(at_once) {
             tokio::spawn(make(fleet.clone(), pool.clone()));
         }
         Ok(())
@@ -108,8 +116,12 @@ impl Keeper {
 
 async fn make(fleet: Fleet, pool: Arc<Pool>) {
     let Some(blueprint) = pool.blueprint() else { return pool.give_up_making() };
+    let place = if pool.by_demand { fleet.0.pools.demand.place() } else { None };
+    if pool.by_demand && place.is_none() {
+        return pool.give_up_making();
+    }
     let mother = pool.mother();
-    let made = fleet.make_member(&blueprint, &mother).await;
+    let made = fleet.make_member(&blueprint, &mother).await.map(|member| member.at(place));
     if let (Ok(member), Mother::Baked(_)) = (&made, &mother) {
         member.warm_up(&blueprint).await;
     }
@@ -134,7 +146,7 @@ async fn watch_over(fleet: Weak<Inner>, pool: Weak<Pool>, zygote: Arc<Zygote>) {
 /// Ends what is ready, and the interpreter where nobody nests in it.
 pub async fn empty(fleet: &Fleet, pool: &Pool) {
     let (members, zygote) = pool.set_blueprint(None);
-    let parts: Vec<_> = members.into_iter().filter_map(super::member::Member::take).collect();
+    let parts: Vec<_> = members.into_iter().filter_map(Member::take).collect();
     let ending = fleet.clone();
     let _ = tokio::task::spawn_blocking(move || {
         parts.iter().for_each(|parts| ending.take_down_ready(parts));

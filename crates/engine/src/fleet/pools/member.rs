@@ -9,11 +9,18 @@ use crate::fleet::record::now_ns;
 use crate::fleet::{Fleet, FleetError, Inner};
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::{SandboxId, Spec};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// One that nobody takes ends by itself so long after the server that made it.
 const WITHOUT_A_SERVER: Duration = Duration::from_secs(300);
+
+/// What its interpreter has of memory after this time it will have when it waits.
+const STARTING: Duration = Duration::from_secs(1);
+/// Four times what a Python interpreter that has done nothing holds, with its guest.
+pub const UNMEASURED_BYTES: u64 = 16 << 20;
 
 /// The number of a command that nobody asked for: the last that there is, to which no other comes.
 const WARMING: u32 = (1 << 29) - 1;
@@ -24,6 +31,11 @@ pub struct Member {
     fleet: Weak<Inner>,
     id: SandboxId,
     parts: Option<Parts>,
+    made_at: Instant,
+    /// What it holds; 0 before it was measured.
+    bytes: AtomicU64,
+    /// Held where their number is limited.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 pub struct Parts {
@@ -41,11 +53,36 @@ pub struct Parts {
 
 impl Member {
     pub fn lives(&self) -> bool {
-        self.parts.as_ref().is_some_and(|parts| parts.newborn.as_ref().is_none_or(Newborn::lives))
+        let lives = |parts: &Parts| match &parts.newborn {
+            Some(newborn) => newborn.lives(),
+            None => !parts.inside.is_lost(),
+        };
+        self.parts.as_ref().is_some_and(lives)
+    }
+
+    /// What it holds, once its interpreter has started; a guess before that, and where nothing counts it.
+    pub fn bytes(&self) -> u64 {
+        match self.bytes.load(Ordering::Relaxed) {
+            0 if self.made_at.elapsed() > STARTING => self.measure(),
+            0 => UNMEASURED_BYTES,
+            bytes => bytes,
+        }
+    }
+
+    fn measure(&self) -> u64 {
+        let counted = self.parts.as_ref().and_then(|parts| parts.inside.usage().memory);
+        let bytes = counted.unwrap_or(UNMEASURED_BYTES).max(1);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        bytes
     }
 
     pub fn id(&self) -> &SandboxId {
         &self.id
+    }
+
+    pub fn at(mut self, place: Option<OwnedSemaphorePermit>) -> Member {
+        self.place = place;
+        self
     }
 
     pub fn take(mut self) -> Option<Parts> {
@@ -146,7 +183,14 @@ impl Fleet {
 
     fn member(&self, id: SandboxId, parts: Parts) -> Member {
         self.0.scribe.prepare(&id);
-        let member = Member { fleet: Arc::downgrade(&self.0), id, parts: Some(parts) };
+        let member = Member {
+            fleet: Arc::downgrade(&self.0),
+            id,
+            parts: Some(parts),
+            made_at: Instant::now(),
+            bytes: AtomicU64::new(0),
+            place: None,
+        };
         member.prolong();
         member
     }
@@ -184,9 +228,10 @@ impl Fleet {
                 }
             },
             Mother::None => {
-                let (inside, exec, sent) = self.start_alone(id.clone(), blueprint, &spec).await?;
+                let (inside, started) = self.start_alone(id.clone(), blueprint, &spec).await?;
                 let built_ns = built_now(&inside);
-                Woken { inside, exec: Some(exec), sent, said: Position::default(), built_ns }
+                let (exec, sent) = started.map_or((None, 0), |(exec, sent)| (Some(exec), sent));
+                Woken { inside, exec, sent, said: Position::default(), built_ns }
             }
         };
         let (env, cwd) = (birth.env.clone(), birth.cwd.clone());
@@ -199,13 +244,13 @@ impl Fleet {
         Ok(Parts { id, inside, spec, newborn, within, built_ns })
     }
 
-    /// Where nothing can be forked into it: an interpreter of its own, started before it is needed.
+    /// Where nothing can be forked into it: an interpreter of its own, started before it is needed, if it will be.
     async fn start_alone(
         &self,
         id: SandboxId,
         blueprint: &Blueprint,
         spec: &Spec,
-    ) -> Result<(Inside, crate::exec::Exec, u64), FleetError> {
+    ) -> Result<(Inside, Option<(crate::exec::Exec, u64)>), FleetError> {
         let (engine, backend) = (self.0.engine.clone(), blueprint.backend.clone());
         let (raised_id, raised_spec) = (id.clone(), spec.clone());
         let raised =
@@ -213,7 +258,10 @@ impl Fleet {
         let raised = raised.await.map_err(|error| FleetError::internal(&error))??;
         let mut inside = Inside::start(id, raised)?;
         inside.ready().await?;
-        let (exec, sent) = start_python(&inside, blueprint, spec.user.clone(), false).await?;
-        Ok((inside, exec, sent))
+        if !blueprint.has_interpreter {
+            return Ok((inside, None));
+        }
+        let started = start_python(&inside, blueprint, spec.user.clone(), false).await?;
+        Ok((inside, Some(started)))
     }
 }

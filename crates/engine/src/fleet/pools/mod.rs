@@ -6,12 +6,14 @@
 //! - [`baked`]: memory that they begin with, where nothing can be forked
 //! - [`stems`]: what they are copied from as it stands, where machines can be
 //! - [`habits`]: what is done first in them, and so may wait in them
+//! - [`demand`]: pools that nobody set, for what was asked for twice
 //! - [`create`]: from a request to a sandbox that was ready
 //! - [`lent`]: a pool for a while
 //! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
 
 mod baked;
 mod create;
+mod demand;
 mod habits;
 mod keeper;
 mod lent;
@@ -21,9 +23,11 @@ mod nurseries;
 mod pool;
 mod stems;
 
+pub use demand::ReadyOptions;
 pub use lent::LentPool;
 pub use newborn::Newborn;
 pub use nurseries::Nurseries;
+pub(super) use pool::name_by_demand;
 
 use super::request::invalid;
 use super::{Actor, Fleet, FleetError, Kind};
@@ -49,6 +53,7 @@ pub struct Pools {
     baking: baked::Baking,
     pub(super) stems: stems::Stems,
     habits: habits::Habits,
+    demand: demand::Demand,
 }
 
 impl Pools {
@@ -72,7 +77,8 @@ impl Pools {
 impl Fleet {
     pub fn pools(&self, actor: &Actor) -> Result<Vec<api::Pool>, FleetError> {
         check_admin(actor)?;
-        Ok(self.0.pools.all().iter().map(|pool| self.shown(pool)).collect())
+        let (set, by_demand) = (self.0.pools.all(), self.0.pools.demand.pools());
+        Ok(set.iter().chain(&by_demand).map(|pool| self.shown(pool)).collect())
     }
 
     pub fn pool(&self, actor: &Actor, template: &str) -> Result<api::Pool, FleetError> {
@@ -81,7 +87,12 @@ impl Fleet {
     }
 
     fn shown(&self, pool: &Pool) -> api::Pool {
-        pool.to_api(self.0.live.from_pool(&pool.template))
+        let in_use = self.0.live.from_pool(&pool.name());
+        let mut shown = pool.to_api(in_use);
+        if !pool.by_demand && self.0.pools.is_lent(&pool.template) {
+            shown.made_by = api::PoolMaker::Job;
+        }
+        shown
     }
 
     /// Returns at once; the keeper makes it so.
@@ -153,9 +164,10 @@ impl Fleet {
 
     /// Nobody is given one of them any more.
     pub(super) async fn close_pools(&self) {
-        let pools = std::mem::take(&mut *self.0.pools.lock());
-        pools.values().for_each(|pool| pool.stop());
-        for pool in pools.into_values() {
+        let set = std::mem::take(&mut *self.0.pools.lock());
+        let pools: Vec<_> = set.into_values().chain(self.0.pools.demand.close()).collect();
+        pools.iter().for_each(|pool| pool.stop());
+        for pool in pools {
             // What is just being made is taken down by who makes it; half of it would be left to the next server.
             pool.idle(MAKING).await;
             keeper::empty(self, &pool).await;

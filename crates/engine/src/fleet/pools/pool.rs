@@ -29,6 +29,8 @@ pub struct Pool {
     pub wake: Notify,
     /// Told once, when the pool ends.
     ended: watch::Sender<bool>,
+    /// Nobody set it.
+    pub by_demand: bool,
 }
 
 /// What its sandboxes are made after.
@@ -45,9 +47,11 @@ pub struct Blueprint {
 
 impl Blueprint {
     /// Whether a sandbox made after it can be made into that one: a variable can be given another value, but not taken
-    /// away. None of a pool's is prepared to be forked as it stands; who does not insist has one all the same.
+    /// away. None of a pool that was set is prepared to be forked as it stands; a caller who does not insist has one all the
+    /// same.
     pub fn serves(&self, wanted: &Record, preload: &[String]) -> bool {
-        self.spec == Spec { live_forks: false, ..wanted.spec.clone() }
+        let live_forks = self.spec.live_forks && wanted.spec.live_forks;
+        self.spec == Spec { live_forks, ..wanted.spec.clone() }
             && self.image == wanted.image
             && self.backend == wanted.backend
             && self.preload == preload
@@ -71,6 +75,9 @@ struct State {
     making: u32,
     /// When sandboxes were asked for, by the clock that no one sets.
     asked: VecDeque<u64>,
+    last_asked: u64,
+    /// What there is room for.
+    ceiling: Option<u32>,
     zygote: ZygoteState,
     hits: u64,
     misses: u64,
@@ -88,6 +95,8 @@ enum ZygoteState {
     Baked(Arc<Baked>),
     /// Its sandboxes start interpreters of their own. Why.
     Unavailable(String),
+    /// They do so in any case.
+    Unwanted,
 }
 
 /// Who asked finds one, or what to make one after.
@@ -107,11 +116,33 @@ pub enum Mother {
     None,
 }
 
+/// No template has a slash in its name.
+pub fn name_by_demand(template: &str) -> String {
+    format!("demand/{template}")
+}
+
 impl Pool {
     pub fn new(template: &str, size: PoolSize) -> Pool {
         let state = State { size, ..State::default() };
         let (ended, _) = watch::channel(false);
-        Pool { template: template.into(), state: Mutex::new(state), wake: Notify::new(), ended }
+        let (state, wake) = (Mutex::new(state), Notify::new());
+        Pool { template: template.into(), state, wake, ended, by_demand: false }
+    }
+
+    /// For sandboxes of one kind, which stays the same, and nothing is kept before there is known to be room.
+    pub fn by_demand(template: &str, size: PoolSize, blueprint: Blueprint) -> Pool {
+        let pool = Pool { by_demand: true, ..Pool::new(template, size) };
+        let mut state = pool.state();
+        state.blueprint = Some(Arc::new(blueprint));
+        state.zygote = ZygoteState::Unwanted;
+        (state.ceiling, state.last_asked) = (Some(0), boot_ms());
+        drop(state);
+        pool
+    }
+
+    /// Under which sandboxes are counted that it gave away: those that demand made for one template have one count.
+    pub fn name(&self) -> String {
+        if self.by_demand { name_by_demand(&self.template) } else { self.template.clone() }
     }
 
     pub fn size(&self) -> PoolSize {
@@ -153,7 +184,9 @@ impl Pool {
         if !blueprint.serves(wanted, preload) || state.stopped {
             return None;
         }
-        state.asked.push_back(boot_ms());
+        state.last_asked = boot_ms();
+        let asked = state.last_asked;
+        state.asked.push_back(asked);
         self.wake.notify_one();
         while let Some(member) = state.ready.pop_front() {
             if member.lives() {
@@ -230,6 +263,29 @@ impl Pool {
             surplus.extend(state.ready.pop_front());
         }
         surplus
+    }
+
+    /// How many are ready, and what they hold.
+    pub fn ready_bytes(&self) -> (u32, u64) {
+        let state = self.state();
+        (state.ready.len() as u32, state.ready.iter().map(Member::bytes).sum())
+    }
+
+    /// Since the last create that it could have served.
+    pub fn unused_for(&self) -> Duration {
+        Duration::from_millis(boot_ms().saturating_sub(self.state().last_asked))
+    }
+
+    pub fn set_ceiling(&self, most: u32) {
+        self.state().ceiling = Some(most);
+    }
+
+    /// Whether an interpreter waits in those that are made from now on. The others are as good.
+    pub fn expect_python(&self, has_interpreter: bool) {
+        let mut state = self.state();
+        if let Some(before) = state.blueprint.clone() {
+            state.blueprint = Some(Arc::new(Blueprint { has_interpreter, ..(*before).clone() }));
+        }
     }
 
     pub fn for_each_ready(&self, action: impl FnMut(&Member)) {
@@ -319,9 +375,10 @@ impl Pool {
             zygote: match state.zygote {
                 ZygoteState::None | ZygoteState::Starting => api::ZygoteState::Starting,
                 ZygoteState::Ready(_) | ZygoteState::Baked(_) => api::ZygoteState::Ready,
-                ZygoteState::Unavailable(_) => api::ZygoteState::Unavailable,
+                ZygoteState::Unavailable(_) | ZygoteState::Unwanted => api::ZygoteState::Unavailable,
             },
             preload: state.blueprint.as_ref().map_or_else(Vec::new, |blueprint| blueprint.preload.clone()),
+            made_by: if self.by_demand { api::PoolMaker::Demand } else { api::PoolMaker::Owner },
             error: state.error.clone().or_else(|| state.zygote.missing().map(str::to_string)),
         }
     }
@@ -356,7 +413,8 @@ impl State {
         while self.asked.front().is_some_and(|at| *at < since) {
             self.asked.pop_front();
         }
-        (self.asked.len() as u32).clamp(self.size.min, self.size.max)
+        let wanted = (self.asked.len() as u32).clamp(self.size.min, self.size.max);
+        self.ceiling.map_or(wanted, |ceiling| wanted.min(ceiling))
     }
 }
 

@@ -324,6 +324,6 @@ fn key(blueprint: &Blueprint) -> Option<Key> {
 }
 
 /// Whether directories of the caller's are shared with it.
-fn shares(spec: &Spec) -> bool {
+pub(super) fn shares(spec: &Spec) -> bool {
     spec.workspace.is_some() || spec.mounts.iter().any(|mount| mount.source.is_some())
 }
