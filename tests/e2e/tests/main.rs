@@ -18,6 +18,7 @@ mod contexts_lasting;
 mod contexts_packages;
 mod contexts_values;
 mod crashes;
+mod deep_trees;
 mod descriptors;
 mod doctor;
 mod exit_codes;

@@ -11,6 +11,9 @@ use paddock_model::api::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Longer than this the kernel takes no path.
+const LONGEST_PATH: usize = 4095;
+
 impl Fleet {
     /// Nothing is merged where a part would overwrite what the parent has changed itself, and nothing where a part
     /// cannot be written.
@@ -77,6 +80,17 @@ impl Fleet {
         // A pipe, a socket or a device has no content to merge. It does not keep the rest from being merged.
         let (special, wanted): (Vec<_>, Vec<_>) =
             self.chosen(child, paths).await?.into_iter().partition(is_special);
+        if let Some(deep) = wanted.iter().find(|change| change.path.len() > LONGEST_PATH) {
+            let beginning: String = deep.path.chars().take(80).collect();
+            let message = format!(
+                "a path of {} bytes cannot be merged, {LONGEST_PATH} are the most: `{}...`",
+                deep.path.len(),
+                beginning.escape_debug()
+            );
+            return Err(FleetError::new(Kind::TooLarge, "too_large", message).hint(
+                "name the paths that are to be merged, or move what lies so deep further up in the fork",
+            ));
+        }
         let skipped = special.into_iter().map(|change| {
             let reason = "it is a pipe, a socket or a device, which is not merged".into();
             MergeConflict { path: change.path, reason }

@@ -5,8 +5,26 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, statat, unlinkat};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Of a path that is too long, in what is told.
+const SHOWN: usize = 80;
+/// Longer than this the kernel takes no path.
+const LONGEST_PATH: usize = 4095;
+
 /// The parts of a path, `.` left out. Refused: absolute, with `..`, with a NUL, longer than the kernel takes.
 pub fn parts(path: &[u8]) -> Outcome<Vec<&[u8]>> {
+    if path.len() > LONGEST_PATH {
+        let step = format!(
+            "a path of {} bytes is too long, {LONGEST_PATH} are the most: {}...",
+            path.len(),
+            super::shown(&path[..SHOWN])
+        );
+        return Err(Failure { step, errno: Errno::NAMETOOLONG });
+    }
+    parts_of_any_length(path)
+}
+
+/// The same of a path that is gone step by step.
+pub fn parts_of_any_length(path: &[u8]) -> Outcome<Vec<&[u8]>> {
     let refuse = |why: &str| Failure {
         step: format!("the archive's `{}` {why}", super::shown(path)),
         errno: Errno::PERM,
@@ -22,7 +40,7 @@ pub fn parts(path: &[u8]) -> Outcome<Vec<&[u8]>> {
     if parts.contains(&&b".."[..]) {
         return Err(refuse("leads out of the archive"));
     }
-    if path.len() > 4095 || parts.iter().any(|part| part.len() > 255) {
+    if parts.iter().any(|part| part.len() > 255) {
         return Err(refuse("is too long"));
     }
     Ok(parts)
@@ -78,5 +96,10 @@ mod tests {
             assert!(parts(path).is_err(), "{}", super::super::shown(path));
         }
         assert!(parts(&[b'a'; 300]).is_err());
+        let deep = ["d"; 3000].join("/");
+        let refused = parts(deep.as_bytes()).unwrap_err();
+        assert_eq!(refused.errno, Errno::NAMETOOLONG);
+        assert!(refused.step.contains("5999 bytes") && refused.step.len() < 300, "{}", refused.step);
+        assert_eq!(parts_of_any_length(deep.as_bytes()).unwrap().len(), 3000);
     }
 }

@@ -2,6 +2,7 @@
 //! leads out of the disk.
 
 use super::archive::copy_content;
+use super::trail::Trail;
 use super::{beneath, shown, streams, unpack};
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::{EXTENTS, parse_extents};
@@ -26,13 +27,15 @@ pub fn import(layer: BorrowedFd<'_>) -> Outcome<()> {
     };
     // A directory's time changes with what is put into it, so that it is set last.
     let mut directories = Vec::new();
+    let mut ways = Ways { entries: Trail::new(&root), links: Trail::new(&root) };
     for entry in archive.entries().map_err(damaged)? {
-        place(&root, &mut entry.map_err(damaged)?, &mut directories)?;
+        place(&root, &mut ways, &mut entry.map_err(damaged)?, &mut directories)?;
     }
     for (path, times) in directories.iter().rev() {
-        let parts = beneath::parts(path)?;
-        if let Ok(directory) = beneath::open_directory(&root, &parts, false) {
-            let _ = futimens(&directory, times);
+        let parts = beneath::parts_of_any_length(path)?;
+        let Some((name, above)) = parts.split_last() else { continue };
+        if let Ok(folder) = ways.entries.directory(above, false) {
+            let _ = utimensat(folder, *name, times, AtFlags::SYMLINK_NOFOLLOW);
         }
     }
     let _ = std::io::copy(&mut &input, &mut std::io::sink());
@@ -43,14 +46,21 @@ pub fn import(layer: BorrowedFd<'_>) -> Outcome<()> {
 #[derive(Clone, Copy)]
 pub struct Owner(pub Option<Uid>, pub Option<Gid>);
 
+/// To the directory of an entry, and to the one that a hard link leads to.
+struct Ways<'a> {
+    entries: Trail<'a>,
+    links: Trail<'a>,
+}
+
 fn place(
     root: &OwnedFd,
+    ways: &mut Ways<'_>,
     entry: &mut Entry<'_, impl Read>,
     directories: &mut Vec<(Vec<u8>, Timestamps)>,
 ) -> Outcome<()> {
     let path = entry.path_bytes().into_owned();
     let step = || format!("bring back {}", shown(&path));
-    let parts = beneath::parts(&path)?;
+    let parts = beneath::parts_of_any_length(&path)?;
     let (attributes, extents) = extensions(entry).during(step)?;
     let mode = Mode::from_raw_mode(entry.header().mode().during(step)? & 0o7777);
     let owner = owner(entry).during(step)?;
@@ -58,32 +68,32 @@ fn place(
     let Some((name, above)) = parts.split_last() else {
         return finish(root, &owner, mode, &attributes).during(step);
     };
-    let folder = beneath::open_directory(root, above, true).during(step)?;
+    let folder = ways.entries.directory(above, true).during(step)?;
     let kind = entry.header().entry_type();
     let mut name = name.to_vec();
     if kind != EntryType::Directory {
-        match beneath::clear(&folder, &name) {
+        match beneath::clear(folder, &name) {
             // Something of the host is mounted there, which a kernel in user space shows from above only.
             Err(Errno::BUSY) => return Ok(()),
             // A volume is mounted below a name at which the work left a link: as on a disk that stayed, the link goes aside.
-            Err(Errno::NOTEMPTY) => name = free_name_beside(&folder, &name).during(step)?,
+            Err(Errno::NOTEMPTY) => name = free_name_beside(folder, &name).during(step)?,
             cleared => cleared.during(step)?,
         }
     }
     let name = &name.as_slice();
     match kind {
         EntryType::Directory => {
-            match mkdirat(&folder, *name, Mode::from_raw_mode(0o700)) {
+            match mkdirat(folder, *name, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno).during(step),
             }
-            let made = beneath::open(&folder, name, OFlags::RDONLY | OFlags::DIRECTORY).during(step)?;
+            let made = beneath::open(folder, name, OFlags::RDONLY | OFlags::DIRECTORY).during(step)?;
             directories.push((path.clone(), times));
             finish(&made, &owner, mode, &attributes).during(step)
         }
         EntryType::Regular | EntryType::Continuous => {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let made = openat(&folder, *name, flags, Mode::from_raw_mode(0o600)).during(step)?;
+            let made = openat(folder, *name, flags, Mode::from_raw_mode(0o600)).during(step)?;
             let mut file = File::from(made);
             fill(&mut file, entry, extents).during(step)?;
             finish(&file, &owner, mode, &attributes).during(step)?;
@@ -92,23 +102,23 @@ fn place(
         }
         EntryType::Symlink => {
             let target = entry.link_name_bytes().map(|t| t.into_owned()).unwrap_or_default();
-            symlinkat(target.as_slice(), &folder, *name).during(step)?;
-            own(chownat(&folder, *name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)).during(step)?;
-            let _ = utimensat(&folder, *name, &times, AtFlags::SYMLINK_NOFOLLOW);
+            symlinkat(target.as_slice(), folder, *name).during(step)?;
+            own(chownat(folder, *name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)).during(step)?;
+            let _ = utimensat(folder, *name, &times, AtFlags::SYMLINK_NOFOLLOW);
             Ok(())
         }
         EntryType::Link => {
             let target = entry.link_name_bytes().map(|t| t.into_owned()).unwrap_or_default();
-            let target = beneath::parts(&target)?;
+            let target = beneath::parts_of_any_length(&target)?;
             let Some((last, above)) = target.split_last() else { return Ok(()) };
-            let from = beneath::open_directory(root, above, false).during(step)?;
-            linkat(&from, *last, &folder, *name, AtFlags::empty()).during(step)
+            let from = ways.links.directory(above, false).during(step)?;
+            linkat(from, *last, folder, *name, AtFlags::empty()).during(step)
         }
         // Only whiteouts are in an export.
-        EntryType::Char => mknodat(&folder, *name, FileType::CharacterDevice, mode, 0).during(step),
+        EntryType::Char => mknodat(folder, *name, FileType::CharacterDevice, mode, 0).during(step),
         EntryType::Fifo => {
-            mknodat(&folder, *name, FileType::Fifo, mode, 0).during(step)?;
-            own(chownat(&folder, *name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)).during(step)
+            mknodat(folder, *name, FileType::Fifo, mode, 0).during(step)?;
+            own(chownat(folder, *name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)).during(step)
         }
         _ => Err(Failure { step: format!("{}: no disk has such an entry", step()), errno: Errno::PERM }),
     }

@@ -5,6 +5,7 @@
 //!   [`import`]
 //! - [`node`]: a file as it is described to the host
 //! - [`walk`]: trees of any depth with one descriptor and little memory
+//! - [`trail`]: from one entry of an archive to the next, however deep
 //! - [`archive`], [`beneath`]: writing an archive; paths that cannot lead out of a tree
 //! - [`start`]: what was there when the sandbox began
 //! - [`streams`]: the tool's standard streams
@@ -27,6 +28,7 @@ mod relocate;
 mod remove;
 mod start;
 mod streams;
+mod trail;
 mod unpack;
 mod walk;
 mod watch;
