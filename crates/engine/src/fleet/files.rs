@@ -11,11 +11,11 @@ use crate::file_error::{FileError, FileErrorKind};
 use crate::files::{self, Files};
 pub use crate::port::PortStream;
 use crate::signing::{Claim, Operation};
+use paddock_model::User;
 use paddock_model::api::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FilePage, MakeDirectory, MoveFile, SandboxState,
     SignPath, SignedUrl,
 };
-use paddock_model::User;
 use std::sync::Arc;
 use std::time::Duration;
 
