@@ -121,7 +121,8 @@ fn spawn(paddock: &Paddock, socket: &Path, log: &Path) -> Result<Child> {
     let log = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(&paddock.program);
     command
-        .args(["serve", "--listen", "127.0.0.1:0", "--socket"])
+        // Sandboxes that demand made beforehand would be measured in place of those that are created, and be counted as left behind.
+        .args(["serve", "--listen", "127.0.0.1:0", "--ready-memory", "0", "--socket"])
         .arg(socket)
         .env("PADDOCK_STATE_DIR", &paddock.state)
         .env("TMPDIR", &paddock.temporary)

@@ -218,7 +218,7 @@ mod tests {
         let roots = state.path().join("net/roots.pem");
         // With its key, and twice.
         let owner = Authority::new().unwrap();
-        let text = format!("caf\u{e9}\n{}{}{}", owner.pem(), &*owner.key_pem(), owner.pem());
+        let text = format!("caf\u{e9}\n{}{}{}", owner.pem(), owner.key_pem(), owner.pem());
         std::fs::write(&roots, text).unwrap();
         assert_eq!(count(trust.bundle(Some(gate.pem()))), of_store + 2);
         assert_eq!(trust.beyond_store().unwrap().len(), 2);
