@@ -19,7 +19,7 @@ const WITHOUT_A_SERVER: Duration = Duration::from_secs(300);
 
 /// What its interpreter has of memory after this time it will have when it waits.
 const STARTING: Duration = Duration::from_secs(1);
-/// Four times what a Python interpreter that has done nothing holds, with its guest.
+/// Assumed until the kernel was asked: more than a Python interpreter that has done nothing holds, with its guest.
 pub const UNMEASURED_BYTES: u64 = 16 << 20;
 
 /// The number of a command that nobody asked for: the last that there is, to which no other comes.
