@@ -56,7 +56,9 @@ pub struct Session {
 }
 
 /// Called with each piece that the command prints, whichever stream it is of.
-pub struct Listener(pub Box<dyn FnMut(&[u8]) + Send>);
+pub struct Listener(pub Box<Hears>);
+
+pub type Hears = dyn FnMut(&[u8]) + Send;
 
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

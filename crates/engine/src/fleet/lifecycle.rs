@@ -88,7 +88,7 @@ impl Fleet {
             let record = live.record();
             (filter.name.is_none() || record.name == filter.name) && wanted(&record)
         };
-        let mut place = filter.cursor.is_some().then(|| (Reverse(after.created_ms), after.id));
+        let mut place = filter.cursor.is_some().then_some((Reverse(after.created_ms), after.id));
         let mut found = Vec::new();
         // One more than fits tells whether there is another page. A filter that few sandboxes pass looks at many of them, some
         // at a time, so that others are not kept from being created meanwhile.

@@ -114,7 +114,7 @@ impl Roster {
     }
 
     /// How many live that the pool of this template gave away.
-    pub fn from_pool(&self, template: &str) -> u32 {
+    pub fn count_of_pool(&self, template: &str) -> u32 {
         self.counts.lock().pools.get(template).copied().unwrap_or(0) as u32
     }
 

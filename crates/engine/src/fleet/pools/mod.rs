@@ -87,7 +87,7 @@ impl Fleet {
     }
 
     fn shown(&self, pool: &Pool) -> api::Pool {
-        let in_use = self.0.live.from_pool(&pool.name());
+        let in_use = self.0.live.count_of_pool(&pool.name());
         let mut shown = pool.to_api(in_use);
         if !pool.by_demand && self.0.pools.is_lent(&pool.template) {
             shown.made_by = api::PoolMaker::Job;
