@@ -24,19 +24,45 @@ LINES_OF_A_COMPLAINT = 12
 COMPLAINTS = 200
 
 
+class Time:
+    """How long something took, and how busy the processors of the machine were. What waits could run beside something else."""
+
+    def __init__(self):
+        self.seconds, self.worked, self.idled = 0.0, 0.0, 0.0
+
+    def __enter__(self):
+        self.add(-1)
+        return self
+
+    def __exit__(self, *_):
+        self.add(1)
+
+    def add(self, sign):
+        with open("/proc/stat") as file:
+            user, nice, system, idle, waiting, *interrupts = map(int, file.readline().split()[1:8])
+        self.seconds += sign * time.monotonic()
+        self.worked += sign * (user + nice + system + sum(interrupts))
+        self.idled += sign * (idle + waiting)
+
+    def __str__(self):
+        return f"{self.seconds:7.1f} s  {100 * self.worked / max(self.worked + self.idled, 1):3.0f} % busy"
+
+
+SET_UP, BUILT, FETCHED = Time(), Time(), Time()
+
+
 class Stage:
     """One or more commands, each with the directory that it runs in."""
 
     def __init__(self, name, *commands, environment=None):
         self.name, self.environment = name, environment or {}
         self.commands = [command if isinstance(command, tuple) else (command, ROOT) for command in commands]
-        self.state, self.seconds, self.passed, self.failed, self.ignored, self.skips = "not run", 0.0, 0, 0, 0, []
-        self.complaints = []
+        self.state, self.passed, self.failed, self.ignored, self.skips = "not run", 0, 0, 0, []
+        self.time, self.complaints = Time(), []
 
     def run(self):
-        begun = time.monotonic()
-        codes = [self.run_one(*command) for command in self.commands]
-        self.seconds = time.monotonic() - begun
+        with self.time:
+            codes = [self.run_one(*command) for command in self.commands]
         self.state = "FAILED" if set(codes) - {0, 77} else "passed" if 0 in codes else "skipped"
         return self.state
 
@@ -90,13 +116,15 @@ def build():
 
 
 def stages():
-    programs, paddock = build()
+    with BUILT:
+        programs, paddock = build()
     given = {"PADDOCK_BIN": paddock}
 
     def tests(places, *options):
         return [([program, *options], place) for name in places for program, place in programs[name]]
 
-    fetched = packages.fetch(ROOT)
+    with FETCHED:
+        fetched = packages.fetch(ROOT)
     unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e"})
     libraries = [CARGO, "test", "--locked", "--workspace", "--doc"]
     # Those of the backends boot machines as whoever has a kernel for them does.
@@ -210,16 +238,19 @@ def leftovers():
 
 def table(ran):
     print("\n=== result\n")
+    for name, spent in (("set-up", SET_UP), ("build", BUILT), ("packages", FETCHED)):
+        print(f"  {name:<16} {'':<8} {spent}")
     for stage in ran:
         counted = f"{stage.passed} passed, {stage.failed} failed" if stage.passed + stage.failed else ""
         counted += f", {stage.ignored} ignored" if stage.ignored else ""
-        print(f"  {stage.name:<16} {stage.state:<8} {stage.seconds:7.1f} s  {counted}")
+        print(f"  {stage.name:<16} {stage.state:<8} {stage.time}  {counted}")
     print()
 
 
 def main():
     os.chdir(ROOT)
-    subprocess.run([sys.executable, "scripts/setup.py", "--tests"], check=False)
+    with SET_UP:
+        subprocess.run([sys.executable, "scripts/setup.py", "--tests"], check=False)
     if sys.argv[1:]:
         if sys.argv[1:] not in (["kernels"], ["microvm"]):
             sys.exit(f"test: nothing is called `{' '.join(sys.argv[1:])}`: kernels, microvm, or nothing for every stage")

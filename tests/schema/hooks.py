@@ -268,6 +268,10 @@ def point_query(query, path):
         del query["cursor"]
 
 
+def succeeded(method, path):
+    return any(status.startswith("2") for status in tally[f"{method} {path}"])
+
+
 def point_body(body, path):
     """Requests that mean something, and that end."""
     for name in ("path", "from", "to"):
@@ -277,6 +281,10 @@ def point_body(body, path):
                 body[name] = f"/tmp/there/new-{chance.randrange(1000)}"
             if name == "from" and path.endswith("/move") and chance.random() < 0.5:
                 body[name] = "/tmp/there/" + chance.choice(["file", "full", "link", "empty"])
+    if path.endswith("/move") and not succeeded("POST", path):
+        # One move of another takes away the files that the next would move, so the first success is not left to chance.
+        farm.execute({"command": FURNISH})
+        body.update({"from": "/tmp/there/file", "to": "/tmp/there/moved"})
     if path.endswith("/merge") and isinstance(body.get("paths"), list) and chance.random() < REAL:
         body["paths"] = chance.choice([[], ["/tmp/there"], ["/nowhere"], ["relative"]])
     if path.endswith("/execs"):

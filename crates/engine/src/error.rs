@@ -34,7 +34,7 @@ pub enum EngineError {
     Random { source: std::io::Error },
 }
 
-/// What is wrong with certificates is the same with secrets and without.
+/// An error of certificates is the same error with secrets and without.
 impl From<crate::secrets::SecretsError> for EngineError {
     fn from(error: crate::secrets::SecretsError) -> EngineError {
         match error {

@@ -54,7 +54,7 @@ impl Refused {
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        // What is left of the request is not read.
+        // The rest of the request is not read.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         response
     }

@@ -54,7 +54,7 @@ struct OutputsQuery {
     exec: Option<u32>,
 }
 
-/// What commands printed and code returned, as the audit keeps it
+/// The outputs of commands and code that the audit keeps
 ///
 /// For an admin. Each is opened and compared with the digests of its signed entry (`verified`). Kept are 32 KiB of either end of
 /// each stream, sealed at rest; the oldest go when all of them are too much (`serve --audit-outputs`).

@@ -32,7 +32,7 @@ fn text(part: &Value) -> Result<String> {
     filtered(Command::new("base64").arg("-d"), part.as_str().context("base64")?)
 }
 
-/// What a program of this machine makes of it.
+/// The output of a program of the host for this input.
 fn filtered(program: &mut Command, input: &str) -> Result<String> {
     let mut running = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     running.stdin.take().context("its input")?.write_all(input.as_bytes())?;
@@ -74,7 +74,7 @@ fn outputs_are_kept_sealed_and_fit_their_digests(caller: &Caller) -> Result<()> 
         (text(&command["stdout"]["first"])?, text(&command["stderr"]["first"])?),
         (stdout.clone(), "from stderr\n".into())
     );
-    // Whoever has the output can check it against the signed entry.
+    // The digest of the output is that of the signed entry.
     let digest = filtered(&mut Command::new("sha256sum"), &stdout)?;
     let digest = digest.split(' ').next().context("a digest")?.to_string();
     assert_eq!(command["stdout"]["sha256"], digest);
@@ -187,7 +187,7 @@ fn the_oldest_outputs_make_room(caller: &Caller) -> Result<()> {
     for id in &ids {
         server.script(id, "head -c 60000 /dev/urandom")?;
     }
-    // Whoever comes next has it written after the room was made.
+    // Room is made after an output was written, and before the next one is.
     server.script(&ids[3], "true")?.success()?;
     server.script(&ids[3], "true")?.success()?;
     assert_eq!(outputs(&server, &ids[0])?[0]["state"], "removed");

@@ -90,7 +90,7 @@ pub fn clients_inside_trust_what_the_host_trusts(caller: &Caller) -> Result<()> 
         let trusted = inside(caller, &certified, ("SSL_CERT_FILE", &file), &line)?;
         assert_eq!(trusted.success().context(client)?, said, "{client}");
     }
-    // What the command itself names, counts.
+    // A variable of the command itself goes before.
     let mut own = certified.clone();
     own.push("--env=SSL_CERT_FILE=/mine".into());
     let said =

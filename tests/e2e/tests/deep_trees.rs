@@ -71,7 +71,7 @@ fn a_deep_merge_is_refused(caller: &Caller) -> Result<()> {
         "{}",
         refused.text()
     );
-    // What is not so deep goes over by its name.
+    // A path that is not so deep can be merged by its name.
     server.ask("POST", &merge, Some(&json!({ "from": child, "paths": ["/tmp/other"] })))?.ok()?;
     server.script(&id, "test -e /tmp/other")?.success().map(drop)
 }

@@ -89,7 +89,7 @@ fn why_it_failed_is_told(caller: &Caller) -> Result<()> {
     let said = install(caller, &directory, &file, &["--install", "wordy"])?;
     let text = said.exited(7)?.err();
     ensure!(text.contains("the reason\n") && text.contains("\n100\n") && !text.contains("\n50\n"), "{text}");
-    // Who asks for its streams has them as they are.
+    // With -i the streams are passed through whole.
     let streamed = install(caller, &directory, &file, &["-i", "--install", "wordy"])?;
     ensure!(streamed.exited(7)?.out().contains("\n50\n"), "{streamed:?}");
     Ok(())

@@ -115,7 +115,7 @@ pub struct ServeArgs {
     /// The key that secrets are encrypted with at rest; made where it is missing [default: secrets.key of the state directory]
     #[arg(long, value_name = "FILE")]
     pub secrets_key: Option<PathBuf>,
-    /// What outputs in the audit may take, of all sandboxes together, or `off`; the oldest go first [default: 1GiB]
+    /// Disk space for outputs in the audit, of all sandboxes together, or `off`; the oldest go first [default: 1GiB]
     #[arg(long, value_name = "SIZE|off", value_parser = values::bytes_or_off)]
     pub audit_outputs: Option<u64>,
     /// Where volumes are kept: a directory, s3://BUCKET/PREFIX, gs:// or az:// [default: volumes/store of the state directory]
@@ -133,7 +133,7 @@ pub struct ServeArgs {
     /// Attempts of jobs that run at one time [default: four for each processor]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub jobs: Option<u32>,
-    /// What sandboxes may hold together that are kept ready because others like them were asked for; 0 keeps none
+    /// Memory for sandboxes that are kept ready because others like them were asked for, all together; 0 keeps none
     #[arg(long, value_name = "SIZE", value_parser = values::bytes_or_none, default_value = "128MiB")]
     pub ready_memory: u64,
     /// How long they are kept after the last create that asked for one

@@ -36,7 +36,7 @@ impl Answer {
         }
     }
 
-    /// What the server says of a body that is not all that it should be.
+    /// The server's description of the damage, where it sent a damaged body.
     pub fn damage(&self) -> Option<String> {
         let told = self.response.headers().get("paddock-damaged")?;
         Some(told.to_str().unwrap_or("it was changed").to_string())

@@ -32,7 +32,7 @@ pub enum ConnectError {
     Tls { address: Address, source: io::Error },
 }
 
-/// What is wrong with a certificate.
+/// The fault of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Untrusted,
@@ -148,8 +148,8 @@ impl ConnectError {
         )
     }
 
-    /// Nobody listens at a place where somebody soon may: a server that starts is not there yet, one that is restarted
-    /// is there no more. A socket's directory that does not exist is no such place.
+    /// No server listens now, but one may soon: it is starting, or being restarted. A socket whose directory does not exist
+    /// is not such a case.
     pub fn is_absence(&self) -> bool {
         let ConnectError::Nobody { address, source } = self else { return false };
         match (source.kind(), address) {

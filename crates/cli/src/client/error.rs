@@ -87,7 +87,7 @@ impl ClientError {
         }
     }
 
-    /// Nobody listens there yet, or any more.
+    /// No server listens there at this moment.
     pub fn is_absence(&self) -> bool {
         matches!(self, ClientError::Connect(error) if error.is_absence())
     }

@@ -89,7 +89,7 @@ fn export(id: &str, output: Option<PathBuf>, caller: &mut Caller) -> Result<i32,
     })
 }
 
-/// What is there was passed on all the same: it is evidence.
+/// A damaged timeline was passed on before this error: it is evidence.
 fn unless_damaged(id: &str, damage: Option<String>) -> Result<i32, CommandError> {
     match damage {
         Some(damage) => Err(CommandError::AuditDamaged { id: id.to_string(), damage }),

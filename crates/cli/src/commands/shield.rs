@@ -87,7 +87,7 @@ fn install(args: ShieldArgs, name: &str, caller: &mut Caller) -> Result<i32, Com
     Ok(code)
 }
 
-/// What `--install --json` prints.
+/// The output of `--install --json`.
 #[derive(serde::Serialize)]
 struct Installed {
     #[serde(flatten)]

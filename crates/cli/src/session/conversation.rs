@@ -35,7 +35,7 @@ pub async fn run(mut session: Session) -> Result<Over, SessionError> {
     }
     let secrets = SandboxSecrets::new(std::mem::take(&mut session.secrets)).map_err(EngineError::from)?;
     if session.host_certs {
-        // What is wrong with them is told before anything is made.
+        // A certificate that cannot be read fails the run before anything is made.
         certificates::host_certificates().map_err(EngineError::from)?;
     }
     let mut sandbox = engine.create(session.backend.as_deref(), &session.spec)?;

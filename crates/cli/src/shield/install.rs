@@ -52,7 +52,7 @@ struct Lines {
     is_over: bool,
 }
 
-/// What it printed last, and how long it took.
+/// The last lines of an installation, and its duration.
 pub struct Heard {
     pub lines: Vec<String>,
     pub took: Duration,
@@ -138,7 +138,7 @@ impl Lines {
     }
 }
 
-/// Nobody is left to be told that it could not be written.
+/// A failure to write to stderr is ignored: there is no other place to report it.
 fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

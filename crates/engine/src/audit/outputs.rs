@@ -286,7 +286,7 @@ mod tests {
         assert!(!outputs.is_too_much());
         assert_eq!(outputs.read(&ids[0], 1, &kept[0]), Ok(None));
         assert!(outputs.read(&ids[11], 1, &kept[11]).unwrap().is_some());
-        // What comes after that does not stand where something else stood.
+        // A later output does not take the place of one that was removed.
         let later = outputs.keep(&ids[0], 2, b"later");
         assert_eq!(outputs.read(&ids[0], 1, &kept[0]), Ok(None));
         assert!(outputs.read(&ids[0], 2, &later).unwrap().is_some());

@@ -144,7 +144,7 @@ impl Trust<'_> {
     }
 }
 
-/// What every command has that is to find the file.
+/// The variables by which the clients of every command find the file.
 pub fn environment() -> BTreeMap<String, String> {
     environment_at(FILE)
 }

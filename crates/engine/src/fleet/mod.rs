@@ -22,7 +22,7 @@
 //! - [`access`]: tokens, tenants, quotas
 //! - [`readiness`]: whether a sandbox could be created now
 //! - [`hosted`]: what work that outlives its caller needs of all this
-//! - [`live`], [`record`]: one sandbox in memory, and in the store
+//! - [`live`], [`record`]: one sandbox in memory, and in the store; [`roster`]: all that live, by id, name and age; [`list`]: pages of them
 //! - [`broken_storage`]: the disks of sandboxes take no writes any more
 //! - [`clock`]: how long something lives, whatever somebody does to the wall clock
 
@@ -46,6 +46,7 @@ mod files;
 mod forks;
 mod hosted;
 mod lifecycle;
+mod list;
 mod live;
 mod lost;
 mod memory;
@@ -80,7 +81,7 @@ pub use audit_outputs::AuditOutputs;
 pub use error::{FleetError, Kind};
 pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
-pub use lifecycle::ListFilter;
+pub use list::ListFilter;
 pub use pools::{LentPool, ReadyOptions};
 pub use stand_in::Keeps;
 pub use streams::{Download, Upload};
@@ -145,7 +146,7 @@ pub struct FleetOptions {
     pub audit_outputs: u64,
     /// Where volumes are kept.
     pub volumes: VolumesOptions,
-    /// What may be kept ready for creates that are expected.
+    /// The bounds of sandboxes that are kept ready for expected creates.
     pub ready: ReadyOptions,
 }
 

@@ -228,13 +228,13 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::settings::{self, Surroundings};
 
     const DAY: u64 = 86_400_000;
 
-    fn record(ttl: Option<Duration>) -> Record {
+    pub fn record(ttl: Option<Duration>) -> Record {
         let state = tempfile::tempdir().unwrap();
         let surroundings = Surroundings { state_dir: state.path(), home: None };
         let spec = settings::resolve(&[], surroundings).unwrap().spec;

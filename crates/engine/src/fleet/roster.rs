@@ -238,3 +238,82 @@ fn subtract<'a, K: Hash + Eq + 'a>(counts: &mut HashMap<K, usize>, keys: impl In
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::record;
+    use super::*;
+    use std::path::PathBuf;
+
+    fn live(number: u64, tenant: &str, name: Option<&str>) -> Arc<Live> {
+        let mut record = record(None);
+        record.id = SandboxId::from_random(number);
+        record.created_at_ms = 1000 + number;
+        (record.tenant, record.name) = (tenant.into(), name.map(String::from));
+        Live::new(record, PathBuf::from("/nonexistent"), BTreeMap::new())
+    }
+
+    fn ids(page: &[(Place, Arc<Live>)]) -> Vec<&str> {
+        page.iter().map(|(_, live)| live.id.as_str()).collect()
+    }
+
+    #[test]
+    fn counts_follow_every_change_of_a_record_and_go_with_the_sandbox() {
+        let roster = Roster::default();
+        let (source, fork) = (live(1, "a", None), live(2, "a", Some("mine")));
+        roster.add(source.clone());
+        roster.add(fork.clone());
+        let source_id = source.record().id.clone();
+        assert!(!roster.is_nested_in(&source_id));
+        {
+            let mut record = fork.record();
+            record.nest_in(&source.record());
+            (record.base, record.baseline) = (Some("base".into()), Some("list".into()));
+            record.pool = Some("template".into());
+            record.state = SandboxState::Paused;
+        }
+        assert!(roster.is_nested_in(&source_id));
+        assert!(roster.is_base("base") && roster.is_baseline("list"));
+        assert_eq!(roster.count_of_pool("template"), 1);
+        assert_eq!(roster.in_state(SandboxState::Running), 1);
+        assert_eq!(roster.in_state(SandboxState::Paused), 1);
+        assert!(roster.named("a", "mine").is_some() && roster.named("b", "mine").is_none());
+        // It has ended, and is listed until its end is stored.
+        fork.record().state = SandboxState::Ended;
+        assert!(!roster.is_nested_in(&source_id) && roster.is_base("base"));
+        assert!(roster.named("a", "mine").is_none());
+        assert_eq!(roster.count_of_pool("template"), 0);
+        roster.remove(&fork.id);
+        assert!(!roster.is_base("base") && !roster.is_baseline("list"));
+        assert_eq!(roster.len(), 1);
+        // A change after that is nobody's to count.
+        fork.record().base = Some("later".into());
+        assert!(!roster.is_base("later"));
+    }
+
+    #[test]
+    fn a_name_belongs_to_the_sandbox_that_took_it_last() {
+        let roster = Roster::default();
+        let (first, second) = (live(1, "a", Some("x")), live(2, "a", Some("x")));
+        roster.add(first.clone());
+        first.record().state = SandboxState::Ended;
+        roster.add(second.clone());
+        roster.remove(&first.id);
+        assert_eq!(roster.named("a", "x").map(|found| found.id.clone()), Some(second.id.clone()));
+    }
+
+    #[test]
+    fn pages_are_newest_first_and_a_tenant_sees_its_own() {
+        let roster = Roster::default();
+        let all: Vec<_> =
+            (0..5).map(|number| live(number, if number == 3 { "b" } else { "a" }, None)).collect();
+        all.iter().for_each(|live| roster.add(live.clone()));
+        let first = roster.page(None, None, 2);
+        assert_eq!(ids(&first), [&all[4].id, &all[3].id]);
+        let rest = roster.page(None, first.last().map(|(place, _)| place), 10);
+        assert_eq!(ids(&rest), [&all[2].id, &all[1].id, &all[0].id]);
+        assert_eq!(ids(&roster.page(Some("b"), None, 10)), [&all[3].id]);
+        roster.remove(&all[3].id);
+        assert!(roster.page(Some("b"), None, 10).is_empty() && roster.get(&all[3].id).is_none());
+    }
+}

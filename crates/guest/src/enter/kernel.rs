@@ -17,7 +17,7 @@ const TERMINALS: u32 = 256;
 /// Watchers of files. The kernel counts them for whoever made the sandbox too, who has 128 on most machines.
 const WATCHERS: u64 = 32;
 
-/// What lies in /dev besides /dev/shm.
+/// Room for the entries of /dev other than /dev/shm.
 const DEV_BYTES: u64 = 1 << 20;
 const DEV_INODES: u64 = 256;
 

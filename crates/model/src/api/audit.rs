@@ -49,7 +49,7 @@ pub enum AuditOutputState {
     Removed,
 }
 
-/// What is kept of one stream.
+/// The kept part of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AuditStream {

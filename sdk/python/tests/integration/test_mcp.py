@@ -105,7 +105,7 @@ def test_clients_close_without_a_warning(server: Server, caplog: pytest.LogCaptu
         assert text(await client.call_tool("run_code", {"code": "6 * 7"})) == "42"
 
     with caplog.at_level(logging.WARNING):
-        # Who is ended by its client leaves nothing here.
+        # A process that its client had to kill does not write this file.
         ended = tmp_path / "ended"
         line = f"{shlex.quote(str(BINARY))} mcp; echo $? > {shlex.quote(str(ended))}"
         over_stdio_of(mcp.StdioServerParameters(command="sh", args=["-c", line], env=dict(os.environ)), talk)

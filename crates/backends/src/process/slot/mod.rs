@@ -40,18 +40,21 @@ pub struct Slot {
 
 impl Slot {
     pub fn take(state: &Path) -> Result<Slot> {
-        let directory = run_directory(state);
-        let groups = Groups::of(&directory);
+        Slot::take_in(&run_directory(state))
+    }
+
+    fn take_in(directory: &Path) -> Result<Slot> {
+        let groups = Groups::of(directory);
         let mut level = groups.level();
         loop {
             let group = groups.choose(level)?;
             let locks = group.locks()?;
-            let live = sweep::sweep_group(&directory, &group, &locks).live;
+            let live = sweep::sweep_group(directory, &group, &locks).live;
             match groups.adjust(level, live) {
                 Some(higher) if higher > level => level = higher,
-                _ => match Slot::take_from(&directory, &group, locks)? {
+                _ => match Slot::take_from(directory, &group, locks)? {
                     Some(slot) => return Ok(slot),
-                    None => return Slot::take_anywhere(&directory, &groups),
+                    None => return Slot::take_anywhere(directory, &groups),
                 },
             }
         }
@@ -149,7 +152,7 @@ impl Slot {
 
     /// The lock that the guest held; not when somebody else has worked off the record of sandbox `id`.
     ///
-    /// Whoever sweeps holds each lock for a moment and may let it go with nothing done, and a process that is
+    /// A sweep holds each lock for a moment and may let it go with nothing done, and a process that is
     /// being started elsewhere holds what it inherited until it executes.
     fn take_back(&self, probe: &Locks, id: &str) -> Result<bool> {
         for pause in [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] {
@@ -198,4 +201,61 @@ pub fn lasting(state: &Path) -> Vec<(Record, Lasting)> {
         Some((record, lasting))
     });
     ours.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(directory: &Path) -> Slot {
+        let slot = Slot::take_in(directory).unwrap();
+        slot.remember(&Record::default()).unwrap();
+        slot
+    }
+
+    #[test]
+    fn each_sandbox_has_a_slot_of_its_own_and_a_crowd_spreads_over_more_groups() {
+        let directory = tempfile::tempdir().unwrap();
+        let groups = Groups::of(directory.path());
+        let mut held: Vec<Slot> = (0..300).map(|_| taken(directory.path())).collect();
+        let numbers: BTreeSet<u32> = held.iter().map(|slot| slot.number).collect();
+        assert_eq!(numbers.len(), 300);
+        let crowds: Vec<usize> = groups.existing().iter().map(|group| group.files().len()).collect();
+        assert_eq!(crowds.iter().sum::<usize>(), 300);
+        assert!(crowds.iter().all(|crowd| *crowd <= 64), "{crowds:?}");
+        // With few left, the level falls again, and the next ones share a group.
+        for slot in held.drain(1..) {
+            slot.forget().unwrap();
+        }
+        for _ in 0..10 {
+            taken(directory.path()).forget().unwrap();
+        }
+        assert_eq!(groups.level(), 0);
+    }
+
+    #[test]
+    fn the_next_sandbox_sweeps_the_record_of_an_engine_that_died() {
+        let directory = tempfile::tempdir().unwrap();
+        let dead = taken(directory.path());
+        let record = dead.record().to_path_buf();
+        // The lock goes with the file, as it does when a process is killed.
+        drop(dead);
+        assert!(record.exists());
+        let next = Slot::take_in(directory.path()).unwrap();
+        assert!(!record.exists() || next.record() == record);
+    }
+
+    #[test]
+    fn stand_ins_of_others_are_known_without_their_neighbours() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, other, plain) = (taken(directory.path()), taken(directory.path()), taken(directory.path()));
+        let path = PathBuf::from("/workspace/.envrc");
+        let placeholders = vec![Placeholder::made(path.clone(), 0, 0)];
+        one.remember(&Record { placeholders, ..Record::default() }).unwrap();
+        assert_eq!(other.held_by_others(), BTreeSet::from([path]));
+        assert!(one.held_by_others().is_empty());
+        let marks = std::fs::read_dir(directory.path().join("stand-ins")).unwrap().count();
+        assert_eq!(marks, 1, "a sandbox without stand-ins has no mark");
+        drop(plain);
+    }
 }

@@ -1,4 +1,4 @@
-//! What has to be removed if the engine is not there to do it.
+//! A list of the things that a sandbox consists of on the host, for another process that has to remove them.
 
 use super::super::lasting::Lasting;
 use super::super::placeholder::Placeholder;

@@ -51,7 +51,7 @@ pub fn named_by_others(run_directory: &Path, own: u32) -> BTreeSet<PathBuf> {
 
 pub fn remove_unheld(placeholders: &[Placeholder], held: &BTreeSet<PathBuf>) {
     let mut ours: Vec<_> = placeholders.iter().filter(|p| !held.contains(&p.path)).collect();
-    // What lies in another goes before it.
+    // A stand-in inside another one is removed first.
     ours.sort_by(|one, other| other.path.cmp(&one.path));
     ours.into_iter().for_each(Placeholder::remove);
 }

@@ -8,7 +8,7 @@ use super::record::Record;
 use super::stand_ins;
 use std::path::Path;
 
-/// What a sweep of one group found.
+/// The result of a sweep of one group.
 pub struct Swept {
     pub removed: usize,
     pub live: usize,

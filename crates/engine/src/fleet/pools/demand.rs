@@ -34,7 +34,7 @@ const FIRST_USES: u32 = 4;
 /// With less than this part of the host's memory available, nothing is kept ready.
 const HOST_SHARE: u64 = 8;
 
-/// What may be kept ready without anybody having said so.
+/// The bounds of sandboxes that are kept ready although no pool was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadyOptions {
     /// Of all sandboxes that are kept ready together; 0: none are.
@@ -277,7 +277,7 @@ fn is_predictable(record: &Record) -> bool {
     record.guarantees.boundary == Boundary::SharedKernel && !shares(&record.spec)
 }
 
-/// Whose it is belongs to it: what one tenant asked for is given to no other.
+/// The tenant is a part of it: a sandbox that was made for one tenant is given to no other.
 fn key_of(record: &Record) -> Option<Key> {
     let spec = Spec { disk: Disk::Memory, ..record.spec.clone() };
     serde_json::to_vec(&(&record.tenant, &record.template, &record.image, &record.backend, spec)).ok()

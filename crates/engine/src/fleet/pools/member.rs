@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 /// One that nobody takes ends by itself so long after the server that made it.
 const WITHOUT_A_SERVER: Duration = Duration::from_secs(300);
 
-/// What its interpreter has of memory after this time it will have when it waits.
+/// After this time its interpreter has started, and its memory no longer grows.
 const STARTING: Duration = Duration::from_secs(1);
 /// Assumed until the kernel was asked: more than a Python interpreter that has done nothing holds, with its guest.
 pub const UNMEASURED_BYTES: u64 = 16 << 20;
@@ -32,7 +32,7 @@ pub struct Member {
     id: SandboxId,
     parts: Option<Parts>,
     made_at: Instant,
-    /// What it holds; 0 before it was measured.
+    /// Its memory; 0 before it was measured.
     bytes: AtomicU64,
     /// Held where their number is limited.
     place: Option<OwnedSemaphorePermit>,
@@ -60,7 +60,7 @@ impl Member {
         self.parts.as_ref().is_some_and(lives)
     }
 
-    /// What it holds, once its interpreter has started; a guess before that, and where nothing counts it.
+    /// Its memory, once its interpreter has started; an assumed size before that, and where the kernel does not count.
     pub fn bytes(&self) -> u64 {
         match self.bytes.load(Ordering::Relaxed) {
             0 if self.made_at.elapsed() > STARTING => self.measure(),

@@ -29,7 +29,7 @@ pub struct Pool {
     pub wake: Notify,
     /// Told once, when the pool ends.
     ended: watch::Sender<bool>,
-    /// Nobody set it.
+    /// Demand made it; no person set it.
     pub by_demand: bool,
 }
 
@@ -76,7 +76,7 @@ struct State {
     /// When sandboxes were asked for, by the clock that no one sets.
     asked: VecDeque<u64>,
     last_asked: u64,
-    /// What there is room for.
+    /// The number for which there is memory.
     ceiling: Option<u32>,
     zygote: ZygoteState,
     hits: u64,
