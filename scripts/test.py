@@ -12,7 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import packages
 
@@ -49,6 +51,7 @@ class Time:
 
 
 SET_UP, BUILT, FETCHED = Time(), Time(), Time()
+SPEAKING = threading.Lock()
 
 
 class Stage:
@@ -67,14 +70,14 @@ class Stage:
         return self.state
 
     def run_one(self, command, place):
-        print(f"\n=== {self.name}: {' '.join(command)}", flush=True)
+        say(f"\n=== {self.name}: {' '.join(command)}\n")
         process = subprocess.Popen(
             command, cwd=place, env={**os.environ, **self.environment}, text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         wanted = 0
         for line in process.stdout:
-            print(line, end="", flush=True)
+            say(f"{self.name} | {line}")
             if COMPLAINT.search(line):
                 wanted = LINES_OF_A_COMPLAINT
             if wanted:
@@ -90,6 +93,12 @@ class Stage:
             if line.startswith("SKIP "):
                 self.skips.append(line[5:].strip())
         return process.wait()
+
+
+def say(text):
+    """Several stages speak at the same time, each in whole lines."""
+    with SPEAKING:
+        print(text, end="", flush=True)
 
 
 def build():
@@ -115,35 +124,66 @@ def build():
     return programs, tried
 
 
+def fetch():
+    with FETCHED:
+        return packages.fetch(ROOT)
+
+
 def stages():
-    with BUILT:
-        programs, paddock = build()
+    """In lanes that run at the same time: most stages wait for most of their time, and all of them leave other people's sandboxes
+    alone. Within a lane one stage comes after the other."""
+    with ThreadPoolExecutor() as beside:
+        # One waits for the network while the other has the processors.
+        fetching = beside.submit(fetch)
+        with BUILT:
+            programs, paddock = build()
+        fetched = fetching.result()
     given = {"PADDOCK_BIN": paddock}
 
     def tests(places, *options):
         return [([program, *options], place) for name in places for program, place in programs[name]]
 
-    with FETCHED:
-        fetched = packages.fetch(ROOT)
     unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e"})
     libraries = [CARGO, "test", "--locked", "--workspace", "--doc"]
     # Those of the backends boot machines as whoever has a kernel for them does.
     kernel = fetched.get("PADDOCK_TEST_KERNEL")
     unit_given = {**fetched, **({"PADDOCK_KERNEL": kernel} if kernel else {})}
     return [
-        Stage("formatting", [CARGO, "fmt", "--all", "--check"]),
-        Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-        Stage("unit", *tests(unit), libraries, environment=unit_given),
-        Stage("volumes", *tests(["crates/volumes"], "--nocapture"), environment=fetched),
-        Stage("conformance", *tests(["tests/conformance"], "--nocapture"), environment=given),
-        Stage("end to end", *tests(["tests/e2e"], "--nocapture", "--test-threads=3"), environment={**given, **fetched}),
-        Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
-        Stage("documents", [sys.executable, "tests/docs/run.py", paddock], environment=unit_given),
-        Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
-        Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),
-        Stage("subordinate ids", [sys.executable, "tests/identities/run.py", "--paddock", paddock]),
-        Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
+        [
+            Stage("formatting", [CARGO, "fmt", "--all", "--check"]),
+            Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+            Stage("unit", *tests(unit), libraries, environment=unit_given),
+            Stage("volumes", *tests(["crates/volumes"], "--nocapture"), environment=fetched),
+            Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
+            Stage("documents", [sys.executable, "tests/docs/run.py", paddock], environment=unit_given),
+            Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
+            Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),
+            Stage("subordinate ids", [sys.executable, "tests/identities/run.py", "--paddock", paddock]),
+            Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
+        ],
+        [
+            Stage("conformance", *tests(["tests/conformance"], "--nocapture"), environment=given),
+            Stage("end to end", *tests(["tests/e2e"], "--nocapture", "--test-threads=3"), environment={**given, **fetched}),
+        ],
     ]
+
+
+def run_lanes(lanes):
+    """All stages, in the order of the table."""
+    def run_lane(lane):
+        for stage in lane:
+            stage.run()
+
+    everything = [stage for lane in lanes for stage in lane]
+    with ThreadPoolExecutor(len(lanes)) as beside:
+        try:
+            list(beside.map(run_lane, lanes))
+        except KeyboardInterrupt:
+            # The stages that run have got the signal as well; no further one begins.
+            for lane in lanes:
+                lane.clear()
+            raise
+    return everything
 
 
 def slow_stages(which):
@@ -256,9 +296,7 @@ def main():
             sys.exit(f"test: nothing is called `{' '.join(sys.argv[1:])}`: kernels, microvm, or nothing for every stage")
         run_slow(sys.argv[1])
     before = leftovers()
-    ran = stages()
-    for stage in ran:
-        stage.run()
+    ran = run_lanes(stages())
     new = leftovers() - before
     table(ran)
 

@@ -7,6 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Machine {
     pub date: String,
     pub kernel: String,
+    /// The version that limits are set by.
+    pub cgroups: &'static str,
+    pub memory_bytes: u64,
     pub processors: usize,
     pub processor: String,
     /// Others at work show here, and in the distance of p95 from the median.
@@ -21,6 +24,8 @@ pub fn describe(paddock: &Path) -> Machine {
     Machine {
         date: date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())),
         kernel: format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
+        cgroups: if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { "v2" } else { "v1" },
+        memory_bytes: memory(),
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         processor: processor(),
         load: std::fs::read_to_string("/proc/loadavg")
@@ -30,6 +35,11 @@ pub fn describe(paddock: &Path) -> Machine {
         user: if rustix::process::geteuid().is_root() { "root" } else { "ordinary user" },
         paddock_bytes: paddock.metadata().map_or(0, |found| found.len()),
     }
+}
+
+fn memory() -> u64 {
+    let table = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    crate::footprint::kilobytes(&table, "MemTotal:").unwrap_or_default()
 }
 
 fn processor() -> String {

@@ -6,7 +6,7 @@
 //! - `footprint`, `leftovers`: the guest's size and memory; what 200 runs leave behind
 //! - `targets`: the promises, and whether this run kept them
 //! - `server/`: `paddock serve` and its sandboxes, over HTTP
-//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md`, `jobs.md`, `microvm.md`, `live-fork.md` and `code.md`, each with a `.json`, and a plot
+//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md`, `jobs.md`, `microvm.md`, `live-fork.md`, `laptop.md`, `scale.md` and `code.md`, each with a `.json`, and a plot
 //!
 //! A missed target is said plainly and is no failure: timings of a shared machine decide nothing.
 
@@ -65,7 +65,13 @@ fn bench(options: &Options) -> Result<()> {
         print!("{}", report.markdown());
         say(report.write(&options.results)?);
     }
-    let setting = Setting { scratch: &scratch, counts: Counts::new(options.quick), install: options.install };
+    let setting = Setting {
+        scratch: &scratch,
+        counts: Counts::new(options.quick),
+        live: options.live,
+        soak: options.soak,
+        install: options.install,
+    };
     let of =
         |group: &str| options.parts.iter().copied().filter(|part| part.group() == group).collect::<Vec<_>>();
     let code = of("code");
@@ -77,6 +83,8 @@ fn bench(options: &Options) -> Result<()> {
         ("jobs", "jobs"),
         ("microvm", "kernels of their own"),
         ("live-fork", "forks that remember"),
+        ("laptop", "the first minute"),
+        ("scale", "thousands of sandboxes"),
     ];
     for (group, title) in titles {
         let parts = of(group);
@@ -132,6 +140,6 @@ fn run(field: &Field, machine: Machine, options: &Options) -> Result<Report> {
     Ok(Report { machine, races, guest, leftovers, targets })
 }
 
-fn say(written: [PathBuf; 2]) {
-    written.iter().for_each(|path| tell(path));
+fn say(written: impl IntoIterator<Item = PathBuf>) {
+    written.into_iter().for_each(|path| tell(&path));
 }

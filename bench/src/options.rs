@@ -3,10 +3,13 @@
 use crate::contestants::Workload;
 use crate::server::Part;
 use anyhow::{Context, Result, bail};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const HELP: &str = "\
-Usage: paddock-bench [--rounds N] [--only LIST] [--quick] [--no-install] [--results DIR]
+Usage: paddock-bench [--rounds N] [--only LIST] [--live N] [--soak SECONDS]
+                     [--quick] [--no-install] [--results DIR]
 
   --rounds N      measured rounds of each beside `paddock run`, at least 50 [default: 100]
   --only LIST     some of it [default: all]:
@@ -19,11 +22,15 @@ Usage: paddock-bench [--rounds N] [--only LIST] [--quick] [--no-install] [--resu
                   jobs: an array of 2,000 scripts
                   microvm: sandboxes with a kernel of their own
                   live-fork: a Python context, forked as it stands
+                  laptop: the Python SDK with nothing set up
+                  scale: thousands of sandboxes and many clients, or scale-crowd, scale-rates, scale-forks, scale-soak
                   code: all of run_code, or code-first, code-preloaded, code-warm, code-burst, code-sustained,
                   code-crowd
+  --live N        so many sandboxes live at once in scale-crowd [default: 2000]
+  --soak SECONDS  how long scale-soak takes [default: 60]
   --quick         of run_code only a few of each: to try the bench, not to measure
   --no-install    do not install missing peers with apt-get, pip and npm
-  --results DIR   where run.md, server.md, gate.md, agents.md, volumes.md, jobs.md, microvm.md, live-fork.md and code.md are written, each with a .json, and the plot
+  --results DIR   where run.md, server.md, gate.md, agents.md, volumes.md, jobs.md, microvm.md, live-fork.md, laptop.md, scale.md and code.md are written, each with a .json, and the plot
                   [default: bench/results; then the plot goes to docs/images, and the table into the README]
 
 Environment:
@@ -37,6 +44,10 @@ pub struct Options {
     pub rounds: usize,
     pub workloads: Vec<Workload>,
     pub parts: Vec<Part>,
+    /// Of `scale-crowd`, at its last point.
+    pub live: usize,
+    /// The time of `scale-soak`.
+    pub soak: Duration,
     pub install: bool,
     pub quick: bool,
     pub results: PathBuf,
@@ -61,6 +72,8 @@ impl Options {
             rounds: 100,
             workloads: Workload::ALL.to_vec(),
             parts: Part::all().collect(),
+            live: 2_000,
+            soak: Duration::from_secs(60),
             install: true,
             quick: false,
             results: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results")),
@@ -72,6 +85,8 @@ impl Options {
             let mut value = || arguments.next().with_context(|| format!("{flag} needs a value"));
             match flag.as_str() {
                 "--rounds" => options.rounds = rounds(&value()?)?,
+                "--live" => options.live = number(&flag, &value()?, 1..=36_000)?,
+                "--soak" => options.soak = Duration::from_secs(number(&flag, &value()?, 10..=86_400)? as u64),
                 "--only" => (options.workloads, options.parts) = selection(&value()?)?,
                 "--no-install" => options.install = false,
                 "--quick" => options.quick = true,
@@ -82,6 +97,14 @@ impl Options {
         }
         Ok(Some(options))
     }
+}
+
+fn number(flag: &str, text: &str, allowed: RangeInclusive<usize>) -> Result<usize> {
+    let number: usize = text.parse().with_context(|| format!("{flag} `{text}` is not a number"))?;
+    if !allowed.contains(&number) {
+        bail!("{flag} {number} has to be from {} to {}", allowed.start(), allowed.end());
+    }
+    Ok(number)
 }
 
 fn rounds(text: &str) -> Result<usize> {
@@ -96,7 +119,8 @@ fn rounds(text: &str) -> Result<usize> {
 fn selection(text: &str) -> Result<(Vec<Workload>, Vec<Part>)> {
     let named: Vec<_> = text.split(',').collect();
     let is_known = |name: &str| {
-        ["server", "gate", "agents", "volumes", "jobs", "microvm", "live-fork", "code"].contains(&name)
+        ["server", "gate", "agents", "volumes", "jobs", "microvm", "live-fork", "laptop", "scale", "code"]
+            .contains(&name)
             || Workload::ALL.iter().any(|workload| workload.name() == name)
             || Part::all().any(|part| part.name() == name)
     };
@@ -149,6 +173,8 @@ mod tests {
             &["--rounds", "5"][..],
             &["--rounds", "x"],
             &["--rounds"],
+            &["--live", "0"],
+            &["--soak", "soon"],
             &["--only", "perl"],
             &["--only", ""],
             &["now"],

@@ -21,7 +21,7 @@ pub fn judge(races: &[Race], guest: &Guest, leftovers: &Leftovers) -> Vec<Target
     let race = |workload| races.iter().find(|race| race.workload == workload);
     let (plain, python) = (race(Workload::True), race(Workload::Python));
     vec![
-        at_most("`paddock run -- true` beside bwrap", "<= 1.25 x", 1.25, ratio(plain, "paddock", "bwrap")),
+        at_most("`paddock run -- true` beside bwrap", "<= 1.1 x", 1.1, ratio(plain, "paddock", "bwrap")),
         at_most(
             "`paddock run -- python3 -c 'print(1)'` beside bare python3",
             "<= 1.3 x",
@@ -183,7 +183,7 @@ mod tests {
         let plain = [
             ("bare", 1_000),
             ("paddock", 5_000),
-            ("bwrap", 4_000),
+            ("bwrap", 4_546),
             ("runc", 21_000),
             ("docker", 250_000),
             ("runsc", 100_000),

@@ -26,6 +26,8 @@ import uuid
 WORKERS = 4
 MOST_SANDBOXES = 16
 START_PATIENCE = 30.0
+# A server waits for the last user of its storage for 30 seconds.
+STOP_PATIENCE = 60.0
 SHORT_LIFE = 2.0
 
 
@@ -91,7 +93,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=STOP_PATIENCE)
 
 
 class Book:

@@ -26,6 +26,8 @@ pub fn machine(machine: &Machine) -> Value {
         "date": machine.date,
         "commit": machine.commit,
         "kernel": machine.kernel,
+        "cgroups": machine.cgroups,
+        "memory_bytes": machine.memory_bytes,
         "processors": machine.processors,
         "processor": machine.processor,
         "load_at_start": machine.load,

@@ -27,12 +27,14 @@ pub fn render(report: &Report) -> String {
 
 pub fn where_and_when(machine: &Machine) -> String {
     format!(
-        "{}; commit {}; {}; {} x {}; as {}; load at start {}.",
+        "{}; commit {}; {}, cgroup {}; {} x {}, {} GiB; as {}; load at start {}.",
         machine.date,
         machine.commit,
         machine.kernel,
+        machine.cgroups,
         machine.processors,
         machine.processor,
+        machine.memory_bytes >> 30,
         machine.user,
         machine.load,
     )
@@ -71,22 +73,23 @@ pub fn target(target: &Target) -> [String; 4] {
 }
 
 /// Padded, so that it reads as well on a terminal.
-pub fn table<const N: usize>(header: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+pub fn table<Row: AsRef<[String]>>(header: &[&str], rows: impl Iterator<Item = Row>) -> String {
     let rows: Vec<_> = rows.collect();
+    let rows: Vec<_> = rows.iter().map(AsRef::as_ref).collect();
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([header[column].len(), 3]).max().unwrap_or(3)
     };
-    let widths: [usize; N] = std::array::from_fn(widest);
+    let widths: Vec<usize> = (0..header.len()).map(widest).collect();
     let mut text = line(header, &widths);
-    text.push_str(&line(&widths.map(|width| "-".repeat(width)), &widths));
-    for row in &rows {
+    text.push_str(&line(&widths.iter().map(|width| "-".repeat(*width)).collect::<Vec<_>>(), &widths));
+    for row in rows {
         text.push_str(&line(row, &widths));
     }
     text
 }
 
-fn line<const N: usize>(cells: &[impl Display; N], widths: &[usize; N]) -> String {
+fn line(cells: &[impl Display], widths: &[usize]) -> String {
     let cells = cells.iter().zip(widths).map(|(cell, &width)| format!(" {cell:width$} |"));
     format!("|{}\n", cells.collect::<String>())
 }

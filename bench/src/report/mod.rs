@@ -2,6 +2,7 @@
 
 mod code;
 mod json;
+mod lines;
 mod markdown;
 mod plot;
 mod readme;
@@ -49,8 +50,15 @@ impl ServerReport {
         server::markdown(self)
     }
 
-    pub fn write(&self, directory: &Path) -> Result<[PathBuf; 2]> {
-        write(directory, self.group, &server::json(self), &self.markdown())
+    /// With a picture of each curve.
+    pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let mut written = write(directory, self.group, &server::json(self), &self.markdown())?.to_vec();
+        for (name, picture) in server::pictures(self) {
+            let path = directory.join(name);
+            std::fs::write(&path, picture).with_context(|| path.display().to_string())?;
+            written.push(path);
+        }
+        Ok(written)
     }
 }
 

@@ -90,7 +90,7 @@ impl Scale {
 }
 
 /// Three digits are enough to compare.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let digits = match value {
         value if value >= 100.0 => return format!("{value:.0}"),
         value if value >= 10.0 => 1,
@@ -99,7 +99,7 @@ fn short(value: f64) -> String {
     format!("{value:.digits$}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

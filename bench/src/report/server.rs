@@ -1,8 +1,9 @@
 use super::ServerReport;
 use super::json::{extend, machine, rounded};
 use super::markdown::{table, target, where_and_when};
+use super::{lines, plot};
 use crate::measure::Timing;
-use crate::server::{Fact, Findings, Measured, format};
+use crate::server::{Curve, Fact, Findings, Measured, format};
 use crate::targets::milliseconds;
 use serde_json::{Value, json};
 
@@ -17,7 +18,12 @@ pub fn markdown(report: &ServerReport) -> String {
     for Measured { part, outcome } in &report.measured {
         text.push_str(&format!("\n## {} (`{}`)\n\n", capitalised(part.title()), part.name()));
         match outcome {
-            Ok(findings) => text.push_str(&section(findings)),
+            Ok(findings) => {
+                text.push_str(&section(findings));
+                if findings.curve.is_some() {
+                    text.push_str(&format!("\n![{}]({}.svg)\n", part.title(), part.name()));
+                }
+            }
             Err(error) => text.push_str(&format!("Not measured: {error:#}\n")),
         }
     }
@@ -31,8 +37,29 @@ fn section(findings: &Findings) -> String {
     if !findings.timings.is_empty() {
         blocks.push(table(&HEADER, findings.timings.iter().map(row)));
     }
+    blocks.extend(findings.curve.as_ref().map(curve));
     blocks.extend(rest(findings));
     blocks.join("\n")
+}
+
+/// One row for each point.
+fn curve(curve: &Curve) -> String {
+    let header: Vec<&str> = [curve.along].into_iter().chain(curve.columns.iter().copied()).collect();
+    let short = |value: &Option<f64>| value.map(plot::short).unwrap_or_default();
+    let rows = curve
+        .points
+        .iter()
+        .map(|(at, values)| [at.to_string()].into_iter().chain(values.iter().map(short)).collect::<Vec<_>>());
+    table(&header, rows)
+}
+
+/// By file name: of each part with a curve the times in it.
+pub fn pictures(report: &ServerReport) -> Vec<(String, String)> {
+    let parts = report.measured.iter().filter_map(|Measured { part, outcome }| {
+        let curve = outcome.as_ref().ok()?.curve.as_ref()?;
+        Some((format!("{}.svg", part.name()), lines::times(part.title(), curve)))
+    });
+    parts.collect()
 }
 
 /// All but the timings.
@@ -75,6 +102,7 @@ pub fn part(Measured { part, outcome }: &Measured) -> Value {
     let found = match outcome {
         Ok(findings) => json!({
             "timings": findings.timings.iter().map(timing).collect::<Vec<_>>(),
+            "curve": findings.curve.as_ref().map(curve_json),
             "facts": findings.facts.iter().map(fact).collect::<Vec<_>>(),
             "notes": findings.notes,
             "left": findings.left,
@@ -96,6 +124,14 @@ fn timing(timing: &Timing) -> Value {
         "p99_ms": at(99),
         "slowest_ms": at(100),
     })
+}
+
+fn curve_json(curve: &Curve) -> Value {
+    let points = curve.points.iter().map(|(at, values)| {
+        let values: Vec<Option<f64>> = values.iter().map(|value| value.map(rounded)).collect();
+        json!({ "at": at, "values": values })
+    });
+    json!({ "along": curve.along, "columns": curve.columns, "points": points.collect::<Vec<_>>() })
 }
 
 fn fact(fact: &Fact) -> Value {

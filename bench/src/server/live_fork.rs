@@ -126,7 +126,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
 }
 
 /// A sandbox whose interpreter has so many MiB of data that it has touched.
-async fn filled(caller: &mut Caller, backend: &str, size: u64) -> Result<String> {
+pub async fn filled(caller: &mut Caller, backend: &str, size: u64) -> Result<String> {
     let memory = (size + 512) << 20;
     let body = json!({ "backend": backend, "ttl_seconds": 900, "live_forks": true, "limits": { "memory_bytes": memory } });
     let source = text(&caller.post("/v1/sandboxes", &body).await?, "id")?;
@@ -173,7 +173,7 @@ async fn one_by_one(caller: &mut Caller, source: &str, findings: &mut Findings) 
     Ok(())
 }
 
-fn ids(forked: &Value) -> Result<Vec<String>> {
+pub fn ids(forked: &Value) -> Result<Vec<String>> {
     let children = forked["sandboxes"].as_array().context("the answer has no sandboxes")?;
     children.iter().map(|child| text(child, "id")).collect()
 }

@@ -8,6 +8,7 @@
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
 //! - [`gate`]: what leaves a sandbox; [`volumes`], [`scripts`]: what outlives it; [`jobs`]: a queue of work; [`machines`]: kernels of their own; [`live_fork`]: forks that remember
 //! - [`agents`]: what tools and MCP add to a call
+//! - [`laptop`]: one person with the SDK; [`scale`]: thousands of sandboxes, many clients
 //! - [`code`]: run_code, with pools, beside what else runs Python
 //! - [`remains`]: what killed sandboxes left
 //! - [`promises`]: the targets, against what was found
@@ -22,6 +23,7 @@ mod first;
 mod fork;
 mod gate;
 mod jobs;
+mod laptop;
 mod live_fork;
 mod machines;
 mod memory;
@@ -31,26 +33,33 @@ mod process;
 mod promises;
 mod recovery;
 mod remains;
+mod scale;
 mod scripts;
 mod stream;
 mod volumes;
 mod warm;
 
 pub use code::{Counts, Setting};
-pub use part::{Fact, Findings, Measured, Part};
+pub use part::{Curve, Fact, Findings, Measured, Part};
 pub use promises::{format, judge};
 
 use crate::contestants::Field;
 use crate::interrupt;
 use anyhow::{Context, Result, bail};
-use process::Server;
+use process::{Ready, Server};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
 
 /// Of one part; several times what a slow machine needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A thousand interpreters are started; a minute is measured whole; emulated machines take their time.
 const PATIENCE_WITH_CODE: Duration = Duration::from_secs(400);
+
+/// Twenty thousand are made and killed; a soak takes as long as it was told.
+const PATIENCE_AT_SCALE: Duration = Duration::from_secs(600);
+/// Threads that call where many clients do: fewer than processors, which the server needs.
+const CALLING_THREADS: usize = 4;
 
 /// Each part has a fresh server. A part that fails is reported with its reason, and the others are still measured.
 pub fn measure(
@@ -59,7 +68,6 @@ pub fn measure(
     mut field: Option<Field>,
     parts: &[Part],
 ) -> Result<Vec<Measured>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut all = Vec::new();
     for &part in parts {
         eprintln!("{}: {}", part.name(), part.title());
@@ -67,6 +75,7 @@ pub fn measure(
         if !part.has_peers() {
             field = None;
         }
+        let runtime = runtime(part)?;
         let outcome = runtime.block_on(one(setting, paddock, field.as_ref(), part));
         interrupt::check()?;
         if let Err(error) = &outcome {
@@ -77,9 +86,22 @@ pub fn measure(
     Ok(all)
 }
 
+fn runtime(part: Part) -> Result<Runtime> {
+    let threads =
+        std::thread::available_parallelism().map_or(1, usize::from).div_ceil(4).min(CALLING_THREADS);
+    let mut builder = match part.is_scale() {
+        true => Builder::new_multi_thread(),
+        false => Builder::new_current_thread(),
+    };
+    Ok(builder.worker_threads(threads).enable_all().build()?)
+}
+
 async fn one(setting: Setting<'_>, paddock: &Path, beside: Option<&Field>, part: Part) -> Result<Findings> {
-    let mut server = Server::start(setting.scratch, paddock, part.name()).await?;
-    let patience = if part.is_code() || matches!(part, Part::Machines | Part::LiveFork) {
+    let ready = if part == Part::Laptop { Ready::ByDemand } else { Ready::Nothing };
+    let mut server = Server::start(setting.scratch, paddock, part.name(), ready).await?;
+    let patience = if part.is_scale() {
+        PATIENCE_AT_SCALE + setting.soak
+    } else if part.is_code() || matches!(part, Part::Machines | Part::LiveFork) {
         PATIENCE_WITH_CODE
     } else {
         PATIENCE
@@ -88,7 +110,7 @@ async fn one(setting: Setting<'_>, paddock: &Path, beside: Option<&Field>, part:
         outcome = run(setting, &mut server, beside, part) => outcome,
         error = out_of_patience(patience) => Err(error),
     };
-    if part.is_code() {
+    if part.is_code() || part.is_scale() {
         code::remove_pools(&server).await;
     }
     // Whatever became of the part: sandboxes outlive their server.
@@ -126,6 +148,8 @@ async fn run(
         Part::Jobs => jobs::measure(server).await,
         Part::Machines => machines::measure(server, beside).await,
         Part::LiveFork => live_fork::measure(server).await,
+        Part::Laptop => laptop::measure(setting, server).await,
+        _ if part.is_scale() => scale::measure(setting, server, part).await,
         Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,
     }

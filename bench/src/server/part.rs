@@ -19,6 +19,11 @@ pub enum Part {
     Jobs,
     Machines,
     LiveFork,
+    Laptop,
+    ScaleCrowd,
+    ScaleRates,
+    ScaleForks,
+    ScaleSoak,
     CodeFirst,
     CodePreloaded,
     CodeWarm,
@@ -38,6 +43,8 @@ impl Part {
     pub const JOBS: [Part; 1] = [Part::Jobs];
     pub const MACHINES: [Part; 1] = [Part::Machines];
     pub const LIVE_FORK: [Part; 1] = [Part::LiveFork];
+    pub const LAPTOP: [Part; 1] = [Part::Laptop];
+    pub const SCALE: [Part; 4] = [Part::ScaleCrowd, Part::ScaleRates, Part::ScaleForks, Part::ScaleSoak];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
         Part::CodePreloaded,
@@ -57,6 +64,8 @@ impl Part {
             .chain(Part::JOBS)
             .chain(Part::MACHINES)
             .chain(Part::LIVE_FORK)
+            .chain(Part::LAPTOP)
+            .chain(Part::SCALE)
             .chain(Part::CODE)
     }
 
@@ -64,16 +73,22 @@ impl Part {
         Part::CODE.contains(&self)
     }
 
+    pub fn is_scale(self) -> bool {
+        Part::SCALE.contains(&self)
+    }
+
     /// What it is measured with, and which file its numbers go to.
     pub fn group(self) -> &'static str {
         match self {
             _ if self.is_code() => "code",
+            _ if self.is_scale() => "scale",
             _ if Part::GATE.contains(&self) => "gate",
             _ if Part::AGENTS.contains(&self) => "agents",
             Part::Volumes => "volumes",
             Part::Jobs => "jobs",
             Part::Machines => "microvm",
             Part::LiveFork => "live-fork",
+            Part::Laptop => "laptop",
             _ => "server",
         }
     }
@@ -100,6 +115,11 @@ impl Part {
             Part::Jobs => "jobs",
             Part::Machines => "microvm",
             Part::LiveFork => "live-fork",
+            Part::Laptop => "laptop",
+            Part::ScaleCrowd => "scale-crowd",
+            Part::ScaleRates => "scale-rates",
+            Part::ScaleForks => "scale-forks",
+            Part::ScaleSoak => "scale-soak",
             Part::CodeFirst => "code-first",
             Part::CodePreloaded => "code-preloaded",
             Part::CodeWarm => "code-warm",
@@ -127,6 +147,11 @@ impl Part {
             Part::Machines => "microvm: a boot, copies of it, and forks with memory",
             Part::LiveFork => "a Python context with data in it, forked as it stands",
             Part::Jobs => "jobs: an array of 2,000 one-line Python scripts",
+            Part::Laptop => "one person with the Python SDK, and nothing set up",
+            Part::ScaleCrowd => "every call, with more and more live sandboxes",
+            Part::ScaleRates => "calls of more and more clients",
+            Part::ScaleForks => "1,000 forks of a context with 64 MiB",
+            Part::ScaleSoak => "half of the best rate, for a while",
             Part::CodeFirst => "create, run_code('print(1)') and kill, beside what runs Python elsewhere",
             Part::CodePreloaded => "the same with pandas imported by the template",
             Part::CodeWarm => "run_code('1+1') in a context that is there",
@@ -147,10 +172,20 @@ pub struct Measured {
 pub struct Findings {
     pub timings: Vec<Timing>,
     pub facts: Vec<Fact>,
+    pub curve: Option<Curve>,
     /// How it was measured, where that is not plain, and what could not be.
     pub notes: Vec<String>,
     /// What the sandboxes of this part left behind when all of them were killed.
     pub left: Vec<String>,
+}
+
+/// The same numbers at several points.
+pub struct Curve {
+    /// The name of what grows from point to point.
+    pub along: &'static str,
+    pub columns: Vec<&'static str>,
+    /// Each with a value for every column, where there is one.
+    pub points: Vec<(usize, Vec<Option<f64>>)>,
 }
 
 /// One number.

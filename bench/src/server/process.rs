@@ -16,23 +16,32 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(20);
 const STOP: Duration = Duration::from_secs(20);
 
+/// Sandboxes that the server keeps ready without being told to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// They would be measured in place of those that are created, and be counted as left behind.
+    Nothing,
+    ByDemand,
+}
+
 pub struct Server {
     pub paddock: Paddock,
     process: Child,
     socket: PathBuf,
     log: PathBuf,
+    ready: Ready,
 }
 
 impl Server {
-    pub async fn start(scratch: &Scratch, program: &Path, name: &str) -> Result<Server> {
+    pub async fn start(scratch: &Scratch, program: &Path, name: &str, ready: Ready) -> Result<Server> {
         let state = scratch.directory(&format!("{name}/state"))?;
         let temporary = scratch.directory(&format!("{name}/tmp"))?;
         let log = scratch.directory(name)?.join("log");
         // The path of a socket is short; that of a state directory need not be.
         let socket = scratch.directory(name)?.join("api.sock");
         let paddock = Paddock { program: program.to_owned(), state, temporary };
-        let process = spawn(&paddock, &socket, &log)?;
-        let mut server = Server { paddock, process, socket, log };
+        let process = spawn(&paddock, &socket, &log, ready)?;
+        let mut server = Server { paddock, process, socket, log, ready };
         server.wait_until_ready().await?;
         Ok(server)
     }
@@ -61,7 +70,7 @@ impl Server {
         self.process.kill()?;
         self.process.wait()?;
         let started = Instant::now();
-        self.process = spawn(&self.paddock, &self.socket, &self.log)?;
+        self.process = spawn(&self.paddock, &self.socket, &self.log, self.ready)?;
         self.wait_until_ready().await?;
         Ok(started.elapsed())
     }
@@ -117,12 +126,13 @@ impl Drop for Server {
     }
 }
 
-fn spawn(paddock: &Paddock, socket: &Path, log: &Path) -> Result<Child> {
+fn spawn(paddock: &Paddock, socket: &Path, log: &Path, ready: Ready) -> Result<Child> {
     let log = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(&paddock.program);
     command
-        // Sandboxes that demand made beforehand would be measured in place of those that are created, and be counted as left behind.
-        .args(["serve", "--listen", "127.0.0.1:0", "--ready-memory", "0", "--socket"])
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["--ready-memory", "0"].iter().filter(|_| ready == Ready::Nothing))
+        .arg("--socket")
         .arg(socket)
         .env("PADDOCK_STATE_DIR", &paddock.state)
         .env("TMPDIR", &paddock.temporary)

@@ -1,7 +1,7 @@
 //! What is promised of the server's speed and size, against what was found.
 
 use super::part::{Findings, Measured, Part};
-use super::{agents, code, gate, jobs, live_fork, machines, volumes};
+use super::{agents, code, gate, jobs, laptop, live_fork, machines, scale, volumes};
 use crate::targets::{Target, milliseconds};
 
 pub struct Promise {
@@ -112,7 +112,9 @@ fn all() -> impl Iterator<Item = &'static Promise> {
         .chain(&volumes::PROMISES)
         .chain(&jobs::PROMISES)
         .chain(&machines::PROMISES)
-        .chain(&live_fork::PROMISES);
+        .chain(&live_fork::PROMISES)
+        .chain(&laptop::PROMISES)
+        .chain(&scale::PROMISES);
     PROMISES.iter().chain(more).chain(&code::PROMISES)
 }
 

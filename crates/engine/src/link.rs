@@ -11,9 +11,11 @@ use paddock_protocol::{
     Channel, Decoder, ExecState, FIRST_TOOL, Frame, FrameError, FromGuest, StreamKind, ToGuest, VERSION,
     WINDOW, WorkUsage, decode_from_guest, encode_data, encode_message,
 };
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
@@ -473,22 +475,36 @@ async fn write_all(
     }
 }
 
-async fn read_all(mut reader: tokio::net::unix::OwnedReadHalf, link: Link) {
+thread_local! {
+    /// One for all guests that this thread reads from. A buffer of its own for each would be most of the memory that an idle
+    /// sandbox takes of the server.
+    static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK]);
+}
+
+async fn read_all(reader: tokio::net::unix::OwnedReadHalf, link: Link) {
     let mut decoder = Decoder::new();
-    let mut buffer = vec![0; CHUNK];
     let detail = loop {
-        let read = tokio::select! {
-            read = reader.read(&mut buffer) => read,
+        tokio::select! {
+            // An error of it is one of the read as well.
+            _ = reader.readable() => {}
             () = link.closing.notified() => break "this engine let go of it".to_string(),
-        };
+        }
+        let read = READ.with_borrow_mut(|buffer| {
+            let read = reader.try_read(buffer);
+            decoder.push(&buffer[..*read.as_ref().unwrap_or(&0)]);
+            read
+        });
         match read {
             Ok(0) => break "it closed the connection".to_string(),
-            Ok(count) => decoder.push(&buffer[..count]),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
             Err(error) => break error.to_string(),
         }
         if let Err(detail) = drain(&mut decoder, &link) {
             break detail;
         }
+        // A guest that never pauses does not keep the thread from others.
+        tokio::task::coop::consume_budget().await;
     };
     link.lose(detail);
 }

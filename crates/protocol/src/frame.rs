@@ -4,6 +4,8 @@
 /// Larger than any message needs; small enough that a hostile length costs nothing.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 pub const FRAME_HEADER: usize = 8;
+/// Memory that a decoder with nothing in it keeps for the next frame.
+const KEPT: usize = 1 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
@@ -85,6 +87,9 @@ impl Decoder {
 
     /// `Ok(None)` when more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        if self.consumed == self.buffer.len() && self.buffer.capacity() > KEPT {
+            *self = Decoder::default();
+        }
         let rest = &self.buffer[self.consumed..];
         let Some((header, body)) = rest.split_at_checked(FRAME_HEADER) else { return Ok(None) };
         let length = word(header, 0) as usize;
@@ -128,6 +133,19 @@ mod tests {
             assert!(matches!(decode_from_guest(body), Ok(FromGuest::Closed { exec: 7 })));
             assert_eq!(frames[1], Frame::Data { channel: 9, bytes: b"hello".to_vec() });
         }
+    }
+
+    #[test]
+    fn a_decoder_that_waits_holds_little() {
+        let mut bytes = Vec::new();
+        encode_data(9, &[7; 100_000], &mut bytes);
+        let mut decoder = Decoder::new();
+        decoder.push(&bytes);
+        assert!(decoder.next_frame().unwrap().is_some());
+        assert_eq!(decoder.next_frame(), Ok(None));
+        assert!(decoder.buffer.capacity() <= KEPT);
+        decoder.push(&bytes);
+        assert!(decoder.next_frame().unwrap().is_some(), "and it goes on");
     }
 
     #[test]

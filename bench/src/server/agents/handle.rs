@@ -43,7 +43,7 @@ pub fn measure(server: &Server) -> Result<Findings> {
 }
 
 /// The one that `sdk/python/run_tests.py` made, with what the SDK needs.
-fn interpreter() -> Result<PathBuf> {
+pub fn interpreter() -> Result<PathBuf> {
     let python = |directory: &Path| directory.join("bin/python");
     if let Some(chosen) = std::env::var_os("PADDOCK_SDK_ENV") {
         return Ok(python(Path::new(&chosen)));

@@ -7,6 +7,8 @@
 mod handle;
 mod mcp;
 
+pub use handle::interpreter;
+
 use super::part::{Findings, Part};
 use super::process::Server;
 use super::promises::{Limit::AtMost, Promise, Source, promise};

@@ -20,6 +20,7 @@ mod rivals;
 mod sustained;
 mod warm;
 
+pub use once::{Steps, once};
 pub use pool::remove_all as remove_pools;
 pub use promises::PROMISES;
 
@@ -35,6 +36,10 @@ use std::time::Duration;
 pub struct Setting<'a> {
     pub scratch: &'a Scratch,
     pub counts: Counts,
+    /// So many sandboxes live at once, at the last point of `scale-crowd`.
+    pub live: usize,
+    /// How long `scale-soak` takes.
+    pub soak: Duration,
     /// Whether a peer that is missing may be fetched.
     pub install: bool,
 }

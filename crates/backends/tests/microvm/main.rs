@@ -213,7 +213,9 @@ fn a_machine_goes_on_from_kept_memory_and_so_does_the_one_it_was_kept_from() {
     let mut first = Talk::new(adopted.stream);
     first.say(&ToGuest::Resume);
     first.ready();
-    let look = "a=$(cat /tmp/count); sleep 1; b=$(cat /tmp/count); [ $b -gt $a ] && echo counts; \
+    // The file is empty for a moment whenever it is written.
+    let look = "until a=$(cat /tmp/count) && [ -n \"$a\" ]; do sleep 0.1; done; \
+        until b=$(cat /tmp/count) && [ \"${b:-0}\" -gt \"$a\" ]; do sleep 0.1; done; echo counts; \
         head -c 16 /dev/urandom | od -An -tx1; cat /etc/machine-id";
     let (mut random, mut exec) = (Vec::new(), 10);
     for talk in [&mut first, &mut second] {

@@ -6,8 +6,8 @@ use super::{Fleet, recover};
 use crate::sandbox::Sandbox as Inside;
 use paddock_backends::Shortage;
 use paddock_model::api::{EndCause, IdleAction, SandboxState};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(200);
@@ -150,37 +150,39 @@ pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
     tokio::spawn(async move {
         let detail = lost.await;
         let Some(inner) = weak.upgrade() else { return };
-        if inner.closing.load(Ordering::Relaxed) {
-            return;
-        }
-        let fleet = Fleet(inner);
-        let guard = live.transition.lock().await;
-        // Somebody ended it, or woke it again, meanwhile.
-        let Some(current) =
-            live.running().filter(|now| inside.upgrade().is_some_and(|it| Arc::ptr_eq(now, &it)))
-        else {
-            return;
-        };
-        live.set_running(None);
-        let lost_to = current.usage().lost_to();
-        match recover::reconnect(&fleet, &live, current).await {
-            Ok(()) => {}
-            // It lives, and is not ended for being slow.
-            Err(NotAdopted { may_yet_be: true, .. }) if lost_to.is_none() => {
-                fleet.wait_for_guest(&live);
-            }
-            Err(_) if fleet.sleeps_after_loss(&live).await => {}
-            Err(NotAdopted { why, .. }) => {
-                drop(guard);
-                let cause = match lost_to {
-                    Some(Shortage::Memory) => EndCause::OutOfMemory,
-                    Some(Shortage::Processes) => EndCause::Limit { limit: "processes".into() },
-                    None => recover::cause_of_loss(&live, &format!("{detail}; {why}")),
-                };
-                if let Err(error) = fleet.end(&live, cause).await {
-                    tracing::warn!(sandbox = %live.id, %error, "a lost sandbox could not be removed");
-                }
-            }
+        if !inner.closing.load(Ordering::Relaxed) {
+            // In memory of its own, taken only now: every idle sandbox has one of these tasks, and the rest is 8 KiB of it.
+            Box::pin(after_loss(Fleet(inner), live, inside, detail)).await;
         }
     });
+}
+
+async fn after_loss(fleet: Fleet, live: Arc<Live>, inside: Weak<Inside>, detail: String) {
+    let guard = live.transition.lock().await;
+    // Somebody ended it, or woke it again, meanwhile.
+    let Some(current) = live.running().filter(|now| inside.upgrade().is_some_and(|it| Arc::ptr_eq(now, &it)))
+    else {
+        return;
+    };
+    live.set_running(None);
+    let lost_to = current.usage().lost_to();
+    match recover::reconnect(&fleet, &live, current).await {
+        Ok(()) => {}
+        // It lives, and is not ended for being slow.
+        Err(NotAdopted { may_yet_be: true, .. }) if lost_to.is_none() => {
+            fleet.wait_for_guest(&live);
+        }
+        Err(_) if fleet.sleeps_after_loss(&live).await => {}
+        Err(NotAdopted { why, .. }) => {
+            drop(guard);
+            let cause = match lost_to {
+                Some(Shortage::Memory) => EndCause::OutOfMemory,
+                Some(Shortage::Processes) => EndCause::Limit { limit: "processes".into() },
+                None => recover::cause_of_loss(&live, &format!("{detail}; {why}")),
+            };
+            if let Err(error) = fleet.end(&live, cause).await {
+                tracing::warn!(sandbox = %live.id, %error, "a lost sandbox could not be removed");
+            }
+        }
+    }
 }
