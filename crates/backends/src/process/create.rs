@@ -187,13 +187,18 @@ pub fn begin(
     let Launched { pid, process, stream, mut gate } = beginning.launched(own_network, role, &identity)?;
     fence.watch_over(process);
     if !has_ids {
-        match role {
-            Role::Passing | Role::Lasting => identity.write_maps(pid)?,
-            Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number)?,
+        let written = match role {
+            Role::Passing | Role::Lasting => identity.write_maps(pid),
+            Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number),
             // Written by who made it.
-            Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => {}
-        }
-        gate.open().host(|| "release the guest".into())?;
+            Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => Ok(()),
+        };
+        let released = written.and_then(|()| gate.open().host(|| "release the guest".into()));
+        // A child that could not make its namespaces has gone by now, and knows better why.
+        released.map_err(|error| {
+            let why = crate::backend::Fence::why_not_started(&mut fence);
+            why.unwrap_or(error)
+        })?;
     }
 
     let record = Record {
