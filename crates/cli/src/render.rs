@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod build;
+pub mod capacity;
 pub mod changes;
 pub mod contexts;
 pub mod doctor;

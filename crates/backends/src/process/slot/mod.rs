@@ -30,6 +30,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The slots that have a record now. A killed engine leaves some, until the next sweep.
+pub fn taken(run_directory: &Path) -> usize {
+    let records =
+        |group: &Group| group.files().iter().filter(|(slot, path)| *path == group.record(*slot)).count();
+    Groups::of(run_directory).existing().iter().map(records).sum()
+}
+
 pub struct Slot {
     pub number: u32,
     /// Absent where the guest of a lasting sandbox holds the lock.
