@@ -89,7 +89,7 @@ Exits with 0 when at least one backend is usable and, with --for, every limit is
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Compare the limits of this host with what so many sandboxes need
-    #[arg(long = "for", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long = "for", value_name = "NUMBER", value_parser = values::sandboxes)]
     pub sandboxes: Option<u32>,
     /// Print JSON
     #[arg(long)]
