@@ -21,6 +21,8 @@ pub enum HostLimit {
     CgroupsBelow,
     /// With memory accounting, on the whole host.
     MemoryCgroups,
+    /// Slots, of which each has a range of host ids.
+    Places,
 }
 
 impl HostLimit {
@@ -33,7 +35,8 @@ impl HostLimit {
             HostLimit::CgroupsBelow => {
                 "write max to cgroup.max.descendants of the cgroups that the server is in".into()
             }
-            HostLimit::MemoryCgroups => "the kernel has 65,535 for the whole host: use another host".into(),
+            HostLimit::MemoryCgroups => "use another host: the kernel has 65,535 for all".into(),
+            HostLimit::Places => "use another host: there are no more ranges of 65,536 ids".into(),
         };
         format!("end sandboxes that are not needed, or {what}; {ASK_DOCTOR}")
     }
@@ -53,7 +56,7 @@ impl HostLimit {
         use std::io::ErrorKind;
         match error.kind() {
             ErrorKind::WouldBlock => Some(HostLimit::CgroupsBelow),
-            // Numbers of memory cgroups have 16 bits. Kernels before 6.18 say the first, later ones the second.
+            // Numbers of memory cgroups have 16 bits. The kernel says the first where it keeps them in an IDR, the second where in an XArray.
             ErrorKind::StorageFull | ErrorKind::ResourceBusy => Some(HostLimit::MemoryCgroups),
             _ => None,
         }
@@ -67,6 +70,7 @@ impl fmt::Display for HostLimit {
             HostLimit::Mounts => f.write_str("mounts in one sandbox (fs.mount-max)"),
             HostLimit::CgroupsBelow => f.write_str("cgroups (cgroup.max.descendants)"),
             HostLimit::MemoryCgroups => f.write_str("memory cgroups"),
+            HostLimit::Places => f.write_str("sandboxes"),
         }
     }
 }

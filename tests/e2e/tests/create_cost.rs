@@ -70,7 +70,10 @@ fn compare(caller: &Caller) -> Result<()> {
 }
 
 fn try_strace() -> Result<()> {
-    let tried = Command::new("strace").args(["-c", "true"]).output().context("scripts/setup.py --tests installs it")?;
+    let tried = Command::new("strace")
+        .args(["-c", "true"])
+        .output()
+        .context("scripts/setup.py --tests installs it")?;
     ensure!(tried.status.success(), "{}", String::from_utf8_lossy(&tried.stderr).trim());
     Ok(())
 }

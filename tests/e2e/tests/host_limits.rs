@@ -33,7 +33,9 @@ fn no_more_namespaces(caller: &Caller) -> Result<()> {
         // The first sandbox has one.
         namespace.set(&limit, 1)?;
         let refused = server.api("POST", "/v1/sandboxes", Some(&json!({})))?;
-        let doctor = caller.paddock(["doctor", "--for", "100", "--json"])?.finish()?;
+        if kind == "net" {
+            doctor_says_so(caller, &format!("user.{limit}"))?;
+        }
         namespace.set(&limit, 1000)?;
         refused.refused(503, "too_many_namespaces").with_context(|| limit.clone())?;
         ensure!(refused.head.to_ascii_lowercase().contains("retry-after:"), "{}", refused.head);
@@ -41,14 +43,35 @@ fn no_more_namespaces(caller: &Caller) -> Result<()> {
         let hint = error["hint"].as_str().context("no hint")?;
         let setting = format!("user.{limit}");
         ensure!(hint.contains(&setting) && hint.contains("paddock doctor --for"), "{hint}");
-        assert_eq!(doctor.code, 1, "{setting}");
-        let check = limit_of(&doctor.json()?, &setting)?;
-        assert_eq!((&check["state"], &check["limit"]), (&json!("too_low"), &json!(1)), "{check}");
-        let remedy = check["remedy"].as_str().context("no remedy")?;
-        ensure!(remedy.contains(&format!("sysctl -w {setting}=")), "{remedy}");
     }
     server.create(&[])?;
     server.script(&first, "true")?.success().map(drop)
+}
+
+fn doctor_says_so(caller: &Caller, setting: &str) -> Result<()> {
+    let doctor = caller.paddock(["doctor", "--for", "100", "--json"])?.finish()?;
+    assert_eq!(doctor.code, 1, "{setting}");
+    let check = limit_of(&doctor.json()?, setting)?;
+    assert_eq!((&check["state"], &check["limit"]), (&json!("too_low"), &json!(1)), "{check}");
+    let remedy = check["remedy"].as_str().context("no remedy")?;
+    ensure!(remedy.contains(&format!("sysctl -w {setting}=")), "{remedy}");
+    Ok(())
+}
+
+/// Root raises its limit itself; an ordinary user's server has what it was given.
+#[test]
+fn doctor_says_that_descriptors_are_too_few() -> Result<()> {
+    as_ordinary_user("doctor_says_that_descriptors_are_too_few", |caller| {
+        let mut command = caller.program("prlimit");
+        command.arg("--nofile=200:200").arg(caller.executable()?).args(["doctor", "--for", "1000", "--json"]);
+        let doctor = paddock_e2e::Invocation::new(command).finish()?;
+        let check = limit_of(&doctor.json()?, "RLIMIT_NOFILE")?;
+        assert_eq!((&check["state"], &check["limit"]), (&json!("too_low"), &json!(200)), "{check}");
+        let remedy = check["remedy"].as_str().context("no remedy")?;
+        ensure!(remedy.contains("LimitNOFILE=") && remedy.contains("ulimit -n"), "{remedy}");
+        assert_eq!(doctor.code, 1);
+        Ok(())
+    })
 }
 
 fn limit_of(report: &Value, setting: &str) -> Result<Value> {
@@ -95,7 +118,9 @@ fn counted(caller: &Caller) -> Result<()> {
     }
     let files = each("fs.file-max")?;
     for guest in &after.guests {
-        let open = std::fs::read_dir(format!("/proc/{guest}/fd"))?.flatten();
+        // Its standard streams are one open file.
+        let counts = |entry: &std::fs::DirEntry| !["1", "2"].iter().any(|name| entry.file_name() == *name);
+        let open = std::fs::read_dir(format!("/proc/{guest}/fd"))?.flatten().filter(counts);
         let targets: Vec<_> = open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
         ensure!(targets.len() + descriptors <= files, "{} open files", targets.len());
         ensure!(!targets.iter().any(|target| target.to_string_lossy().contains("inotify")), "{targets:?}");
@@ -119,11 +144,7 @@ struct Count {
 
 impl Count {
     fn of(caller: &Caller, server: u32) -> Result<Count> {
-        let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
-        let guests: Vec<u32> = match children {
-            Ok(_) => children_of(server)?,
-            Err(error) => anyhow::bail!("this kernel does not tell the children of a process: {error}"),
-        };
+        let guests = children_of(server)?;
         let tasks = |guest: &u32| std::fs::read_dir(format!("/proc/{guest}/task")).map_or(0, Iterator::count);
         Ok(Count {
             descriptors: std::fs::read_dir(format!("/proc/{server}/fd"))?.count(),

@@ -16,6 +16,7 @@ use super::{
 use crate::backend::{CreateError, HostStep, Raised};
 use crate::handover::Handover;
 use crate::held;
+use crate::host_limit::HostLimit;
 use paddock_model::{Access, Limits, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
     AwaitedPlan, DiskPlan, Ids, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
@@ -175,7 +176,7 @@ pub fn begin(
     let has_ids = early.is_some();
     let slot = match early {
         Some(slot) => slot,
-        None => Slot::take(state).host(|| "take a place for a sandbox".into())?,
+        None => Slot::take(state).map_err(no_place)?,
     };
     let mut identity = Identity::choose(slot.number, spec)?;
     if let Role::Forked(source, _) | Role::Copied(source, Whose::Source) = role {
@@ -229,6 +230,13 @@ pub fn begin(
     let made: Result<Vec<_>, _> = (0..comers).map(|_| streams(&identity)).collect();
     let (streams, awaited) = made?.into_iter().unzip();
     Ok(Begun { fence, stream, gate, guest: pid, identity, hierarchies, entrances, record, streams, awaited })
+}
+
+fn no_place(source: std::io::Error) -> CreateError {
+    match source.get_ref().is_some_and(|inner| inner.is::<slot::AllTaken>()) {
+        true => HostLimit::Places.refused(source),
+        false => CreateError::Host { step: "take a place for a sandbox".into(), source },
+    }
 }
 
 impl Begun {

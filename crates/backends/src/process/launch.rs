@@ -206,8 +206,8 @@ struct CapabilityData {
 const NO_NAMESPACES: i32 = 90;
 const GIVEN_UP: i32 = 91;
 const NOT_EXECUTED: i32 = 92;
-/// And from here on, one for each of [`KINDS_IN_CHILD`] of which the host allows no more.
-const EXHAUSTED: i32 = 100;
+/// And from here on, one for each of [`KINDS_IN_CHILD`] of which the host allows no more. 101 is that of a panic.
+const EXHAUSTED: i32 = 80;
 
 /// In the child, up to exec.
 pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
@@ -468,7 +468,7 @@ impl Child {
         self.ended = true;
         match status.exit_status()? {
             NO_NAMESPACES => Some(super::probe::no_user_namespaces(&Error::from_raw_os_error(libc::EPERM))),
-            code @ EXHAUSTED.. => {
+            code @ EXHAUSTED..NO_NAMESPACES => {
                 let (_, kind) = KINDS_IN_CHILD.get(usize::try_from(code - EXHAUSTED).ok()?)?;
                 Some(HostLimit::Namespaces(kind).refused(Error::from_raw_os_error(libc::ENOSPC)))
             }

@@ -106,6 +106,7 @@ impl FleetError {
             HostLimit::Namespaces(_) => "too_many_namespaces",
             HostLimit::Mounts => "too_many_mounts",
             HostLimit::CgroupsBelow | HostLimit::MemoryCgroups => "too_many_cgroups",
+            HostLimit::Places => "too_many_sandboxes",
         };
         FleetError { kind: BUSY, code, ..self }.hint(limit.hint())
     }

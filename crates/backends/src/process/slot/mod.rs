@@ -37,6 +37,11 @@ pub fn taken(run_directory: &Path) -> usize {
     Groups::of(run_directory).existing().iter().map(records).sum()
 }
 
+/// Why there is no slot to be had, inside an [`Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("all {SLOTS} places for sandboxes are taken")]
+pub struct AllTaken;
+
 pub struct Slot {
     pub number: u32,
     /// Absent where the guest of a lasting sandbox holds the lock.
@@ -74,7 +79,7 @@ impl Slot {
                 return Ok(slot);
             }
         }
-        Err(Error::new(ErrorKind::ResourceBusy, format!("all {SLOTS} places for sandboxes are taken")))
+        Err(Error::new(ErrorKind::ResourceBusy, AllTaken))
     }
 
     fn take_from(directory: &Path, group: &Group, locks: Locks) -> Result<Option<Slot>> {
