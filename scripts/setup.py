@@ -14,7 +14,7 @@ TEST = {
     "node": "nodejs",
     "npm": "npm",
     "pip3": "python3-pip",
-    "strace": None,
+    "strace": "strace",
     "runsc": "runsc",
     "qemu-system-x86_64": "qemu-system-x86",
     "mke2fs": "e2fsprogs",

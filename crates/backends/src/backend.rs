@@ -1,6 +1,7 @@
 //! What a backend is asked for. Few methods, so that a new one is a day's work.
 
 use crate::handover::Handover;
+use crate::host_limit::HostLimit;
 use paddock_model::{Availability, Guarantees, Limits, SandboxId, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
@@ -389,9 +390,20 @@ pub enum CreateError {
     Inside { step: String, source: std::io::Error },
     #[error("the guest did not come up: {reason}")]
     Guest { reason: String },
+    #[error("the host allows no more {limit}")]
+    Limit { limit: HostLimit, source: std::io::Error },
 }
 
 impl CreateError {
+    /// A step of the guest's that failed, in its own words.
+    pub fn inside(step: &str, errno: i32) -> CreateError {
+        let source = std::io::Error::from_raw_os_error(errno);
+        match HostLimit::of_a_mount(&source) {
+            Some(limit) => limit.refused(source),
+            None => CreateError::Inside { step: step.escape_debug().to_string(), source },
+        }
+    }
+
     pub fn hint(&self) -> Option<String> {
         match self {
             CreateError::Unavailable { remedy, .. } => remedy.clone(),
@@ -401,6 +413,7 @@ impl CreateError {
             CreateError::Host { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
                 Some("the disk is full: free some space, or set PADDOCK_STATE_DIR to another disk".into())
             }
+            CreateError::Limit { limit, .. } => Some(limit.hint()),
             _ => None,
         }
     }

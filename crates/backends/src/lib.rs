@@ -3,6 +3,7 @@
 //! - [`backend`]: the trait that every fence implements, and its errors
 //! - [`held`]: the names in a workspace that stay read-only because of what stands in it
 //! - [`handover`]: what leads out of a sandbox, from its guest to the engine
+//! - [`host_limit`]: limits of the host that refuse the next sandbox
 //! - [`installed`]: programs and kernels of others that this machine has
 //! - [`select`]: which backend a spec gets
 //! - [`gvisor`]: a kernel in user space, inside the process backend's fence
@@ -15,6 +16,7 @@ mod backend;
 mod gvisor;
 mod handover;
 mod held;
+mod host_limit;
 mod installed;
 mod microvm;
 mod process;
@@ -26,8 +28,9 @@ pub use backend::{
 };
 pub use handover::{Handover, NetworkEnds};
 pub use held::{Found, FoundName, find as find_held_names, fuzz_git_settings, names_found};
+pub use host_limit::HostLimit;
 pub use process::{
-    Claim, HeadStart, KeepsCgroups, NEUTRAL_ID, StateClaim, give_up_calls, keep_only_calls,
+    Claim, HeadStart, KeepsCgroups, NEUTRAL_ID, Places, StateClaim, give_up_calls, keep_only_calls,
     serve_as_janitor_if_asked,
 };
 pub use select::{NAMES, SelectError, all, select};

@@ -2,6 +2,8 @@
 
 pub mod access;
 pub mod build;
+pub mod capacity;
+pub mod capacity;
 pub mod changes;
 pub mod contexts;
 pub mod doctor;

@@ -40,6 +40,9 @@ impl Descriptors {
     }
 }
 
+/// So many are kept by a process that may have many.
+pub const KEPT_FOR_ENDING: u64 = RESERVE;
+
 /// A server has two for each sandbox, and one for each connection. The kernel lets a process have so many unless somebody changed it.
 const WANTED: u64 = 1 << 20;
 /// The table of descriptors is made for so many at once, half a MiB. While it grows the kernel makes every thread that opens something wait

@@ -9,6 +9,7 @@
 //! - [`zygote`]: an interpreter that is forked into sandboxes
 //! - [`resume`]: a sandbox that another engine left
 //! - [`files`], [`disk`], [`port`]: what the guest's tools do, through [`tool`] and [`transfer`]
+//! - [`capacity`]: whether this host can hold a number of sandboxes; [`descriptors`]: those of this process
 //! - [`settings`]: layers of settings -> one checked description; [`policy_file`] and [`templates`] are their files
 //! - [`storage`]: where the disks of lasting sandboxes are kept, and their snapshots
 //! - [`builds`]: templates that are built, from packages and files to an image of their own
@@ -28,6 +29,7 @@ pub mod access;
 pub mod agents;
 pub mod audit;
 pub mod builds;
+pub mod capacity;
 mod capture;
 pub mod certificates;
 pub mod descriptors;

@@ -123,10 +123,7 @@ impl Sandbox {
                 self.correct_guarantees(layers);
                 Ok(())
             }
-            Ok(Err(Greeting::Failed { step, errno })) => {
-                let source = std::io::Error::from_raw_os_error(errno);
-                Err(CreateError::Inside { step: step.escape_debug().to_string(), source }.into())
-            }
+            Ok(Err(Greeting::Failed { step, errno })) => Err(CreateError::inside(&step, errno).into()),
             Ok(Err(Greeting::Version(version))) => {
                 let reason = format!("it speaks version {version} of the protocol, not {VERSION}");
                 Err(CreateError::Guest { reason }.into())

@@ -4,6 +4,7 @@
 //! - [`limits`]: memory, cpu, processes, disk, files, output, time
 //! - [`quantity`]: the text forms of sizes and durations
 //! - [`availability`]: what a machine can do for a backend, and what would mend each lack
+//! - [`capacity`]: whether a host can hold a number of sandboxes
 //! - [`guarantees`]: what a sandbox really has, and what a caller may demand
 //! - [`outcome`]: how a run ended, why, and what it used
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
@@ -16,6 +17,7 @@
 
 pub mod api;
 mod availability;
+mod capacity;
 mod guarantees;
 mod limits;
 mod names;
@@ -29,6 +31,7 @@ mod secrets;
 mod spec;
 
 pub use availability::{Availability, Check, CheckState};
+pub use capacity::{Capacity, LimitCheck, LimitState, LimitUnit};
 pub use guarantees::{
     Boundary, DiskLimit, ForkKind, Guarantees, Identity, Isolation, LandlockLevel, LimitKind,
     NetworkEnforcement, PauseKind, Requirement, SnapshotKind, Survivor, UnknownRequirement,

@@ -68,6 +68,10 @@ impl Failure {
             // What the server has too little of, it may be told by anybody; not where it found out.
             ("too_many_open_files", _) => return self.saying("the server has no file descriptors left"),
             ("too_many_processes", _) => return self.saying("the server can start no more processes"),
+            ("too_many_namespaces", _) => return self.saying("the server's host has no namespaces left"),
+            ("too_many_mounts", _) => return self.saying("the server's host allows no more mounts"),
+            ("too_many_cgroups", _) => return self.saying("the server's host has no cgroups left"),
+            ("too_many_sandboxes", _) => return self.saying("the server's host can hold no more sandboxes"),
             ("host_out_of_memory", _) => return self.saying("the server's host has no memory left"),
             ("volume_store_unavailable" | "volume_store_denied" | "volume_location", _) => {
                 "the store of volumes failed"

@@ -1,7 +1,7 @@
 //! Who starts Paddock.
 
 use crate::cgroups::Groups;
-use crate::{FileSystem, Finished, Invocation, executable};
+use crate::{FileSystem, Finished, Invocation, UserNamespace, executable};
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -25,6 +25,8 @@ pub struct Caller {
     backend: Option<&'static str>,
     /// Where the state directory has a file system of its own.
     file_system: OnceLock<FileSystem>,
+    /// Where its programs run in one of their own.
+    user_namespace: OnceLock<UserNamespace>,
     place: TempDir,
     groups: Option<Groups>,
 }
@@ -50,8 +52,10 @@ impl Caller {
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755))?;
         let name = place.path().file_name().unwrap_or_default().to_string_lossy();
         let groups = if uid == 0 { Some(Groups::make(&name)?) } else { None };
-        let file_system = OnceLock::new();
-        let caller = Caller { uid, is_root: uid == 0, becomes, backend: None, file_system, place, groups };
+        let (file_system, user_namespace) = (OnceLock::new(), OnceLock::new());
+        let is_root = uid == 0;
+        let caller =
+            Caller { uid, is_root, becomes, backend: None, file_system, user_namespace, place, groups };
         caller.directory("home")?;
         Ok(caller)
     }
@@ -139,8 +143,24 @@ impl Caller {
         }
     }
 
+    /// From now on this caller's programs run in a user namespace of their own, with the ids that they have outside.
+    ///
+    /// Precondition: the tests run as root, this caller has no disk of its own, and nothing of it has been started.
+    pub fn enter_a_user_namespace(&self) -> Result<&UserNamespace> {
+        let made = UserNamespace::make()?;
+        Ok(self.user_namespace.get_or_init(|| made))
+    }
+
     /// A program outside, as this caller and with nothing of our environment.
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
+        if let Some(namespace) = self.user_namespace.get() {
+            let mut command = self.dressed("/usr/bin/nsenter");
+            command.uid(0).gid(0).arg(format!("--user={}", namespace.path())).arg("--preserve-credentials");
+            let id = self.becomes.unwrap_or(self.uid);
+            command.args(["setpriv", &format!("--reuid={id}"), &format!("--regid={id}"), "--clear-groups"]);
+            command.arg(program);
+            return command;
+        }
         let Some(file_system) = self.file_system.get() else { return self.dressed(program) };
         let mut command = self.dressed("/usr/bin/nsenter");
         command.uid(0).gid(0).arg(format!("--mount={}", file_system.namespace()));

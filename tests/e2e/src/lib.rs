@@ -10,6 +10,7 @@
 //! - [`http`], [`Answer`]: the server's API, for what no command shows and no client of ours would send
 //! - [`Model`]: a language model that says what the test wants, in two wire formats
 //! - [`FileSystem`]: a small disk of its own for a state directory, to be filled and made read-only
+//! - [`UserNamespace`]: one of the test's own, with limits of its own
 //! - [`leftovers`]: what a run must not leave behind; looked for after every test
 //!
 //! Nothing is judged by the clock: a deadline only tells a hang from an answer.
@@ -28,6 +29,7 @@ mod registry;
 mod server;
 mod tar;
 mod terminal;
+mod user_namespace;
 mod wait;
 
 pub use caller::{Caller, ORDINARY};
@@ -41,6 +43,7 @@ pub use registry::Registry;
 pub use server::Server;
 pub use tar::Tar;
 pub use terminal::Terminal;
+pub use user_namespace::UserNamespace;
 pub use wait::{PATIENCE, until};
 
 use anyhow::{Context, Result};

@@ -84,8 +84,7 @@ fn hear_that_it_runs(stream: &UnixStream) -> std::result::Result<(), CreateError
         match decoder.next_frame().map(|frame| frame.map(said)) {
             Ok(None) => {}
             Ok(Some(Some((step, errno)))) => {
-                let source = Error::from_raw_os_error(errno);
-                return Err(CreateError::Inside { step: step.escape_debug().to_string(), source });
+                return Err(CreateError::inside(&step, errno));
             }
             _ => {
                 return Err(CreateError::Guest { reason: "it said something else than how it began".into() });

@@ -171,7 +171,7 @@ pub fn random() -> std::result::Result<u32, CreateError> {
 /// Why the machine ended, if whoever runs it has said so.
 pub fn said(stream: &UnixStream) -> Option<CreateError> {
     match hear(stream, MOMENT) {
-        Err(error @ CreateError::Inside { .. }) => Some(error),
+        Err(error @ (CreateError::Inside { .. } | CreateError::Limit { .. })) => Some(error),
         _ => None,
     }
 }
@@ -203,10 +203,7 @@ fn hear(mut stream: &UnixStream, patience: Duration) -> std::result::Result<(), 
         let Some(Frame::Message(body)) = frame else { continue };
         return match decode_from_guest(&body) {
             Ok(FromGuest::Ready { .. }) => Ok(()),
-            Ok(FromGuest::EnterFailed { step, errno }) => Err(CreateError::Inside {
-                step: step.escape_debug().to_string(),
-                source: Error::from_raw_os_error(errno),
-            }),
+            Ok(FromGuest::EnterFailed { step, errno }) => Err(CreateError::inside(&step, errno)),
             _ => Err(guest("it said something else than how it began")),
         };
     }

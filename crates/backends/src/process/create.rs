@@ -16,6 +16,7 @@ use super::{
 use crate::backend::{CreateError, HostStep, Raised};
 use crate::handover::Handover;
 use crate::held;
+use crate::host_limit::HostLimit;
 use paddock_model::{Access, Limits, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
     AwaitedPlan, DiskPlan, Ids, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
@@ -175,7 +176,7 @@ pub fn begin(
     let has_ids = early.is_some();
     let slot = match early {
         Some(slot) => slot,
-        None => Slot::take(state).host(|| "take a place for a sandbox".into())?,
+        None => Slot::take(state).map_err(no_place)?,
     };
     let mut identity = Identity::choose(slot.number, spec)?;
     if let Role::Forked(source, _) | Role::Copied(source, Whose::Source) = role {
@@ -187,13 +188,18 @@ pub fn begin(
     let Launched { pid, process, stream, mut gate } = beginning.launched(own_network, role, &identity)?;
     fence.watch_over(process);
     if !has_ids {
-        match role {
-            Role::Passing | Role::Lasting => identity.write_maps(pid)?,
-            Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number)?,
+        let written = match role {
+            Role::Passing | Role::Lasting => identity.write_maps(pid),
+            Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number),
             // Written by who made it.
-            Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => {}
-        }
-        gate.open().host(|| "release the guest".into())?;
+            Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => Ok(()),
+        };
+        let released = written.and_then(|()| gate.open().host(|| "release the guest".into()));
+        // A child that could not make its namespaces has gone by now, and knows better why.
+        released.map_err(|error| {
+            let why = crate::backend::Fence::why_not_started(&mut fence);
+            why.unwrap_or(error)
+        })?;
     }
 
     let record = Record {
@@ -224,6 +230,13 @@ pub fn begin(
     let made: Result<Vec<_>, _> = (0..comers).map(|_| streams(&identity)).collect();
     let (streams, awaited) = made?.into_iter().unzip();
     Ok(Begun { fence, stream, gate, guest: pid, identity, hierarchies, entrances, record, streams, awaited })
+}
+
+fn no_place(source: std::io::Error) -> CreateError {
+    match source.get_ref().is_some_and(|inner| inner.is::<slot::AllTaken>()) {
+        true => HostLimit::Places.refused(source),
+        false => CreateError::Host { step: "take a place for a sandbox".into(), source },
+    }
 }
 
 impl Begun {

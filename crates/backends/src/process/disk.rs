@@ -5,7 +5,7 @@
 
 use super::create::inodes;
 use super::identity::{Identity, Line};
-use super::launch::user_namespace;
+use super::launch::user_namespace_to;
 use super::mounts::{Passed, map_ids, node_kind, open_exactly};
 use crate::backend::{CreateError, HostStep};
 use paddock_model::{Disk, Spec};
@@ -56,7 +56,7 @@ fn neutral(path: &Path, identity: &Identity) -> Result<OwnedFd, CreateError> {
         });
     };
     let line = |line: Line| [Line(NEUTRAL_ID + line.0, line.1, line.2)];
-    user_namespace(&line(users), &line(groups)).host(|| "make a user namespace for the disk".into())
+    user_namespace_to("make a user namespace for the disk", &line(users), &line(groups))
 }
 
 /// A detached mount on which the neutral ids appear as the sandbox's.

@@ -8,6 +8,7 @@ use super::launch::Child;
 use super::placeholder::Placeholder;
 use super::slot::{Record, Slot};
 use crate::backend::{CreateError, Fence, FenceUsage, ForkSite, HostStep};
+use crate::host_limit::HostLimit;
 use paddock_model::{Limits, SandboxId, Spec};
 use std::fs::File;
 use std::io::Result;
@@ -98,7 +99,15 @@ impl ProcessFence {
         hierarchies: &Hierarchies,
         limits: &Limits,
     ) -> std::result::Result<Vec<File>, CreateError> {
-        let group = WorkGroup::create(hierarchies, &self.name, limits).host(|| "make the cgroups".into())?;
+        let group = match WorkGroup::create(hierarchies, &self.name, limits) {
+            Ok(group) => group,
+            Err(source) => {
+                return Err(match HostLimit::of_a_cgroup(&source) {
+                    Some(limit) => limit.refused(source),
+                    None => CreateError::Host { step: "make the cgroups".into(), source },
+                });
+            }
+        };
         let entrances = group.entrances().host(|| "open the cgroups".into())?;
         self.group = Some(group);
         Ok(entrances)

@@ -1,7 +1,7 @@
 //! Host ids for one sandbox. Root gives each a range of its own; an ordinary user gives subordinate ids where
 //! the system lends them, else the only id there is.
 
-use super::launch::{user_namespace, write_maps};
+use super::launch::{user_namespace_to, write_maps};
 use super::slot::SLOTS;
 use crate::backend::{CreateError, HostStep};
 use paddock_model::{Access, HIGHEST_ID, Identity as Kind, Root, Spec, User};
@@ -164,8 +164,8 @@ impl Identity {
     }
 
     /// A namespace with the sandbox's own maps, for mounts made before the sandbox's has any.
-    pub fn own_namespace(&self) -> std::io::Result<OwnedFd> {
-        user_namespace(&self.users, &self.groups)
+    pub fn own_namespace(&self) -> Result<OwnedFd, CreateError> {
+        user_namespace_to("make a user namespace for the image", &self.users, &self.groups)
     }
 
     fn run_helpers(&self, pid: u32) -> Result<(), CreateError> {

@@ -5,6 +5,7 @@
 
 use super::identity::Line;
 use crate::backend::{CreateError, HostStep};
+use crate::host_limit::HostLimit;
 use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -13,6 +14,14 @@ use std::os::unix::net::UnixStream;
 /// Only what cannot be entered later: the child makes the other namespaces itself, while the engine goes on.
 const AT_CLONE: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
 const IN_CHILD: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
+/// Those that the child may make, as `/proc/sys/user/max_KIND_namespaces` names them.
+const KINDS_IN_CHILD: [(i32, &str); 5] = [
+    (libc::CLONE_NEWNS, "mnt"),
+    (libc::CLONE_NEWIPC, "ipc"),
+    (libc::CLONE_NEWUTS, "uts"),
+    (libc::CLONE_NEWCGROUP, "cgroup"),
+    (libc::CLONE_NEWNET, "net"),
+];
 
 /// A process in its namespaces that waits for its ids.
 pub struct Launched {
@@ -105,11 +114,21 @@ impl Preparation {
 
 fn explain_clone(error: Error) -> CreateError {
     match error.raw_os_error() {
+        Some(libc::ENOSPC) if !super::probe::forbids_user_namespaces() => exhausted_at_clone().refused(error),
         Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EINVAL) => {
             super::probe::no_user_namespaces(&error)
         }
         _ => CreateError::Host { step: "clone into new namespaces".into(), source: error },
     }
+}
+
+/// The limit that a clone met. The kernel does not say which of the two kinds it was: a user namespace alone tells.
+///
+/// Precondition: the clone said ENOSPC.
+pub fn exhausted_at_clone() -> HostLimit {
+    let alone = user_namespace(&[], &[]);
+    let no_more = |error: Error| error.raw_os_error() == Some(libc::ENOSPC);
+    HostLimit::Namespaces(if alone.is_err_and(no_more) { "user" } else { "pid" })
 }
 
 /// The child shares our memory until it executes the guest: no copy of it is made, and none is paid for by the
@@ -187,6 +206,8 @@ struct CapabilityData {
 const NO_NAMESPACES: i32 = 90;
 const GIVEN_UP: i32 = 91;
 const NOT_EXECUTED: i32 = 92;
+/// And from here on, one for each of [`KINDS_IN_CHILD`] of which the host allows no more. 101 is that of a panic.
+const EXHAUSTED: i32 = 80;
 
 /// In the child, up to exec.
 pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
@@ -200,8 +221,8 @@ pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
         }
         // First, so that a Ctrl-C at the terminal is for the engine alone.
         libc::setsid();
-        if libc::unshare(program.namespaces) != 0 {
-            libc::_exit(NO_NAMESPACES);
+        if let Err(errno) = unshare(program.namespaces) {
+            libc::_exit(why_no_namespaces(program.namespaces, errno));
         }
         let mut go = 0u8;
         if libc::read(program.wait, (&raw mut go).cast(), 1) != 1 {
@@ -228,6 +249,34 @@ pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
         );
         libc::_exit(NOT_EXECUTED);
     }
+}
+
+/// By the call itself and not by the library, whose errno is the engine's as well here.
+///
+/// # Safety
+/// For use between clone and exec, by a process whose descriptors and file system are its own.
+unsafe fn unshare(namespaces: i32) -> rustix::io::Result<()> {
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
+    // SAFETY: namespaces only, as the caller's; no descriptor and no memory is parted with.
+    unsafe { unshare_unsafe(UnshareFlags::from_bits_retain(namespaces as u32)) }
+}
+
+/// The exit code that says which kind of namespace there is no more of. Together the kernel refuses them without saying which,
+/// so they are tried one by one.
+///
+/// # Safety
+/// As [`unshare`].
+unsafe fn why_no_namespaces(wanted: i32, errno: rustix::io::Errno) -> i32 {
+    if errno != rustix::io::Errno::NOSPC {
+        return NO_NAMESPACES;
+    }
+    for (place, (kind, _)) in KINDS_IN_CHILD.iter().enumerate() {
+        // SAFETY: as the caller's.
+        if wanted & kind != 0 && unsafe { unshare(*kind) } == Err(rustix::io::Errno::NOSPC) {
+            return EXHAUSTED + place as i32;
+        }
+    }
+    NO_NAMESPACES
 }
 
 /// # Safety
@@ -284,6 +333,18 @@ pub fn user_namespace(users: &[Line], groups: &[Line]) -> Result<OwnedFd> {
     let _holder = Child { pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, ended: false, _shared: None };
     write_maps(pid as u32, users, groups)?;
     Ok(File::open(format!("/proc/{pid}/ns/user"))?.into())
+}
+
+/// The same for a step of a create.
+pub fn user_namespace_to(
+    step: &str,
+    users: &[Line],
+    groups: &[Line],
+) -> std::result::Result<OwnedFd, CreateError> {
+    user_namespace(users, groups).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOSPC) => HostLimit::Namespaces("user").refused(error),
+        _ => CreateError::Host { step: step.into(), source: error },
+    })
 }
 
 const HOLDER_STACK: usize = 8 * 1024;
@@ -407,6 +468,10 @@ impl Child {
         self.ended = true;
         match status.exit_status()? {
             NO_NAMESPACES => Some(super::probe::no_user_namespaces(&Error::from_raw_os_error(libc::EPERM))),
+            code @ EXHAUSTED..NO_NAMESPACES => {
+                let (_, kind) = KINDS_IN_CHILD.get(usize::try_from(code - EXHAUSTED).ok()?)?;
+                Some(HostLimit::Namespaces(kind).refused(Error::from_raw_os_error(libc::ENOSPC)))
+            }
             NOT_EXECUTED => Some(CreateError::Guest {
                 reason: "it could not be executed; is the state directory on a file system mounted noexec?"
                     .into(),

@@ -4,6 +4,7 @@
 //! - [`create`]: the order in which a fence goes up
 //! - [`identity`]: host ids that nothing else has
 //! - [`slot`]: one number per live sandbox, and what a crashed engine left behind
+//! - [`places`]: how many slots there are, and how many are taken
 //! - [`run_directory`]: where their records and sockets lie
 //! - [`claim`]: whose those of a state directory are
 //! - [`launch`]: clone into new namespaces and execute the guest
@@ -47,6 +48,7 @@ mod new_repository;
 mod nursery;
 mod overlay;
 mod placeholder;
+mod places;
 pub(crate) mod probe;
 pub(crate) mod root;
 mod run_directory;
@@ -61,6 +63,7 @@ pub use claim::{Claim, StateClaim};
 pub use disk::NEUTRAL_ID;
 pub use head_start::HeadStart;
 pub use janitor::serve_if_asked as serve_as_janitor_if_asked;
+pub use places::Places;
 pub use seccomp::{give_up_calls, keep_only_calls};
 
 use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};

@@ -2,7 +2,7 @@
 
 use super::disk::NEUTRAL_ID;
 use super::identity::{Identity, Line};
-use super::launch::user_namespace;
+use super::launch::user_namespace_to;
 use super::overlay;
 use crate::backend::{CreateError, HostStep};
 use paddock_model::{Access, Disk, Mount, Spec, User};
@@ -98,7 +98,7 @@ pub fn user_source(
         }
     }
     let tree = detached(&file, path)?;
-    let namespace = user_namespace(&users, &groups).host(|| "make a user namespace for a mount".into())?;
+    let namespace = user_namespace_to("make a user namespace for a mount", &users, &groups)?;
     map_ids(&tree, &namespace, 0, path)?;
     Ok((passed.add(tree)?, kind))
 }
@@ -153,7 +153,7 @@ pub fn image_root(
         return user_source(path, identity, passed).map(|(lower, _)| RootPlan::Overlay { lower });
     }
     let tree = detached(&file, path)?;
-    let namespace = identity.own_namespace().host(|| "make a user namespace for the image".into())?;
+    let namespace = identity.own_namespace()?;
     map_ids(&tree, &namespace, 0, path)?;
     let in_memory = spec.disk == Disk::Memory;
     // What a build writes is read from the layer itself, which only an overlay of the guest's own gives it.

@@ -190,6 +190,12 @@ pub fn no_user_namespaces(error: &std::io::Error) -> CreateError {
     }
 }
 
+/// A limit of 0 is an order, and not one that was reached.
+pub fn forbids_user_namespaces() -> bool {
+    let limit = std::fs::read_to_string("/proc/sys/user/max_user_namespaces");
+    limit.is_ok_and(|text| text.trim() == "0")
+}
+
 fn why_no_user_namespaces() -> (&'static str, &'static str) {
     let setting = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_string());
     if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
@@ -203,7 +209,7 @@ fn why_no_user_namespaces() -> (&'static str, &'static str) {
     if setting("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") {
         return ("this kernel keeps them for root", "run as root: sysctl kernel.unprivileged_userns_clone=1");
     }
-    if setting("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") {
+    if forbids_user_namespaces() {
         return ("their number is limited to 0", "run as root: sysctl user.max_user_namespaces=65536");
     }
     (

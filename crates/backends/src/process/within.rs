@@ -7,7 +7,7 @@
 //! descriptors, and the engine's thread stands still meanwhile: they make system calls only.
 
 use super::identity::Line;
-use super::launch::{Child, Launched, Preparation, become_guest, map_text};
+use super::launch::{Child, Launched, Preparation, become_guest, exhausted_at_clone, map_text};
 use super::slot;
 use crate::backend::{CreateError, HostStep};
 use std::fs::File;
@@ -71,12 +71,13 @@ const STACK: usize = 32 * 1024;
 const MOST_TIMES_UNSEEN: u32 = 1000;
 /// What the engine's memory is marked with while the maps are written is the whole process's.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+const CLONE_GUEST: &str = "clone into new namespaces";
 const STEPS: [&str; 9] = [
     "enter the nursery's pid namespace",
     "enter the nursery's user namespace",
     "become its root",
     "clone into the nursery's pid namespace",
-    "clone into new namespaces",
+    CLONE_GUEST,
     "find the guest's number",
     "write the user map",
     "write the group map",
@@ -93,6 +94,8 @@ const NAMESPACE_BOUNDS: [&std::ffi::CStr; 7] = [
     c"/proc/sys/user/max_uts_namespaces",
     c"/proc/sys/user/max_cgroup_namespaces",
 ];
+/// As text, because it is written where nothing may be allocated.
+const TWICE_ALL_SLOTS: &[u8] = b"73726";
 /// What is counted for everything that nests, which has bounds of its own.
 const WATCHER_BOUNDS: [(&std::ffi::CStr, &[u8]); 2] = [
     (c"/proc/sys/user/max_inotify_instances", b"65536"),
@@ -101,8 +104,7 @@ const WATCHER_BOUNDS: [(&std::ffi::CStr, &[u8]); 2] = [
 
 /// Precondition: in the user namespace that is meant. Not every kernel has each of them. Allocates nothing.
 fn open_bounds() {
-    let twice_all = b"8192";
-    let bounds = NAMESPACE_BOUNDS.iter().map(|path| (*path, &twice_all[..])).chain(WATCHER_BOUNDS);
+    let bounds = NAMESPACE_BOUNDS.iter().map(|path| (*path, TWICE_ALL_SLOTS)).chain(WATCHER_BOUNDS);
     for (path, value) in bounds {
         // SAFETY: the path ends with a NUL, the value lives across the call.
         unsafe {
@@ -171,6 +173,9 @@ pub fn launch(
     let process = descriptor.map(|descriptor| Child::new(descriptor, shared));
     match (process, failed) {
         (Some(process), None) => Ok(Launched { pid: middle.guest as u32, process, stream, gate }),
+        (_, Some(&CLONE_GUEST)) if middle.errno == libc::ENOSPC => {
+            Err(exhausted_at_clone().refused(Error::from_raw_os_error(middle.errno)))
+        }
         (_, step) => Err(CreateError::Host {
             step: step.copied().unwrap_or("clone into the nursery").into(),
             source: Error::from_raw_os_error(middle.errno),
@@ -369,6 +374,11 @@ mod tests {
             rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).expect("a descriptor");
         assert_eq!(number_of(descriptor.as_raw_fd()), Some(own.as_raw_nonzero().get()));
         assert_eq!(number_of(99_999), None);
+    }
+
+    #[test]
+    fn all_slots_fit_into_what_nests() {
+        assert_eq!(TWICE_ALL_SLOTS, (2 * slot::SLOTS).to_string().as_bytes());
     }
 
     #[test]

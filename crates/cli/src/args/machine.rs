@@ -78,11 +78,19 @@ const DOCTOR_HELP: &str = "\
 Examples:
   paddock doctor
   paddock doctor --json
+  paddock doctor --for 20000
 
-Exits with 0 when at least one backend is usable, else with 1.";
+With --for it also says which limits of this host are too low for so many sandboxes of the process backend at one
+time, and the command that raises each: `too low` when they cannot all be made, `low` when they cannot all work,
+`unknown` when the limit could not be read.
+
+Exits with 0 when at least one backend is usable and, with --for, every limit is enough; else with 1.";
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Compare the limits of this host with what so many sandboxes need
+    #[arg(long = "for", value_name = "NUMBER", value_parser = values::sandboxes)]
+    pub sandboxes: Option<u32>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

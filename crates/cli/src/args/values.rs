@@ -12,6 +12,14 @@ pub fn word(text: &str) -> Result<String, String> {
     }
 }
 
+/// Sandboxes of one host. More than a million fit on none.
+pub fn sandboxes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number @ 1..=1_000_000) => Ok(number),
+        _ => Err("write a number of sandboxes from 1 to 1000000, without separators".to_string()),
+    }
+}
+
 /// From text such as 1048576, 512MiB or 2G.
 pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())

@@ -1,10 +1,11 @@
 //! One error for everything that a caller of the fleet can meet: a stable code, words, and what to do.
 
 use crate::descriptors::Descriptors;
+use paddock_backends::{CreateError, HostLimit};
 use paddock_model::api::ErrorDetails;
 
-const MORE_FILES: &str = "try again in a moment; end sandboxes, commands or streams that are not needed, or start the server with more (`ulimit -n`)";
-const MORE_PROCESSES: &str = "try again in a moment; end sandboxes or commands that are not needed, or let the server have more processes (`ulimit -u`, pids.max)";
+const MORE_FILES: &str = "try again in a moment; end sandboxes, commands or streams that are not needed, or start the server with more (`ulimit -n`); `paddock doctor --for NUMBER` says how many that many sandboxes need";
+const MORE_PROCESSES: &str = "try again in a moment; end sandboxes or commands that are not needed, or let the server have more processes (`ulimit -u`, pids.max); `paddock doctor --for NUMBER` says how many that many sandboxes need";
 const MORE_MEMORY: &str =
     "try again in a moment; end sandboxes that are not needed, or give the host more memory";
 
@@ -99,9 +100,23 @@ impl FleetError {
         FleetError { kind: BUSY, code, ..self }.maybe_hint(Some(hint.into()))
     }
 
+    /// A limit of the host that the backend has named: its errno alone would be taken for a full disk.
+    fn limited(self, limit: HostLimit) -> FleetError {
+        let code = match limit {
+            HostLimit::Namespaces(_) => "too_many_namespaces",
+            HostLimit::Mounts => "too_many_mounts",
+            HostLimit::CgroupsBelow | HostLimit::MemoryCgroups => "too_many_cgroups",
+            HostLimit::Places => "too_many_sandboxes",
+        };
+        FleetError { kind: BUSY, code, ..self }.hint(limit.hint())
+    }
+
     /// A disk that is full, or that takes no writes, is said to be so, wherever it was met.
     fn or_full(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
         use std::io::ErrorKind;
+        if let Some(limit) = causes(error).find_map(host_limit) {
+            return self.limited(limit);
+        }
         if let Some(crate::storage::StorageError::Broken { .. }) = error.downcast_ref() {
             let full = FleetError { kind: Kind::Unavailable, code: "disk_full", ..self };
             return full.maybe_hint(Some(
@@ -147,7 +162,7 @@ impl From<crate::store::StoreError> for FleetError {
 impl From<crate::EngineError> for FleetError {
     fn from(error: crate::EngineError) -> FleetError {
         use crate::EngineError;
-        use paddock_backends::{CreateError, SelectError};
+        use paddock_backends::SelectError;
         let hint = error.hint();
         let (kind, code) = match &error {
             EngineError::Select(SelectError::Unknown { .. }) => (Kind::Invalid, "invalid_request"),
@@ -169,6 +184,18 @@ impl From<crate::EngineError> for FleetError {
             _ => (Kind::Internal, "internal"),
         };
         FleetError::new(kind, code, super::request::chain(&error)).maybe_hint(hint).or_full(&error)
+    }
+}
+
+/// The limit that this error itself names. An error of the engine's shows that of a create as its own.
+fn host_limit(error: &(dyn std::error::Error + 'static)) -> Option<HostLimit> {
+    let wrapped = match error.downcast_ref::<crate::EngineError>() {
+        Some(crate::EngineError::Create(create)) => Some(create),
+        _ => None,
+    };
+    match wrapped.or_else(|| error.downcast_ref::<CreateError>())? {
+        CreateError::Limit { limit, .. } => Some(*limit),
+        _ => None,
     }
 }
 
@@ -238,6 +265,26 @@ mod tests {
                 FleetError::internal(&rustix::io::Errno::from_raw_os_error(errno)),
             ] {
                 assert_eq!((error.kind, error.code, error.hint.is_some()), (BUSY, code, true), "{errno}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_host_is_not_taken_for_a_full_disk() {
+        for (limit, code, setting) in [
+            (HostLimit::Namespaces("net"), "too_many_namespaces", "user.max_net_namespaces"),
+            (HostLimit::Mounts, "too_many_mounts", "fs.mount-max"),
+            (HostLimit::CgroupsBelow, "too_many_cgroups", "cgroup.max.descendants"),
+        ] {
+            let refused = || limit.refused(std::io::Error::from_raw_os_error(libc::ENOSPC));
+            for error in [
+                FleetError::from(crate::EngineError::from(refused())),
+                FleetError::internal(&refused()),
+                FleetError::storage(&crate::EngineError::from(refused())),
+            ] {
+                assert_eq!((error.kind, error.code), (BUSY, code));
+                let hint = error.hint.unwrap_or_default();
+                assert!(hint.contains(setting) && hint.contains("paddock doctor --for"), "{hint}");
             }
         }
     }

@@ -30,6 +30,18 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The slots that have a record now. A killed engine leaves some, until the next sweep.
+pub fn taken(run_directory: &Path) -> usize {
+    let records =
+        |group: &Group| group.files().iter().filter(|(slot, path)| *path == group.record(*slot)).count();
+    Groups::of(run_directory).existing().iter().map(records).sum()
+}
+
+/// Why there is no slot to be had, inside an [`Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("all {SLOTS} places for sandboxes are taken")]
+pub struct AllTaken;
+
 pub struct Slot {
     pub number: u32,
     /// Absent where the guest of a lasting sandbox holds the lock.
@@ -67,7 +79,7 @@ impl Slot {
                 return Ok(slot);
             }
         }
-        Err(Error::new(ErrorKind::ResourceBusy, format!("all {SLOTS} places for sandboxes are taken")))
+        Err(Error::new(ErrorKind::ResourceBusy, AllTaken))
     }
 
     fn take_from(directory: &Path, group: &Group, locks: Locks) -> Result<Option<Slot>> {

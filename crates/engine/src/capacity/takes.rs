@@ -1,0 +1,63 @@
+//! What one sandbox of the process backend takes of each limit of the host.
+//!
+//! Counted on Linux 6.18 as the difference that 300 sandboxes make, idle and with `sh -c 'sleep 1000'` in each:
+//! `/proc/*/task`, `/proc/*/ns`, `/proc/*/mountinfo`, `/proc/SERVER/fd`, `/proc/sys/fs/file-nr`, `/proc/key-users`,
+//! `/sys/block/loop*`, and `statvfs` of the directories. The test `a_sandbox_takes_no_more_than_doctor_says` counts again.
+//!
+//! An idle sandbox takes no keys, no loop devices, no mounts of the server's namespace and no memory mappings of the server, so
+//! these have no limit here. A terminal takes one of kernel.pty.max, and only while it is open.
+
+/// Idle, and while it works.
+#[derive(Debug, Clone, Copy)]
+pub struct Takes {
+    pub idle: u64,
+    pub working: u64,
+}
+
+const fn takes(idle: u64, working: u64) -> Takes {
+    Takes { idle, working }
+}
+
+pub const PLACES: Takes = takes(1, 1);
+/// The stream to its guest and the descriptor of its process; a connection that follows a command is one more.
+pub const SERVER_DESCRIPTORS: Takes = takes(2, 3);
+/// Of all processes: the guest holds 13 besides the server's two, a shell and its program eight more.
+pub const OPEN_FILES: Takes = takes(16, 24);
+/// Its guest; a shell and the program that this runs. None of them has a second thread.
+pub const TASKS: Takes = takes(1, 3);
+/// One of each kind: user, pid, mnt, net, ipc, uts, cgroup.
+pub const NAMESPACES: Takes = takes(1, 1);
+/// A root's disk in storage is mounted with its owners translated. Before Linux 6.8 such a mount keeps the user namespace that says how.
+pub const USER_NAMESPACES_OF_ROOT: Takes = takes(2, 2);
+/// Without one a sandbox is made all the same, and sees the host's uptime.
+pub const TIME_NAMESPACES: Takes = takes(0, 1);
+/// One of each hierarchy, so one of memory.
+pub const CGROUPS: Takes = takes(1, 1);
+/// `tail -f` and most development servers take one. The kernel counts it for the user of the server.
+pub const INOTIFY_INSTANCES: Takes = takes(0, 1);
+/// A connection that leaves through the gate is one of the host's.
+pub const CONNECTIONS: Takes = takes(0, 1);
+/// Its directory and record, its timeline and the signature of that.
+pub const STATE_INODES: Takes = takes(4, 4);
+/// Their blocks (16 KiB), rows of the database (28 KiB), a subvolume of the storage (18 KiB).
+pub const STATE_BYTES: Takes = takes(64 << 10, 64 << 10);
+/// A record, a socket, their directory, and a part of a group of slots.
+pub const RUN_INODES: Takes = takes(5, 5);
+pub const RUN_BYTES: Takes = takes(12 << 10, 12 << 10);
+
+/// In its own mount namespace it has 36. Until its root is there, it has all of the server's as well, and some for a moment.
+pub const MOUNTS: u64 = 64;
+/// Descriptors of a server without sandboxes: 21 were counted, connections are more.
+pub const SERVER_ALONE: u64 = 64;
+
+/// One of 1,000 idle sandboxes made the memory of the host less by 0.69 MiB (bench/results/server.md).
+const MEMORY_OF_ONE: u64 = 768 << 10;
+/// The kernel keeps 16 bytes for every pair of a memory cgroup and a file system, and a sandbox has seven file systems
+/// (docs/decisions/0057-ten-thousand-at-one-time.md).
+const MEMORY_OF_A_PAIR: u64 = 7 * 16;
+
+/// Memory of the host that so many idle sandboxes take: with their square, because of the pairs.
+pub fn memory(sandboxes: u64) -> u64 {
+    let each = MEMORY_OF_ONE.saturating_add(MEMORY_OF_A_PAIR.saturating_mul(sandboxes));
+    sandboxes.saturating_mul(each)
+}
