@@ -68,7 +68,7 @@ impl Failure {
             // What the server has too little of, it may be told by anybody; not where it found out.
             ("too_many_open_files", _) => return self.saying("the server has no file descriptors left"),
             ("too_many_processes", _) => return self.saying("the server can start no more processes"),
-            ("host_out_of_memory", _) => return self.saying("the server's host has no memory left"),
+            ("host_out_of_memory", _) => return self.saying("the server's host is short of memory"),
             ("volume_store_unavailable" | "volume_store_denied" | "volume_location", _) => {
                 "the store of volumes failed"
             }
