@@ -142,7 +142,11 @@ fn render(app: &App) -> Result<String, std::fmt::Error> {
     }
     if let Some(memory) = fleet.memory {
         let available = ConstGauge::new(memory.available_bytes);
-        registry.register("memory_available_bytes", "Memory that the server and its sandboxes can still have", available);
+        registry.register(
+            "memory_available_bytes",
+            "Memory that the server and its sandboxes can still have",
+            available,
+        );
         let keep_free = ConstGauge::new(memory.keep_free_bytes);
         registry.register("memory_keep_free_bytes", "Below so much available memory load is shed", keep_free);
     }

@@ -267,8 +267,11 @@ impl Fleet {
         if pool.unused_for() > ready.keep {
             return self.0.pools.demand.remove(pool);
         }
-        let ceiling =
-            if self.0.pressure.holds() || host_is_short_of_memory() { 0 } else { self.0.pools.demand.ceiling(pool, ready.memory) };
+        let ceiling = if self.0.pressure.holds() || host_is_short_of_memory() {
+            0
+        } else {
+            self.0.pools.demand.ceiling(pool, ready.memory)
+        };
         pool.set_ceiling(ceiling);
     }
 }

@@ -87,7 +87,8 @@ mod tests {
                 "some avg10={percent} avg60=0.00 avg300=0.31 total=35\nfull avg10=99.00 avg60=0.00 avg300=0.22 total=12\n"
             )
         };
-        let mark = |percent| Memory::of(MEMINFO, None, Some(&stalls(percent))).map(|memory| memory.mark(Some(100)));
+        let mark =
+            |percent| Memory::of(MEMINFO, None, Some(&stalls(percent))).map(|memory| memory.mark(Some(100)));
         assert_eq!(mark("0.00"), Some(100));
         assert_eq!(mark("20.00"), Some(200));
         assert_eq!(Memory::of(MEMINFO, None, Some("")).map(|memory| memory.mark(Some(100))), Some(100));
