@@ -30,7 +30,7 @@ pub use handover::{Handover, NetworkEnds};
 pub use held::{Found, FoundName, find as find_held_names, fuzz_git_settings, names_found};
 pub use host_limit::HostLimit;
 pub use process::{
-    Claim, HeadStart, KeepsCgroups, NEUTRAL_ID, Places, StateClaim, give_up_calls, keep_only_calls,
-    serve_as_janitor_if_asked,
+    Claim, HeadStart, KeepsCgroups, MemoryRoom, NEUTRAL_ID, Places, StateClaim, give_up_calls,
+    keep_only_calls, memory_room, serve_as_janitor_if_asked,
 };
 pub use select::{NAMES, SelectError, all, select};

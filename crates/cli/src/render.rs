@@ -3,7 +3,6 @@
 pub mod access;
 pub mod build;
 pub mod capacity;
-pub mod capacity;
 pub mod changes;
 pub mod contexts;
 pub mod doctor;

@@ -72,7 +72,7 @@ impl Failure {
             ("too_many_mounts", _) => return self.saying("the server's host allows no more mounts"),
             ("too_many_cgroups", _) => return self.saying("the server's host has no cgroups left"),
             ("too_many_sandboxes", _) => return self.saying("the server's host can hold no more sandboxes"),
-            ("host_out_of_memory", _) => return self.saying("the server's host has no memory left"),
+            ("host_out_of_memory", _) => return self.saying("the server's host is short of memory"),
             ("volume_store_unavailable" | "volume_store_denied" | "volume_location", _) => {
                 "the store of volumes failed"
             }

@@ -123,6 +123,7 @@ fn render(app: &App) -> Result<String, std::fmt::Error> {
         ("sandboxes_failed", "Creates that failed", fleet.create_failed_total),
         ("execs_started", "Commands started", fleet.execs_total),
         ("output_bytes", "Bytes of output taken from sandboxes", fleet.output_bytes_total),
+        ("sandboxes_shed", "Sandboxes hibernated for want of memory", fleet.shed_total),
     ];
     for (name, help, total) in totals {
         let counter: Counter = Counter::default();
@@ -138,6 +139,16 @@ fn render(app: &App) -> Result<String, std::fmt::Error> {
     registry.register("http_requests_active", "Requests that are being answered", ConstGauge::new(requests));
     if let Some(bytes) = resident_bytes() {
         registry.register("resident_memory_bytes", "Memory of the server process", ConstGauge::new(bytes));
+    }
+    if let Some(memory) = fleet.memory {
+        let available = ConstGauge::new(memory.available_bytes);
+        registry.register(
+            "memory_available_bytes",
+            "Memory that the server and its sandboxes can still have",
+            available,
+        );
+        let keep_free = ConstGauge::new(memory.keep_free_bytes);
+        registry.register("memory_keep_free_bytes", "Below so much available memory load is shed", keep_free);
     }
     let mut text = String::new();
     encode(&mut text, &registry)?;

@@ -101,6 +101,12 @@ impl<'a> Server<'a> {
         self.ask("GET", "/healthz", None).map(drop)
     }
 
+    /// The same with other options.
+    pub fn start_again_with(&mut self, options: &[&str]) -> Result<()> {
+        self.options = options.iter().map(ToString::to_string).collect();
+        self.start_again()
+    }
+
     /// The same with nothing more in its environment.
     pub fn start_again_plainly(&mut self) -> Result<()> {
         self.environment.clear();

@@ -47,6 +47,7 @@ mod lasting_files;
 mod lasting_terminal;
 mod limits;
 mod machine;
+mod memory_pressure;
 mod microvm;
 mod microvm_certificates;
 mod microvm_copies;

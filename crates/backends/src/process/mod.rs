@@ -58,7 +58,7 @@ mod weaken;
 pub(crate) mod within;
 mod workspace;
 
-pub use cgroups::Keeping as KeepsCgroups;
+pub use cgroups::{Keeping as KeepsCgroups, MemoryRoom, memory_room};
 pub use claim::{Claim, StateClaim};
 pub use disk::NEUTRAL_ID;
 pub use head_start::HeadStart;

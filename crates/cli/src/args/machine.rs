@@ -59,6 +59,7 @@ Examples:
   paddock serve
   paddock serve --listen 127.0.0.1:7070
   paddock serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --domain box.example.org
+  paddock serve --keep-free 4GiB
 
 Sandboxes keep running when the server ends, however it ends; the next one finds them.
 A server that is started before the one before it has gone waits for it, up to 30 seconds.
@@ -147,6 +148,10 @@ pub struct ServeArgs {
     /// How long they are kept after the last create that asked for one
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "300")]
     pub ready_seconds: f64,
+    /// Memory that is kept free on the host: with less, ready sandboxes go and idle ones are hibernated, and then creates are
+    /// refused; 0 keeps none [default: 5% of the memory, at most 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes_or_none)]
+    pub keep_free: Option<u64>,
     /// Let everybody who reaches it read /metrics
     #[arg(long)]
     pub open_metrics: bool,

@@ -6,7 +6,7 @@ use super::scan::ScanFlags;
 use super::values;
 use super::volume::VolumeFlags;
 use clap::{Args, Subcommand, ValueEnum};
-use paddock_model::api::Idle;
+use paddock_model::api::{Idle, UnderPressure};
 
 #[derive(Debug, Subcommand)]
 pub enum SandboxCommand {
@@ -96,6 +96,10 @@ pub struct CreateArgs {
     /// Left alone by the idle reaper, and without a time to live unless --ttl gives one
     #[arg(long)]
     pub persistent: bool,
+    /// Whether it may be hibernated when idle while the host is short of memory: hibernate or keep [default: hibernate where
+    /// nothing in it would be lost]
+    #[arg(long, value_name = "ACTION", value_parser = values::under_pressure)]
+    pub under_pressure: Option<UnderPressure>,
     /// Whether its code contexts can be forked as they stand [default: where that is possible]
     #[arg(long, value_name = "BOOL")]
     pub live_forks: Option<bool>,
@@ -221,6 +225,9 @@ pub struct UpdateArgs {
     /// Whether the idle reaper leaves it alone
     #[arg(long, value_name = "true|false")]
     pub persistent: Option<bool>,
+    /// Whether it may be hibernated when idle while the host is short of memory: hibernate or keep
+    #[arg(long, value_name = "ACTION", value_parser = values::under_pressure)]
+    pub under_pressure: Option<UnderPressure>,
     /// `none`: nothing leaves it any more
     #[arg(long, value_name = "none", help_heading = "Network")]
     pub net: Option<String>,

@@ -1,6 +1,6 @@
 //! Values that the parser checks itself. Each refusal says what was expected.
 
-use paddock_model::api::{Idle, IdleAction};
+use paddock_model::api::{Idle, IdleAction, UnderPressure};
 use paddock_model::{parse_bytes, parse_duration};
 
 /// An id or a name: what the server is asked for. Only what cannot be one is refused here.
@@ -70,6 +70,14 @@ pub fn idle(text: &str) -> Result<Idle, String> {
     Ok(Idle { seconds: duration(time)?, action })
 }
 
+pub fn under_pressure(text: &str) -> Result<UnderPressure, String> {
+    match text {
+        "hibernate" => Ok(UnderPressure::Hibernate),
+        "keep" => Ok(UnderPressure::Keep),
+        other => Err(format!("`{}` is not an action: write hibernate or keep", other.escape_debug())),
+    }
+}
+
 pub fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
@@ -84,6 +92,8 @@ mod tests {
     #[test]
     fn idle_has_a_time_and_perhaps_an_action() {
         assert_eq!(idle("600"), Ok(Idle { seconds: 600.0, action: IdleAction::Kill }));
+        assert_eq!(under_pressure("keep"), Ok(UnderPressure::Keep));
+        assert!(under_pressure("kill").is_err());
         assert_eq!(idle("1.5m:hibernate"), Ok(Idle { seconds: 90.0, action: IdleAction::Hibernate }));
         assert!(idle("600:sleep").unwrap_err().contains("`sleep` is not an action"));
         assert!(idle(":pause").is_err() && idle("0:pause").is_err());

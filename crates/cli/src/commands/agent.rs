@@ -142,6 +142,7 @@ fn request(args: AgentArgs, time: f64, stays: bool, caller: &Caller) -> Result<C
         ttl: Some(ttl),
         idle: None,
         persistent: false,
+        under_pressure: None,
         live: None,
         live_forks: None,
         metadata: Vec::new(),

@@ -45,6 +45,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         ttl_seconds: args.ttl,
         idle: args.idle,
         persistent: args.persistent,
+        under_pressure: args.under_pressure,
         env: policy.env,
         metadata: args.metadata.into_iter().collect(),
         limits: limits(&policy.limits)?,

@@ -36,6 +36,7 @@ fn options(args: McpArgs, caller: &Caller) -> Result<SessionOptions, CommandErro
         ttl: None,
         idle: None,
         persistent: false,
+        under_pressure: None,
         live: None,
         live_forks: None,
         metadata: args.metadata,

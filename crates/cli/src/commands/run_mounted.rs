@@ -36,6 +36,7 @@ pub fn execute(args: RunArgs, tty: bool, caller: &mut Caller) -> Result<i32, Com
             ttl: None,
             idle: None,
             persistent: false,
+            under_pressure: None,
             live: None,
             live_forks: Some(false),
             metadata: Vec::new(),

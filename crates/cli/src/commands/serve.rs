@@ -171,6 +171,7 @@ async fn open(args: ServeArgs, state_dir: &Path, lock: ServerLock) -> Result<(Fl
         registries: args.registries,
         audit_outputs: args.audit_outputs.unwrap_or(usual.audit_outputs),
         ready: ReadyOptions { memory: args.ready_memory, keep: Duration::from_secs_f64(args.ready_seconds) },
+        keep_free: args.keep_free,
         secrets_key: args.secrets_key,
         volumes: VolumesOptions {
             url: args.volumes,

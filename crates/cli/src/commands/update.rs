@@ -13,8 +13,13 @@ pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandErro
     let network = layers::network(args.net.clone(), args.network.clone())?;
     with_client(caller, async |client, caller| {
         let target = || Target::sandbox(&args.id);
-        let mut request =
-            UpdateSandbox { idle: args.idle, persistent: args.persistent, network, ..Default::default() };
+        let mut request = UpdateSandbox {
+            idle: args.idle,
+            persistent: args.persistent,
+            under_pressure: args.under_pressure,
+            network,
+            ..Default::default()
+        };
         if !args.metadata.is_empty() || !args.forget.is_empty() {
             // The API replaces all of it.
             let sandbox: Sandbox = client.json(Call::get(target())).await?;

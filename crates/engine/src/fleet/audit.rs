@@ -107,9 +107,10 @@ pub fn file_written(inner: &Inner, actor: &Actor, live: &Live, path: &str, recei
     append(inner, Some(actor), &live.id, AuditEvent::FileWritten { path: Text::new(path), content });
 }
 
-/// A change that nobody called for: idleness, or a server that came back.
-pub fn lifecycle(inner: &Inner, sandbox: &str, change: &str) {
-    append(inner, None, sandbox, AuditEvent::Lifecycle { change: change.into(), detail: None });
+/// A change that nobody called for: idleness, a shortage of memory, or a server that came back.
+pub fn lifecycle(inner: &Inner, sandbox: &str, change: &str, reason: Option<&str>) {
+    let event = AuditEvent::Lifecycle { change: change.into(), detail: reason.map(Text::new) };
+    append(inner, None, sandbox, event);
 }
 
 /// The last entry.

@@ -46,6 +46,19 @@ impl Live {
         self.running().map(|inside| Awake { inside, used: counted })
     }
 
+    pub fn has_uses(&self) -> bool {
+        self.uses.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// As [`Live::fall_asleep`], at once or not at all.
+    ///
+    /// Precondition: its transition is locked for as long as the answer is kept.
+    pub fn fall_asleep_if_unused(&self) -> Option<FallingAsleep<'_>> {
+        self.uses.falls_asleep.store(true, Ordering::SeqCst);
+        let falling = FallingAsleep(self);
+        (!self.has_uses()).then_some(falling)
+    }
+
     /// Waits until nobody uses it any more, and keeps others out.
     ///
     /// Precondition: its transition is locked for as long as the answer is kept.
@@ -97,5 +110,26 @@ impl Drop for FallingAsleep<'_> {
     fn drop(&mut self) {
         self.0.uses.cuts_off.store(false, Ordering::SeqCst);
         self.0.uses.falls_asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::record;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn one_that_is_used_does_not_fall_asleep_at_once_and_stays_open_to_calls() {
+        let live = Live::new(record(None), "/nonexistent".into(), BTreeMap::new());
+        live.uses.count.fetch_add(1, Ordering::SeqCst);
+        let used = Use(live.clone());
+        assert!(live.is_used_now() && live.fall_asleep_if_unused().is_none());
+        assert!(!live.uses.falls_asleep.load(Ordering::SeqCst));
+        drop(used);
+        let falling = live.fall_asleep_if_unused();
+        assert!(falling.is_some() && live.uses.falls_asleep.load(Ordering::SeqCst));
+        drop(falling);
+        assert!(!live.uses.falls_asleep.load(Ordering::SeqCst));
     }
 }

@@ -150,7 +150,7 @@ impl Fleet {
         record.template = request.template.clone();
         record.metadata = request.metadata.clone();
         record.metadata.extend(labels);
-        record.persistent = request.persistent;
+        (record.persistent, record.under_pressure) = (request.persistent, request.under_pressure);
         (record.expires_at_ms, record.idle) = (expires_at_ms, idle);
         record.backend = backend;
         let secrets = SandboxSecrets::new(bound).map_err(EngineError::from)?;
@@ -303,6 +303,7 @@ impl Fleet {
             expires_boot: None,
             idle: None,
             persistent: false,
+            under_pressure: None,
             metadata: BTreeMap::new(),
             env,
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
@@ -337,6 +338,7 @@ impl Fleet {
     }
 
     pub(super) async fn admit(&self, record: &Record) -> Result<Permit, FleetError> {
+        self.unless_short_of_memory()?;
         let quota = self.0.store.quota(&record.tenant)?;
         let limits = &record.spec.limits;
         Ok(self

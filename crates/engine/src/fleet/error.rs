@@ -8,6 +8,7 @@ const MORE_FILES: &str = "try again in a moment; end sandboxes, commands or stre
 const MORE_PROCESSES: &str = "try again in a moment; end sandboxes or commands that are not needed, or let the server have more processes (`ulimit -u`, pids.max); `paddock doctor --for NUMBER` says how many that many sandboxes need";
 const MORE_MEMORY: &str =
     "try again in a moment; end sandboxes that are not needed, or give the host more memory";
+const LESS_FREE: &str = "try again in a moment; end or hibernate sandboxes that are not needed, create them with `under_pressure` `hibernate`, give the host more memory, or start the server with a smaller --keep-free";
 
 /// What sort of failure it is, for whoever maps it to a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +88,11 @@ impl FleetError {
             "the server has {open} of {most} file descriptors open, and keeps the rest for ending things"
         );
         Err(FleetError::new(BUSY, "too_many_open_files", message).hint(MORE_FILES))
+    }
+
+    /// The server found it before the kernel did.
+    pub fn short_of_memory(message: String) -> FleetError {
+        FleetError::new(BUSY, "host_out_of_memory", message).hint(LESS_FREE)
     }
 
     /// What the host has too little of is said to be that, wherever it was met.

@@ -5,6 +5,7 @@ use super::changes::{CHANGES, LISTED};
 use super::contexts::{Part, Said};
 use super::execs::{Job, JobRecord, KILLED, end_job};
 use super::live::Live;
+use super::pressure::LEAST_QUIET;
 use super::record::{Intent, Record, now_ms, reason};
 use super::{Actor, Fleet, FleetError, Kind, audit, blocking, has_ended};
 use crate::journal::Journal;
@@ -16,6 +17,17 @@ use std::sync::{Arc, PoisonError};
 
 /// How much of the last output is kept with an end.
 const LAST_OUTPUT: usize = 2048;
+
+/// Why a sandbox is hibernated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// By a call, whatever goes on in it.
+    Asked,
+    /// It was idle for as long as it may be, unless somebody uses it again.
+    Idle,
+    /// The host is short of memory, unless somebody uses it.
+    MemoryPressure,
+}
 
 impl Fleet {
     pub async fn kill(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
@@ -60,7 +72,7 @@ impl Fleet {
         let live = self.find(actor, id)?;
         audit::call(&self.0, actor, &live, "hibernate", serde_json::Value::Null);
         self.detached(async move |fleet: Fleet| {
-            fleet.hibernate_live(&live, false).await?;
+            fleet.hibernate_live(&live, Sleep::Asked).await?;
             Ok(live.to_api())
         })
         .await
@@ -147,8 +159,9 @@ impl Fleet {
         Ok(())
     }
 
-    /// `when_idle`: unless somebody uses it again. Calls that come meanwhile wait for it to sleep, and wake it.
-    pub(super) async fn hibernate_live(&self, live: &Arc<Live>, when_idle: bool) -> Result<(), FleetError> {
+    /// Calls that come meanwhile wait for it to sleep, and wake it. It does not sleep where somebody uses it again and that is a
+    /// reason not to.
+    pub(super) async fn hibernate_live(&self, live: &Arc<Live>, why: Sleep) -> Result<(), FleetError> {
         let _guard = live.transition.lock().await;
         match live.record().state {
             SandboxState::Running | SandboxState::Paused => {}
@@ -167,10 +180,17 @@ impl Fleet {
                 .hint("pause it instead, or end its forks and remove its snapshots of kind `interpreter`"));
         }
         let inside = live.running().ok_or_else(|| lost(live))?;
-        let _alone = live.fall_asleep().await;
-        if when_idle && live.is_in_use() {
-            return Ok(());
-        }
+        let alone = match why {
+            // No call is cut off for it.
+            Sleep::MemoryPressure => live.fall_asleep_if_unused(),
+            Sleep::Asked | Sleep::Idle => Some(live.fall_asleep().await),
+        };
+        let is_in_use = match why {
+            Sleep::Asked => false,
+            Sleep::Idle => live.is_in_use(),
+            Sleep::MemoryPressure => live.is_used_now() || live.quiet_for() < LEAST_QUIET,
+        };
+        let Some(_alone) = alone.filter(|_| !is_in_use) else { return Ok(()) };
         // Nothing is written while it is being saved.
         inside.freeze(true).await?;
         if let Err(error) = self.prepare_to_sleep(live, &inside).await {
@@ -211,7 +231,8 @@ impl Fleet {
         tokio::task::spawn_blocking(move || {
             nested_in.iter().for_each(|around| inner.end_nursery_unless_used(around));
         });
-        self.0.announce(live, "hibernated");
+        let reason = (why == Sleep::MemoryPressure).then_some("memory pressure");
+        self.0.announce_because(live, "hibernated", reason);
         // An acknowledged sleep survives a loss of power.
         let inner = self.0.clone();
         blocking(move || Ok(inner.store.flush()?)).await
@@ -246,6 +267,7 @@ impl Fleet {
             state => return Err(wrong_state(live, state, "woken")),
         }
         FleetError::unless_descriptors_are_left()?;
+        self.unless_short_of_memory()?;
         self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
         let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
         let ready_at_ns = live.record().ready_at_ns;
@@ -267,6 +289,7 @@ impl Fleet {
         if let Some(archive) = archive {
             let _ = std::fs::remove_file(archive);
         }
+        live.note_waking();
         self.0.announce(live, "woken");
         Ok(())
     }

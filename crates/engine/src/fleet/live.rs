@@ -41,6 +41,8 @@ pub struct Live {
     /// had used by then.
     end_ms: AtomicU64,
     active_ms: AtomicU64,
+    /// By the same clock: when it was last woken; 0: never by this server.
+    woken_ms: AtomicU64,
     pub cpu_us: AtomicU64,
     pub permit: Mutex<Option<Permit>>,
     /// What its gates decided.
@@ -111,6 +113,7 @@ impl Live {
             transition: Arc::default(),
             end_ms: u64::MAX.into(),
             active_ms: boot_ms().into(),
+            woken_ms: 0.into(),
             cpu_us: 0.into(),
             record: Mutex::new(Kept { record, counted: None }),
             running: Mutex::new(None),
@@ -261,6 +264,20 @@ impl Live {
         let idle = self.record().idle;
         let quiet = idle.is_none_or(|idle| self.quiet_for().as_secs_f64() >= idle.seconds);
         self.running_execs() > 0 || self.has_open_streams() || !quiet
+    }
+
+    /// A command or a call is under way, or a stream is open.
+    pub fn is_used_now(&self) -> bool {
+        self.running_execs() > 0 || self.has_open_streams() || self.has_uses()
+    }
+
+    pub fn note_waking(&self) {
+        self.woken_ms.store(boot_ms().max(1), Ordering::Relaxed);
+    }
+
+    pub fn since_woken(&self) -> Option<Duration> {
+        let woken = self.woken_ms.load(Ordering::Relaxed);
+        (woken > 0).then(|| Duration::from_millis(boot_ms().saturating_sub(woken)))
     }
 
     pub fn touch(&self) {

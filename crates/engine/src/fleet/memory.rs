@@ -14,7 +14,7 @@ use super::standing::Copied;
 use super::{Fleet, FleetError, Kind};
 use crate::sandbox::Sandbox as Inside;
 use paddock_model::api::SandboxState;
-use paddock_model::{Network, SnapshotKind, Spec};
+use paddock_model::{Network, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
@@ -62,7 +62,7 @@ impl KeptFrom {
 
 impl Live {
     pub(super) fn keeps_memory(&self) -> bool {
-        self.record().guarantees.snapshot == SnapshotKind::Memory
+        self.record().keeps_memory()
     }
 }
 

@@ -13,6 +13,7 @@
 //! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
 //! - [`resources`]: typed values that are kept for scripts
 //! - [`volumes`]: directories that outlive them
+//! - [`pressure`]: load is shed while memory is short
 //! - [`pools`]: sandboxes that are ready before anybody asks
 //! - [`carry`]: contexts that go along into forks
 //! - [`archives`]: files of the host in which files of sandboxes are kept
@@ -57,6 +58,7 @@ mod patch;
 mod patience;
 mod pools;
 mod prepared;
+mod pressure;
 mod readiness;
 mod reaper;
 mod record;
@@ -148,6 +150,8 @@ pub struct FleetOptions {
     pub volumes: VolumesOptions,
     /// The bounds of sandboxes that are kept ready for expected creates.
     pub ready: ReadyOptions,
+    /// Bytes of memory that are left free: below that, load is shed. `None`: a part of what there is; 0: none is kept free.
+    pub keep_free: Option<u64>,
 }
 
 impl FleetOptions {
@@ -161,6 +165,7 @@ impl FleetOptions {
             audit_outputs: AUDIT_OUTPUTS,
             volumes: VolumesOptions::default(),
             ready: ReadyOptions::OFF,
+            keep_free: Some(0),
         }
     }
 }
@@ -191,6 +196,7 @@ struct Inner {
     /// Held while a version of a volume is written out.
     writing_out: tokio::sync::Mutex<()>,
     readiness: readiness::Readiness,
+    pressure: pressure::Pressure,
     /// Guests that are asked at one time whether they are there.
     adoptions: tokio::sync::Semaphore,
     /// Has been told of.
@@ -218,6 +224,17 @@ pub struct Metrics {
     pub execs_total: u64,
     pub output_bytes_total: u64,
     pub waiting_creates: u64,
+    /// Sandboxes that were hibernated for want of memory.
+    pub shed_total: u64,
+    pub memory: Option<MemoryMetrics>,
+}
+
+/// As `Metrics` has it.
+#[derive(Debug, Clone)]
+pub struct MemoryMetrics {
+    pub available_bytes: u64,
+    /// Below so many available bytes load is shed; 0: never.
+    pub keep_free_bytes: u64,
 }
 
 impl Fleet {
@@ -270,6 +287,7 @@ impl Fleet {
             volumes,
             writing_out: tokio::sync::Mutex::default(),
             readiness: readiness::Readiness::default(),
+            pressure: pressure::Pressure::default(),
             adoptions: tokio::sync::Semaphore::new(ADOPTIONS),
             storage_is_broken: false.into(),
             begin_anew: tokio::sync::Notify::new(),
@@ -282,6 +300,7 @@ impl Fleet {
             return Err(error);
         }
         reaper::start(&fleet);
+        pressure::start(&fleet);
         volumes::start_keeper(&fleet);
         Ok(fleet)
     }
@@ -366,6 +385,11 @@ impl Fleet {
             execs_total: counters.execs.load(Ordering::Relaxed),
             output_bytes_total: counters.output_bytes.load(Ordering::Relaxed),
             waiting_creates: u64::from(self.0.admission.waiting()),
+            shed_total: self.0.pressure.hibernated_total(),
+            memory: pressure::Memory::now().map(|memory| MemoryMetrics {
+                available_bytes: memory.available,
+                keep_free_bytes: memory.mark(self.0.options.keep_free),
+            }),
         }
     }
 
@@ -471,8 +495,12 @@ impl Inner {
 
     /// A change of its state, in its timeline and for whoever listens.
     fn announce(&self, live: &Live, change: &str) {
-        audit::lifecycle(self, &live.id, change);
-        self.tell(live, change, None);
+        self.announce_because(live, change, None);
+    }
+
+    fn announce_because(&self, live: &Live, change: &str, reason: Option<&str>) {
+        audit::lifecycle(self, &live.id, change, reason);
+        self.tell(live, change, reason.map(String::from));
     }
 
     fn tell(&self, live: &Live, kind: &str, detail: Option<String>) {

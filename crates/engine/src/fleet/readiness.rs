@@ -1,4 +1,4 @@
-//! Whether a sandbox could be created now. Each part of the check tries a little of what every create needs, and
+//! Whether a sandbox could be created now. Memory is watched all the time ([`super::pressure`]). Each other part of the check tries a little of what every create needs, and
 //! undoes it: descriptors, processes, room in the state directory and in the storage, the database.
 
 use super::{Fleet, FleetError, Kind};
@@ -34,6 +34,7 @@ impl Fleet {
     /// Tried at most once a second, however often it is asked.
     pub async fn can_create(&self) -> Result<(), FleetError> {
         self.ready()?;
+        self.unless_short_of_memory()?;
         let readiness = &self.0.readiness;
         let mut last = readiness.last.lock().await;
         if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {

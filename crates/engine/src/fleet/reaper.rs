@@ -1,5 +1,6 @@
 //! Who ends what nobody ends: time to live, idleness, guests that die, records that are a day old.
 
+use super::lifecycle::Sleep;
 use super::live::Live;
 use super::patience::NotAdopted;
 use super::{Fleet, recover};
@@ -87,7 +88,7 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
         IdleAction::Kill => spawn_end(fleet, live, EndCause::Idle),
         IdleAction::Pause => spawn(fleet, live, async |fleet, live| fleet.pause_live(&live, true).await),
         IdleAction::Hibernate => {
-            spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live, true).await)
+            spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live, Sleep::Idle).await)
         }
     }
 }

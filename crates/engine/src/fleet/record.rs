@@ -4,9 +4,9 @@
 use super::Actor;
 use super::clock::{BootInstant, JUMP_MS};
 use super::volumes::VolumeRecord;
-use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState};
+use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState, UnderPressure};
 use paddock_model::net::Rule;
-use paddock_model::{Guarantees, SandboxId, Spec};
+use paddock_model::{Guarantees, SandboxId, SnapshotKind, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -38,6 +38,9 @@ pub struct Record {
     pub expires_boot: Option<BootInstant>,
     pub idle: Option<Idle>,
     pub persistent: bool,
+    /// The owner's word on hibernation while memory is short.
+    #[serde(default)]
+    pub under_pressure: Option<UnderPressure>,
     pub metadata: BTreeMap<String, String>,
     /// Of every command, before its own variables.
     pub env: BTreeMap<String, String>,
@@ -143,6 +146,7 @@ impl Record {
             expires_at_ms: self.expires_at_shown(),
             idle: self.idle,
             persistent: self.persistent,
+            under_pressure: self.under_pressure,
             metadata: self.metadata.clone(),
             limits: self.spec.limits.clone(),
             guarantees: self.guarantees.clone(),
@@ -188,6 +192,11 @@ impl Record {
         let left = self.expires_boot.as_ref().and_then(BootInstant::left).filter(|_| self.lives());
         let now = left.map(|left| now_ms() + left.as_millis() as u64);
         now.filter(|now| now.abs_diff(stored) > JUMP_MS && left > Some(Duration::ZERO)).or(Some(stored))
+    }
+
+    /// Whether it sleeps with what runs in it.
+    pub fn keeps_memory(&self) -> bool {
+        self.guarantees.snapshot == SnapshotKind::Memory
     }
 
     pub fn lives(&self) -> bool {

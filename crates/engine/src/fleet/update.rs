@@ -95,6 +95,7 @@ impl Fleet {
         if request.idle.is_some() {
             after.idle = request.idle;
         }
+        after.under_pressure = request.under_pressure.or(after.under_pressure);
         self.change_limits(&live, &before.spec.limits, &after.spec.limits).await?;
         // Others wrote to the record meanwhile: only what was asked for is put into it.
         let record = {
@@ -104,6 +105,7 @@ impl Fleet {
             record.spec.network = after.spec.network.clone();
             (record.metadata, record.persistent, record.idle) =
                 (after.metadata, after.persistent, after.idle);
+            record.under_pressure = after.under_pressure;
             (record.env, record.cwd) = (after.env, after.cwd);
             record.clone()
         };

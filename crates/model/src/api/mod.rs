@@ -41,7 +41,7 @@ pub use pools::{Pool, PoolMaker, PoolSize, ZygoteState};
 pub use resources::{Resource, ResourceList, SetResource};
 pub use sandboxes::{
     CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,
-    SandboxState, SandboxUsage, UpdateSandbox,
+    SandboxState, SandboxUsage, UnderPressure, UpdateSandbox,
 };
 pub use server::{SandboxCounts, ServerStatus};
 pub use snapshots::{CreateSnapshot, Fork, Forked, ForkedContext, LeftBehind, Snapshot, SnapshotPage};

@@ -39,6 +39,10 @@ pub struct CreateSandbox {
     pub idle: Option<Idle>,
     /// Left alone by the idle reaper and by the SDK's context managers.
     pub persistent: bool,
+    /// Whether an idle sandbox may be hibernated while the host is short of memory. By default where nothing in it would be lost:
+    /// its backend keeps memory, or no process runs in it; and not where it is `persistent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub under_pressure: Option<UnderPressure>,
     pub env: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     pub limits: LimitsRequest,
@@ -117,6 +121,17 @@ pub enum IdleAction {
     Hibernate,
 }
 
+/// What may become of an idle sandbox while the host is short of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum UnderPressure {
+    /// It is hibernated when its turn comes: the least recently used goes first.
+    Hibernate,
+    /// It stays as it is.
+    Keep,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -157,6 +172,9 @@ pub struct Sandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
     pub persistent: bool,
+    /// As it was asked for; absent: where nothing in it would be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_pressure: Option<UnderPressure>,
     pub metadata: BTreeMap<String, String>,
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub limits: Limits,
@@ -258,6 +276,8 @@ pub struct UpdateSandbox {
     pub metadata: Option<BTreeMap<String, String>>,
     pub idle: Option<Idle>,
     pub persistent: Option<bool>,
+    /// Whether it may be hibernated while the host is short of memory.
+    pub under_pressure: Option<UnderPressure>,
     /// Of commands from now on: replaces all variables that the creator gave.
     pub env: Option<BTreeMap<String, String>>,
     /// Of commands from now on.

@@ -102,6 +102,8 @@ class SandboxInfo:
     expires_at: Optional[datetime]
     idle: Optional[Idle]
     persistent: bool
+    #: `hibernate` or `keep`, as it was asked for; None: hibernated under memory pressure where nothing would be lost.
+    under_pressure: Optional[str]
     metadata: Mapping[str, str]
     limits: Mapping[str, Any]
     guarantees: Mapping[str, Any]
@@ -131,6 +133,7 @@ class SandboxInfo:
             expires_at=time_of(body.get("expires_at_ms")),
             idle=Idle(idle["seconds"], idle["action"]) if idle else None,
             persistent=bool(body.get("persistent", False)),
+            under_pressure=body.get("under_pressure"),
             metadata=body.get("metadata") or {},
             limits=body.get("limits") or {},
             guarantees=body.get("guarantees") or {},

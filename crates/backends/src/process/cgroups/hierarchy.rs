@@ -49,6 +49,16 @@ pub fn detect() -> &'static Hierarchies {
     })
 }
 
+/// The cgroups that count the memory of this process, and that of its sandboxes: root's are elsewhere on v2.
+pub(super) fn memory_groups() -> Vec<PathBuf> {
+    let read = |path| read_table(path).unwrap_or_default();
+    let own = from_tables(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+    let of_memory = |found: &Hierarchies| found.unified.clone().or_else(|| found.memory.clone());
+    let mut groups: Vec<PathBuf> = [of_memory(&own), of_memory(detect())].into_iter().flatten().collect();
+    groups.dedup();
+    groups
+}
+
 /// The kernel makes such a table anew for every read: one large read instead of many small ones.
 fn read_table(path: &str) -> std::io::Result<String> {
     let mut text = String::with_capacity(32 * 1024);
@@ -267,7 +277,7 @@ fn processors() -> f64 {
     *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64))
 }
 
-fn field(text: &str, name: &str) -> Option<u64> {
+pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 

@@ -6,9 +6,11 @@
 //! shortage inside can ever kill it.
 
 mod freeze;
+mod headroom;
 mod hierarchy;
 mod spares;
 
+pub use headroom::{MemoryRoom, memory_room};
 pub use hierarchy::{Hierarchies, detect};
 pub use spares::{Keeping, sweep as sweep_spares};
 

@@ -10,6 +10,7 @@ use super::member::{Member, UNMEASURED_BYTES};
 use super::pool::{Blueprint, Pool, Taken};
 use super::stems::shares;
 use crate::fleet::Fleet;
+use crate::fleet::pressure::meminfo_bytes;
 use crate::fleet::record::Record;
 use crate::settings::WORKSPACE_TARGET;
 use crate::templates::BUILT_IN;
@@ -266,8 +267,11 @@ impl Fleet {
         if pool.unused_for() > ready.keep {
             return self.0.pools.demand.remove(pool);
         }
-        let ceiling =
-            if host_is_short_of_memory() { 0 } else { self.0.pools.demand.ceiling(pool, ready.memory) };
+        let ceiling = if self.0.pressure.holds() || host_is_short_of_memory() {
+            0
+        } else {
+            self.0.pools.demand.ceiling(pool, ready.memory)
+        };
         pool.set_ceiling(ceiling);
     }
 }
@@ -298,11 +302,7 @@ fn host_is_short_of_memory() -> bool {
 }
 
 fn is_short(meminfo: &str) -> bool {
-    let kibibytes = |name: &str| -> Option<u64> {
-        let line = meminfo.lines().find(|line| line.starts_with(name))?;
-        line.split_whitespace().nth(1)?.parse().ok()
-    };
-    match (kibibytes("MemAvailable:"), kibibytes("MemTotal:")) {
+    match (meminfo_bytes(meminfo, "MemAvailable:"), meminfo_bytes(meminfo, "MemTotal:")) {
         (Some(available), Some(total)) => available < total / HOST_SHARE,
         _ => false,
     }

@@ -7,6 +7,7 @@
 //! - [`stems`]: what they are copied from as it stands, where machines can be
 //! - [`habits`]: what is done first in them, and so may wait in them
 //! - [`demand`]: pools that nobody set, for what was asked for twice
+//! - [`give_back`]: what nobody has asked for goes first while memory is short
 //! - [`create`]: from a request to a sandbox that was ready
 //! - [`lent`]: a pool for a while
 //! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
@@ -14,6 +15,7 @@
 mod baked;
 mod create;
 mod demand;
+mod give_back;
 mod habits;
 mod keeper;
 mod lent;

@@ -78,6 +78,8 @@ struct State {
     last_asked: u64,
     /// The number for which there is memory.
     ceiling: Option<u32>,
+    /// None is kept while the host is short of memory.
+    is_held_back: bool,
     zygote: ZygoteState,
     hits: u64,
     misses: u64,
@@ -288,6 +290,18 @@ impl Pool {
         }
     }
 
+    /// None is made until [`Pool::fill_again`]. Those that were ready.
+    pub fn hold_back(&self) -> Vec<Member> {
+        let mut state = self.state();
+        state.is_held_back = true;
+        std::mem::take(&mut state.ready).into()
+    }
+
+    pub fn fill_again(&self) {
+        self.state().is_held_back = false;
+        self.wake.notify_one();
+    }
+
     pub fn for_each_ready(&self, action: impl FnMut(&Member)) {
         self.state().ready.iter().for_each(action);
     }
@@ -413,6 +427,9 @@ impl State {
         while self.asked.front().is_some_and(|at| *at < since) {
             self.asked.pop_front();
         }
+        if self.is_held_back {
+            return 0;
+        }
         let wanted = (self.asked.len() as u32).clamp(self.size.min, self.size.max);
         self.ceiling.map_or(wanted, |ceiling| wanted.min(ceiling))
     }
@@ -458,6 +475,15 @@ mod tests {
         state.asked = [boot_ms().saturating_sub(DEMAND_MS + 1000); 30].into();
         assert_eq!(state.wanted(), 2);
         assert!(state.asked.is_empty());
+    }
+
+    #[test]
+    fn a_pool_that_is_held_back_wants_none_until_it_is_filled_again() {
+        let pool = Pool::new("t", PoolSize { min: 2, max: 5 });
+        assert!(pool.hold_back().is_empty());
+        assert_eq!(pool.to_api(0).wanted, 0);
+        pool.fill_again();
+        assert_eq!(pool.to_api(0).wanted, 2);
     }
 
     #[test]

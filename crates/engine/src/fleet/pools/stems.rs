@@ -110,6 +110,13 @@ impl Stems {
         unused.into_iter().map(|(.., stem)| stem).collect()
     }
 
+    /// All of them; more are made when they are asked for again.
+    fn give_back(&self) -> Vec<Arc<Stem>> {
+        let mut state = self.lock();
+        state.asked.clear();
+        std::mem::take(&mut state.ready).into_iter().map(|(.., stem)| stem).collect()
+    }
+
     /// None is made any more.
     fn close(&self) -> Vec<Arc<Stem>> {
         let mut state = self.lock();
@@ -157,6 +164,9 @@ impl Fleet {
     /// What sandboxes of this blueprint are copied from. Where there is nothing, it is made for those who come later.
     pub(super) fn stem_of(&self, blueprint: &Blueprint) -> Option<Arc<Stem>> {
         let key = key(blueprint)?;
+        if self.0.pressure.holds() {
+            return None;
+        }
         match self.0.pools.stems.find(&key) {
             Ok(stem) => Some(stem),
             Err(due) => {
@@ -182,6 +192,14 @@ impl Fleet {
 
     pub(in crate::fleet) async fn drop_unused_stems(&self) {
         self.retire_stems(self.0.pools.stems.unused()).await;
+    }
+
+    /// How many went.
+    pub(super) async fn give_back_stems(&self) -> usize {
+        let all = self.0.pools.stems.give_back();
+        let count = all.len();
+        self.retire_stems(all).await;
+        count
     }
 
     /// The server ends.

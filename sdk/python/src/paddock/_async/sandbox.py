@@ -72,6 +72,7 @@ class AsyncSandbox:
         idle_seconds: Optional[float] = None,
         idle_action: str = "kill",
         persistent: bool = False,
+        under_pressure: Optional[str] = None,
         name: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         metadata: Optional[Mapping[str, str]] = None,
@@ -109,6 +110,9 @@ class AsyncSandbox:
             idle_seconds: it ends, or what `idle_action` (`kill`, `pause`, `hibernate`) says, after so long without a
                 running command, a stream and use of the processor.
             persistent: left alone by the idle reaper and by context managers.
+            under_pressure: whether it may be hibernated when idle while the host is short of memory: `hibernate` or
+                `keep`. By default where nothing in it would be lost: its backend keeps memory, or no process runs in it;
+                and not with `persistent`.
             name: of one's own, usable wherever an id is.
             limits: a `Limits`, or a mapping such as {"memory": "256MiB", "cpus": 0.5}.
             network: `none` (default), `host`, or rules: `{"allow": ["packages.example.org", "*.example.org:443"]}`.
@@ -147,6 +151,7 @@ class AsyncSandbox:
             ttl_seconds=ttl_seconds,
             idle=requests.idle(idle_seconds, idle_action),
             persistent=persistent or None,
+            under_pressure=under_pressure,
             env=dict(env) if env else None,
             metadata=dict(metadata) if metadata else None,
             limits=requests.limits(limits),
@@ -523,6 +528,7 @@ class AsyncSandbox:
         idle_seconds: Optional[float] = None,
         idle_action: str = "kill",
         persistent: Optional[bool] = None,
+        under_pressure: Optional[str] = None,
         memory_bytes: Optional[int] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
@@ -544,6 +550,7 @@ class AsyncSandbox:
             metadata=None if metadata is None else dict(metadata),
             idle=requests.idle(idle_seconds, idle_action),
             persistent=persistent,
+            under_pressure=under_pressure,
             limits=limits or None,
             env=None if env is None else dict(env),
             cwd=cwd,

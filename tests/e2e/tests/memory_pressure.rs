@@ -1,0 +1,176 @@
+//! A host that is short of memory: the server sheds load by policy before the kernel chooses.
+
+use crate::pools::{filled, pool, set};
+use anyhow::{Context, Result, ensure};
+use paddock_e2e::{Answer, Caller, PATIENCE, Server, as_root, for_both_callers, skip, until};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+for_both_callers!(only_what_its_owner_allows_is_shed_and_then_creates_are_refused);
+
+const MIB: u64 = 1 << 20;
+/// The server and its sandboxes together. Filled they hold some 500 MiB, so that nobody meets this limit.
+const LIMIT: u64 = 704 * MIB;
+const KEEP_FREE: &str = "240MiB";
+const KEEP_FREE_BYTES: u64 = 240 * MIB;
+/// More than any host has.
+const MORE_THAN_THERE_IS: &str = "1000TiB";
+const HELD_BY_EACH: u64 = 80 * MIB;
+
+fn made(server: &Server, options: &Value) -> Result<String> {
+    let sandbox = server.api("POST", "/v1/sandboxes", Some(options))?.expect(201)?;
+    Ok(sandbox["id"].as_str().context("no id")?.to_string())
+}
+
+fn create(server: &Server) -> Result<Answer> {
+    server.api("POST", "/v1/sandboxes", Some(&json!({})))
+}
+
+fn state(server: &Server, id: &str) -> Result<String> {
+    let sandbox = server.api("GET", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
+    Ok(sandbox["state"].as_str().context("no state")?.to_string())
+}
+
+fn until_it_sleeps(server: &Server, id: &str) -> Result<()> {
+    until(PATIENCE, "a sandbox that sleeps", || (state(server, id).ok()? == "hibernated").then_some(()))
+}
+
+/// Why it changed to this, as its timeline has it.
+fn reason(server: &Server, id: &str, change: &str) -> Result<Value> {
+    let lines = server.api("GET", &format!("/v1/sandboxes/{id}/audit"), None)?.lines()?;
+    let is_it = |line: &&Value| line.to_string().contains(&format!("\"change\":\"{change}\""));
+    lines.iter().find(is_it).cloned().with_context(|| format!("no entry for {change}: {lines:?}"))
+}
+
+fn metric(server: &Server, name: &str) -> Result<u64> {
+    let text = server.api("GET", "/metrics", None)?.text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(line.with_context(|| format!("no {name}"))?.trim().parse::<f64>()? as u64)
+}
+
+/// Holds memory in an interpreter that waits, and something on the disk.
+fn fill(server: &Server, id: &str) -> Result<()> {
+    let code = format!(
+        "held = bytearray(b'x') * {HELD_BY_EACH}\nopen('/workspace/data', 'w').write('{id}')\nlen(held)"
+    );
+    let path = format!("/v1/sandboxes/{id}/code");
+    let answer = server.api("POST", &path, Some(&json!({ "code": code })))?.expect(200)?;
+    ensure!(answer["exit_code"] == 0, "{answer}");
+    Ok(())
+}
+
+fn read(server: &Server, id: &str) -> Result<String> {
+    let path = format!("/v1/sandboxes/{id}/files/content?path=/workspace/data");
+    let answer = server.api("GET", &path, None)?;
+    Ok(answer.ok()?.text())
+}
+
+/// The cgroup in which this caller's server and its sandboxes are, where there is one that can have a limit.
+fn memory_group(caller: &Caller) -> Option<PathBuf> {
+    caller.cgroups().iter().find(|group| group.join("memory.limit_in_bytes").exists()).cloned()
+}
+
+fn kills(group: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(group.join("memory.oom_control"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    // Kernels before 4.13 do not count them; there the sandboxes themselves tell.
+    Ok(line.map_or(Ok(0), str::parse)?)
+}
+
+#[test]
+fn the_least_recently_used_sleep_before_the_kernel_kills() -> Result<()> {
+    let name = "memory_pressure::the_least_recently_used_sleep_before_the_kernel_kills";
+    as_root(name, |caller| {
+        let Some(group) = memory_group(caller) else {
+            skip(
+                "memory_pressure::the_least_recently_used_sleep_before_the_kernel_kills",
+                "no cgroup of version 1 around server and sandboxes can be given a limit (on version 2 root's sandboxes are at the top)",
+            );
+            return Ok(());
+        };
+        std::fs::write(group.join("memory.limit_in_bytes"), LIMIT.to_string())?;
+        let server = Server::start_with(caller, &["--keep-free", KEEP_FREE, "--ready-memory", "0"])?;
+        let willing = json!({ "under_pressure": "hibernate" });
+        // Its interpreter would be lost, and its owner has said nothing: it stays, though it is used first.
+        let silent = made(&server, &json!({}))?;
+        let ids: Vec<String> = (0..4).map(|_| made(&server, &willing)).collect::<Result<_>>()?;
+        // They are used in another order than they were made in.
+        let used: Vec<&String> = [2, 0, 3, 1].iter().map(|at| &ids[*at]).collect();
+        fill(&server, &silent)?;
+        for id in &used {
+            fill(&server, id)?;
+        }
+        let shown = || {
+            let all = used.iter().map(|id| state(&server, id)).collect::<Result<Vec<_>>>().ok()?;
+            let sleeping = all.iter().take_while(|state| *state == "hibernated").count();
+            let others_run = all.iter().skip(sleeping).all(|state| state == "running");
+            let enough = metric(&server, "paddock_memory_available_bytes").ok()? >= KEEP_FREE_BYTES;
+            (sleeping > 0 && others_run && enough).then_some(sleeping)
+        };
+        let sleeping = until(PATIENCE, "enough memory, by those that were used longest ago", shown)
+            .with_context(|| format!("{}", server.errors()))?;
+        ensure!(sleeping < used.len(), "the one that was used last sleeps too");
+        ensure!(state(&server, &silent)? == "running", "nobody allowed that it sleeps");
+        ensure!(metric(&server, "paddock_sandboxes_shed_total")? >= sleeping as u64);
+        let why = reason(&server, used[0], "hibernated")?.to_string();
+        ensure!(why.contains("memory pressure"), "{why}");
+        ensure!(kills(&group)? == 0, "the kernel has killed");
+        // Everything that was on a disk is there, awake or not.
+        for id in used.iter().chain([&&silent]) {
+            ensure!(read(&server, id)? == **id, "{id}");
+        }
+        Ok(())
+    })
+}
+
+fn only_what_its_owner_allows_is_shed_and_then_creates_are_refused(caller: &Caller) -> Result<()> {
+    let plenty = ["--keep-free", "0", "--ready-memory", "0"];
+    let mut server = Server::start_with(caller, &plenty)?;
+    let keep = made(&server, &json!({ "under_pressure": "keep" }))?;
+    let busy = made(&server, &json!({ "under_pressure": "hibernate" }))?;
+    let idle = made(&server, &json!({ "under_pressure": "hibernate" }))?;
+    let silent = made(&server, &json!({}))?;
+    let persistent = made(&server, &json!({ "persistent": true }))?;
+    server.script(&idle, "printf kept > /workspace/data")?.success()?;
+    let sleep = json!({ "command": "sleep 1000", "background": true });
+    server.api("POST", &format!("/v1/sandboxes/{busy}/execs"), Some(&sleep))?.ok()?;
+    set(&server, "code-interpreter", 1, 2)?;
+    filled(&server, "code-interpreter", 1)?;
+
+    server.stop()?;
+    server.start_again_with(&["--keep-free", MORE_THAN_THERE_IS, "--ready-memory", "0"])?;
+    until_it_sleeps(&server, &idle)?;
+    if caller.is_root {
+        // Nothing runs in it, which only the kernel's count of processes tells.
+        until_it_sleeps(&server, &silent)?;
+    }
+    let refused = until(PATIENCE, "a create that is refused", || {
+        create(&server).ok().filter(|answer| answer.refused(503, "host_out_of_memory").is_ok())
+    })?;
+    ensure!(refused.head.to_ascii_lowercase().contains("retry-after"), "{}", refused.head);
+    ensure!(refused.json()?["hint"].as_str().is_some_and(|hint| hint.contains("--keep-free")));
+    server.api("GET", "/readyz", None)?.refused(503, "host_out_of_memory")?;
+    // It would need memory that is not there.
+    let file = format!("/v1/sandboxes/{idle}/files/content?path=/workspace/data");
+    server.api("GET", &file, None)?.refused(503, "host_out_of_memory")?;
+    // What runs goes on.
+    for id in [&keep, &busy, &persistent] {
+        ensure!(state(&server, id)? == "running", "{id}");
+        ensure!(server.script(id, "echo works")?.success()? == "works\n");
+    }
+    let empty = until(PATIENCE, "an empty pool", || {
+        let pool = pool(&server, "code-interpreter").ok()?;
+        (pool["ready"] == 0 && pool["making"] == 0).then_some(pool)
+    })?;
+    ensure!(empty["wanted"] == 0, "{empty}");
+    let allow = json!({ "under_pressure": "hibernate" });
+    server.api("PATCH", &format!("/v1/sandboxes/{keep}"), Some(&allow))?.expect(200)?;
+    until_it_sleeps(&server, &keep)?;
+
+    server.stop()?;
+    server.start_again_with(&plenty)?;
+    ensure!(read(&server, &idle)? == "kept");
+    ensure!(server.script(&keep, "echo awake")?.success()? == "awake\n");
+    filled(&server, "code-interpreter", 1)?;
+    create(&server)?.expect(201).map(drop)
+}
