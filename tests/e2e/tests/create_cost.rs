@@ -34,8 +34,9 @@ const UNSTEADY: [&str; 14] = [
     "madvise",
     "brk",
 ];
-/// The calls by which a create looks at a group.
-const OF_A_GROUP: [&str; 4] = ["fcntl", "openat", "close", "read"];
+/// The calls by which a create looks at a group; and `pread64`, by which SQLite walks down its trees, which have a level more when
+/// the records no longer fit into its cache.
+const OF_A_GROUP: [&str; 5] = ["fcntl", "openat", "close", "read", "pread64"];
 
 type Calls = BTreeMap<String, u64>;
 

@@ -85,6 +85,8 @@ fn a_sandbox_takes_no_more_than_doctor_says() -> Result<()> {
     as_root("a_sandbox_takes_no_more_than_doctor_says", counted)
 }
 
+/// Files of the state directory that no sandbox has for itself.
+const SHARED_FILES: usize = 6;
 const COUNTED: usize = 20;
 
 /// The numbers that `doctor` multiplies, counted on this host.
@@ -127,7 +129,8 @@ fn counted(caller: &Caller) -> Result<()> {
         let mounts = std::fs::read_to_string(format!("/proc/{guest}/mountinfo"))?.lines().count();
         ensure!(mounts <= 64, "{mounts} mounts");
     }
-    let inodes = COUNTED * each("free inodes of the state directory")?;
+    // A few belong to all of them, the log of the database among those, and are made when they are first needed.
+    let inodes = COUNTED * each("free inodes of the state directory")? + SHARED_FILES;
     ensure!(after.files - before.files <= inodes, "{before:?} {after:?}");
     Ok(())
 }

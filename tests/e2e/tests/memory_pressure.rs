@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 for_both_callers!(only_what_its_owner_allows_is_shed_and_then_creates_are_refused);
 
 const MIB: u64 = 1 << 20;
-/// The server and its sandboxes together. Filled they hold some 500 MiB, so that nobody meets this limit.
-const LIMIT: u64 = 704 * MIB;
-const KEEP_FREE: &str = "240MiB";
-const KEEP_FREE_BYTES: u64 = 240 * MIB;
+const KEEP_FREE: &str = "200MiB";
+const KEEP_FREE_BYTES: u64 = 200 * MIB;
+/// Until it is known what one sandbox takes.
+const FIRST_LIMIT: u64 = 2048 * MIB;
 /// More than any host has.
 const MORE_THAN_THERE_IS: &str = "1000TiB";
 const HELD_BY_EACH: u64 = 80 * MIB;
@@ -65,6 +65,11 @@ fn read(server: &Server, id: &str) -> Result<String> {
     Ok(answer.ok()?.text())
 }
 
+/// The server's log without what was only asked for.
+fn told(server: &Server) -> String {
+    server.errors().lines().filter(|line| !line.contains("answered status=2")).collect::<Vec<_>>().join("\n")
+}
+
 /// The cgroup in which this caller's server and its sandboxes are, where there is one that can have a limit.
 fn memory_group(caller: &Caller) -> Option<PathBuf> {
     caller.cgroups().iter().find(|group| group.join("memory.limit_in_bytes").exists()).cloned()
@@ -88,36 +93,51 @@ fn the_least_recently_used_sleep_before_the_kernel_kills() -> Result<()> {
             );
             return Ok(());
         };
-        std::fs::write(group.join("memory.limit_in_bytes"), LIMIT.to_string())?;
+        let limit = |bytes: u64| std::fs::write(group.join("memory.limit_in_bytes"), bytes.to_string());
+        limit(FIRST_LIMIT)?;
         let server = Server::start_with(caller, &["--keep-free", KEEP_FREE, "--ready-memory", "0"])?;
-        let willing = json!({ "under_pressure": "hibernate" });
+        let available = || metric(&server, "paddock_memory_available_bytes");
         // Its interpreter would be lost, and its owner has said nothing: it stays, though it is used first.
         let silent = made(&server, &json!({}))?;
-        let ids: Vec<String> = (0..4).map(|_| made(&server, &willing)).collect::<Result<_>>()?;
-        // They are used in another order than they were made in.
-        let used: Vec<&String> = [2, 0, 3, 1].iter().map(|at| &ids[*at]).collect();
+        let before = available()?;
         fill(&server, &silent)?;
-        for id in &used {
-            fill(&server, id)?;
+        let after = available()?;
+        let each = before.saturating_sub(after);
+        ensure!(each >= HELD_BY_EACH, "{before} and then {after} bytes are left");
+        // There is room for two and a half more above what is kept free, and six come.
+        limit(FIRST_LIMIT - after + KEEP_FREE_BYTES + each * 5 / 2)?;
+        let mut used: Vec<String> = Vec::new();
+        for number in 0..6 {
+            let room = || available().ok().filter(|left| *left >= KEEP_FREE_BYTES);
+            until(PATIENCE, "room for another", room).with_context(|| told(&server))?;
+            let willing = json!({ "under_pressure": "hibernate" });
+            let id = until(PATIENCE, "another sandbox", || made(&server, &willing).ok())?;
+            fill(&server, &id)?;
+            used.push(id);
+            if number == 1 {
+                // From now on the second is the one that was used longest ago.
+                fill(&server, &used[0])?;
+                used.swap(0, 1);
+            }
         }
         let shown = || {
             let all = used.iter().map(|id| state(&server, id)).collect::<Result<Vec<_>>>().ok()?;
             let sleeping = all.iter().take_while(|state| *state == "hibernated").count();
             let others_run = all.iter().skip(sleeping).all(|state| state == "running");
-            let enough = metric(&server, "paddock_memory_available_bytes").ok()? >= KEEP_FREE_BYTES;
+            let enough = available().ok()? >= KEEP_FREE_BYTES;
             (sleeping > 0 && others_run && enough).then_some(sleeping)
         };
         let sleeping = until(PATIENCE, "enough memory, by those that were used longest ago", shown)
-            .with_context(|| format!("{}", server.errors()))?;
+            .with_context(|| told(&server))?;
         ensure!(sleeping < used.len(), "the one that was used last sleeps too");
         ensure!(state(&server, &silent)? == "running", "nobody allowed that it sleeps");
         ensure!(metric(&server, "paddock_sandboxes_shed_total")? >= sleeping as u64);
-        let why = reason(&server, used[0], "hibernated")?.to_string();
+        let why = reason(&server, &used[0], "hibernated")?.to_string();
         ensure!(why.contains("memory pressure"), "{why}");
         ensure!(kills(&group)? == 0, "the kernel has killed");
         // Everything that was on a disk is there, awake or not.
-        for id in used.iter().chain([&&silent]) {
-            ensure!(read(&server, id)? == **id, "{id}");
+        for id in used.iter().chain([&silent]) {
+            ensure!(read(&server, id)? == *id, "{id}");
         }
         Ok(())
     })
@@ -144,12 +164,14 @@ fn only_what_its_owner_allows_is_shed_and_then_creates_are_refused(caller: &Call
         // Nothing runs in it, which only the kernel's count of processes tells.
         until_it_sleeps(&server, &silent)?;
     }
-    let refused = until(PATIENCE, "a create that is refused", || {
-        create(&server).ok().filter(|answer| answer.refused(503, "host_out_of_memory").is_ok())
+    until(PATIENCE, "a server that is not ready", || {
+        let answer = server.api("GET", "/readyz", None).ok()?;
+        answer.refused(503, "host_out_of_memory").is_ok().then_some(())
     })?;
+    let refused = create(&server)?;
+    refused.refused(503, "host_out_of_memory")?;
     ensure!(refused.head.to_ascii_lowercase().contains("retry-after"), "{}", refused.head);
     ensure!(refused.json()?["hint"].as_str().is_some_and(|hint| hint.contains("--keep-free")));
-    server.api("GET", "/readyz", None)?.refused(503, "host_out_of_memory")?;
     // It would need memory that is not there.
     let file = format!("/v1/sandboxes/{idle}/files/content?path=/workspace/data");
     server.api("GET", &file, None)?.refused(503, "host_out_of_memory")?;
