@@ -1,6 +1,6 @@
 //! What one sandbox of the process backend takes of each limit of the host.
 //!
-//! Counted on Linux 6.18 as the difference that 300 sandboxes make, idle and with `sh -c 'sleep 1000'` in each:
+//! Counted on Linux 6.18 as the difference that sandboxes make, 50 idle ones and 40 with `sh -c 'sleep 1000'` in each, directories with 300:
 //! `/proc/*/task`, `/proc/*/ns`, `/proc/*/mountinfo`, `/proc/SERVER/fd`, `/proc/sys/fs/file-nr`, `/proc/key-users`,
 //! `/sys/block/loop*`, and `statvfs` of the directories. The test `a_sandbox_takes_no_more_than_doctor_says` counts again.
 //!
