@@ -41,7 +41,7 @@ impl Pressure {
 
     /// Sandboxes that were hibernated for want of memory.
     pub fn hibernated_total(&self) -> u64 {
-        self.hibernated.load(Ordering::Relaxed)
+        self.hibernated.load(Ordering::Acquire)
     }
 
     fn note(&self, available: u64, mark: u64) {

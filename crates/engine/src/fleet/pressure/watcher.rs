@@ -80,6 +80,8 @@ impl Watcher {
         }
         let shed = self.hibernate_some(fleet, enough - available).await;
         pressure.is_short.store(shed == 0 && available < mark, Ordering::Relaxed);
+        // Last: whoever sees them counted sees as well that there may be room again.
+        pressure.hibernated.fetch_add(shed as u64, Ordering::Release);
         if shed > 0 { AFTER_SHEDDING } else { NOTHING_TO_SHED }
     }
 
@@ -108,7 +110,6 @@ impl Watcher {
                 break;
             }
         }
-        fleet.0.pressure.hibernated.fetch_add(shed as u64, Ordering::Relaxed);
         shed
     }
 }
