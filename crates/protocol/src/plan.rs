@@ -33,6 +33,9 @@ pub struct Plan {
     pub disk_seccomp: ByteBuf,
     pub landlock: Option<LandlockPlan>,
     pub limit_pids: u64,
+    /// The work's cgroup holds the number of its processes, and those of forks that nest in this sandbox count for its users, too.
+    #[serde(default)]
+    pub has_nested_forks: bool,
     pub limit_files: u64,
     /// Set where the kernel holds no memory limit.
     pub watch_memory: Option<MemoryWatch>,

@@ -12,6 +12,7 @@ for_both_callers!(
     forks_outlive_their_source_and_it_them,
     forks_of_forks_go_on_after_a_crash,
     many_forks_from_one_call,
+    more_forks_live_than_processes_may_run_inside,
     whether_it_can_be_forked_is_said_when_it_is_made,
     who_insists_on_forks_has_them_or_an_error,
     who_wants_no_forks_has_a_fence_without_them,
@@ -226,6 +227,32 @@ fn whether_it_can_be_forked_is_said_when_it_is_made(caller: &Caller) -> Result<(
             let (said, map) = seen_from_inside(&server, id)?;
             ensure!(said == "written" && has_only_its_own_ids(&map), "{whose}: {said} {map}");
         }
+    }
+    Ok(())
+}
+
+fn more_forks_live_than_processes_may_run_inside(caller: &Caller) -> Result<()> {
+    const MOST_PROCESSES: usize = 32;
+    if !caller.is_root {
+        // An ordinary user's forks have the files alone.
+        return Ok(());
+    }
+    let server = Server::start(caller)?;
+    let id = made(&server, &json!({ "limits": { "pids": MOST_PROCESSES }, "live_forks": true }))?;
+    python(&server, &id, "x = 7; x")?;
+    let body = json!({ "live": true, "count": 8 });
+    let mut last = Value::Null;
+    for _ in 0..5 {
+        last = server.api("POST", &format!("/v1/sandboxes/{id}/fork"), Some(&body))?.expect(201)?;
+    }
+    assert_eq!(python(&server, &child(&last, 7), "x")?, "7");
+    // The limit still holds, in the source and in a fork of it.
+    let bomb = "import os, signal\nchildren = []\ntry:\n    while len(children) < 200:\n        child = os.fork()\n        \
+        if child == 0:\n            signal.pause()\n        children.append(child)\nexcept BlockingIOError:\n    pass\n\
+        for child in children:\n    os.kill(child, 9)\n    os.waitpid(child, 0)\nlen(children)";
+    for one in [&id, &child(&last, 0)] {
+        let made: usize = python(&server, one, bomb)?.parse()?;
+        ensure!(made > 0 && made < MOST_PROCESSES, "{made} processes where {MOST_PROCESSES} are allowed");
     }
     Ok(())
 }

@@ -116,6 +116,7 @@ fn plan(spec: &Spec, ids: Ids, steps: Vec<Step>, lasting: bool) -> Plan {
         disk_seccomp: ByteBuf::from(seccomp::filter_for_the_disk().to_vec()),
         landlock: Some(landlock(spec)),
         limit_pids: spec.limits.pids.into(),
+        has_nested_forks: false,
         limit_files: spec.limits.files.into(),
         // Its own kernel holds it.
         watch_memory: None,

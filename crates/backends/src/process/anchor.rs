@@ -13,6 +13,7 @@ use std::io::Result;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const NAME: &str = "above";
 
@@ -30,7 +31,10 @@ pub fn detached(state: &Path) -> std::result::Result<OwnedFd, CreateError> {
 
 /// It appears with all that is in it. The guests go through it, whoever they are.
 fn make(directory: &Path) -> Result<()> {
-    let new = directory.with_extension(format!("new-{}", std::process::id()));
+    // A name of its own: the first creates of a host may come at the same time, in one process.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let new = directory.with_extension(format!("new-{}-{number}", std::process::id()));
     std::fs::create_dir_all(new.join(ANCHORED))?;
     let mut part = Some(new.join(ANCHORED));
     while let Some(path) = part.take_if(|path| path.starts_with(&new)) {
@@ -57,5 +61,24 @@ mod tests {
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!([mode(&directory), mode(&directory.join(ANCHORED))], [0o755, 0o755]);
         assert_eq!(place.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn all_who_are_first_at_the_same_time_have_it() {
+        for _ in 0..20 {
+            let place = tempfile::tempdir().unwrap();
+            let directory = place.path().join(NAME);
+            let together = std::sync::Barrier::new(8);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        together.wait();
+                        make(&directory).unwrap();
+                        assert!(directory.join(ANCHORED).is_dir());
+                    });
+                }
+            });
+            assert_eq!(place.path().read_dir().unwrap().count(), 1);
+        }
     }
 }

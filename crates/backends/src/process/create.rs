@@ -324,6 +324,7 @@ impl Begun {
         }
         if role.is_forked(spec) && between.is_none() {
             plan.anchor = Some(passed.place(anchor::detached(state)?)?);
+            plan.has_nested_forks = hierarchies.limits_pids();
         }
         if let Some(lasting) = &mut record.lasting {
             lasting.notes.clone_from(&notes);
@@ -508,6 +509,7 @@ fn plan(
         landlock: Some(landlock(spec)),
         // The guest's own process counts where it has the work's id.
         limit_pids: u64::from(spec.limits.pids) + u64::from(identity.ids.single),
+        has_nested_forks: false,
         limit_files: spec.limits.files.into(),
         watch_memory: (!hierarchies.limits_memory()).then_some(watch),
         time_namespace: probe::has_time_namespace(),

@@ -23,6 +23,7 @@ pub struct Confinement {
     pub landlock_abi: u32,
     cgroups: Vec<OwnedFd>,
     pids: u64,
+    has_nested_forks: bool,
     files: u64,
     landlock: Option<RulesetCreated>,
     /// Whether this process itself is in the domain, and with it all that it starts.
@@ -42,6 +43,9 @@ const SIGNALS: u64 = 4096;
 const MESSAGES: u64 = 256 << 10;
 /// Bytes that one process may keep from being swapped out: the kernel's own default, which many hosts raise.
 const LOCKED: u64 = 8 << 20;
+/// Processes of a user of a sandbox that others were forked from: the kernel counts those in its forks for the same user. Its cgroup
+/// holds its own number.
+const WITH_NESTED_FORKS: u64 = 1 << 16;
 /// A tool's own bound: it is outside of the work's.
 const TOOL_MEMORY: u64 = 512 << 20;
 /// What works on the disk itself, for every owner there.
@@ -80,6 +84,7 @@ impl Confinement {
             landlock_abi: if landlock.is_some() || without("landlock") { landlock_abi } else { 0 },
             cgroups,
             pids: plan.limit_pids,
+            has_nested_forks: plan.has_nested_forks,
             files: plan.limit_files,
             landlock,
             shared: false,
@@ -199,7 +204,8 @@ impl Confinement {
 
     fn limit_resources(&self) -> Outcome<()> {
         limit(Resource::Nofile, self.files).during(|| "limit open files".into())?;
-        limit(Resource::Nproc, self.pids).during(|| "limit processes".into())?;
+        let processes = if self.has_nested_forks { WITH_NESTED_FORKS } else { self.pids };
+        limit(Resource::Nproc, processes).during(|| "limit processes".into())?;
         if without("resource-limits") {
             return Ok(());
         }
