@@ -141,7 +141,8 @@ def stages():
     given = {"PADDOCK_BIN": paddock}
 
     def tests(places, *options):
-        return [([program, *options], place) for name in places for program, place in programs[name]]
+        # By name, so that the attacks come before the layers, whose build would wait for clippy's.
+        return [([program, *options], place) for name in places for program, place in sorted(programs[name])]
 
     unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e"})
     libraries = [CARGO, "test", "--locked", "--workspace", "--doc"]
