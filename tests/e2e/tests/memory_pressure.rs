@@ -163,7 +163,7 @@ fn only_what_its_owner_allows_is_shed_and_then_creates_are_refused(caller: &Call
     server.stop()?;
     server.start_again_with(&["--keep-free", MORE_THAN_THERE_IS, "--ready-memory", "0"])?;
     until_it_sleeps(&server, &idle)?;
-    for id in &silent {
+    if let Some(id) = &silent {
         until_it_sleeps(&server, id)?;
     }
     // There may have been room while they fell asleep. When they are counted that is over, or will be found out anew.
