@@ -22,7 +22,7 @@ pub struct Judge<'a> {
 }
 
 /// Longest that an attack in a sandbox of its own may hold up the end of the run.
-const PROMPT: Duration = Duration::from_secs(5);
+const PROMPT: Duration = Duration::from_secs(30);
 /// What an emulated processor may need beyond that: seconds, where others are at work too. What holds up a run does so for minutes.
 const MACHINES: Duration = Duration::from_secs(30);
 

@@ -80,7 +80,10 @@ impl Inside {
         std::fs::write(directory.path().join("resolv.conf"), format!("nameserver {GATE_4}\n")).unwrap();
         // The test's own executable may lie where an ordinary user cannot look.
         let executable = directory.path().join("helper");
-        std::fs::copy(std::env::current_exe().unwrap(), &executable).unwrap();
+        // By another process: a file that this one has open for writing cannot be executed, and whatever another test starts
+        // meanwhile has it open, too.
+        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&executable).status();
+        assert!(copied.unwrap().success());
         let as_root = rustix::process::geteuid().is_root();
         let mut command = match caller {
             Caller::Root => Command::new("unshare"),
