@@ -112,7 +112,7 @@ class Sandbox:
                 running command, a stream and use of the processor.
             persistent: left alone by the idle reaper and by context managers.
             under_pressure: whether it may be hibernated when idle while the host is short of memory: `hibernate` or
-                `keep`. By default where nothing in it would be lost: its backend keeps memory, or no process runs in it;
+                `keep`. By default where nothing in it is lost: its backend keeps memory, or no process runs in it;
                 and not with `persistent`.
             name: of one's own, usable wherever an id is.
             limits: a `Limits`, or a mapping such as {"memory": "256MiB", "cpus": 0.5}.
