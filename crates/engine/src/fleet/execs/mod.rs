@@ -111,6 +111,8 @@ impl Fleet {
             Some(patience) => drop(tokio::time::timeout(patience, job.wait()).await),
             None => job.wait().await,
         }
+        // Nobody is told of an end before the timeline tells of it.
+        self.written().await;
         job.with_output()
     }
 
@@ -204,7 +206,7 @@ impl Fleet {
     ) -> Result<OutputReader, FleetError> {
         let job = self.job(actor, id, exec)?;
         let open = self.find(actor, id).ok().map(|live| live.open_stream());
-        Ok(OutputReader::new(job, from, wait_for(actor), open))
+        Ok(OutputReader::new(self.clone(), job, from, wait_for(actor), open))
     }
 
     pub async fn raw_output(
@@ -218,7 +220,7 @@ impl Fleet {
     ) -> Result<RawReader, FleetError> {
         let job = self.job(actor, id, exec)?;
         let open = self.find(actor, id).ok().map(|live| live.open_stream());
-        Ok(RawReader::new(job, stream, offset, (follow, wait_for(actor)), open))
+        Ok(RawReader::new(self.clone(), job, stream, offset, (follow, wait_for(actor)), open))
     }
 
     /// One command, of a sandbox that lives or of one that ended within the last day.

@@ -2,9 +2,9 @@
 
 use super::followers::{Follower, Wait};
 use super::job::Job;
-use crate::fleet::FleetError;
 use crate::fleet::contexts::{Answer, SaidReader};
 use crate::fleet::live::OpenStream;
+use crate::fleet::{Fleet, FleetError};
 use crate::journal::{JournalError, Ordered, OrderedPiece, Piece};
 use base64::Engine;
 use bytes::Bytes;
@@ -25,6 +25,7 @@ pub struct OutputFrom {
 
 /// Both streams in the order in which they were written.
 pub struct OutputReader {
+    fleet: Fleet,
     job: Arc<Job>,
     reader: Ordered,
     /// Bytes of both streams that were passed.
@@ -49,7 +50,13 @@ struct Answers {
 }
 
 impl OutputReader {
-    pub(super) fn new(job: Arc<Job>, from: OutputFrom, wait: Wait, open: Option<OpenStream>) -> OutputReader {
+    pub(super) fn new(
+        fleet: Fleet,
+        job: Arc<Job>,
+        from: OutputFrom,
+        wait: Wait,
+        open: Option<OpenStream>,
+    ) -> OutputReader {
         let reader = job.journal.ordered(from.stdout, from.stderr);
         let follower = from.follow.then(|| job.followers.join(from.stdout + from.stderr, wait));
         let answers = job.said.as_ref().map(|said| Answers {
@@ -59,6 +66,7 @@ impl OutputReader {
             next: None,
         });
         OutputReader {
+            fleet,
             changes: job.journal.follow(),
             job,
             reader,
@@ -126,6 +134,10 @@ impl OutputReader {
             {
                 return Ok(Some(OutputEvent::Error { error }));
             }
+            if ended {
+                // A server that is killed right after it told the end has it in the timeline.
+                self.fleet.written().await;
+            }
             if ended || !self.follow {
                 self.finished = true;
                 return Ok(ended.then(|| OutputEvent::Ended { exec: Box::new(self.job.to_api()) }));
@@ -179,6 +191,7 @@ async fn answered(answers: Option<&mut Answers>) {
 
 /// The exact bytes of one stream.
 pub struct RawReader {
+    fleet: Fleet,
     job: Arc<Job>,
     stream: StreamName,
     offset: u64,
@@ -198,6 +211,7 @@ pub enum RawPiece {
 
 impl RawReader {
     pub(super) fn new(
+        fleet: Fleet,
         job: Arc<Job>,
         stream: StreamName,
         offset: u64,
@@ -208,7 +222,7 @@ impl RawReader {
         let other = if stream == StreamName::Stdout { stderr } else { stdout };
         let follower = follow.then(|| job.followers.join(offset + other, wait));
         let changes = job.journal.follow();
-        RawReader { job, stream, offset, end: u64::MAX, follow, follower, changes, _open: open }
+        RawReader { fleet, job, stream, offset, end: u64::MAX, follow, follower, changes, _open: open }
     }
 
     /// Safe to cancel. `None` at the end.
@@ -231,6 +245,10 @@ impl RawReader {
                 }
                 // The other stream may have grown meanwhile.
                 Ok(Piece::End) => self.pass(0),
+            }
+            if ended {
+                // As above: the end of the stream tells the end of the command.
+                self.fleet.written().await;
             }
             if ended || !self.follow {
                 return None;
