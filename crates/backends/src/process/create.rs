@@ -542,7 +542,8 @@ pub fn landlock(spec: &Spec) -> LandlockPlan {
     LandlockPlan { writable, scope_abstract_sockets: spec.network == Network::Host }
 }
 
-/// The plan, and with its first byte the descriptors that it speaks of.
+/// The plan, and with its first byte the descriptors that it speaks of. A guest that has ended already has said why: that is
+/// read by whoever waits for its first word, and tells more than that nobody took the plan.
 fn send(stream: &UnixStream, plan: Plan, entrances: Vec<File>, passed: Passed) -> Result<(), CreateError> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     let mut bytes = Vec::new();
@@ -557,8 +558,16 @@ fn send(stream: &UnixStream, plan: Plan, entrances: Vec<File>, passed: Passed) -
         return Err(CreateError::Guest { reason: "too many descriptors for one message".into() });
     }
     let piece = std::io::IoSlice::new(&bytes);
-    let sent =
-        sendmsg(stream, &[piece], &mut ancillary, SendFlags::NOSIGNAL).host(|| "send the plan".into())?;
+    let sent = sendmsg(stream, &[piece], &mut ancillary, SendFlags::NOSIGNAL).map_err(std::io::Error::from);
     let mut rest = stream;
-    std::io::Write::write_all(&mut rest, &bytes[sent..]).host(|| "send the plan".into())
+    let sent = sent.and_then(|sent| std::io::Write::write_all(&mut rest, &bytes[sent..]));
+    match sent {
+        Err(error) if is_closed(&error) => Ok(()),
+        sent => sent.host(|| "send the plan".into()),
+    }
+}
+
+fn is_closed(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionReset)
 }
