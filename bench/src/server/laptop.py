@@ -1,4 +1,4 @@
-"""What one person with nothing set up waits for. Prints seconds as JSON.
+"""The waiting times of one person with nothing set up, in seconds as JSON.
 
     laptop.py first            create, run_code and kill, once
     laptop.py later ROUNDS     the same again and again, beside a bare Python; calls of the SDK beside the same by hand; imports

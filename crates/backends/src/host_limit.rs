@@ -76,7 +76,7 @@ impl fmt::Display for HostLimit {
 }
 
 /// A sandbox has 36 mounts, and some more for a moment while it is built. All of the server's are there until then.
-const MOUNTS_OF_A_SANDBOX: u64 = 64;
+pub const MOUNTS_OF_A_SANDBOX: u64 = 64;
 
 fn mounts_are_short(here: u64, most: u64) -> bool {
     here + MOUNTS_OF_A_SANDBOX > most

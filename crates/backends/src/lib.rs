@@ -28,7 +28,7 @@ pub use backend::{
 };
 pub use handover::{Handover, NetworkEnds};
 pub use held::{Found, FoundName, find as find_held_names, fuzz_git_settings, names_found};
-pub use host_limit::HostLimit;
+pub use host_limit::{HostLimit, MOUNTS_OF_A_SANDBOX};
 pub use process::{
     Claim, HeadStart, KeepsCgroups, MemoryRoom, NEUTRAL_ID, Places, StateClaim, give_up_calls,
     keep_only_calls, memory_room, serve_as_janitor_if_asked,

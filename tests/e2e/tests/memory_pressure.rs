@@ -181,7 +181,7 @@ fn only_what_its_owner_allows_is_shed_and_then_creates_are_refused(caller: &Call
     // It would need memory that is not there.
     let file = format!("/v1/sandboxes/{idle}/files/content?path=/workspace/data");
     server.api("GET", &file, None)?.refused(503, "host_out_of_memory")?;
-    // What runs goes on.
+    // Sandboxes that are awake go on.
     for id in [&keep, &busy, &persistent] {
         ensure!(state(&server, id)? == "running", "{id}");
         ensure!(server.script(id, "echo works")?.success()? == "works\n");

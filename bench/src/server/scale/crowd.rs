@@ -1,4 +1,4 @@
-//! What each call takes with more and more live sandboxes, and what each of them holds.
+//! The time of each call with more and more live sandboxes, and the memory of each sandbox.
 
 use super::super::calls::{Caller, timed};
 use super::super::memory::{self, Machine};
@@ -88,7 +88,6 @@ pub async fn measure(setting: Setting<'_>, server: &mut Server) -> Result<Findin
             Some(first) => compare(&mut findings, first, &calls),
         }
     }
-    findings.facts.dedup_by(|one, other| one.name == other.name);
     let [host, of_server, descriptors] = held(server, &empty, live.len())?;
     findings.add("live sandboxes", live.len() as f64, "");
     findings.add("filling, slowest stretch", slowest_fill, "/s");
@@ -193,6 +192,7 @@ fn compare(findings: &mut Findings, first: &Calls, last: &Calls) {
         ("exec, beside none live", &first.exec, &last.exec),
         ("kill, beside none live", &first.kill, &last.kill),
         ("metrics, beside none live", &first.metrics, &last.metrics),
+        ("`paddock run`, beside none live", &first.run, &last.run),
     ];
     findings.facts.retain(|fact| !pairs.iter().any(|(name, ..)| fact.name == *name));
     for (name, first, last) in pairs {

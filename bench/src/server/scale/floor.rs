@@ -1,4 +1,4 @@
-//! What the kernel alone takes, beside the same by `paddock run`.
+//! The time that the kernel alone takes, beside the same by `paddock run`.
 
 use crate::contestants::Paddock;
 use anyhow::{Context, Result, ensure};

@@ -1,4 +1,4 @@
-//! What is wanted at scale. They are goals for a host with 16 processors and 128 GiB; a smaller one misses most of them.
+//! The goals at scale. They are meant for a host with 16 processors and 128 GiB; a smaller one misses most of them.
 
 use super::super::part::Part;
 use super::super::promises::{Limit, Promise, Source, promise};

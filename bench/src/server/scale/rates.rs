@@ -25,7 +25,7 @@ const COLUMNS: [&str; 8] = [
     "warm run_code, /s",
     "warm exec, /s",
 ];
-/// What is made at the first calls is not counted.
+/// The first calls make things that later ones find, so they are not counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ pub enum Found {
     Unreadable(String),
 }
 
-/// What is compared.
+/// A limit of the host, and the part of it that sandboxes need.
 pub struct Question<'a> {
     pub name: &'a str,
     pub setting: Option<String>,

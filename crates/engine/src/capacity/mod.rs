@@ -186,7 +186,12 @@ impl Host {
     fn mounts(&self) -> LimitCheck {
         let here = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines().count() as u64;
         let none = Takes { idle: 0, working: 0 };
-        self.sysctl("mounts of one sandbox", "fs.mount-max", here + takes::MOUNTS, none)
+        self.sysctl(
+            "mounts of one sandbox",
+            "fs.mount-max",
+            here + paddock_backends::MOUNTS_OF_A_SANDBOX,
+            none,
+        )
     }
 
     fn cgroups(&self) -> Vec<LimitCheck> {

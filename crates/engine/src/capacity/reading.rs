@@ -1,6 +1,7 @@
 //! Limits and their use, as the kernel tells them.
 
 use super::check::Found;
+use crate::fleet::meminfo_bytes;
 use rustix::fs::StatVfs;
 use std::path::Path;
 
@@ -77,13 +78,10 @@ pub fn available_memory() -> Found {
         Ok(text) => text,
         Err(error) => return Found::Unreadable(format!("/proc/meminfo: {error}")),
     };
-    let kibibytes = text.lines().find_map(|line| {
-        line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    });
-    kibibytes.map_or_else(
-        || Found::Unreadable("/proc/meminfo has no MemAvailable".into()),
-        |kibibytes| Found::Limit(kibibytes << 10),
-    )
+    match meminfo_bytes(&text, "MemAvailable:") {
+        Some(bytes) => Found::Limit(bytes),
+        None => Found::Unreadable("/proc/meminfo has no MemAvailable".into()),
+    }
 }
 
 /// Free bytes and inodes of the file system that a directory is on, or would be made on.

@@ -1,4 +1,4 @@
-//! What one sandbox of the process backend takes of each limit of the host.
+//! The part of each limit of the host that one sandbox of the process backend takes.
 //!
 //! Counted on Linux 6.18 as the difference that sandboxes make, 50 idle ones and 40 with `sh -c 'sleep 1000'` in each, directories with 300:
 //! `/proc/*/task`, `/proc/*/ns`, `/proc/*/mountinfo`, `/proc/SERVER/fd`, `/proc/sys/fs/file-nr`, `/proc/key-users`,
@@ -45,8 +45,6 @@ pub const STATE_BYTES: Takes = takes(64 << 10, 64 << 10);
 pub const RUN_INODES: Takes = takes(5, 5);
 pub const RUN_BYTES: Takes = takes(12 << 10, 12 << 10);
 
-/// In its own mount namespace it has 36. Until its root is there, it has all of the server's as well, and some for a moment.
-pub const MOUNTS: u64 = 64;
 /// Descriptors of a server without sandboxes: 21 were counted, connections are more.
 pub const SERVER_ALONE: u64 = 64;
 
@@ -56,7 +54,8 @@ const MEMORY_OF_ONE: u64 = 768 << 10;
 /// (docs/decisions/0057-ten-thousand-at-one-time.md).
 const MEMORY_OF_A_PAIR: u64 = 7 * 16;
 
-/// Memory of the host that so many idle sandboxes take: with their square, because of the pairs.
+/// Memory of the host that so many idle sandboxes take: with their square, because of the pairs. For 1,000, 5,000 and 9,500 this is 0.86, 1.28
+/// and 1.76 MiB each; 0.89, 1.31 and 1.78 were measured (bench/results/scale-16-cores.md).
 pub fn memory(sandboxes: u64) -> u64 {
     let each = MEMORY_OF_ONE.saturating_add(MEMORY_OF_A_PAIR.saturating_mul(sandboxes));
     sandboxes.saturating_mul(each)

@@ -59,6 +59,7 @@ mod patience;
 mod pools;
 mod prepared;
 mod pressure;
+pub(crate) use pressure::meminfo_bytes;
 mod readiness;
 mod reaper;
 mod record;

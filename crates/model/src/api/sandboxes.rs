@@ -121,7 +121,7 @@ pub enum IdleAction {
     Hibernate,
 }
 
-/// What may become of an idle sandbox while the host is short of memory.
+/// The fate of an idle sandbox while the host is short of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

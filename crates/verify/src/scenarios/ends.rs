@@ -202,7 +202,7 @@ fn kill_engine(stage: &Stage, when: Moment) -> Result<Duration> {
     Ok(killed.elapsed())
 }
 
-/// What still stands in for absent protected names after ten seconds of grace; taken away, so that the attacks that
+/// The stand-ins for absent protected names that are left after ten seconds of grace; taken away, so that the attacks that
 /// follow are judged by themselves.
 fn stand_ins_left(stage: &Stage) -> Vec<&'static str> {
     let there = || {

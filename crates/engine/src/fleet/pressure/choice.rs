@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Each writes what it keeps to the disk, which the others need too.
 pub const AT_ONCE: usize = 4;
 
-/// What is known of a sandbox without asking the kernel.
+/// The state of a sandbox as the server knows it, without asking the kernel.
 pub struct Seen<S> {
     pub sandbox: S,
     /// Since it was last used.
@@ -30,7 +30,7 @@ pub enum Consent {
     Withheld,
 }
 
-/// What consent depends on where the owner has said nothing.
+/// Consent depends on these where the owner has said nothing.
 pub struct Contents {
     pub is_persistent: bool,
     pub keeps_memory: bool,

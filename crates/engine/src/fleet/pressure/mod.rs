@@ -28,7 +28,7 @@ pub struct Pressure {
     holds: AtomicBool,
     /// And nothing more could be shed.
     is_short: AtomicBool,
-    /// What was left, and what is to be kept free, when it last looked.
+    /// Bytes that were left, and bytes that are to be kept free, at the last look.
     available: AtomicU64,
     mark: AtomicU64,
     hibernated: AtomicU64,

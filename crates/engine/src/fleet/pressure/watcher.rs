@@ -20,7 +20,7 @@ const NEAR: Duration = Duration::from_millis(200);
 const NOTHING_TO_SHED: Duration = Duration::from_millis(500);
 /// After something was shed; the kernel takes a moment to count what it got back.
 const AFTER_SHEDDING: Duration = Duration::from_millis(50);
-/// What uses a processor is looked at for so long, and may use so much of it and still be idle.
+/// The use of the processor is measured for so long. A sandbox that used no more than this is idle.
 const PROCESSOR_LOOK: Duration = Duration::from_millis(100);
 const QUIET_MS: f64 = 1.0;
 /// One that could not be hibernated is not tried again within this time.
