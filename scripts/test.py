@@ -153,7 +153,7 @@ def stages():
         [
             Stage("formatting", [CARGO, "fmt", "--all", "--check"]),
             Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-            Stage("unit", *tests(unit), libraries, environment=unit_given),
+            Stage("unit", *tests(unit, "--nocapture"), libraries, environment=unit_given),
             Stage("volumes", *tests(["crates/volumes"], "--nocapture"), environment=fetched),
             Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
             Stage("documents", [sys.executable, "tests/docs/run.py", paddock], environment=unit_given),
@@ -223,9 +223,9 @@ def components(ran):
             return "the stage failed"
         return None if state[name].state == "passed" else (state[name].skips or ["it did not run"])[0]
 
-    def part(name):
-        """Of the end to end tests, by what begins its lines of SKIP."""
-        return next((skip for skip in skips if skip.startswith(name)), None) or stage("end to end")
+    def part(name, of="end to end"):
+        """Of a stage, by what begins its lines of SKIP."""
+        return next((skip for skip in skips if skip.startswith(name)), None) or stage(of)
 
     return [
         ("process-root", stage("conformance") if os.geteuid() == 0 else "the tests do not run as root"),
@@ -242,7 +242,10 @@ def components(ran):
         ("documents", stage("documents")),
         ("schema", stage("schema")),
         ("crash", stage("crash")),
-        ("s3", next((skip for skip in skips if skip.startswith("s3:")), None) or stage("volumes")),
+        ("s3", part("s3:", "volumes")),
+        ("btrfs", part("btrfs:", "unit")),
+        ("live-forks", part("live forks:", "unit")),
+        ("zygotes", part("zygotes:", "unit")),
         # An ordinary user's is not to be had anywhere.
         ("microvm", part("microvm:") if os.geteuid() == 0 else "the tests do not run as root"),
         ("gvisor", part("gvisor:") if os.geteuid() == 0 else "the tests do not run as root"),

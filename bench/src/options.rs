@@ -31,7 +31,7 @@ Usage: paddock-bench [--rounds N] [--only LIST] [--live N] [--soak SECONDS]
   --quick         of run_code only a few of each: to try the bench, not to measure
   --no-install    do not install missing peers with apt-get, pip and npm
   --results DIR   where run.md, server.md, gate.md, agents.md, volumes.md, jobs.md, microvm.md, live-fork.md, laptop.md, scale.md and code.md are written, each with a .json, and the plot
-                  [default: bench/results; then the plot goes to docs/images, and the table into the README]
+                  [default: bench/results; then the plot goes to docs/images, and the table into docs/speed.md]
 
 Environment:
   PADDOCK_BIN     the paddock to measure [default: `paddock` beside this executable]

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let _ = paddock_engine::policy_file::parse(text);
+    let _ = paddock_settings::policy_file::parse(text);
 });

@@ -1,4 +1,4 @@
 //! A layer or a root archive from anywhere.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| paddock_engine::images::fuzz::fuzz_unpack(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| paddock_images::fuzz::fuzz_unpack(data));

@@ -71,7 +71,7 @@ pub fn json(report: &CodeReport) -> Value {
     value
 }
 
-/// What a reader of the README wants to know: who takes how long, and which promises were kept.
+/// A summary for docs/speed.md: who takes how long, and which promises were kept.
 pub fn summary(report: &CodeReport) -> String {
     let bare = bare(report);
     let mut text = String::new();

@@ -4,8 +4,8 @@ mod code;
 mod json;
 mod lines;
 mod markdown;
+mod marked_part;
 mod plot;
-mod readme;
 mod server;
 
 use crate::footprint::Guest;
@@ -75,7 +75,7 @@ impl CodeReport {
         code::markdown(self)
     }
 
-    /// Into the repository, where there is one: the plot, and the table of its README.
+    /// Into the repository, where there is one: the plot, and the table of docs/speed.md.
     pub fn write(&self, directory: &Path, repository: Option<&Path>) -> Result<Vec<PathBuf>> {
         let mut written = write(directory, "code", &code::json(self), &self.markdown())?.to_vec();
         let plotted = repository.filter(|_| !self.quick).map(|repository| repository.join("docs/images"));
@@ -86,8 +86,8 @@ impl CodeReport {
             std::fs::write(images.join("code-speed.svg"), plot)?;
         }
         if let Some(repository) = repository.filter(|_| plotted.is_some()) {
-            let path = repository.join("README.md");
-            readme::put(&path, &code::summary(self)).context("README.md")?;
+            let path = repository.join("docs/speed.md");
+            marked_part::put(&path, &code::summary(self)).context("docs/speed.md")?;
             written.push(path);
         }
         Ok(written)

@@ -135,7 +135,7 @@ async fn stands(caller: &mut Caller, count: usize) -> Result<()> {
 pub async fn standing(caller: &mut Caller) -> Result<usize> {
     let text = caller.client.call(hyper::Method::GET, "/metrics", "").await?;
     let text = String::from_utf8_lossy(&text);
-    let standing = text.lines().find_map(|line| line.strip_prefix("paddock_stems "));
+    let standing = text.lines().find_map(|line| line.strip_prefix("paddock_parent_vms "));
     standing.and_then(|number| number.trim().parse().ok()).context("the server does not count what stands")
 }
 

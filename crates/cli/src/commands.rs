@@ -63,8 +63,8 @@ use crate::script::ScriptCommandError;
 use crate::session::SessionError;
 use crate::shield::ShieldError;
 use crate::state::StateError;
-use paddock_engine::settings::SettingsError;
-use paddock_engine::templates::TemplateError;
+use paddock_settings::SettingsError;
+use paddock_settings::templates::TemplateError;
 use std::io;
 use std::path::PathBuf;
 
@@ -85,7 +85,7 @@ pub enum CommandError {
     #[error("the policy denies this code: nothing was run")]
     ScanDenied,
     #[error(transparent)]
-    Scan(#[from] paddock_engine::scan::ScanFailure),
+    Scan(#[from] paddock_scan::ScanFailure),
     #[error("nothing has run in `{0}` yet")]
     NothingRan(String),
     #[error("nothing runs in `{0}`")]
@@ -115,7 +115,7 @@ pub enum CommandError {
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
-    Build(#[from] paddock_engine::builds::BuildError),
+    Build(#[from] paddock_builds::BuildError),
     #[error(transparent)]
     BuildSource(#[from] template_build::SourceError),
     #[error(transparent)]
@@ -135,7 +135,7 @@ pub enum CommandError {
     #[error(transparent)]
     Copy(#[from] CopyError),
     #[error(transparent)]
-    Audit(#[from] paddock_engine::audit::AuditError),
+    Audit(#[from] paddock_records::audit::AuditError),
     #[error(transparent)]
     Serve(#[from] serve::ServeError),
     #[error(transparent)]

@@ -44,7 +44,7 @@ use std::ffi::OsString;
 pub fn main() -> i32 {
     prepare_process();
     paddock_engine::serve_as_janitor_if_asked();
-    paddock_engine::scan::serve_if_asked();
+    paddock_scan::serve_if_asked();
     paddock_verify::serve_if_asked();
     let mut stdin = std::io::stdin();
     let mut stdout = std::io::stdout();

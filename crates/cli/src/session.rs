@@ -21,11 +21,9 @@ pub mod terminal;
 
 pub use report::{NOT_FOUND, Over};
 
-use paddock_engine::certificates;
-use paddock_engine::secrets::Bound;
-use paddock_engine::settings::{default_environment, network_environment};
-use paddock_engine::{Engine, EngineError};
+use paddock_engine::{Engine, EngineError, certificates};
 use paddock_model::{Availability, Guarantees, ScanReport, Spec};
+use paddock_settings::{Bound, default_environment, network_environment};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,7 @@ mod listing;
 mod patch;
 pub mod watch;
 
-use paddock_engine::agents::AgentError;
+use paddock_settings::agents::AgentError;
 use std::io;
 use std::path::PathBuf;
 

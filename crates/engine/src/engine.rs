@@ -1,12 +1,12 @@
 //! From a spec to a sandbox.
 
 use crate::error::EngineError;
-use crate::images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use crate::sandbox::Sandbox;
 use paddock_backends::{
     AdoptError, Backend, Cradle, CreateError, Fence, ForkBegun, ForkComposed, Handover, KeepsCgroups,
     Landing, Nursery, Raised,
 };
+use paddock_images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -58,12 +58,12 @@ impl Engine {
 
     /// As `image` for an absolute path and for what was built here; any other reference is one of a registry, whatever exists under that name
     /// where this process happens to stand.
-    pub(crate) async fn image_for_others(
+    pub async fn image_for_others(
         &self,
         reference: &str,
         reach: &RegistryReach,
     ) -> Result<ResolvedImage, EngineError> {
-        if reference.starts_with('/') || reference.starts_with(crate::images::BUILT) {
+        if reference.starts_with('/') || reference.starts_with(paddock_images::BUILT) {
             return self.image(reference, &NoProgress).await;
         }
         let named = |source| EngineError::Image { reference: reference.chars().take(200).collect(), source };
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// The fence of a sandbox that outlives this engine. Blocks for a moment.
-    pub(crate) fn raise(
+    pub fn raise(
         &self,
         id: &SandboxId,
         backend: Option<&str>,
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// The same, going on from memory that was kept. Blocks for a moment.
-    pub(crate) fn raise_from_memory(
+    pub fn raise_from_memory(
         &self,
         id: &SandboxId,
         backend: Option<&str>,
@@ -108,7 +108,7 @@ impl Engine {
     }
 
     /// Where memory is kept that sandboxes of this spec, in which `what` was started, can begin with. Blocks for a moment.
-    pub(crate) fn bake_place(
+    pub fn bake_place(
         &self,
         backend: Option<&str>,
         spec: &Spec,
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// A sandbox whose memory is to be kept there. Blocks until its machine stands.
-    pub(crate) fn raise_to_bake(
+    pub fn raise_to_bake(
         &self,
         id: &SandboxId,
         backend: Option<&str>,
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// A sandbox that others are to be copied from. Blocks until its machine stands.
-    pub(crate) fn raise_stem(
+    pub fn raise_stem(
         &self,
         id: &SandboxId,
         backend: Option<&str>,
@@ -139,7 +139,7 @@ impl Engine {
     }
 
     /// The sandbox of an interpreter that is forked into others. Blocks for a moment.
-    pub(crate) fn raise_nursery(
+    pub fn raise_nursery(
         &self,
         id: &SandboxId,
         backend: Option<&str>,
@@ -154,7 +154,7 @@ impl Engine {
     }
 
     /// One that such an interpreter is forked into. Blocks for a moment.
-    pub(crate) fn raise_within(
+    pub fn raise_within(
         &self,
         nursery: &dyn Nursery,
         id: &SandboxId,
@@ -169,7 +169,7 @@ impl Engine {
     }
 
     /// One into which interpreters of `source` are carried. Blocks for a moment.
-    pub(crate) fn begin_fork(
+    pub fn begin_fork(
         &self,
         source: &Sandbox,
         id: &SandboxId,
@@ -192,7 +192,7 @@ impl Engine {
     /// So that nobody removes a root that was built meanwhile.
     fn hold_root(&self, spec: &Spec) -> Option<File> {
         match &spec.root {
-            Root::Directory { path } => crate::images::built::hold(&self.state, path),
+            Root::Directory { path } => paddock_images::built::hold(&self.state, path),
             Root::HostUsr => None,
         }
     }
@@ -223,7 +223,7 @@ impl Engine {
     }
 
     /// Takes over a sandbox that an earlier engine left. Blocks for a moment.
-    pub(crate) fn adopt(&self, id: &SandboxId, backend: Option<&str>) -> Result<Raised, AdoptError> {
+    pub fn adopt(&self, id: &SandboxId, backend: Option<&str>) -> Result<Raised, AdoptError> {
         let mut why = None;
         for candidate in self.backends(backend) {
             match candidate.adopt(id) {
@@ -239,7 +239,7 @@ impl Engine {
     }
 
     /// Ends every lasting sandbox that is not in `keep`; says which.
-    pub(crate) fn sweep(&self, keep: &BTreeSet<SandboxId>) -> Vec<SandboxId> {
+    pub fn sweep(&self, keep: &BTreeSet<SandboxId>) -> Vec<SandboxId> {
         let swept = self.backends(None).into_iter().map(|backend| (backend.name(), backend.sweep(keep)));
         let mut all = Vec::new();
         for (backend, swept) in swept {
@@ -252,12 +252,12 @@ impl Engine {
     }
 
     /// Whether the guest of a lasting sandbox runs, and is not just being ended.
-    pub(crate) fn stands(&self, id: &SandboxId) -> bool {
+    pub fn stands(&self, id: &SandboxId) -> bool {
         self.backends(None).into_iter().any(|backend| backend.stands(id))
     }
 
     /// Removes what is left of one sandbox that has ended by itself.
-    pub(crate) fn remove(&self, id: &SandboxId) {
+    pub fn remove(&self, id: &SandboxId) {
         for backend in self.backends(None) {
             match backend.remove(id) {
                 Ok(()) => return,
@@ -289,12 +289,12 @@ pub struct HalfRaised<T> {
 
 impl HalfRaised<Box<dyn ForkBegun>> {
     /// The way of the interpreters into it. Once only.
-    pub(crate) fn landing(&mut self) -> Result<Box<dyn Landing>, EngineError> {
+    pub fn landing(&mut self) -> Result<Box<dyn Landing>, EngineError> {
         Ok(self.half.landing()?)
     }
 
     /// Blocks for a moment.
-    pub(crate) fn compose(self, spec: &Spec) -> Result<HalfRaised<Box<dyn ForkComposed>>, EngineError> {
+    pub fn compose(self, spec: &Spec) -> Result<HalfRaised<Box<dyn ForkComposed>>, EngineError> {
         let HalfRaised { half, guarantees, started, root } = self;
         Ok(HalfRaised { half: half.compose(spec)?, guarantees, started, root })
     }
@@ -302,7 +302,7 @@ impl HalfRaised<Box<dyn ForkBegun>> {
 
 impl HalfRaised<Box<dyn ForkComposed>> {
     /// Blocks for a moment.
-    pub(crate) fn finish(self, spec: &Spec) -> Result<RaisedFence, EngineError> {
+    pub fn finish(self, spec: &Spec) -> Result<RaisedFence, EngineError> {
         let HalfRaised { half, guarantees, started, root } = self;
         Ok(finished(half.finish(spec)?, guarantees, started, root))
     }
@@ -310,22 +310,25 @@ impl HalfRaised<Box<dyn ForkComposed>> {
 
 /// A fence that stands, before anybody talks to its guest.
 pub struct RaisedFence {
-    pub(crate) fence: Box<dyn Fence>,
-    pub(crate) stream: UnixStream,
-    pub(crate) network: Option<Handover>,
-    pub(crate) guarantees: Guarantees,
-    pub(crate) started: Instant,
+    pub fence: Box<dyn Fence>,
+    pub stream: UnixStream,
+    pub network: Option<Handover>,
+    pub guarantees: Guarantees,
+    pub started: Instant,
     /// The root of an image, so that nobody removes it meanwhile.
-    pub(crate) root: Option<File>,
+    pub root: Option<File>,
 }
 
-pub(crate) fn new_id() -> Result<SandboxId, EngineError> {
+pub fn new_id() -> Result<SandboxId, EngineError> {
     Ok(SandboxId::from_random(random()?))
 }
 
-pub(crate) fn random() -> Result<u64, EngineError> {
+pub fn random() -> Result<u64, EngineError> {
+    random_number().map_err(|source| EngineError::Random { source })
+}
+
+pub(crate) fn random_number() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|errno| EngineError::Random { source: errno.into() })?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
 }

@@ -9,7 +9,7 @@ pub enum EngineError {
     #[error(transparent)]
     Create(#[from] CreateError),
     #[error("image `{}` cannot be used", .reference.escape_debug())]
-    Image { reference: String, source: crate::images::ImageError },
+    Image { reference: String, source: paddock_images::ImageError },
     #[error("the limits are not usable")]
     Limits(#[from] paddock_model::LimitError),
     #[error("the sandbox was lost: {detail}")]

@@ -64,7 +64,7 @@ pub enum ExecEvent {
 
 /// A process that came into a sandbox from outside.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Newcomer {
+pub struct Newcomer {
     /// Its number inside.
     pub pid: u32,
     /// Which of those that the guest awaits it is.
@@ -121,7 +121,7 @@ impl Exec {
     }
 
     /// Whether it has ended, or the sandbox was lost, and nobody has taken note of it yet.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.inbox.holds_an_end()
     }
 

@@ -9,28 +9,13 @@
 //! - [`zygote`]: an interpreter that is forked into sandboxes
 //! - [`resume`]: a sandbox that another engine left
 //! - [`files`], [`disk`], [`port`]: what the guest's tools do, through [`tool`] and [`transfer`]
-//! - [`capacity`]: whether this host can hold a number of sandboxes; [`descriptors`]: those of this process
-//! - [`settings`]: layers of settings -> one checked description; [`policy_file`] and [`templates`] are their files
-//! - [`storage`]: where the disks of lasting sandboxes are kept, and their snapshots
-//! - [`builds`]: templates that are built, from packages and files to an image of their own
-//! - [`images`]: from what the caller names to a root file system
-//! - [`store`]: records in SQLite; [`journal`]: output of execs; [`audit`]: a signed timeline per sandbox
-//! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
+//! - [`certificates`]: certificates that the clients inside believe
 //! - [`secrets`]: values that never enter a sandbox
-//! - [`volumes`]: directories that outlive sandboxes, as they are mounted here
-//! - [`scan`]: what code would do, read before it runs
 //! - [`patch`]: two states of a file as a patch
-//! - [`agents`]: what the command lines of coding agents need
-//! - [`capture`]: output kept within a bound, head and tail
+//! - [`descriptors`]: those of this process
 //!
 //! A library: `paddock run` embeds it.
 
-pub mod access;
-pub mod agents;
-pub mod audit;
-pub mod builds;
-pub mod capacity;
-mod capture;
 pub mod certificates;
 pub mod descriptors;
 mod disk;
@@ -38,37 +23,23 @@ mod engine;
 mod error;
 mod exec;
 mod file_error;
-mod files;
-pub mod fleet;
-pub mod images;
+pub mod files;
 mod inbox;
-pub mod journal;
 mod link;
 mod network;
 pub mod patch;
-pub mod policy_file;
-mod policy_net;
-mod policy_secrets;
 mod port;
 mod resume;
 mod sandbox;
-pub mod scan;
 pub mod secrets;
-pub mod settings;
-pub mod signing;
-pub mod storage;
-pub mod store;
-pub mod templates;
 mod tool;
-mod transfer;
-pub mod volumes;
+pub mod transfer;
 mod zygote;
 
-pub use capture::Capture;
 pub use disk::{Disk, DiskUpload, Held, Layered};
-pub use engine::Engine;
+pub use engine::{Engine, HalfRaised, RaisedFence, new_id, random};
 pub use error::EngineError;
-pub use exec::{Command, Exec, ExecEvent, Input};
+pub use exec::{Command, Exec, ExecEvent, Input, Newcomer};
 pub use file_error::{FileError, FileErrorKind};
 pub use files::{ArchiveUpload, FileUpload, Files, Watch};
 pub use paddock_backends::{
@@ -77,7 +48,8 @@ pub use paddock_backends::{
 };
 pub use paddock_protocol::{ExecPhase, ExitKind, StreamKind, WindowSize, WorkUsage};
 pub use port::PortStream;
-pub use resume::{KnownExec, ResumedExec};
+pub use resume::{Found, KnownExec, ResumedExec};
 pub use sandbox::{Ended, Sandbox};
 pub use tool::Place;
 pub use transfer::Download;
+pub use zygote::{Sources, Zygote};

@@ -89,7 +89,7 @@ impl Sandbox {
     }
 
     /// Nothing leaves any more.
-    pub(crate) fn close_gate(&self) {
+    pub fn close_gate(&self) {
         let gate = self.door.locked().gate.take();
         drop(gate);
     }

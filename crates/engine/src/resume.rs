@@ -58,7 +58,7 @@ impl Sandbox {
 
     /// The same of a sandbox that must outlive a failure: a guest that does not answer is left as it is, with all that
     /// it has.
-    pub(crate) async fn resume_or_leave(
+    pub async fn resume_or_leave(
         id: SandboxId,
         guarantees: Guarantees,
         found: Found,
@@ -79,7 +79,7 @@ impl Sandbox {
 
 /// A sandbox that was found and not taken over yet. Whoever drops it leaves the sandbox as it is: the end of a
 /// [`Raised`] would be the sandbox's own.
-pub(crate) struct Found {
+pub struct Found {
     fence: LeftWhenDropped,
     stream: std::os::unix::net::UnixStream,
     network: Option<Handover>,
@@ -102,7 +102,7 @@ impl From<Raised> for Found {
 }
 
 impl Found {
-    pub(crate) fn thaw(&self) -> std::io::Result<()> {
+    pub fn thaw(&self) -> std::io::Result<()> {
         self.fence.0.as_ref().map_or(Ok(()), |fence| fence.thaw())
     }
 }

@@ -91,13 +91,13 @@ impl Sandbox {
     }
 
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
-    pub(crate) fn start(id: SandboxId, raised: RaisedFence) -> Result<Sandbox, EngineError> {
+    pub fn start(id: SandboxId, raised: RaisedFence) -> Result<Sandbox, EngineError> {
         let RaisedFence { fence, stream, network, guarantees, started, root } = raised;
         let sandbox = Sandbox::new(id, guarantees, fence, Link::over(stream)?, network, started);
         Ok(Sandbox { _root: root, ..sandbox })
     }
 
-    pub(crate) fn taken_over(
+    pub fn taken_over(
         id: SandboxId,
         guarantees: Guarantees,
         fence: Box<dyn Fence>,
@@ -179,7 +179,7 @@ impl Sandbox {
 
     /// A process that came in from outside, under a number as in `exec_numbered`: the guest looks at it and says
     /// whether it took it in.
-    pub(crate) fn take_in(&self, number: u32, newcomer: Newcomer) -> Result<Exec, EngineError> {
+    pub fn take_in(&self, number: u32, newcomer: Newcomer) -> Result<Exec, EngineError> {
         Exec::take_in(&self.link, number, newcomer)
             .map_err(|error| EngineError::Lost { detail: error.to_string() })
     }
@@ -261,7 +261,7 @@ impl Sandbox {
 
     /// Has nothing of the work go on. So many of its tasks wait and are held to that; only if there are others, which may do
     /// something of their own, all are frozen. Says whether they were. Afterwards it is to [go on](Sandbox::go_on).
-    pub(crate) async fn hold_still(&self, waiting: usize) -> Result<bool, EngineError> {
+    pub async fn hold_still(&self, waiting: usize) -> Result<bool, EngineError> {
         // From here on nobody is begun.
         self.tell_frozen(true, false).await?;
         if self.usage().processes == Some(waiting as u64) {
@@ -272,7 +272,7 @@ impl Sandbox {
     }
 
     /// `frozen`: as it was told.
-    pub(crate) async fn go_on(&self, frozen: bool) -> Result<(), EngineError> {
+    pub async fn go_on(&self, frozen: bool) -> Result<(), EngineError> {
         if frozen { self.freeze(false).await } else { self.tell_frozen(false, false).await }
     }
 
@@ -332,7 +332,7 @@ impl Sandbox {
     }
 
     /// Whether the guest itself is gone, not only the connection to it. Waits a moment for it to be.
-    pub(crate) fn guest_has_ended(&self) -> bool {
+    pub fn guest_has_ended(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let guard = self.fence();
         let Some(ended) = guard.as_ref().and_then(|fence| fence.ended()) else { return true };
@@ -342,7 +342,7 @@ impl Sandbox {
     }
 
     /// Has the guest let go of this engine: it waits for the next. The fence stays this one's.
-    pub(crate) async fn part(&self) -> Result<(), EngineError> {
+    pub async fn part(&self) -> Result<(), EngineError> {
         match tokio::time::timeout(ANSWER, self.link.part()).await {
             Ok(()) => Ok(()),
             Err(_) => Err(EngineError::Lost { detail: "it did not let go of the connection".into() }),
@@ -352,7 +352,7 @@ impl Sandbox {
     /// Keeps the memory of everything inside, and stops it there. Blocks.
     ///
     /// Precondition: the guest has let go of this engine.
-    pub(crate) fn keep_memory(&self, directory: &Path) -> std::io::Result<Box<dyn Kept>> {
+    pub fn keep_memory(&self, directory: &Path) -> std::io::Result<Box<dyn Kept>> {
         let guard = self.fence();
         guard.as_ref().ok_or(std::io::ErrorKind::NotConnected)?.keep_memory(directory)
     }
@@ -360,13 +360,13 @@ impl Sandbox {
     /// Stops everything inside, for others to be copied from it. Blocks.
     ///
     /// Precondition: the guest has let go of this engine; the spec is its own.
-    pub(crate) fn stand(&self, spec: &Spec) -> Result<Box<dyn Stem>, EngineError> {
+    pub fn stand(&self, spec: &Spec) -> Result<Box<dyn Stem>, EngineError> {
         let gone = || CreateError::Guest { reason: "it has ended".into() };
         Ok(self.fence().as_ref().ok_or_else(gone)?.stand(spec)?)
     }
 
     /// Why no interpreter can be carried out of it, whatever it is.
-    pub(crate) async fn carries_nothing(&self) -> Option<String> {
+    pub async fn carries_nothing(&self) -> Option<String> {
         // It stays the same as long as it lives.
         if let Some(known) = self.carries_nothing.get() {
             return known.clone();
@@ -384,18 +384,18 @@ impl Sandbox {
     }
 
     /// Where the process of an exec is to be found.
-    pub(crate) async fn describe(&self, exec: u32) -> Result<Interpreter, EngineError> {
+    pub async fn describe(&self, exec: u32) -> Result<Interpreter, EngineError> {
         let lost = || EngineError::Lost { detail: "while it was asked for a process".into() };
         tokio::time::timeout(ANSWER, self.link.describe(exec)).await.ok().flatten().ok_or_else(lost)
     }
 
     /// Others nest in it from now on: what ends its work does not end them.
-    pub(crate) fn shelter(&self) {
+    pub fn shelter(&self) {
         let _ = self.link.send(&ToGuest::Shelter);
     }
 
     /// The first half of a sandbox that nests in this one, into which interpreters are then carried. Blocks for a moment.
-    pub(crate) fn begin_fork(
+    pub fn begin_fork(
         &self,
         id: &SandboxId,
         spec: &Spec,
@@ -412,7 +412,7 @@ impl Sandbox {
     }
 
     /// Ends all of it but what others nest in. What the kernel counted.
-    pub(crate) async fn hold(&self) -> Result<FenceUsage, EngineError> {
+    pub async fn hold(&self) -> Result<FenceUsage, EngineError> {
         self.close_gate();
         let request = self.link.next_number();
         let told = tokio::time::timeout(ANSWER, self.link.ask(request, &ToGuest::Hold { request })).await;
@@ -433,14 +433,14 @@ impl Sandbox {
     /// As [`Sandbox::hold`], of one whose guest has let go of this engine. Blocks.
     ///
     /// Precondition: whoever runs it stays when it ends.
-    pub(crate) fn hold_parted(&self) -> std::io::Result<FenceUsage> {
+    pub fn hold_parted(&self) -> std::io::Result<FenceUsage> {
         hold_fence(self.fence().as_deref())
     }
 
     /// Ends all of it, but for what others nest in, which has that name from then on. Blocks.
     ///
     /// Precondition: its memory is kept, and nothing runs in it.
-    pub(crate) fn become_shell(&self, name: &SandboxId) -> std::io::Result<FenceUsage> {
+    pub fn become_shell(&self, name: &SandboxId) -> std::io::Result<FenceUsage> {
         self.close_gate();
         let became = match self.fence().as_mut() {
             Some(fence) => fence.become_shell(name),
@@ -460,12 +460,12 @@ impl Sandbox {
     }
 
     /// Has the kernel end everything inside; [`Sandbox::destroy`] waits for that and removes the rest.
-    pub(crate) fn kill(&self) -> std::io::Result<()> {
+    pub fn kill(&self) -> std::io::Result<()> {
         self.fence().as_mut().map_or(Ok(()), |fence| fence.kill())
     }
 
     /// Ends everything inside and removes every trace; says what the kernel counted. Blocks for a moment.
-    pub(crate) fn destroy(&self) -> std::io::Result<FenceUsage> {
+    pub fn destroy(&self) -> std::io::Result<FenceUsage> {
         self.close_gate();
         let fence = self.fence().take();
         let destroyed = fence.map_or_else(|| Ok(FenceUsage::default()), |mut fence| fence.destroy());
@@ -507,7 +507,7 @@ impl Sandbox {
     }
 
     /// Kills all work, and waits until the guest says so. Its tools can be used as before.
-    pub(crate) async fn end_work(&self) -> Result<(), EngineError> {
+    pub async fn end_work(&self) -> Result<(), EngineError> {
         match tokio::time::timeout(ANSWER, self.link.stop()).await {
             Ok(Some(_)) => Ok(()),
             _ => Err(EngineError::Lost { detail: "it did not end what was left running".into() }),

@@ -9,7 +9,7 @@ use crate::outputs::{Collect, make_directory, task_directory};
 use crate::record::now_ms;
 use crate::work::{Task, Work, environment, of_task, start};
 use crate::{inputs, recover, script};
-use paddock_engine::fleet::{FleetError, Kind};
+use paddock_fleet::{FleetError, Kind};
 use paddock_model::api::{
     AttemptEnd, CreateSandbox, Exec, JobArtifact, JobAttempt, JobBest, JobSpec, Sandbox, SandboxUsage,
     VolumeMode,

@@ -3,7 +3,7 @@
 use crate::check::{invalid, seconds, shown, wrong};
 use crate::ending::{Ending, of_exec, tail};
 use crate::work::{argv, check_one, start};
-use paddock_engine::fleet::{Actor, Fleet, FleetError};
+use paddock_fleet::{Actor, Fleet, FleetError};
 use paddock_model::api::{
     AttemptEnd, BestOf, BestRule, Change, Exec, JobBest, JobSpec, ScoreFrom, Since, Verifier,
 };

@@ -3,7 +3,7 @@
 use crate::inputs::check_inputs;
 use crate::outputs::Patterns;
 use crate::work::check_work;
-use paddock_engine::fleet::{FleetError, Kind};
+use paddock_fleet::{FleetError, Kind};
 use paddock_model::api::{JobArray, JobRetries, JobSpec, VolumeMode};
 use std::time::Duration;
 

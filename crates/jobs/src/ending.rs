@@ -1,6 +1,6 @@
 //! How an attempt ended, from what the fleet says of its command and its sandbox.
 
-use paddock_engine::fleet::{FleetError, Kind};
+use paddock_fleet::{FleetError, Kind};
 use paddock_model::api::{
     AttemptEnd, CodeResult, EndCause, Exec, ExecCause, JobRetries, JobState, RetryOn, Sandbox,
 };

@@ -8,8 +8,8 @@ use crate::jobs::Inner;
 use crate::live::LiveJob;
 use crate::outputs::task_directory;
 use crate::record::{TaskRecord, now_ms};
-use paddock_engine::store::JobChange;
 use paddock_model::api::{JobOnFailure, JobState};
+use paddock_records::store::JobChange;
 use std::sync::Arc;
 use std::time::Duration;
 

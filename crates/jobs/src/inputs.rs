@@ -3,7 +3,7 @@
 use crate::check::{invalid, shown, wrong};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use paddock_engine::fleet::{Actor, Fleet, FleetError, WriteOptions};
+use paddock_fleet::{Actor, Fleet, FleetError, WriteOptions};
 use paddock_model::api::{JobInput, JobSpec};
 
 /// What one request has room for.
@@ -12,7 +12,7 @@ const MOST: usize = 1000;
 const MODES: u32 = 0o7777;
 
 /// Where relative paths of a job begin.
-pub const WORKSPACE: &str = "/workspace";
+pub const WORKSPACE: &str = paddock_model::WORKSPACE_TARGET;
 
 pub fn check_inputs(inputs: &[JobInput]) -> Result<(), FleetError> {
     if inputs.len() > MOST {

@@ -1,7 +1,7 @@
 //! A job that has not ended: what its tasks do, and who is told when that changes.
 
 use crate::record::JobRecord;
-use paddock_engine::fleet::{Actor, LentPool};
+use paddock_fleet::{Actor, LentPool};
 use paddock_model::api::{Job, JobAttempt, JobCost, JobCounts, JobSpec, JobState};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,7 +4,7 @@
 use crate::check::{invalid, shown, wrong};
 use crate::inputs::{WORKSPACE, absolute};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use paddock_engine::fleet::{Actor, Fleet, FleetError};
+use paddock_fleet::{Actor, Fleet, FleetError};
 use paddock_model::api::{FileKind, JobArtifact, JobSpec};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};

@@ -1,10 +1,10 @@
 //! What is stored of jobs and tasks. Bodies of the store, versions of nothing: fields are added, never changed.
 
-use paddock_engine::fleet::Actor;
-use paddock_engine::store::{JobChange, JobRow, TaskRow};
+use paddock_fleet::Actor;
 use paddock_model::api::{
     Job, JobArtifact, JobAttempt, JobBest, JobCost, JobCounts, JobInput, JobSpec, JobState, JobTask, Role,
 };
+use paddock_records::store::{JobChange, JobRow, TaskRow};
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -12,9 +12,9 @@ use crate::live::LiveJob;
 use crate::record::{TaskRecord, parse_row};
 use crate::submit::take_base;
 use crate::{retention, scheduler};
-use paddock_engine::fleet::{Actor, Fleet, FleetError, ListFilter};
-use paddock_engine::store::JobRow;
+use paddock_fleet::{Actor, Fleet, FleetError, ListFilter};
 use paddock_model::api::{Exec, ExecCause, JobState, Sandbox, SandboxState};
+use paddock_records::store::JobRow;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use crate::jobs::Inner;
 use crate::outputs::job_directory;
-use paddock_engine::fleet::FleetError;
+use paddock_fleet::FleetError;
 use std::sync::Arc;
 use std::time::Duration;
 

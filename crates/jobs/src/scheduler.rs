@@ -5,7 +5,7 @@ use crate::jobs::Inner;
 use crate::live::LiveJob;
 use crate::record::now_ms;
 use crate::{finish, script};
-use paddock_engine::fleet::FleetError;
+use paddock_fleet::FleetError;
 use paddock_model::api::JobState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,7 +2,7 @@
 
 use crate::check::invalid;
 use crate::ending::Ending;
-use paddock_engine::fleet::{Actor, Fleet, FleetError, Kind, WriteOptions};
+use paddock_fleet::{Actor, Fleet, FleetError, Kind, WriteOptions};
 use paddock_model::api::{
     AttemptEnd, CreateSandbox, Exec, ExecCause, JobArgs, JobArray, JobSpec, LimitsRequest, StartExec,
 };

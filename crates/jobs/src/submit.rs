@@ -6,10 +6,10 @@ use crate::jobs::{Inner, Jobs};
 use crate::live::LiveJob;
 use crate::record::{JobRecord, Submitter, now_ms, without_values};
 use crate::script;
-use paddock_engine::fleet::{Actor, FleetError, Keeps, Kind};
-use paddock_engine::store::{JobInserted, JobKey, JobRow};
+use paddock_fleet::{Actor, FleetError, Keeps, Kind};
 use paddock_model::SecretValue;
 use paddock_model::api::{Job, JobSpec, JobState, SandboxState};
+use paddock_records::store::{JobInserted, JobKey, JobRow};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::live::LiveJob;
 use crate::outputs::task_directory;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use paddock_engine::fleet::{Actor, Download, FleetError, Kind, OutputFrom, OutputReader};
+use paddock_fleet::{Actor, Download, FleetError, Kind, OutputFrom, OutputReader};
 use paddock_model::api::{JobArtifact, JobArtifacts, JobAttempt, JobTask, OutputEvent, StreamName};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What runs in a sandbox of a job: a command or code, with the arguments and variables of its task.
 
 use crate::check::{invalid, shown, wrong};
-use paddock_engine::fleet::FleetError;
+use paddock_fleet::FleetError;
 use paddock_model::api::{Candidate, JobArgs, JobArray, JobCommand, JobSpec, RunCode, StartExec};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Many changes, one write: whoever has something to store waits for the next transaction, which takes all that came meanwhile.
 
-use paddock_engine::fleet::{Fleet, FleetError};
-use paddock_engine::store::JobChange;
+use paddock_fleet::{Fleet, FleetError};
+use paddock_records::store::JobChange;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};

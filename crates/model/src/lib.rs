@@ -45,4 +45,6 @@ pub use scan::{
     Finding, FindingKind, ScanMode, ScanReport, ScanRules, UnknownScanMode, common_imports, import_covers,
 };
 pub use secrets::{SecretLayer, SecretValue};
-pub use spec::{Access, Disk, HIGHEST_ID, Mount, Network, Root, Spec, User, UserError, Workspace};
+pub use spec::{
+    Access, Disk, HIGHEST_ID, Mount, Network, Root, Spec, User, UserError, WORKSPACE_TARGET, Workspace,
+};

@@ -120,6 +120,9 @@ pub enum User {
     Name(String),
 }
 
+/// Where commands start, and where a directory of the host is mounted.
+pub const WORKSPACE_TARGET: &str = "/workspace";
+
 /// Inside ids end here: the one above it is the guest's own, and no command may have it.
 pub const HIGHEST_ID: u32 = 65_534;
 

@@ -7,7 +7,7 @@ use crate::extract::{Json, NoQuery, Target};
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use paddock_engine::fleet::Actor;
+use paddock_fleet::Actor;
 use paddock_model::api::{ApiError, CreateToken, CreatedToken, Quota, Role, Tenant, Token};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;

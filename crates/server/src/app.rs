@@ -14,7 +14,7 @@ use crate::{
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
-use paddock_engine::fleet::Fleet;
+use paddock_fleet::Fleet;
 use paddock_jobs::Jobs;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

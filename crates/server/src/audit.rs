@@ -8,7 +8,7 @@ use crate::stream;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use paddock_engine::fleet::AuditLines;
+use paddock_fleet::AuditLines;
 use paddock_model::api::AuditOutput;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use paddock_engine::fleet::{Actor, Admitted, Revoked};
+use paddock_fleet::{Actor, Admitted, Revoked};
 use std::sync::Arc;
 
 /// The actor of a request that passed [`require`].

@@ -10,7 +10,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use paddock_engine::fleet::OutputFrom;
+use paddock_fleet::OutputFrom;
 use paddock_model::api::{Exec, OutputEvent, RunCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

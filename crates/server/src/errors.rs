@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use paddock_engine::fleet::{FleetError, Kind};
+use paddock_fleet::{FleetError, Kind};
 use paddock_model::api::{ApiError, ErrorDetails};
 
 /// What went wrong. It becomes an answer without its request's id; [`crate::request::answer`] writes the body, as

@@ -9,7 +9,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use paddock_engine::fleet::{Actor, OutputFrom};
+use paddock_fleet::{Actor, OutputFrom};
 use paddock_model::api::{Exec, OutputEvent, SignalExec, StartExec, StdinReceived, StreamName, TerminalSize};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use paddock_engine::fleet::{Upload, WriteOptions};
+use paddock_fleet::{Upload, WriteOptions};
 use paddock_model::api::{
     ChangeMode, FileEntry, FileEvent, FilePage, MakeDirectory, MoveFile, SignPath, SignedUrl,
 };

@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use paddock_engine::fleet::Actor;
+use paddock_fleet::Actor;
 use paddock_model::api::{PoolMaker, Role};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -185,9 +185,9 @@ fn pools(app: &App, registry: &mut Registry) {
         counts,
     );
     registry.register(
-        "stems",
-        "Machines that stand for others to be copied from",
-        ConstGauge::new(app.fleet().stems() as u64),
+        "parent_vms",
+        "VMs that others are copied from",
+        ConstGauge::new(app.fleet().parent_vms() as u64),
     );
     registry.register("pool_creates", "Creates that found a sandbox ready in the pool, or did not", creates);
 }

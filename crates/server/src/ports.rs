@@ -13,7 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use paddock_engine::fleet::Actor;
+use paddock_fleet::Actor;
 use paddock_model::api::ApiError;
 use percent_encoding::percent_decode_str;
 use utoipa_axum::router::OpenApiRouter;

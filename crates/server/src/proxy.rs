@@ -12,7 +12,7 @@ use axum::response::Response;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use paddock_engine::fleet::{Actor, PortStream};
+use paddock_fleet::{Actor, PortStream};
 
 /// Which port is meant, and how the outside names it.
 pub struct Inside {

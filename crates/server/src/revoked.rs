@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::http::Version;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use paddock_engine::fleet::Revoked;
+use paddock_fleet::Revoked;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};

@@ -7,7 +7,7 @@ use crate::extract::{Json, NoQuery, OptionalJson, Query, Target, idempotency_key
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use paddock_engine::fleet::ListFilter;
+use paddock_fleet::ListFilter;
 use paddock_model::api::{
     CreateSandbox, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage, UpdateSandbox,
 };

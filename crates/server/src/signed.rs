@@ -8,7 +8,7 @@ use crate::{auth, files, stream};
 use axum::Json as Answer;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
-use paddock_engine::fleet::{SignedPath, WriteOptions};
+use paddock_fleet::{SignedPath, WriteOptions};
 use paddock_model::api::{ApiError, FileEntry};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use paddock_engine::fleet::{
+use paddock_fleet::{
     AuditOutputs, Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch,
 };
 use paddock_jobs::LogReader;
@@ -240,11 +240,7 @@ pub async fn raw(
 
 fn line<T: Serialize>(value: &T) -> Result<Bytes, FleetError> {
     let mut line = serde_json::to_vec(value).map_err(|error| {
-        FleetError::new(
-            paddock_engine::fleet::Kind::Internal,
-            "internal",
-            format!("not to be written: {error}"),
-        )
+        FleetError::new(paddock_fleet::Kind::Internal, "internal", format!("not to be written: {error}"))
     })?;
     line.push(b'\n');
     Ok(line.into())
@@ -261,10 +257,10 @@ fn typed(body: Body, kind: &'static str) -> Response {
 }
 
 fn not_kept() -> FleetError {
-    let kind = paddock_engine::fleet::Kind::Unavailable;
+    let kind = paddock_fleet::Kind::Unavailable;
     FleetError::new(kind, "storage_failed", "what was printed next is not kept any more")
 }
 
 fn broken_off() -> FleetError {
-    FleetError::new(paddock_engine::fleet::Kind::Unavailable, "unavailable", "the server is shutting down")
+    FleetError::new(paddock_fleet::Kind::Unavailable, "unavailable", "the server is shutting down")
 }

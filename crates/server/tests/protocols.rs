@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use paddock_engine::fleet::{Fleet, FleetOptions};
+use paddock_fleet::{Fleet, FleetOptions};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Listener, Options, Reload, Tls, TlsError, run};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};

@@ -16,14 +16,51 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-volumes", &[]),
     // What a script asks for, and how its main is called: plans, for whoever has sandboxes.
     ("paddock-scripts", &["paddock-model", "paddock-volumes"]),
+    // Pieces that know nothing of a running sandbox.
+    ("paddock-images", &["paddock-model", "paddock-protocol"]),
+    ("paddock-storage", &["paddock-backends", "paddock-model", "paddock-volumes"]),
+    ("paddock-scan", &["paddock-backends", "paddock-model"]),
+    ("paddock-records", &["paddock-backends", "paddock-model", "paddock-storage"]),
+    ("paddock-settings", &["paddock-backends", "paddock-gate", "paddock-model"]),
+    // One sandbox: `paddock run` needs no more.
     (
         "paddock-engine",
         &[
             "paddock-backends",
             "paddock-gate",
-            "paddock-protocol",
+            "paddock-images",
             "paddock-model",
+            "paddock-protocol",
+            "paddock-settings",
+        ],
+    ),
+    (
+        "paddock-builds",
+        &[
+            "paddock-engine",
+            "paddock-images",
+            "paddock-model",
+            "paddock-protocol",
+            "paddock-records",
+            "paddock-settings",
+        ],
+    ),
+    // Many sandboxes of one node.
+    (
+        "paddock-fleet",
+        &[
+            "paddock-backends",
+            "paddock-builds",
+            "paddock-engine",
+            "paddock-gate",
+            "paddock-images",
+            "paddock-model",
+            "paddock-protocol",
+            "paddock-records",
+            "paddock-scan",
             "paddock-scripts",
+            "paddock-settings",
+            "paddock-storage",
             "paddock-volumes",
         ],
     ),
@@ -31,8 +68,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-tools", &["paddock-model"]),
     ("paddock-mcp", &["paddock-tools", "paddock-model"]),
     // Work that outlives its caller: one description, sandboxes of the engine's.
-    ("paddock-jobs", &["paddock-engine", "paddock-model", "paddock-scripts"]),
-    ("paddock-server", &["paddock-engine", "paddock-jobs", "paddock-mcp", "paddock-tools", "paddock-model"]),
+    ("paddock-jobs", &["paddock-fleet", "paddock-model", "paddock-records", "paddock-scripts"]),
+    (
+        "paddock-server",
+        &[
+            "paddock-engine",
+            "paddock-fleet",
+            "paddock-jobs",
+            "paddock-mcp",
+            "paddock-model",
+            "paddock-records",
+            "paddock-tools",
+        ],
+    ),
     // The suite only starts the executable and looks at what it says, in the words of the model.
     ("paddock-verify", &["paddock-model"]),
     // The loop knows tools and models, and no way to a server.
@@ -45,8 +93,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "paddock-mcp",
             "paddock-tools",
             "paddock-server",
+            "paddock-builds",
             "paddock-engine",
+            "paddock-fleet",
+            "paddock-images",
+            "paddock-records",
+            "paddock-scan",
             "paddock-scripts",
+            "paddock-settings",
+            "paddock-storage",
             "paddock-verify",
             "paddock-model",
         ],

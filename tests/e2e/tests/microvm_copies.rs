@@ -221,7 +221,7 @@ fn is_copy(server: &Server, id: &str) -> Result<bool> {
 
 fn stands(server: &Server) -> Result<u64> {
     let text = server.ask("GET", "/metrics", None)?.text();
-    let line = text.lines().find_map(|line| line.strip_prefix("paddock_stems "));
+    let line = text.lines().find_map(|line| line.strip_prefix("paddock_parent_vms "));
     Ok(line.ok_or_else(|| anyhow::anyhow!("it is not counted"))?.trim().parse()?)
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 pub const HOME: &str = "/home/agent";
-pub const WORKSPACE: &str = "/workspace";
+pub const WORKSPACE: &str = paddock_model::WORKSPACE_TARGET;
 
 /// Parts of /etc that the host's programs cannot do without, and that hold no secret.
 const HOST_ETC: [&str; 10] = [

@@ -2,7 +2,7 @@
 
 use super::connection::short_path;
 use crate::env_vars;
-use paddock_engine::store::{ServerHolder, ServerPhase};
+use paddock_records::store::{ServerHolder, ServerPhase};
 use rustix::process::geteuid;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

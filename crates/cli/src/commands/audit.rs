@@ -6,8 +6,8 @@ use crate::args::watch::AuditAction;
 use crate::caller::Caller;
 use crate::client::{Call, ClientError, Lines, Target};
 use crate::{render, state};
-use paddock_engine::audit::{PublicKey, Verdict};
 use paddock_model::api::AuditOutput;
+use paddock_records::audit::{PublicKey, Verdict};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -100,7 +100,7 @@ fn unless_damaged(id: &str, damage: Option<String>) -> Result<i32, CommandError>
 /// The public key is the only thing that is trusted: where it comes from decides what a verdict is worth.
 fn verify(file: &Path, key: Option<&Path>, json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
     let key = public_key(key, caller)?;
-    let verdict = paddock_engine::audit::verify(file, &key)?;
+    let verdict = paddock_records::audit::verify(file, &key)?;
     let shown = render::escape::line(&file.display().to_string());
     let (value, text, code) = match &verdict {
         Verdict::Verified(found) => {

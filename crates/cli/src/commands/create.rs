@@ -6,9 +6,9 @@ use crate::args::sandboxes::CreateArgs;
 use crate::caller::Caller;
 use crate::client::room;
 use crate::{layers, render, state};
-use paddock_engine::settings::{read_secrets, resolve_limits};
 use paddock_model::api::{CreateSandbox, LimitsRequest};
 use paddock_model::{LimitsLayer, Policy};
+use paddock_settings::{read_secrets, resolve_limits};
 
 pub fn execute(args: CreateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let json = args.json;
@@ -32,7 +32,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
     layers.push(args.scan.layer());
     let mut policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
     // Where they are read is this shell and this disk, not the server's.
-    read_secrets(&mut policy.secrets).map_err(paddock_engine::settings::SettingsError::from)?;
+    read_secrets(&mut policy.secrets).map_err(paddock_settings::SettingsError::from)?;
     Ok(CreateSandbox {
         name: args.name,
         template: args.template,
@@ -71,7 +71,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
 
 /// Checked here with the words of the flags; only those that were given are sent.
 fn limits(layer: &LimitsLayer) -> Result<LimitsRequest, CommandError> {
-    let checked = resolve_limits(layer).map_err(paddock_engine::settings::SettingsError::from)?;
+    let checked = resolve_limits(layer).map_err(paddock_settings::SettingsError::from)?;
     let timeout = match (&layer.timeout, checked.timeout) {
         (Some(_), None) => return Err(CommandError::EndlessTimeout),
         (Some(_), Some(limit)) => Some(limit.as_secs_f64()),

@@ -4,7 +4,7 @@ use super::{CommandError, print, print_json};
 use crate::args::DoctorArgs;
 use crate::caller::Caller;
 use crate::{render, session, state};
-use paddock_engine::capacity;
+use paddock_fleet::capacity;
 use paddock_model::{Availability, Capacity};
 use serde::Serialize;
 

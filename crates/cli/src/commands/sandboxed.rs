@@ -6,8 +6,8 @@ use crate::args::{CallFlags, EXIT_PADDOCK_FAILED, PolicyFlags};
 use crate::caller::{Caller, Terminals};
 use crate::session::{self, Session, StdinMode};
 use crate::{layers, render, state};
-use paddock_engine::settings::{self, Surroundings};
 use paddock_model::Policy;
+use paddock_settings::Surroundings;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Streams {
@@ -49,7 +49,7 @@ pub fn session(
     // Nobody forks what ends with its command.
     layers.push(Policy { live_forks: Some(false), ..Policy::default() });
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
-    let settings = settings::resolve(&layers, surroundings)?;
+    let settings = paddock_settings::resolve(&layers, surroundings)?;
     if names_protected && settings.spec.workspace.is_none() {
         return Err(CommandError::NoWorkspace);
     }

@@ -6,9 +6,9 @@ use crate::args::scan::ScanArgs;
 use crate::caller::Caller;
 use crate::render;
 use crate::session::Session;
-use paddock_engine::scan::{self, ScanInput};
-use paddock_engine::settings::{SettingsError, resolve_scan};
 use paddock_model::{ScanMode, ScanReport};
+use paddock_scan::ScanInput;
+use paddock_settings::{SettingsError, resolve_scan};
 
 const FOUND: i32 = 1;
 
@@ -19,7 +19,7 @@ pub fn execute(args: ScanArgs, caller: &mut Caller) -> Result<i32, CommandError>
     let allowed = (!args.allow_import.is_empty()).then_some(args.allow_import);
     let rules = resolve_scan(Some(ScanMode::Warn.name()), allowed).map_err(SettingsError::from)?;
     let input = ScanInput { language, allowed_imports: rules.allowed_imports, ..ScanInput::default() };
-    let report = scan::run(&input, &source.text)?;
+    let report = paddock_scan::run(&input, &source.text)?;
     match args.json {
         true => print_json(&report, caller)?,
         false => {
@@ -57,7 +57,7 @@ pub fn look_at(
         cwd: session.cwd.as_ref().map(|cwd| cwd.display().to_string()),
         places: session.spec.mounts.iter().map(|mount| mount.target.display().to_string()).collect(),
     };
-    let report = scan::run(&input, code)?;
+    let report = paddock_scan::run(&input, code)?;
     tell(&report, caller);
     match rules.mode {
         ScanMode::Deny if !report.is_clean() => Err(CommandError::ScanDenied),

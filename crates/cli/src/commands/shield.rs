@@ -8,8 +8,8 @@ use crate::shield::install::{Facts, Progress};
 use crate::shield::watch::{Account, Watch};
 use crate::shield::{ShieldError, fence, home};
 use crate::{render, state};
-use paddock_engine::agents;
 use paddock_model::RunReport;
+use paddock_settings::agents;
 
 pub fn execute(mut args: ShieldArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     args.call.explain |= args.dry_run;

@@ -4,9 +4,8 @@ use super::{CommandError, print, print_json, template_build};
 use crate::args::{TemplateAction, TemplateAddArgs};
 use crate::caller::Caller;
 use crate::{layers, render, state};
-use paddock_engine::settings::{self, Surroundings};
-use paddock_engine::{builds, templates};
 use paddock_model::{Policy, format_bytes};
+use paddock_settings::{Surroundings, templates};
 
 pub fn execute(action: TemplateAction, caller: &mut Caller) -> Result<i32, CommandError> {
     match action {
@@ -17,7 +16,7 @@ pub fn execute(action: TemplateAction, caller: &mut Caller) -> Result<i32, Comma
         TemplateAction::Rm { name } => {
             let state_dir = state::prepare(&caller.environment)?;
             templates::remove(&state_dir, &name)?;
-            builds::free(&state_dir, &name)?;
+            paddock_builds::free(&state_dir, &name)?;
         }
         TemplateAction::Prune { json } => prune(json, caller)?,
     }
@@ -29,7 +28,7 @@ fn ls(json: bool, caller: &mut Caller) -> Result<(), CommandError> {
     let mut rows = Vec::new();
     for listed in templates::list(&state_dir)? {
         let image = listed.settings.as_ref().ok().and_then(|policy| policy.image.as_deref());
-        let built = builds::record_of(&state_dir, &listed.name, image)?;
+        let built = paddock_builds::record_of(&state_dir, &listed.name, image)?;
         rows.push((listed, built));
     }
     if json {
@@ -40,7 +39,7 @@ fn ls(json: bool, caller: &mut Caller) -> Result<(), CommandError> {
 }
 
 fn prune(json: bool, caller: &mut Caller) -> Result<(), CommandError> {
-    let pruned = builds::prune(&state::prepare(&caller.environment)?)?;
+    let pruned = paddock_builds::prune(&state::prepare(&caller.environment)?)?;
     if json {
         let body =
             serde_json::json!({ "layers": pruned.layers, "bytes": pruned.bytes, "in_use": pruned.in_use });
@@ -61,7 +60,7 @@ fn add(args: TemplateAddArgs, caller: &mut Caller) -> Result<(), CommandError> {
     layers.push(args.scan.layer());
     let policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
-    settings::resolve(std::slice::from_ref(&policy), surroundings)?;
+    paddock_settings::resolve(std::slice::from_ref(&policy), surroundings)?;
     Ok(templates::save(&state_dir, &args.name, &policy, args.force)?)
 }
 

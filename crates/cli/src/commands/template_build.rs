@@ -10,9 +10,9 @@ use crate::session::SessionError;
 use crate::session::build_progress::Steps;
 use crate::session::signals::Signals;
 use crate::state;
-use paddock_engine::builds::{self, Build, BuildError, BuildFile, BuildFileError, Built};
-use paddock_engine::templates::{self, TemplateError};
+use paddock_builds::{Build, BuildError, BuildFile, BuildFileError, Built};
 use paddock_model::format_bytes;
+use paddock_settings::templates::{self, TemplateError};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl SourceError {
     pub fn hint(&self) -> Option<String> {
         match self {
             SourceError::NotShipped(name) => {
-                let known = builds::SHIPPED.join(", ");
+                let known = paddock_builds::SHIPPED.join(", ");
                 Some(format!(
                     "known are {known}; a file is named by its path, as in `./{}.toml`",
                     name.escape_debug()
@@ -91,7 +91,7 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
 /// Builds what comes with Paddock under this name where no template has it, and says so. A server that somebody else names has
 /// a state directory of its own: nothing is built for it.
 pub fn ensure(name: &str, host_certs: bool, caller: &mut Caller) -> Result<(), CommandError> {
-    let Some(text) = builds::shipped(name) else { return Ok(()) };
+    let Some(text) = paddock_builds::shipped(name) else { return Ok(()) };
     if name == templates::BUILT_IN || caller.environment.get(env_vars::PADDOCK_URL).is_some() {
         return Ok(());
     }
@@ -103,7 +103,8 @@ pub fn ensure(name: &str, host_certs: bool, caller: &mut Caller) -> Result<(), C
         caller.stderr,
         "paddock: there is no template `{name}` yet; it is built once, which takes minutes"
     );
-    let file = builds::parse(text).map_err(|source| SourceError::Unusable { path: name.into(), source })?;
+    let file =
+        paddock_builds::parse(text).map_err(|source| SourceError::Unusable { path: name.into(), source })?;
     let variables = caller.environment.texts();
     let build = Build {
         state: &state_dir,
@@ -140,7 +141,7 @@ fn run(build: &Build<'_>, terminal: bool) -> Result<Built, CommandError> {
     let built = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(SessionError::Streams)?;
         tokio::select! {
-            built = builds::build(build, &steps) => Ok::<_, CommandError>(built?),
+            built = paddock_builds::build(build, &steps) => Ok::<_, CommandError>(built?),
             number = signals.next_ending() => Err(SessionError::Interrupted(number).into()),
         }
     });
@@ -153,9 +154,9 @@ fn run(build: &Build<'_>, terminal: bool) -> Result<Built, CommandError> {
 fn source(args: &TemplateBuildArgs) -> Result<Source, CommandError> {
     let text = &args.source;
     if !text.contains('/') && !text.ends_with(".toml") {
-        let shipped =
-            builds::shipped(text).ok_or_else(|| SourceError::NotShipped(text.chars().take(80).collect()))?;
-        let file = builds::parse(shipped);
+        let shipped = paddock_builds::shipped(text)
+            .ok_or_else(|| SourceError::NotShipped(text.chars().take(80).collect()))?;
+        let file = paddock_builds::parse(shipped);
         let file = file.map_err(|source| SourceError::Unusable { path: text.into(), source })?;
         return Ok(Source { file, directory: None, name: args.name.clone().unwrap_or_else(|| text.clone()) });
     }
@@ -163,8 +164,8 @@ fn source(args: &TemplateBuildArgs) -> Result<Source, CommandError> {
     let bytes = read_limited("build file", path)?;
     let content = std::str::from_utf8(&bytes);
     let unusable = |source| SourceError::Unusable { path: path.to_path_buf(), source };
-    let not_text = |_| unusable(paddock_engine::policy_file::PolicyError::NotText.into());
-    let file = builds::parse(content.map_err(not_text)?).map_err(unusable)?;
+    let not_text = |_| unusable(paddock_settings::policy_file::PolicyError::NotText.into());
+    let file = paddock_builds::parse(content.map_err(not_text)?).map_err(unusable)?;
     let absolute = std::fs::canonicalize(path)
         .map_err(|source| SourceError::Unreadable { path: path.to_path_buf(), source })?;
     let stem = absolute.file_stem().and_then(|stem| stem.to_str()).map(String::from);

@@ -7,8 +7,8 @@ use crate::args::tools::{FormatName, ToolsArgs};
 use crate::caller::Caller;
 use crate::client::operations::RemoteHost;
 use crate::{layers, state};
-use paddock_engine::settings::{self, Surroundings};
 use paddock_model::Network;
+use paddock_settings::Surroundings;
 use paddock_tools::{Facts, Format, Host, NetworkFacts, definitions, render};
 
 pub fn execute(args: ToolsArgs, caller: &mut Caller) -> Result<i32, CommandError> {
@@ -50,7 +50,7 @@ pub fn facts_of_policy(
     let state_dir = state::locate(environment)?;
     let layers = layers::gather(template, policy, Vec::new(), environment, &state_dir)?;
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
-    let settings = settings::resolve(&layers, surroundings)?;
+    let settings = paddock_settings::resolve(&layers, surroundings)?;
     let facts = Facts::default().with_limits(&settings.spec.limits);
     Ok(match &settings.spec.network {
         Network::None => Facts { network: Some(NetworkFacts::None), ..facts },

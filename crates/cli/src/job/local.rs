@@ -6,7 +6,7 @@ use crate::client::{ClientError, address};
 use crate::commands::CommandError;
 use crate::commands::serve::ServeError;
 use crate::state;
-use paddock_engine::fleet::{Fleet, FleetOptions};
+use paddock_fleet::{Fleet, FleetOptions};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Listener, Options};
 use std::os::unix::net::UnixStream;

@@ -4,12 +4,11 @@ use super::style::Style;
 use super::table::{Cell, Table};
 use crate::session::Session;
 use paddock_engine::find_held_names;
-use paddock_engine::secrets::Bound;
-use paddock_engine::settings::WORKSPACE_TARGET;
 use paddock_model::net::{Mode, NetRules, Rule};
 use paddock_model::{
     Access, Guarantees, Network, Requirement, ScanMode, User, format_bytes, format_duration,
 };
+use paddock_settings::{Bound, WORKSPACE_TARGET};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

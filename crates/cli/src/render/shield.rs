@@ -7,9 +7,9 @@ use super::table::{Cell, Table};
 use crate::session::ledger::Host;
 use crate::shield::changes::Change;
 use crate::shield::watch::Account;
-use paddock_engine::agents::Agent;
 use paddock_model::api::{ChangeKind, FileKind};
 use paddock_model::format_bytes;
+use paddock_settings::agents::Agent;
 use serde::Serialize;
 
 /// Lines of changes that a person reads; --json has all.

@@ -3,9 +3,9 @@
 use super::style::Style;
 use super::table::{Cell, Table};
 use super::time;
-use paddock_engine::builds::TemplateRecord;
-use paddock_engine::templates::Listed;
+use paddock_builds::TemplateRecord;
 use paddock_model::format_bytes;
+use paddock_settings::templates::Listed;
 use serde_json::{Value, json};
 
 /// A template, and what it was built of.

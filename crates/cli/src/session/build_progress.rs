@@ -2,7 +2,7 @@
 //! step under way has printed, redrawn in place.
 
 use crate::render::escape;
-use paddock_engine::builds::{Event, Watcher};
+use paddock_builds::{Event, Watcher};
 use paddock_model::format_bytes;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};

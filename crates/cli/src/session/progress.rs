@@ -1,7 +1,7 @@
 //! What a person sees while an image is fetched and unpacked: one line on stderr, redrawn in place. Without a
 //! terminal, one line for each step that takes long.
 
-use paddock_engine::images::Progress;
+use paddock_images::Progress;
 use paddock_model::format_bytes;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};

@@ -4,9 +4,10 @@ use super::SessionError;
 use super::network::{self, Decisions};
 use crate::args::EXIT_SIGNALED;
 use crate::render;
-use paddock_engine::{Capture, ExitKind, Shortage};
+use paddock_engine::{ExitKind, Shortage};
 use paddock_model::api::NetworkDecision;
 use paddock_model::{Cause, ExitStatus, Guarantees, RunReport, ScanReport, Usage};
+use paddock_records::capture::Capture;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 

@@ -10,12 +10,12 @@ use crate::commands::CommandError;
 use crate::commands::sandboxed::{self, Streams};
 use crate::session::{Session, StdinMode};
 use crate::state;
-use paddock_engine::agents::{self, Agent};
-use paddock_engine::settings::{WORKSPACE_TARGET, default_environment, names_of_the_table};
 use paddock_engine::{FoundName, find_held_names};
 use paddock_model::net::{NetLayer, NetSetting};
 use paddock_model::protected::{IN_A_REPOSITORY, NEW_REPOSITORY, Scope};
 use paddock_model::{Access, LimitsLayer, Mount, Network, Policy, Spec, Workspace};
+use paddock_settings::agents::{self, Agent};
+use paddock_settings::{WORKSPACE_TARGET, default_environment, names_of_the_table};
 use std::path::{Path, PathBuf};
 
 /// What leaves, unless the caller says more.

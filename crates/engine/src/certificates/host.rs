@@ -2,7 +2,8 @@
 //! of single programs name besides. Networks that inspect TLS have an authority of their own, which a machine knows by one of
 //! these; some only by the variable of one program.
 
-use super::{Certificates, CertificatesError, Unreadable, VARIABLES, read};
+use super::{Certificates, CertificatesError, Unreadable, read};
+use paddock_settings::certificate_variables::VARIABLES;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;

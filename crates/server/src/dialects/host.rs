@@ -1,7 +1,7 @@
 //! The fleet as a model's tools see it, on behalf of one caller. Work that nobody waits for any longer is killed, and nothing
 //! is told before its timeline tells of it.
 
-use paddock_engine::fleet::{Actor, Fleet, FleetError, ListFilter, WriteOptions};
+use paddock_fleet::{Actor, Fleet, FleetError, ListFilter, WriteOptions};
 use paddock_model::api::{
     CreateSandbox, CreateSnapshot, Exec, Extend, FileEntry, FilePage, Fork, MakeDirectory, RunCode, Sandbox,
     Snapshot, StartExec,

@@ -13,7 +13,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http_body_util::Full;
-use paddock_engine::fleet::Actor;
+use paddock_fleet::Actor;
 use paddock_mcp::streamable_http_server::session::SessionManager;
 use paddock_mcp::streamable_http_server::session::local::LocalSessionManager;
 use paddock_mcp::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};

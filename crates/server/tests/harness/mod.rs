@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use paddock_engine::fleet::{Actor, Fleet, FleetOptions, ListFilter};
+use paddock_fleet::{Actor, Fleet, FleetOptions, ListFilter};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Ended, Listener, Options, run};
 use std::net::SocketAddr;

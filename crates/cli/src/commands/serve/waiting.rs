@@ -1,8 +1,8 @@
 //! A server that is started before the one before it has gone waits for it.
 
 use crate::caller::Caller;
-use paddock_engine::fleet::FleetError;
-use paddock_engine::store::{ServerHolder, ServerLock, ServerPhase, StoreError};
+use paddock_fleet::FleetError;
+use paddock_records::store::{ServerHolder, ServerLock, ServerPhase, StoreError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,329 @@
+//! The order of a build: the base, the steps, the template. What is there already is taken from the cache; whatever fails,
+//! the layers that were made stay for the next time, and the template is as it was.
+
+use super::base::{self, Base};
+use super::copied::{self, Copied};
+use super::error::BuildError;
+use super::fetch::{self, Lent, Variables};
+use super::file::{BuildFile, Step};
+use super::records::{self, LayerRecord, Records, TemplateRecord};
+use super::run::{self, Event, Failed, Ground, Watcher, Work};
+use super::step::Key;
+use super::{apt, debian};
+use paddock_engine::certificates::Trust;
+use paddock_engine::{Engine, EngineError};
+use paddock_images::digest::Digest;
+use paddock_images::share::Sharing;
+use paddock_images::{BUILT, ImageStore, built};
+use paddock_model::{Policy, Root, User};
+use paddock_settings::Surroundings;
+use paddock_settings::templates::{self, TemplateError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What is to be built.
+pub struct Build<'a> {
+    pub state: &'a Path,
+    pub file: &'a BuildFile,
+    /// Of the build file; none for one that comes with Paddock.
+    pub directory: Option<&'a Path>,
+    /// Of the template.
+    pub name: &'a str,
+    /// Whether a template that somebody wrote by hand may be replaced. One that was built always is.
+    pub replace: bool,
+    pub use_cache: bool,
+    /// Whether steps that fetch are lent all that this machine believes, and fail where that cannot be read; else as the
+    /// settings of the template have it.
+    pub host_certs: Option<bool>,
+    pub caller: &'a Variables,
+}
+
+#[derive(Debug, Clone)]
+pub struct Built {
+    pub image: String,
+    pub layers: Vec<BuiltLayer>,
+    /// Of the whole image.
+    pub bytes: u64,
+    pub took: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct BuiltLayer {
+    pub step: String,
+    pub root: String,
+    pub cached: bool,
+    pub took: Duration,
+    pub bytes: u64,
+}
+
+/// Dropping the future ends what runs and removes what it had begun.
+pub async fn build(build: &Build<'_>, watcher: &dyn Watcher) -> Result<Built, BuildError> {
+    let started = Instant::now();
+    check(build)?;
+    let engine = Engine::new(build.state);
+    let store = ImageStore::open(&build.state.join("images"))?;
+    let records = Records::open(build.state)?;
+    let _guard = blocking(&store, |store| records::lock(store, None)).await?;
+    let ground = Ground { engine: &engine, store: &store, limits: &build.file.limits, watcher };
+    let total = build.file.steps.len() + 1;
+    let mut making = Making { build, ground, records, total, layers: Vec::new(), sources: String::new() };
+    let (policy, lent) = making.base().await?;
+    for (index, step) in build.file.steps.iter().enumerate() {
+        making.step(index + 2, step, &policy.env, &lent).await?;
+    }
+    making.template(policy, started)
+}
+
+/// Everything that can be known to be wrong before anything is done.
+fn check(build: &Build<'_>) -> Result<(), BuildError> {
+    let policy = &build.file.settings;
+    paddock_settings::resolve(
+        std::slice::from_ref(policy),
+        Surroundings { state_dir: build.state, home: build.caller.get("HOME").map(Path::new) },
+    )?;
+    let copies = build.file.steps.iter().any(|step| matches!(step, Step::Copy { .. }));
+    if copies && build.directory.is_none() {
+        return Err(BuildError::CopyOfShipped);
+    }
+    let installs = build.file.steps.iter().any(|step| matches!(step, Step::Apt { .. }));
+    if installs && !rustix::process::geteuid().is_root() {
+        return Err(BuildError::NeedsRoot { what: "a step with `apt`" });
+    }
+    let there = templates::list(build.state)?.into_iter().find(|t| t.name == build.name && !t.built_in);
+    let image = there.as_ref().and_then(|there| there.settings.as_ref().ok()?.image.clone());
+    match there {
+        Some(_) if records::record_of(build.state, build.name, image.as_deref())?.is_some() => Ok(()),
+        Some(_) if !build.replace => Err(TemplateError::Exists(build.name.into()).into()),
+        _ => Ok(paddock_model::check_template_name(build.name).map_err(TemplateError::from)?),
+    }
+}
+
+struct Making<'a> {
+    build: &'a Build<'a>,
+    ground: Ground<'a>,
+    records: Records,
+    total: usize,
+    /// So far, the base first.
+    layers: Vec<(Digest, BuiltLayer)>,
+    /// The list that packages come from; empty where the base has its own.
+    sources: String,
+}
+
+impl Making<'_> {
+    /// The base's own settings below those of the file, and what steps that fetch are lent.
+    async fn base(&mut self) -> Result<(Policy, Lent), BuildError> {
+        let what = format!("base {}", self.build.file.base);
+        self.ground.watcher.event(Event::Step { number: 1, total: self.total, what: &what });
+        let (file, started) = (self.build.file, Instant::now());
+        let found = base::find(&self.ground, &file.base, self.build.directory).await?;
+        let origins = match &found {
+            Base::Debian { suite } => apt::origins(suite, file.mirror.as_deref()),
+            Base::Image { .. } => Vec::new(),
+        };
+        if let Base::Debian { .. } = found {
+            debian::check_host(&file.base, &origins)?;
+        }
+        self.sources = apt::list(&origins, Path::new(fetch::LENT));
+        let work = self.ground.store.shared().directories.temporary()?;
+        let lent = fetch::lend(work, &origins, self.build.caller, self.certificates()?)?;
+        let mut settings = Policy::default();
+        match found {
+            Base::Debian { suite } => {
+                let key = debian::key(&suite, &self.sources);
+                let records = self.records.clone();
+                self.layer(1, &what, key, started, async |ground, root| {
+                    debian::make(ground, &records, &suite, &lent, root).await
+                })
+                .await?;
+            }
+            Base::Image { image, key, sharing } => {
+                settings = Policy {
+                    env: image.environment.clone(),
+                    user: image.user.clone(),
+                    cwd: image.cwd.clone(),
+                    command: image.command.clone(),
+                    ..Default::default()
+                };
+                self.layer(1, &what, key, started, async |ground, root| {
+                    run::adopt(ground.store, root, &image.root, sharing).await?;
+                    Ok(0)
+                })
+                .await?;
+            }
+        }
+        Ok((settings.overlaid_by(file.settings.clone()), lent))
+    }
+
+    /// Those that were asked for.
+    fn certificates(&self) -> Result<Option<Vec<u8>>, BuildError> {
+        let asked = self.build.host_certs.or(self.build.file.settings.host_certs);
+        let trust = Trust { state: self.build.state, host_certs: true };
+        let bundle = asked.unwrap_or(false).then(|| trust.bundle(None)).transpose();
+        Ok(bundle.map_err(EngineError::from)?)
+    }
+
+    async fn step(
+        &mut self,
+        number: usize,
+        step: &Step,
+        env: &BTreeMap<String, String>,
+        lent: &Lent,
+    ) -> Result<(), BuildError> {
+        let (what, started) = (step.shown(), Instant::now());
+        self.ground.watcher.event(Event::Step { number, total: self.total, what: &what });
+        let copied = self.copied(step).await?;
+        let below = self.top()?;
+        let digest = copied.as_ref().map(|copied| copied.digest.clone());
+        let key = step.key(&below, env, digest.as_ref(), &self.sources);
+        let path = self.path(&below)?;
+        self.layer(number, &what, key, started, async move |ground, root| {
+            let work = Work {
+                root: Root::Directory { path: path.clone() },
+                programs: step.programs(),
+                env,
+                lent: step.fetches().then_some(lent),
+                scratch: step.scratch(),
+                copied,
+                user: User::Installer,
+            };
+            let done = ground.perform(work).await?;
+            Ok(done.publish(ground, root, Some((path, Sharing::Links))).await?)
+        })
+        .await
+    }
+
+    async fn copied(&self, step: &Step) -> Result<Option<Copied>, BuildError> {
+        let Step::Copy { from, to } = step else { return Ok(None) };
+        let directory = self.build.directory.ok_or(BuildError::CopyOfShipped)?.to_path_buf();
+        let (from, to) = (from.clone(), to.clone());
+        let packed = tokio::task::spawn_blocking(move || copied::pack(&directory, &from, &to)).await;
+        packed.unwrap_or_else(|error| Err(lost(error))).map(Some)
+    }
+
+    /// From the cache, or made now. Whoever makes the same at the same time waits here for the other.
+    async fn layer(
+        &mut self,
+        number: usize,
+        what: &str,
+        key: Digest,
+        started: Instant,
+        make: impl AsyncFnOnce(&Ground<'_>, &Digest) -> Result<u64, Failed>,
+    ) -> Result<(), BuildError> {
+        let name = format!("build-{}", key.hex());
+        let _lock =
+            blocking(self.ground.store, move |store| Ok(store.shared().directories.lock(&name)?)).await?;
+        let known = if self.build.use_cache { self.cached(&key)? } else { None };
+        let (cached, root, bytes) = match known {
+            Some((root, bytes)) => (true, root, bytes),
+            None => {
+                let root = self.fresh(&key)?;
+                // First: whoever is killed from here on leaves nothing that nobody knows of.
+                let mut record = LayerRecord { step: what.into(), made_ms: now(), bytes: 0 };
+                self.records.note_layer(&root, &record)?;
+                record.bytes = match make(&self.ground, &root).await {
+                    Ok(bytes) => bytes,
+                    Err(failed) => {
+                        built::remove(self.ground.store.shared(), &root)?;
+                        self.records.forget_layer(&root)?;
+                        return Err(self.told(number, what, failed));
+                    }
+                };
+                self.records.note_layer(&root, &record)?;
+                self.records.note_root(&key, &root)?;
+                (false, root, record.bytes)
+            }
+        };
+        let took = started.elapsed();
+        let milliseconds = took.as_millis() as u64;
+        let total = self.total;
+        self.ground.watcher.event(Event::Done { number, total, what, cached, milliseconds, bytes });
+        let layer = BuiltLayer { step: what.into(), root: root.hex().into(), cached, took, bytes };
+        self.layers.push((root, layer));
+        Ok(())
+    }
+
+    fn told(&self, number: usize, what: &str, failed: Failed) -> BuildError {
+        match failed {
+            Failed::Build(error) => error,
+            Failed::Step(why, output) => {
+                BuildError::Step { number, total: self.total, what: what.into(), why, output }
+            }
+        }
+    }
+
+    fn cached(&self, key: &Digest) -> Result<Option<(Digest, u64)>, BuildError> {
+        let Some(root) = self.records.root_of(key)? else { return Ok(None) };
+        let there = self.ground.store.shared().directories.root(&root)?.is_some();
+        let record = self.records.layer(&root)?.filter(|_| there);
+        Ok(record.map(|record| (root, record.bytes)))
+    }
+
+    /// A name that no root has: the key's own, or another where a root of that name is not to be used any more.
+    fn fresh(&self, key: &Digest) -> Result<Digest, BuildError> {
+        let directories = &self.ground.store.shared().directories;
+        if directories.root(key)?.is_none() {
+            return Ok(key.clone());
+        }
+        let mut another = Key::new("again");
+        another.add(key.hex()).add(&paddock_engine::random()?.to_string());
+        Ok(another.finish())
+    }
+
+    fn top(&self) -> Result<Digest, BuildError> {
+        let last = self.layers.last().map(|(root, _)| root.clone());
+        last.ok_or_else(|| lost("there is no base"))
+    }
+
+    fn path(&self, root: &Digest) -> Result<PathBuf, BuildError> {
+        let found = self.ground.store.shared().directories.root(root)?;
+        found.map(|root| root.path).ok_or_else(|| lost("a layer has gone"))
+    }
+
+    fn template(self, mut policy: Policy, started: Instant) -> Result<Built, BuildError> {
+        let top = self.top()?;
+        let image = format!("{BUILT}{}", top.hex());
+        policy.image = Some(image.clone());
+        let bytes = size(&self.path(&top)?).unwrap_or(0);
+        let (roots, layers): (Vec<_>, Vec<_>) = self.layers.into_iter().unzip();
+        templates::save(self.build.state, self.build.name, &policy, true)?;
+        let record = TemplateRecord { built_ms: now(), bytes, image: image.clone(), layers: roots };
+        self.records.note_template(self.build.name, &record)?;
+        Ok(Built { image, layers, bytes, took: started.elapsed() })
+    }
+}
+
+/// What it takes of the disk, files with several names counted once.
+fn size(root: &Path) -> std::io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let (mut bytes, mut seen, mut left) = (0, std::collections::HashSet::new(), vec![root.to_path_buf()]);
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                left.push(entry.path());
+            } else if !seen.insert(found.ino()) {
+                continue;
+            }
+            bytes += found.blocks() * 512;
+        }
+    }
+    Ok(bytes)
+}
+
+async fn blocking<T: Send + 'static>(
+    store: &ImageStore,
+    work: impl FnOnce(&ImageStore) -> Result<T, BuildError> + Send + 'static,
+) -> Result<T, BuildError> {
+    let store = store.clone();
+    tokio::task::spawn_blocking(move || work(&store)).await.unwrap_or_else(|error| Err(lost(error)))
+}
+
+fn lost(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BuildError {
+    BuildError::Io { path: "the build".into(), source: std::io::Error::other(error) }
+}
+
+fn now() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64)
+}

@@ -1,0 +1,127 @@
+//! The secrets of one sandbox: values that never enter it. From the settings to what its gate, its commands and its record need.
+
+pub use paddock_gate::{Mask, Masked};
+
+use crate::EngineError;
+use crate::certificates::{self, CertificatesError, Trust};
+use crate::sandbox::Sandbox;
+use paddock_gate::{
+    Authority, AuthorityError, Carriers, HeaderName, PLACEHOLDER, Secret, SecretError, Secrets,
+};
+use paddock_model::User;
+use paddock_settings::Bound;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use zeroize::Zeroizing;
+
+/// Those of one sandbox. Serialized only to be encrypted.
+#[derive(Serialize, Deserialize)]
+pub struct SandboxSecrets {
+    list: Vec<(String, Bound)>,
+    /// Of the authority whose certificates the clients inside believe.
+    authority: Zeroizing<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error("no random numbers from the system")]
+    Random(#[source] std::io::Error),
+    #[error(transparent)]
+    Certificates(#[from] CertificatesError),
+}
+
+impl SandboxSecrets {
+    /// `None`: there are none.
+    pub fn new(bound: Vec<Bound>) -> Result<Option<SandboxSecrets>, SecretsError> {
+        if bound.is_empty() {
+            return Ok(None);
+        }
+        let mut list = Vec::new();
+        for secret in bound {
+            let random = [crate::engine::random_number(), crate::engine::random_number()];
+            let [high, low] = random.map(|number| number.map_err(SecretsError::Random));
+            list.push((format!("{PLACEHOLDER}{:016x}{:016x}", high?, low?), secret));
+        }
+        let authority = Zeroizing::new(Authority::new()?.key_pem().to_string());
+        Ok(Some(SandboxSecrets { list, authority }))
+    }
+
+    /// As they were asked for.
+    pub fn bound(&self) -> Vec<Bound> {
+        self.list.iter().map(|(_, secret)| secret.clone()).collect()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|(_, secret)| secret.name.as_str())
+    }
+
+    /// What every command inside has: placeholders, and where the certificates lie.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let placeholders = self.list.iter().map(|(place, secret)| (secret.name.clone(), place.clone()));
+        certificates::environment().into_iter().chain(placeholders).collect()
+    }
+
+    pub fn mask(&self) -> Mask {
+        Mask::new(self.list.iter().map(|(_, secret)| secret.value.as_str()))
+    }
+
+    /// For the gate of this sandbox.
+    pub fn gate(&self, trust: Trust<'_>) -> Result<Secrets, SecretsError> {
+        let roots = trust.beyond_store()?;
+        // Checked when it was asked for; one that is none any more fits no header.
+        let header = |name: &str| name.parse().unwrap_or(HeaderName::from_static("paddock-no-header"));
+        let secret = |(placeholder, bound): &(String, Bound)| Secret {
+            name: bound.name.clone(),
+            placeholder: placeholder.clone(),
+            value: bound.value.clone(),
+            hosts: bound.hosts.clone(),
+            carriers: match &bound.header {
+                Some(only) => Carriers::Only(header(only)),
+                None => Carriers::UsualAnd(bound.headers.iter().map(|name| header(name)).collect()),
+            },
+        };
+        let list = self.list.iter().map(secret).collect();
+        Ok(Secrets::new(list, Authority::from_key_pem(&self.authority)?, roots)?)
+    }
+
+    /// Puts the certificates where the variables say, as `user`. Returns when they lie there.
+    ///
+    /// Precondition: the inside is ready.
+    pub async fn install(&self, inside: &Sandbox, user: &User, trust: Trust<'_>) -> Result<(), EngineError> {
+        let authority = Authority::from_key_pem(&self.authority).map_err(SecretsError::from)?;
+        Ok(trust.install(inside, user, Some(authority.pem())).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paddock_model::net::Rule;
+
+    fn secrets() -> SandboxSecrets {
+        let bound = Bound {
+            name: "API_KEY".into(),
+            value: Zeroizing::new("sk-the-real-one".into()),
+            hosts: vec![Rule::parse("api.test:443").unwrap()],
+            header: Some("authorization".into()),
+            headers: Vec::new(),
+        };
+        SandboxSecrets::new(vec![bound]).unwrap().unwrap()
+    }
+
+    #[test]
+    fn inside_there_is_a_placeholder() {
+        let secrets = secrets();
+        let mut env = secrets.environment();
+        assert!(env["API_KEY"].starts_with(PLACEHOLDER) && env["API_KEY"].len() == PLACEHOLDER.len() + 32);
+        assert!(env.values().all(|value| !value.contains("sk-the-real-one")));
+        env.remove("API_KEY");
+        certificates::remove_environment(&mut env);
+        assert!(env.is_empty(), "{env:?}");
+        assert!(!format!("{:?}", secrets.list).contains("sk-the-real-one"));
+    }
+}

@@ -1,0 +1,78 @@
+//! Calls that were answered long ago: a conversation may have any number of them. The newest are in memory, those before
+//! them in the store and on disk for a day, and a sandbox has no more of those than a bound.
+
+use super::records::Part;
+use crate::live::Live;
+use crate::{Fleet, Inner};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// So many calls of a sandbox are kept in memory.
+const IN_MEMORY: usize = 1000;
+/// How many more there may be before the oldest leave it, all at once.
+const SLACK: u32 = 200;
+/// So many calls of a sandbox are kept besides.
+const PAST_CALLS: u32 = 20_000;
+/// So many are removed at a time.
+const AT_ONCE: u32 = 1000;
+
+/// To be called when a call has ended.
+pub fn forget_old_calls(inner: &Inner, live: &Live) {
+    let answered = live.answered_calls.fetch_add(1, Ordering::Relaxed) + 1;
+    if answered < IN_MEMORY as u32 + SLACK {
+        return;
+    }
+    let old = old_calls(live);
+    live.answered_calls.fetch_sub(old.len() as u32, Ordering::Relaxed);
+    for (number, ended_ms) in old {
+        match inner.store.put_past_call(&live.id, number, ended_ms) {
+            Ok(()) => live.remove_job(number),
+            Err(error) => {
+                tracing::warn!(sandbox = %live.id, exec = number, %error, "an old call could not be put aside");
+            }
+        }
+    }
+    match inner.store.delete_past_calls(&live.id, PAST_CALLS, AT_ONCE) {
+        Ok(numbers) => numbers.into_iter().for_each(|number| remove_files(&live.directory, number)),
+        Err(error) => tracing::warn!(sandbox = %live.id, %error, "old calls could not be forgotten"),
+    }
+}
+
+/// Of all sandboxes, those that ended before that time. Blocks for as long as there are files to remove.
+pub fn forget_calls_before(fleet: &Fleet, ms: u64) {
+    let sandboxes = fleet.0.options.state.join("sandboxes");
+    while !fleet.is_closing() {
+        let calls = match fleet.0.store.delete_past_calls_before(ms, AT_ONCE) {
+            Ok(calls) => calls,
+            Err(error) => return tracing::warn!(%error, "old calls could not be forgotten"),
+        };
+        calls.iter().for_each(|(sandbox, number)| remove_files(&sandboxes.join(sandbox), *number));
+        if calls.len() < AT_ONCE as usize {
+            return;
+        }
+    }
+}
+
+/// One that said and printed nothing has no files.
+fn remove_files(sandbox: &Path, number: u32) {
+    let _ = std::fs::remove_dir_all(sandbox.join("execs").join(number.to_string()));
+}
+
+/// All that have ended but the newest, and but the last of each interpreter, from which a new server tells how far its
+/// streams were taken; with the time of their end.
+fn old_calls(live: &Live) -> Vec<(u32, u64)> {
+    let mut runners = BTreeSet::new();
+    let mut newest = 0;
+    let mut old = Vec::new();
+    for job in live.jobs().iter().rev() {
+        let record = job.record();
+        let Part::Call(call) = &record.part else { continue };
+        let is_last = call.turn.as_ref().is_some_and(|turn| runners.insert(turn.runner));
+        newest += 1;
+        if newest > IN_MEMORY && !is_last && job.is_stored() {
+            old.push((record.number, record.ended_at_ms.unwrap_or(record.started_at_ms)));
+        }
+    }
+    old
+}

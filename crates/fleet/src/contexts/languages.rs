@@ -1,0 +1,150 @@
+//! Which program is a language's interpreter, and the source of its runner.
+//!
+//! A runner's source travels over its control stream at every start: there is no file inside that could be changed for
+//! the next context, or deleted.
+
+use crate::FleetError;
+use crate::request::invalid;
+use paddock_engine::Sources;
+
+pub(super) const PYTHON: &str = concat!(
+    include_str!("runners/python_values.py"),
+    include_str!("runners/python_ipython.py"),
+    include_str!("runners/python_packages.py"),
+    include_str!("runners/python.py")
+);
+/// Of the interpreter that is forked into sandboxes.
+const PYTHON_ZYGOTE: &str = include_str!("runners/python_zygote.py");
+const NODE: &str = concat!(
+    include_str!("runners/node.js"),
+    include_str!("runners/node_streams.js"),
+    include_str!("runners/node_packages.js")
+);
+const BASH: &str = include_str!("runners/bash.sh");
+
+/// Each reads the length of the source as a line, then the source, and runs it.
+pub(super) const PYTHON_LOADER: &str = r#"import os
+c=int(os.environ.pop("PADDOCK_CONTROL","-1"))
+n=b""
+while not n.endswith(b"\n"):n+=os.read(c,1)
+n=int(n);s=b""
+while len(s)<n:
+ p=os.read(c,n-len(s))
+ if not p:os._exit(1)
+ s+=p
+exec(compile(s,"<paddock runner>","exec"),{"__name__":"paddock_runner","CONTROL":c})"#;
+/// Each packet that comes over its socket is one of its sources.
+const PYTHON_ZYGOTE_LOADER: &str = r#"import os,socket
+s=socket.socket(fileno=int(os.environ["PADDOCK_ZYGOTE"]))
+z=s.recv(1<<20);s.detach()
+exec(compile(z,"<paddock zygote>","exec"),{"__name__":"paddock_zygote"})"#;
+const NODE_LOADER: &str = r#"{const f=require("fs"),c=+process.env.PADDOCK_CONTROL;delete process.env.PADDOCK_CONTROL;
+let h="";const b=Buffer.alloc(1);while(f.readSync(c,b,0,1)===1&&b[0]!==10)h+=b.toString();
+const s=Buffer.alloc(+h);let n=0;while(n<s.length){const g=f.readSync(c,s,n,s.length-n);if(g<1)process.exit(1);n+=g}
+new Function("require","CONTROL","LANGUAGE",s.toString())(require,c,process.argv[1])}"#;
+const BASH_LOADER: &str = r#"IFS= read -r n <&"$PADDOCK_CONTROL" && LC_ALL=C IFS= read -r -N "$n" s <&"$PADDOCK_CONTROL" && eval "$s""#;
+
+/// Where a template puts the runners of other languages, one executable each.
+const TEMPLATE_RUNNERS: &str = "/etc/paddock/runners";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Language(Known);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Known {
+    Python,
+    JavaScript,
+    TypeScript,
+    Bash,
+    /// One for which the template may have a runner.
+    Other(String),
+}
+
+impl Language {
+    /// Python, where nothing is said.
+    pub fn named(name: Option<&str>) -> Result<Language, FleetError> {
+        Ok(Language(match name.unwrap_or("python") {
+            "python" | "python3" => Known::Python,
+            "javascript" | "js" | "node" => Known::JavaScript,
+            "typescript" | "ts" => Known::TypeScript,
+            "bash" => Known::Bash,
+            other => {
+                let known =
+                    |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_+".contains(&byte);
+                if other.is_empty() || other.len() > 32 || !other.bytes().all(known) {
+                    let shown: String = other.chars().take(40).collect();
+                    return Err(invalid(format!("language `{}` is not known", shown.escape_debug()))
+                        .hint("known are python, javascript, typescript, bash and sh, and what the template has runners for"));
+                }
+                Known::Other(other.into())
+            }
+        }))
+    }
+
+    pub fn is_python(&self) -> bool {
+        self.0 == Known::Python
+    }
+
+    /// Whether its interpreter can be forked into another sandbox as it stands: its runner waits in one call, and can be told
+    /// that it is a copy.
+    pub fn is_carried(&self) -> bool {
+        matches!(self.0, Known::Python | Known::Bash)
+    }
+
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Known::Python => "python",
+            Known::JavaScript => "javascript",
+            Known::TypeScript => "typescript",
+            Known::Bash => "bash",
+            Known::Other(name) => name,
+        }
+    }
+
+    pub fn argv(&self) -> Vec<String> {
+        let words: &[&str] = match &self.0 {
+            Known::Python => &["python3", "-c", PYTHON_LOADER],
+            Known::JavaScript | Known::TypeScript => {
+                &["node", "--experimental-vm-modules", "--no-warnings", "-e", NODE_LOADER, self.name()]
+            }
+            Known::Bash => &["bash", "--norc", "--noprofile", "-c", BASH_LOADER],
+            Known::Other(_) => return self.runner_file().into_iter().collect(),
+        };
+        words.iter().map(|word| word.to_string()).collect()
+    }
+
+    /// Where the template has to have its runner; `None` for one that has its runner here.
+    pub fn runner_file(&self) -> Option<String> {
+        match &self.0 {
+            Known::Other(name) => Some(format!("{TEMPLATE_RUNNERS}/{name}")),
+            _ => None,
+        }
+    }
+
+    pub fn unknown(&self) -> FleetError {
+        invalid(format!("language `{}` is not known: the template has no runner for it", self.name()))
+            .hint("known are python, javascript, typescript, bash and sh; a template adds one in /etc/paddock/runners")
+    }
+
+    /// For an interpreter that is forked into sandboxes; `None` for a language that has none.
+    pub fn zygote(&self, preload: &[String]) -> Option<Sources> {
+        let argv = ["python3", "-c", PYTHON_ZYGOTE_LOADER].map(String::from).to_vec();
+        let python = Sources { argv, zygote: PYTHON_ZYGOTE, runner: PYTHON, preload: preload.to_vec() };
+        (self.0 == Known::Python).then_some(python)
+    }
+
+    /// What goes over the control stream before anything else.
+    pub fn source(&self) -> Vec<u8> {
+        let source = match &self.0 {
+            Known::Python => PYTHON,
+            Known::JavaScript => NODE,
+            Known::TypeScript => {
+                let types = paddock_scripts::NODE_TYPES;
+                return format!("{}\n{NODE}{types}", NODE.len() + types.len()).into_bytes();
+            }
+            Known::Bash => BASH,
+            Known::Other(_) => return Vec::new(),
+        };
+        format!("{}\n{source}", source.len()).into_bytes()
+    }
+}

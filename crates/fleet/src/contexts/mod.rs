@@ -1,0 +1,190 @@
+//! Code contexts: an interpreter inside that remembers, and the calls that run in it one after the other.
+//!
+//! - [`languages`]: which program is a language's interpreter, and the source of its runner
+//! - [`frame`], [`answer`]: what host and runner say to each other, and what it means
+//! - [`context`]: one context in memory
+//! - [`runner`]: its process, from start to end; what it prints and says goes to the call that runs
+//! - [`calls`]: one call, from the request to its turn
+//! - [`said`]: what was said of one call, on disk; [`forget`]: until when
+//! - [`records`], [`recover`]: what of all that is in the store, and what a new server makes of it
+
+mod answer;
+mod calls;
+mod context;
+mod forget;
+mod frame;
+mod languages;
+#[cfg(test)]
+mod python_tests;
+mod records;
+mod recover;
+mod runner;
+mod said;
+#[cfg(test)]
+mod zygote_tests;
+
+pub use answer::Answer;
+pub use context::{Context, Contexts};
+pub use forget::forget_calls_before;
+pub use frame::{Frame, Frames};
+pub use records::{Part, Position};
+pub use recover::{end_unstarted, last_call_of};
+pub use said::{Reader as SaidReader, Said};
+
+use super::live::Live;
+use super::request::{check_directory, invalid};
+use super::{Actor, Fleet, FleetError, Kind, audit};
+pub(super) use languages::Language;
+use paddock_engine::FileErrorKind;
+use paddock_model::api::{self, CreateContext};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// That one sandbox may have.
+const MOST_CONTEXTS: usize = 32;
+const LONGEST_ID: usize = 64;
+/// How long an interrupt waits for a large program to be taken in; what has begun to be can be interrupted.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+/// How long the killed may take to die.
+const DYING: Duration = Duration::from_secs(5);
+
+impl Fleet {
+    pub async fn create_context(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: CreateContext,
+    ) -> Result<api::Context, FleetError> {
+        let live = self.find(actor, id)?;
+        let language = Language::named(request.language.as_deref())?;
+        request.cwd.as_deref().map_or(Ok(()), check_directory)?;
+        let name = match request.id {
+            Some(name) => checked(name)?,
+            None => format!("ctx-{:08x}", paddock_engine::random()? as u32),
+        };
+        self.check_runner(&live, &language).await?;
+        let context = Context::new(&name, language.name(), false, request.cwd, request.env);
+        live.contexts.add(context.clone(), MOST_CONTEXTS)?;
+        audit::call(
+            &self.0,
+            actor,
+            &live,
+            "create_context",
+            serde_json::json!({ "context": name, "language": language.name() }),
+        );
+        let started = {
+            let _one = context.starting.lock().await;
+            match self.running(&live).await {
+                Ok(inside) => self.start_runner(actor, &live, &context, &inside).await,
+                Err(error) => Err(error),
+            }
+        };
+        if let Err(error) = started {
+            live.contexts.remove(&name);
+            return Err(error);
+        }
+        Ok(context.to_api(&live.id))
+    }
+
+    pub async fn contexts(&self, actor: &Actor, id: &str) -> Result<Vec<api::Context>, FleetError> {
+        let live = self.find(actor, id)?;
+        Ok(live.contexts.all().iter().map(|context| context.to_api(&live.id)).collect())
+    }
+
+    pub async fn context(&self, actor: &Actor, id: &str, name: &str) -> Result<api::Context, FleetError> {
+        let live = self.find(actor, id)?;
+        Ok(live.contexts.named(name)?.to_api(&live.id))
+    }
+
+    /// Ends the call that runs, with the interpreter, and begins a new one.
+    pub async fn restart_context(
+        &self,
+        actor: &Actor,
+        id: &str,
+        name: &str,
+    ) -> Result<api::Context, FleetError> {
+        let live = self.find(actor, id)?;
+        let context = live.contexts.named(name)?;
+        let inside = self.running(&live).await?;
+        audit::call(&self.0, actor, &live, "restart_context", serde_json::json!({ "context": name }));
+        let _one = context.starting.lock().await;
+        self.stop_runner(&live, &context).await?;
+        self.start_runner(actor, &live, &context, &inside).await?;
+        Ok(context.to_api(&live.id))
+    }
+
+    /// As Ctrl-C: the call that runs is interrupted, and the context keeps what it knows. Whether one ran.
+    pub async fn interrupt_context(&self, actor: &Actor, id: &str, name: &str) -> Result<bool, FleetError> {
+        let live = self.find(actor, id)?;
+        let context = live.contexts.named(name)?;
+        let inside = self.running(&live).await?;
+        let (Some(runner), true) = (context.living_runner(), context.is_busy()) else { return Ok(false) };
+        audit::call(&self.0, actor, &live, "interrupt_context", serde_json::json!({ "context": name }));
+        // Not before the call itself is on its way: an interrupt that overtook it would be for nobody.
+        let _ = tokio::time::timeout(ON_ITS_WAY, runner.input.lock()).await;
+        inside.signal_exec(runner.number(), libc::SIGINT);
+        Ok(true)
+    }
+
+    pub async fn delete_context(&self, actor: &Actor, id: &str, name: &str) -> Result<(), FleetError> {
+        let live = self.find(actor, id)?;
+        let context = live.contexts.named(name)?;
+        audit::call(&self.0, actor, &live, "delete_context", serde_json::json!({ "context": name }));
+        let _one = context.starting.lock().await;
+        if let Some(runner) = context.runner() {
+            let record = {
+                let mut record = runner.record();
+                if let Part::Runner(part) = &mut record.part {
+                    part.deleted = true;
+                }
+                record.clone()
+            };
+            self.0.save_exec(&live.id, &record)?;
+        }
+        live.contexts.remove(name);
+        self.stop_runner(&live, &context).await
+    }
+
+    /// A language that is not ours needs a runner of the template's.
+    async fn check_runner(&self, live: &Arc<Live>, language: &Language) -> Result<(), FleetError> {
+        let inside = self.running(live).await?;
+        let Some(file) = language.runner_file() else { return Ok(()) };
+        let user = live.record().spec.user.clone();
+        match inside.files(user, None).stat(&file).await {
+            Err(error) if error.kind == FileErrorKind::NotFound => Err(language.unknown()),
+            // What else is wrong with it is told when it is started.
+            _ => Ok(()),
+        }
+    }
+
+    /// Precondition: nobody else starts or stops it meanwhile.
+    async fn stop_runner(&self, live: &Arc<Live>, context: &Context) -> Result<(), FleetError> {
+        let Some(runner) = context.living_runner() else { return Ok(()) };
+        let Some(inside) = live.running() else { return Ok(()) };
+        runner.mark_killed();
+        if let Some(call) = context.current() {
+            call.mark_killed();
+        }
+        inside.kill_exec(runner.number());
+        if tokio::time::timeout(DYING, runner.wait()).await.is_err() {
+            return Err(FleetError::new(
+                Kind::Unavailable,
+                "unavailable",
+                format!("the interpreter of context {} does not end", context.id),
+            )
+            .hint("try again; if the sandbox is paused, resume it first"));
+        }
+        Ok(())
+    }
+}
+
+fn checked(name: String) -> Result<String, FleetError> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || name.len() > LONGEST_ID || !name.bytes().all(known) || name.starts_with('.') {
+        let shown: String = name.chars().take(LONGEST_ID).collect();
+        return Err(invalid(format!("`{}` cannot be the id of a context", shown.escape_debug())).hint(
+            format!("at most {LONGEST_ID} letters, digits, `-`, `_` and `.`, and no `.` at the beginning"),
+        ));
+    }
+    Ok(name)
+}

@@ -1,0 +1,185 @@
+//! What a new server makes of the contexts that it finds, and how one goes on after a lost connection.
+
+use super::calls::hold;
+use super::context::Context;
+use super::records::{Part, Position};
+use super::runner::{Runner, run};
+use crate::execs::{KILLED, TrackedExec, end_exec};
+use crate::live::Live;
+use crate::once::RequestKey;
+use crate::{Fleet, Inner};
+use paddock_engine::ResumedExec;
+use paddock_model::api::{ExecCause, StreamName};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Live {
+    /// From the records alone, before anything is asked of the guest.
+    pub(crate) fn restore_contexts(&self) {
+        let jobs = self.jobs();
+        let mut newest = BTreeMap::new();
+        for job in &jobs {
+            if let Part::Runner(part) = &job.record().part {
+                newest.insert(part.context.clone(), (job.clone(), part.clone()));
+            }
+        }
+        for (name, (runner, part)) in newest {
+            if part.deleted {
+                continue;
+            }
+            let context = Context::new(&name, &part.language, part.default, part.cwd, part.env);
+            context.restore(runner.clone(), consumed(&runner, &jobs));
+            self.contexts.put(context);
+        }
+    }
+}
+
+/// What was taken from an interpreter's streams: up to its last call, by that call, and after it.
+fn consumed(runner: &TrackedExec, jobs: &[Arc<TrackedExec>]) -> Position {
+    let (log_stdout, log_stderr) = runner.journal.lengths();
+    match last_call(runner.number(), jobs) {
+        None => Position { stdout: log_stdout, stderr: log_stderr, control: 0 },
+        Some((call, turn)) => {
+            let (stdout, stderr) = call.journal.lengths();
+            let said = call.said.as_ref().map_or(0, |said| said.consumed());
+            Position {
+                stdout: turn.at.stdout + stdout + log_stdout.saturating_sub(turn.log_stdout),
+                stderr: turn.at.stderr + stderr + log_stderr.saturating_sub(turn.log_stderr),
+                control: turn.at.control + said,
+            }
+        }
+    }
+}
+
+/// The last call that was handed to this interpreter.
+pub fn last_call_of(runner: u32, jobs: &[Arc<TrackedExec>]) -> Option<Arc<TrackedExec>> {
+    last_call(runner, jobs).map(|(call, _)| call)
+}
+
+fn last_call(runner: u32, jobs: &[Arc<TrackedExec>]) -> Option<(Arc<TrackedExec>, super::records::Turn)> {
+    jobs.iter().rev().find_map(|job| match &job.record().part {
+        Part::Call(part) => {
+            part.turn.clone().filter(|turn| turn.runner == runner).map(|turn| (job.clone(), turn))
+        }
+        _ => None,
+    })
+}
+
+impl Fleet {
+    /// Goes on with an interpreter that the guest still knows.
+    pub(crate) async fn resume_runner(&self, live: &Arc<Live>, job: Arc<TrackedExec>, exec: ResumedExec) {
+        let inner = &self.0;
+        let Some(context) = live.contexts.of_runner(job.number()) else {
+            // Of a context that was deleted, or of one before a restart: nobody asks for it any more.
+            tokio::spawn(crate::execs::pump(inner.clone(), live.clone(), job, exec.exec));
+            return;
+        };
+        {
+            let mut guard = job.input.lock().await;
+            guard.offset = exec.stdin;
+            guard.input = exec.stdin_open.then(|| exec.exec.input());
+        }
+        let runner = Runner { inner, live, context: &context, job: &job };
+        if let Some((call, turn)) = last_call(job.number(), &live.jobs())
+            && call.runs()
+        {
+            if context.current().is_none() {
+                restore_call(&runner, call, &turn, exec.stdin);
+            } else if exec.stdin < turn.input + turn.input_length {
+                runner.broken("the connection was lost while the code was being handed over");
+            }
+        }
+        skip_lost(&context, &job, &exec);
+        tokio::spawn(run(inner.clone(), live.clone(), context, job, exec.exec));
+    }
+
+    /// An interpreter that the guest does not know.
+    pub(crate) fn end_runner(
+        &self,
+        live: &Live,
+        context: &Context,
+        job: &Arc<TrackedExec>,
+        cause: ExecCause,
+    ) {
+        Runner { inner: &self.0, live, context, job }.ended(cause, KILLED);
+    }
+
+    /// Calls whose interpreter the guest does not know, and such as were never handed over.
+    pub(crate) fn end_lost_calls(&self, live: &Arc<Live>) {
+        for job in live.jobs().into_iter().filter(|job| job.runs()) {
+            let Part::Call(part) = job.record().part.clone() else { continue };
+            let context = live.contexts.get(&part.context);
+            let current = context.as_ref().and_then(|context| context.current());
+            if current.is_some_and(|current| Arc::ptr_eq(&current, &job)) {
+                continue;
+            }
+            end_unstarted(&self.0, live, &job, "the server was killed before the code was started");
+        }
+    }
+}
+
+/// A call that ran when a server was killed: it goes on, unless it never reached the interpreter whole.
+fn restore_call(runner: &Runner<'_>, call: Arc<TrackedExec>, turn: &super::records::Turn, received: u64) {
+    let context = runner.context;
+    if received <= turn.input {
+        return end_unstarted(
+            runner.inner,
+            runner.live,
+            &call,
+            "the server was killed before the code was started",
+        );
+    }
+    if received < turn.input + turn.input_length {
+        // Half a call is not run; nor is what would follow it in the same stream.
+        let why = "the server was killed while the code was being handed over";
+        end_unstarted(runner.inner, runner.live, &call, why);
+        return runner.broken(why);
+    }
+    let name = context.id.clone();
+    context.begin(call.clone(), turn.nonce.clone());
+    if let (Ok(own), Some(context)) = (context.turn.clone().try_lock_owned(), runner.live.contexts.get(&name))
+    {
+        let call = call.clone();
+        tokio::spawn(async move { hold(own, &context, &call).await });
+    }
+    let said = call.said.as_ref().map(|said| said.bytes());
+    match said {
+        Some(Ok(Some(bytes))) => match context.hear(&bytes) {
+            Ok(Some(finished)) => runner.finished(finished),
+            Ok(None) => {}
+            Err(_) => runner.broken("what its runner had said cannot be read"),
+        },
+        _ => runner.broken("what its runner had said was not kept"),
+    }
+}
+
+/// Whoever asks again with its key has it done: see docs/decisions/0017-unfinished-requests.md.
+pub fn end_unstarted(inner: &Inner, live: &Live, job: &Arc<TrackedExec>, why: &str) {
+    job.close();
+    end_exec(inner, live, job, ExecCause::NotStarted { detail: why.into() }, KILLED);
+    let key = job.record().key.clone();
+    if let Some(RequestKey { tenant, key }) = key
+        && let Err(error) = inner.store.forget_key(&tenant, &format!("exec {}", live.id), &key)
+    {
+        tracing::error!(sandbox = %live.id, exec = job.number(), %error, "its idempotency key could not be freed");
+    }
+}
+
+/// What was acknowledged and yet could not be kept, on a full disk: offsets stay true, and the gap is told.
+fn skip_lost(context: &Context, runner: &Arc<TrackedExec>, exec: &ResumedExec) {
+    let job = context.current().unwrap_or_else(|| runner.clone());
+    let kept = context.consumed();
+    for (stream, lost) in [
+        (StreamName::Stdout, exec.stdout.saturating_sub(kept.stdout)),
+        (StreamName::Stderr, exec.stderr.saturating_sub(kept.stderr)),
+    ] {
+        if let Err(error) = job.journal.skip(stream, lost) {
+            tracing::warn!(exec = job.number(), %error, "lost output could not be counted");
+        }
+    }
+    context.took(|position| {
+        position.stdout = position.stdout.max(exec.stdout);
+        position.stderr = position.stderr.max(exec.stderr);
+        position.control = position.control.max(exec.control);
+    });
+}

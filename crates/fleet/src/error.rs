@@ -1,0 +1,328 @@
+//! One error for everything that a caller of the fleet can meet: a stable code, words, and what to do.
+
+use paddock_backends::{CreateError, HostLimit};
+use paddock_engine::descriptors::Descriptors;
+use paddock_model::api::ErrorDetails;
+
+const MORE_FILES: &str = "try again in a moment; end sandboxes, commands or streams that are not needed, or start the server with more (`ulimit -n`); `paddock doctor --for NUMBER` says how many that many sandboxes need";
+const MORE_PROCESSES: &str = "try again in a moment; end sandboxes or commands that are not needed, or let the server have more processes (`ulimit -u`, pids.max); `paddock doctor --for NUMBER` says how many that many sandboxes need";
+const MORE_MEMORY: &str =
+    "try again in a moment; end sandboxes that are not needed, or give the host more memory";
+const LESS_FREE: &str = "try again in a moment; end or hibernate sandboxes that are not needed, create them with `under_pressure` `hibernate`, give the host more memory, or start the server with a smaller --keep-free";
+
+/// What sort of failure it is, for whoever maps it to a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The request itself is wrong.
+    Invalid,
+    Forbidden,
+    NotFound,
+    /// It exists already, or is in a state in which this cannot be done.
+    Conflict,
+    /// A quota, or the queue before it, is full.
+    TooMany {
+        retry_after_seconds: u32,
+    },
+    /// The request is larger than is taken.
+    TooLarge,
+    /// This machine cannot do it.
+    Unsupported,
+    /// It ended, and a day later it will be forgotten.
+    Gone,
+    /// Paddock itself failed.
+    Internal,
+    /// Full disk, lost guest, shutting down: later it may work.
+    Unavailable,
+    /// The host has too little left of something right now: ask again then.
+    Busy {
+        retry_after_seconds: u32,
+    },
+}
+
+/// After which a host that had too little may have more.
+const BUSY: Kind = Kind::Busy { retry_after_seconds: 5 };
+
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct FleetError {
+    pub kind: Kind,
+    pub code: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+    pub details: Option<Box<ErrorDetails>>,
+}
+
+impl FleetError {
+    pub fn new(kind: Kind, code: &'static str, message: impl Into<String>) -> FleetError {
+        FleetError { kind, code, message: message.into(), hint: None, details: None }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> FleetError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn details(mut self, details: ErrorDetails) -> FleetError {
+        self.details = Some(Box::new(details));
+        self
+    }
+}
+
+impl FleetError {
+    pub fn internal(error: &(dyn std::error::Error + 'static)) -> FleetError {
+        FleetError::new(Kind::Internal, "internal", super::request::chain(error)).or_full(error)
+    }
+
+    pub fn storage(error: &(dyn std::error::Error + 'static)) -> FleetError {
+        FleetError::new(Kind::Unavailable, "storage_failed", super::request::chain(error)).or_full(error)
+    }
+
+    /// Before something new begins: the last descriptors are for ending things.
+    pub fn unless_descriptors_are_left() -> Result<(), FleetError> {
+        let descriptors = Descriptors::now();
+        if descriptors.has_room() {
+            return Ok(());
+        }
+        let Descriptors { open, most } = descriptors;
+        let message = format!(
+            "the server has {open} of {most} file descriptors open, and keeps the rest for ending things"
+        );
+        Err(FleetError::new(BUSY, "too_many_open_files", message).hint(MORE_FILES))
+    }
+
+    /// The server found it before the kernel did.
+    pub fn short_of_memory(message: String) -> FleetError {
+        FleetError::new(BUSY, "host_out_of_memory", message).hint(LESS_FREE)
+    }
+
+    /// What the host has too little of is said to be that, wherever it was met.
+    fn or_short(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
+        let (code, hint) = match os_error(error) {
+            Some(libc::EMFILE | libc::ENFILE) => ("too_many_open_files", MORE_FILES),
+            Some(libc::EAGAIN) => ("too_many_processes", MORE_PROCESSES),
+            Some(libc::ENOMEM) => ("host_out_of_memory", MORE_MEMORY),
+            _ => return self,
+        };
+        FleetError { kind: BUSY, code, ..self }.maybe_hint(Some(hint.into()))
+    }
+
+    /// A limit of the host that the backend has named: its errno alone would be taken for a full disk.
+    fn limited(self, limit: HostLimit) -> FleetError {
+        let code = match limit {
+            HostLimit::Namespaces(_) => "too_many_namespaces",
+            HostLimit::Mounts => "too_many_mounts",
+            HostLimit::CgroupsBelow | HostLimit::MemoryCgroups => "too_many_cgroups",
+            HostLimit::Places => "too_many_sandboxes",
+        };
+        FleetError { kind: BUSY, code, ..self }.hint(limit.hint())
+    }
+
+    /// A disk that is full, or that takes no writes, is said to be so, wherever it was met.
+    fn or_full(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
+        use std::io::ErrorKind;
+        if let Some(limit) = causes(error).find_map(host_limit) {
+            return self.limited(limit);
+        }
+        if let Some(paddock_storage::StorageError::Broken { .. }) = error.downcast_ref() {
+            let full = FleetError { kind: Kind::Unavailable, code: "disk_full", ..self };
+            return full.maybe_hint(Some(
+                "free some space on the state directory's disk: the server then mounts the storage anew by itself, and sandboxes wake up from their files"
+                    .into(),
+            ));
+        }
+        match io_cause(error).map(std::io::Error::kind) {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                let full = FleetError { kind: Kind::Unavailable, code: "disk_full", ..self };
+                full.maybe_hint(Some(
+                    "free some space on the state directory's disk; `paddock top` shows what sandboxes hold"
+                        .into(),
+                ))
+            }
+            Some(ErrorKind::ReadOnlyFilesystem) => {
+                let failed = FleetError { kind: Kind::Unavailable, code: "storage_failed", ..self };
+                failed.maybe_hint(Some("make the state directory's file system writable again".into()))
+            }
+            _ => self.or_short(error),
+        }
+    }
+
+    fn maybe_hint(self, hint: Option<String>) -> FleetError {
+        FleetError { hint: hint.or(self.hint.clone()), ..self }
+    }
+}
+
+impl From<paddock_records::store::StoreError> for FleetError {
+    fn from(error: paddock_records::store::StoreError) -> FleetError {
+        use paddock_records::store::StoreError;
+        let hint = error.hint();
+        let (kind, code) = match &error {
+            StoreError::NameTaken { .. } => (Kind::Conflict, "name_taken"),
+            StoreError::Cursor { .. } => (Kind::Invalid, "invalid_request"),
+            StoreError::Full { .. } => (Kind::Unavailable, "disk_full"),
+            _ => (Kind::Unavailable, "storage_failed"),
+        };
+        FleetError::new(kind, code, super::request::chain(&error)).maybe_hint(hint)
+    }
+}
+
+impl From<paddock_engine::EngineError> for FleetError {
+    fn from(error: paddock_engine::EngineError) -> FleetError {
+        use paddock_backends::SelectError;
+        use paddock_engine::EngineError;
+        let hint = error.hint();
+        let (kind, code) = match &error {
+            EngineError::Select(SelectError::Unknown { .. }) => (Kind::Invalid, "invalid_request"),
+            EngineError::Select(SelectError::Requirement { .. }) => {
+                (Kind::Unsupported, "requirement_not_met")
+            }
+            EngineError::Create(CreateError::Requirement { .. }) => {
+                (Kind::Unsupported, "requirement_not_met")
+            }
+            EngineError::Create(CreateError::Unavailable { .. }) => (Kind::Unsupported, "unsupported"),
+            EngineError::Create(CreateError::Mount { .. }) => (Kind::Invalid, "invalid_request"),
+            EngineError::Image { source: paddock_images::ImageError::RegistryRefused { .. }, .. } => {
+                (Kind::Forbidden, "registry_refused")
+            }
+            EngineError::Image { .. } => (Kind::Invalid, "image_failed"),
+            EngineError::Limits(_) => (Kind::Invalid, "invalid_request"),
+            EngineError::Certificates(_) => (Kind::Unsupported, "host_certs_unusable"),
+            EngineError::Lost { .. } | EngineError::Silent { .. } => (Kind::Unavailable, "guest_lost"),
+            _ => (Kind::Internal, "internal"),
+        };
+        FleetError::new(kind, code, super::request::chain(&error)).maybe_hint(hint).or_full(&error)
+    }
+}
+
+/// The limit that this error itself names. An error of the engine's shows that of a create as its own.
+fn host_limit(error: &(dyn std::error::Error + 'static)) -> Option<HostLimit> {
+    let wrapped = match error.downcast_ref::<paddock_engine::EngineError>() {
+        Some(paddock_engine::EngineError::Create(create)) => Some(create),
+        _ => None,
+    };
+    match wrapped.or_else(|| error.downcast_ref::<CreateError>())? {
+        CreateError::Limit { limit, .. } => Some(*limit),
+        _ => None,
+    }
+}
+
+/// What the kernel said, where it was the kernel.
+fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
+    causes(error).find_map(|error| error.downcast_ref::<std::io::Error>())
+}
+
+fn os_error(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    let number = |error: &(dyn std::error::Error + 'static)| {
+        let io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        io.or_else(|| error.downcast_ref::<rustix::io::Errno>().map(|errno| errno.raw_os_error()))
+    };
+    causes(error).find_map(number)
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+impl From<paddock_records::access::AdmissionError> for FleetError {
+    fn from(error: paddock_records::access::AdmissionError) -> FleetError {
+        use paddock_records::access::AdmissionError;
+        let retry_after_seconds = match &error {
+            // However long one waits.
+            AdmissionError::Never { .. } => {
+                return FleetError::new(Kind::Forbidden, "quota_exceeded", error.to_string())
+                    .hint("ask for less, or have the quota raised");
+            }
+            AdmissionError::NoRoom { .. } => {
+                return FleetError::new(
+                    Kind::TooMany { retry_after_seconds: 5 },
+                    "quota_exceeded",
+                    error.to_string(),
+                )
+                .hint("ask for less, or end sandboxes that are not needed");
+            }
+            AdmissionError::Full { retry_after_seconds, .. }
+            | AdmissionError::Late { retry_after_seconds, .. } => *retry_after_seconds,
+        };
+        FleetError::new(Kind::TooMany { retry_after_seconds }, "quota_exceeded", error.to_string())
+            .hint("end sandboxes that are not needed, or try again later")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paddock_storage::StorageError;
+
+    #[test]
+    fn what_the_host_has_too_little_of_is_said_wherever_it_was_met() {
+        for (errno, code) in [
+            (libc::EMFILE, "too_many_open_files"),
+            (libc::ENFILE, "too_many_open_files"),
+            (libc::EAGAIN, "too_many_processes"),
+            (libc::ENOMEM, "host_out_of_memory"),
+        ] {
+            let source = || std::io::Error::from_raw_os_error(errno);
+            let host = paddock_backends::CreateError::Host { step: "fork".into(), source: source() };
+            let storage = StorageError::Failed { step: "make a disk".into(), source: source() };
+            for error in [
+                FleetError::from(paddock_engine::EngineError::from(host)),
+                FleetError::storage(&storage),
+                FleetError::internal(&rustix::io::Errno::from_raw_os_error(errno)),
+            ] {
+                assert_eq!((error.kind, error.code, error.hint.is_some()), (BUSY, code, true), "{errno}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_host_is_not_taken_for_a_full_disk() {
+        for (limit, code, setting) in [
+            (HostLimit::Namespaces("net"), "too_many_namespaces", "user.max_net_namespaces"),
+            (HostLimit::Mounts, "too_many_mounts", "fs.mount-max"),
+            (HostLimit::CgroupsBelow, "too_many_cgroups", "cgroup.max.descendants"),
+        ] {
+            let refused = || limit.refused(std::io::Error::from_raw_os_error(libc::ENOSPC));
+            for error in [
+                FleetError::from(paddock_engine::EngineError::from(refused())),
+                FleetError::internal(&refused()),
+                FleetError::storage(&paddock_engine::EngineError::from(refused())),
+            ] {
+                assert_eq!((error.kind, error.code), (BUSY, code));
+                let hint = error.hint.unwrap_or_default();
+                assert!(hint.contains(setting) && hint.contains("paddock doctor --for"), "{hint}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_storage_that_a_full_disk_broke_is_full_and_not_forbidden() {
+        let error = FleetError::storage(&StorageError::Broken { file: "storage.btrfs".into() });
+        assert_eq!((error.kind, error.code), (Kind::Unavailable, "disk_full"));
+        assert!(error.hint.is_some());
+    }
+
+    #[test]
+    fn a_full_disk_is_said_to_be_full_wherever_it_was_met() {
+        for (errno, code) in [
+            (libc::ENOSPC, "disk_full"),
+            (libc::EDQUOT, "disk_full"),
+            (libc::EROFS, "storage_failed"),
+            (libc::EIO, "storage_failed"),
+        ] {
+            let source = std::io::Error::from_raw_os_error(errno);
+            let error = FleetError::storage(&StorageError::Failed { step: "make a disk".into(), source });
+            assert_eq!((error.kind, error.code), (Kind::Unavailable, code), "{errno}");
+            assert_eq!(error.hint.is_some(), errno != libc::EIO, "{errno}");
+            let source = std::io::Error::from_raw_os_error(errno);
+            let step = "write a file".into();
+            let error =
+                FleetError::from(paddock_engine::EngineError::from(paddock_backends::CreateError::Host {
+                    step,
+                    source,
+                }));
+            let expected = if errno == libc::EIO { "internal" } else { code };
+            assert_eq!(error.code, expected, "{errno}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A command's standard input, written piece by piece, and again after a lost connection.
+
+use super::tracked::{JobInput, TrackedExec};
+use crate::live::OpenStream;
+use crate::{FleetError, Kind};
+use std::sync::Arc;
+
+pub struct ExecInput {
+    job: Arc<TrackedExec>,
+    _open: OpenStream,
+}
+
+impl ExecInput {
+    pub(super) fn new(job: Arc<TrackedExec>, open: OpenStream) -> ExecInput {
+        ExecInput { job, _open: open }
+    }
+
+    /// `offset`: where these bytes stand in the whole input; what is there already is skipped. All bytes so far.
+    /// Waits while the command does not read.
+    pub async fn write(&mut self, offset: Option<u64>, bytes: &[u8]) -> Result<u64, FleetError> {
+        let mut guard = self.job.input.lock().await;
+        let offset = offset.unwrap_or(guard.offset);
+        let Some(known) = guard.offset.checked_sub(offset) else {
+            return Err(FleetError::new(
+                Kind::Conflict,
+                "wrong_state",
+                format!(
+                    "input at offset {offset} was sent, but only {} bytes have come so far",
+                    guard.offset
+                ),
+            )
+            .hint("send what is missing first"));
+        };
+        let new = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or(&[]);
+        if new.is_empty() {
+            return Ok(guard.offset);
+        }
+        let JobInput { offset, input } = &mut *guard;
+        let Some(open) = input else { return Err(closed(&self.job)) };
+        // One that has ended reads no more, and gives no room to what waits for it.
+        let taken = tokio::select! {
+            biased;
+            () = self.job.wait() => false,
+            taken = open.write(new) => taken,
+        };
+        if !taken {
+            return Err(closed(&self.job));
+        }
+        *offset += new.len() as u64;
+        Ok(*offset)
+    }
+
+    /// No more will come.
+    pub async fn close(&mut self) -> Result<(), FleetError> {
+        if let Some(input) = self.job.input.lock().await.input.take() {
+            input.close();
+        }
+        Ok(())
+    }
+}
+
+impl TrackedExec {
+    pub(super) async fn input_owned(self: Arc<TrackedExec>) -> tokio::sync::OwnedMutexGuard<JobInput> {
+        self.input.clone().lock_owned().await
+    }
+}
+
+fn closed(job: &TrackedExec) -> FleetError {
+    let number = job.number();
+    if job.runs() {
+        let message = format!("exec {number}: its standard input is closed");
+        return FleetError::new(Kind::Conflict, "wrong_state", message).hint("start it with `open_stdin`");
+    }
+    FleetError::new(Kind::Gone, "exec_ended", format!("exec {number} has ended, and reads no more input"))
+        .hint("GET of the exec says how; start another")
+}

@@ -1,0 +1,143 @@
+//! What a command prints goes into its journal, and only then is it acknowledged to the guest. Its end goes into
+//! the store, and only then is anybody told.
+
+use super::tracked::TrackedExec;
+use crate::Inner;
+use crate::audit;
+use crate::live::Live;
+use crate::record::now_ms;
+use paddock_engine::{Exec, ExecEvent};
+use paddock_model::api::{ExecCause, StreamName};
+use paddock_protocol::{ExitKind, StreamKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// As a shell says it.
+pub const NOT_FOUND: i32 = 127;
+pub const NOT_EXECUTABLE: i32 = 126;
+pub const TIMED_OUT: i32 = 124;
+pub const KILLED: i32 = 137;
+/// After a store that could take nothing.
+const STORE_AGAIN: Duration = Duration::from_millis(500);
+
+/// Runs until nobody holds the command's streams any more.
+pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<TrackedExec>, mut exec: Exec) {
+    // A new connection is made only after everything that came over the last one is in the journal.
+    let pumping = job.pumping.lock().await;
+    let mut timed_out = false;
+    let kills_before = memory_kills(&live);
+    loop {
+        match exec.next().await {
+            ExecEvent::Started => {}
+            ExecEvent::Output { stream, bytes } => {
+                let name = match stream {
+                    StreamKind::Stderr => StreamName::Stderr,
+                    StreamKind::Stdin | StreamKind::Stdout => StreamName::Stdout,
+                    // Nobody listens to it any more.
+                    StreamKind::Control => continue,
+                };
+                inner.counters.output_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                if let Err(error) = job.append(name, &bytes) {
+                    tracing::warn!(sandbox = %live.id, exec = job.number(), %error, "output could not be kept");
+                }
+                let (stdout, stderr) = job.journal.lengths();
+                let room = job.record().output_limit;
+                job.followers.keep_up(stdout + stderr, room).await;
+            }
+            ExecEvent::DeadlinePassed => timed_out = true,
+            ExecEvent::Interrupted { .. } => {}
+            ExecEvent::MemoryExceeded { .. } => end(&inner, &live, &job, ExecCause::OutOfMemory, KILLED),
+            ExecEvent::StartFailed { step, errno } => {
+                let error = std::io::Error::from_raw_os_error(errno);
+                let detail = format!("{}: {error}", step.escape_debug());
+                let code = if errno == libc::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE };
+                end(&inner, &live, &job, ExecCause::NotStarted { detail }, code);
+                drop(pumping);
+                return forget_when_stored(&inner, &live, &job).await;
+            }
+            ExecEvent::Exited { status, .. } => {
+                let (cause, code) = Ending { status, timed_out, kills_before }.cause(&live, &job);
+                end(&inner, &live, &job, cause, code);
+            }
+            ExecEvent::Closed => {
+                job.close();
+                store_lengths(&inner, &live, &job);
+                drop(pumping);
+                return forget_when_stored(&inner, &live, &job).await;
+            }
+            // Whoever watches over the sandbox finds out why, and either resumes this command or ends it.
+            ExecEvent::Lost { .. } => return,
+        }
+    }
+}
+
+/// What is known of a process that has ended.
+pub struct Ending {
+    pub status: ExitKind,
+    pub timed_out: bool,
+    /// How often the kernel had killed for want of memory when it began.
+    pub kills_before: Option<u64>,
+}
+
+impl Ending {
+    pub fn cause(&self, live: &Live, job: &TrackedExec) -> (ExecCause, i32) {
+        let out_of_memory = self.status == ExitKind::Signaled(libc::SIGKILL)
+            && memory_kills(live).is_some_and(|now| Some(now) != self.kills_before);
+        match self.status {
+            _ if self.timed_out => {
+                let limit_ms = job.record().timeout_ms.unwrap_or(0);
+                (ExecCause::TimeLimit { limit_ms }, TIMED_OUT)
+            }
+            _ if out_of_memory => (ExecCause::OutOfMemory, KILLED),
+            ExitKind::Signaled(signal) if job.was_killed() => (ExecCause::Killed, 128 + signal),
+            ExitKind::Signaled(signal) => (ExecCause::Signaled { signal }, 128 + signal),
+            ExitKind::Exited(code) => (ExecCause::Exited, code),
+        }
+    }
+}
+
+pub fn end(inner: &Inner, live: &Live, job: &Arc<TrackedExec>, cause: ExecCause, code: i32) {
+    let Some(record) = job.end(cause, code, now_ms()) else { return };
+    match inner.save_exec(&live.id, &record) {
+        Ok(()) => job.mark_stored(),
+        Err(error) => {
+            let why = "the end of an exec is kept in memory until it can be stored";
+            tracing::error!(sandbox = %live.id, exec = record.number, %error, why);
+        }
+    }
+    live.touch();
+    audit::exec_ended(inner, live, job);
+    inner.tell(live, "exec_ended", Some(format!("{} exit {code}", record.number)));
+    job.announce_end();
+}
+
+/// Of one that others printed for after its end.
+pub fn store_lengths(inner: &Inner, live: &Live, job: &TrackedExec) {
+    if let Some(record) = job.printed_more()
+        && let Err(error) = inner.save_exec(&live.id, &record)
+    {
+        tracing::warn!(sandbox = %live.id, exec = record.number, %error, "how much it printed could not be stored");
+    }
+}
+
+/// Until its end is in the store the guest remembers it too: a server that is killed finds it there.
+pub async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &TrackedExec) {
+    while !job.is_stored() {
+        tokio::time::sleep(STORE_AGAIN).await;
+        if inner.closing.load(Ordering::Relaxed) {
+            return;
+        }
+        let record = job.record().clone();
+        if inner.save_exec(&live.id, &record).is_ok() {
+            job.mark_stored();
+        }
+    }
+    if let Some(sandbox) = live.running() {
+        sandbox.forget(job.number());
+    }
+}
+
+pub fn memory_kills(live: &Live) -> Option<u64> {
+    live.running().map(|sandbox| sandbox.memory_kills())
+}

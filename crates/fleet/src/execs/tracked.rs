@@ -1,0 +1,321 @@
+//! One command of a sandbox: what is kept of it, its journal, and who waits for it.
+
+use super::followers::Followers;
+use crate::FleetError;
+use crate::contexts::{Answer, Part, Said};
+use crate::once::RequestKey;
+use paddock_engine::Input;
+use paddock_model::api::{CodeError, CodeResult, Exec, ExecCause, ExecState, StreamName};
+use paddock_model::{Captured, ScanReport};
+use paddock_records::journal::{Journal, JournalError, Piece};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// How much of a journal is looked at at once.
+const DIGEST_PIECE: usize = 256 * 1024;
+/// In one answer.
+const MOST_RESULTS: usize = 1000;
+
+/// In the store, from before its start on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ExecRecord {
+    pub number: u32,
+    pub command: String,
+    pub started_at_ms: u64,
+    pub ended_at_ms: Option<u64>,
+    pub exit_code: Option<i32>,
+    pub cause: Option<ExecCause>,
+    pub timeout_ms: Option<u64>,
+    /// Bytes kept of each stream.
+    pub output_limit: u64,
+    pub terminal: bool,
+    /// Who started it.
+    pub token: String,
+    /// What it is besides a command.
+    #[serde(default)]
+    pub part: Part,
+    /// What was found in the code before it ran.
+    #[serde(default)]
+    pub scanned: ScanReport,
+    /// What it had printed and said by its end: a journal that holds less has lost something.
+    #[serde(default)]
+    pub lengths: Option<Lengths>,
+    /// The idempotency key of the request that started it.
+    #[serde(default)]
+    pub key: Option<RequestKey>,
+}
+
+/// Bytes of both streams, and of what the runner of a context said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lengths {
+    pub stdout: u64,
+    pub stderr: u64,
+    pub said: u64,
+}
+
+pub struct TrackedExec {
+    pub sandbox: String,
+    pub journal: Journal,
+    pub followers: Followers,
+    /// Of code in a context: its results.
+    pub said: Option<Said>,
+    pub input: Arc<tokio::sync::Mutex<JobInput>>,
+    /// Held by whoever brings its output into the journal.
+    pub pumping: tokio::sync::Mutex<()>,
+    record: Mutex<ExecRecord>,
+    ended: watch::Sender<bool>,
+    /// A call ended it.
+    killed: AtomicBool,
+    /// The store knows how it ended.
+    stored: AtomicBool,
+    digests: Mutex<Option<(Sha256, Sha256)>>,
+}
+
+#[derive(Default)]
+pub struct JobInput {
+    /// Bytes that were handed to the command so far.
+    pub offset: u64,
+    /// `None` where its standard input is closed.
+    pub input: Option<Input>,
+}
+
+impl TrackedExec {
+    pub fn new(sandbox: &str, record: ExecRecord, journal: Journal) -> TrackedExec {
+        let stored = record.cause.is_some();
+        let (ended, _) = watch::channel(stored);
+        let digests = (journal.lengths() == (0, 0)).then(|| (Sha256::new(), Sha256::new()));
+        TrackedExec {
+            sandbox: sandbox.into(),
+            journal,
+            followers: Followers::default(),
+            said: None,
+            input: Arc::default(),
+            pumping: tokio::sync::Mutex::default(),
+            record: Mutex::new(record),
+            ended,
+            killed: false.into(),
+            stored: stored.into(),
+            digests: Mutex::new(digests),
+        }
+    }
+
+    pub fn with_said(self, said: Said) -> TrackedExec {
+        TrackedExec { said: Some(said), ..self }
+    }
+
+    /// Into the journal, and into the digest that the timeline will have.
+    pub fn append(&self, stream: StreamName, bytes: &[u8]) -> Result<(), JournalError> {
+        if let Some((stdout, stderr)) = &mut *self.digests.lock().unwrap_or_else(PoisonError::into_inner) {
+            let digest = if stream == StreamName::Stdout { stdout } else { stderr };
+            digest.update(bytes);
+        }
+        self.journal.append(stream, bytes)
+    }
+
+    /// Of all of stdout and stderr; `None` where an earlier server saw a part of it that was not kept.
+    pub fn digests(&self) -> Option<(String, String)> {
+        let seen = self.digests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let digests =
+            seen.or_else(|| Some((self.digest_of(StreamName::Stdout)?, self.digest_of(StreamName::Stderr)?)));
+        let hex = |digest: Sha256| digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        digests.map(|(stdout, stderr)| (hex(stdout), hex(stderr)))
+    }
+
+    /// From the journal, where all of it was kept.
+    fn digest_of(&self, stream: StreamName) -> Option<Sha256> {
+        let (mut digest, mut offset) = (Sha256::new(), 0);
+        loop {
+            match self.journal.read_at(stream, offset, DIGEST_PIECE).ok()? {
+                Piece::Bytes(bytes) => {
+                    digest.update(&bytes);
+                    offset += bytes.len() as u64;
+                }
+                Piece::Gap { .. } => return None,
+                Piece::End => return Some(digest),
+            }
+        }
+    }
+
+    /// No more output comes.
+    pub fn close(&self) {
+        self.journal.finish();
+        self.said.iter().for_each(Said::rest);
+    }
+
+    /// Gives its descriptors back, though more may come.
+    pub fn rest(&self) {
+        self.journal.rest();
+        self.said.iter().for_each(Said::rest);
+    }
+
+    /// Of a record that was read again: what its files have lost since is told to be missing.
+    pub fn compare_with_files(&self) {
+        let Some(lengths) = self.record().lengths else { return };
+        self.journal.had(lengths.stdout, lengths.stderr);
+        if let Some(said) = &self.said {
+            said.had(lengths.said);
+        }
+    }
+
+    /// The record as it is to be stored, where more was printed since its end was told.
+    pub fn printed_more(&self) -> Option<ExecRecord> {
+        let lengths = self.lengths();
+        let mut record = self.record();
+        if record.lengths.is_none() || record.lengths == Some(lengths) {
+            return None;
+        }
+        record.lengths = Some(lengths);
+        Some(record.clone())
+    }
+
+    fn lengths(&self) -> Lengths {
+        let (stdout, stderr) = self.journal.lengths();
+        Lengths { stdout, stderr, said: self.said.as_ref().map_or(0, Said::consumed) }
+    }
+
+    /// What is kept of both streams.
+    pub fn captured(&self) -> Result<(Captured, Captured), JournalError> {
+        Ok((self.journal.captured(StreamName::Stdout)?, self.journal.captured(StreamName::Stderr)?))
+    }
+
+    pub fn record(&self) -> MutexGuard<'_, ExecRecord> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn number(&self) -> u32 {
+        self.record().number
+    }
+
+    pub fn runs(&self) -> bool {
+        !*self.ended.borrow()
+    }
+
+    pub fn mark_killed(&self) {
+        self.killed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn was_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed)
+    }
+
+    pub fn mark_stored(&self) {
+        self.stored.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stored(&self) -> bool {
+        self.stored.load(Ordering::Relaxed)
+    }
+
+    /// Says how it ended; only the first word counts. The record as it is to be stored.
+    pub fn end(&self, cause: ExecCause, exit_code: i32, at_ms: u64) -> Option<ExecRecord> {
+        let lengths = self.lengths();
+        let mut record = self.record();
+        if record.cause.is_some() {
+            return None;
+        }
+        record.lengths = Some(lengths);
+        record.cause = Some(cause);
+        record.exit_code = Some(exit_code);
+        record.ended_at_ms = Some(at_ms);
+        Some(record.clone())
+    }
+
+    /// After the record is in the store: whoever waits is told.
+    pub fn announce_end(&self) {
+        self.ended.send_replace(true);
+    }
+
+    pub async fn wait(&self) {
+        let mut ended = self.ended.subscribe();
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+
+    /// Without its output.
+    pub fn to_api(&self) -> Exec {
+        self.described(Default::default(), Answers::default())
+    }
+
+    /// With the kept output, where it has ended.
+    pub fn with_output(&self) -> Result<Exec, FleetError> {
+        if self.record().cause.is_none() {
+            return Ok(self.to_api());
+        }
+        let failed = |error: JournalError| FleetError::storage(&error);
+        Ok(self.described(self.captured().map_err(failed)?, self.answers().map_err(failed)?))
+    }
+
+    fn described(&self, (stdout, stderr): (Captured, Captured), answers: Answers) -> Exec {
+        let record = self.record().clone();
+        let ended = record.cause.is_some();
+        let (stdout_bytes, stderr_bytes) = self.journal.lengths();
+        Exec {
+            exec: record.number,
+            sandbox: self.sandbox.clone(),
+            state: if ended { ExecState::Ended } else { ExecState::Running },
+            command: record.command,
+            started_at_ms: record.started_at_ms,
+            ended_at_ms: record.ended_at_ms,
+            exit_code: record.exit_code,
+            timed_out: matches!(record.cause, Some(ExecCause::TimeLimit { .. })),
+            cause: record.cause,
+            stdout: stdout.to_text(),
+            stderr: stderr.to_text(),
+            stdout_bytes,
+            stderr_bytes,
+            stdout_missing_bytes: stdout.missing,
+            stderr_missing_bytes: stderr.missing,
+            context: match &record.part {
+                Part::Command => None,
+                Part::Runner(runner) => Some(runner.context.clone()),
+                Part::Call(call) => Some(call.context.clone()),
+            },
+            results: answers.results,
+            results_missing: answers.missing,
+            error: self.death().or(answers.error),
+            context_restarted: match record.part {
+                Part::Call(call) => call.restarted,
+                _ => None,
+            },
+            findings: record.scanned.findings,
+            findings_missing: record.scanned.findings_missing,
+        }
+    }
+
+    /// The end of its interpreter, as an error of the code.
+    pub fn death(&self) -> Option<CodeError> {
+        let record = self.record();
+        let Part::Call(call) = &record.part else { return None };
+        let died = call.died.as_ref().filter(|_| record.cause.is_some())?;
+        let value = format!("{died}; what the context remembered is gone");
+        Some(CodeError { name: "ContextDied".into(), value, traceback: String::new() })
+    }
+
+    fn answers(&self) -> Result<Answers, JournalError> {
+        let mut answers = Answers::default();
+        let Some(said) = &self.said else { return Ok(answers) };
+        let mut reader = said.reader();
+        while let Some(placed) = reader.next(said)? {
+            match placed.answer {
+                Answer::Result(result) if answers.results.len() < MOST_RESULTS => {
+                    answers.results.push(*result)
+                }
+                Answer::Result(_) => answers.missing += 1,
+                Answer::Error(error) => answers.error = Some(error),
+                Answer::Ready | Answer::Done { .. } => {}
+            }
+        }
+        answers.missing += u64::from(reader.has_lost());
+        Ok(answers)
+    }
+}
+
+/// What code in a context said, read again.
+#[derive(Default)]
+struct Answers {
+    results: Vec<CodeResult>,
+    missing: u64,
+    error: Option<CodeError>,
+}

@@ -1,0 +1,289 @@
+//! Forks: sandboxes that begin with what another one has at this moment, its contexts with all that they know among it.
+
+use super::live::Live;
+use super::live_fork::{ASLEEP, Boarding, Crossing, OF_ANOTHER, Passage, left_behind, not_live};
+use super::once::Note;
+use super::record::{Record, now_ms};
+use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
+use super::snapshots::MOMENT;
+use super::vm_fork::Copied;
+use super::{Actor, Fleet, FleetError, audit, has_ended};
+use paddock_model::api::{Fork, Forked, ForkedContext, SandboxState};
+use paddock_model::{ForkKind, SandboxId};
+use paddock_records::access::Permit;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+const MOST_FORKS: u32 = 100;
+/// So many forks are begun while the files are still being kept; more would only keep the source standing for longer. And they
+/// get ready for a first call while their maker is still told of them.
+const FEW: usize = 2;
+/// So many of those that carry interpreters are made at a time for each processor: they wait for each other where their source
+/// stands still, and more would only be in the way of that.
+const FOR_EACH_PROCESSOR: usize = 4;
+
+/// A fork that is to be.
+pub struct Child {
+    pub record: Record,
+    pub permit: Permit,
+    /// Where it was begun already.
+    pub crossing: Option<Crossing>,
+    /// Where it was copied already, memory and all.
+    pub copied: Option<Box<Copied>>,
+}
+
+impl Fleet {
+    /// Children that begin with what the source has at this moment. The source goes on, its streams stay up.
+    pub async fn fork(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: Fork,
+        key: Option<&str>,
+    ) -> Result<Forked, FleetError> {
+        let count = request.count.unwrap_or(1);
+        if !(1..=MOST_FORKS).contains(&count) {
+            return Err(invalid(format!("{count} forks are not possible")).hint(format!("1 to {MOST_FORKS}")));
+        }
+        check_metadata(&request.metadata)?;
+        let ttl = request.ttl_seconds.map(|value| seconds("ttl_seconds", value)).transpose()?;
+        let live = self.find(actor, id)?;
+        FleetError::unless_descriptors_are_left()?;
+        let (actor, key) = (actor.clone(), key.map(str::to_string));
+        self.detached(async move |fleet: Fleet| {
+            let scope = format!("fork {}", live.id);
+            fleet
+                .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
+                    let expires = ttl.map(|ttl| now_ms() + ttl.as_millis() as u64);
+                    fleet.fork_now(&actor, &live, &request, (count, expires), note).await
+                })
+                .await
+        })
+        .await
+    }
+
+    async fn fork_now(
+        &self,
+        actor: &Actor,
+        live: &Arc<Live>,
+        request: &Fork,
+        (count, expires): (u32, Option<u64>),
+        note: Note<'_>,
+    ) -> Result<Forked, FleetError> {
+        if live.record().state == SandboxState::Ended {
+            return Err(has_ended(&live.id));
+        }
+        // Memory goes along with everything, where it does.
+        let boarding = match request.live {
+            Some(false) => Boarding::Nobody("only files were asked for".into()),
+            _ if live.keeps_memory() => Boarding::Nobody("its memory goes along as a whole".into()),
+            None if live.record().is_of_another(actor) => Boarding::Nobody(OF_ANOTHER.into()),
+            wanted => self.board(actor, live, wanted == Some(true)).await?,
+        };
+        let (passage, others, reason) = match boarding {
+            Boarding::Ready(mut passage, others) => {
+                passage.few = count as usize <= FEW;
+                (Some(Arc::new(passage)), others, None)
+            }
+            Boarding::Nobody(why) if request.live == Some(true) && !live.keeps_memory() => {
+                return Err(not_live(&why));
+            }
+            Boarding::Nobody(why) => (None, Vec::new(), Some(why)),
+        };
+        let left_behind = if live.keeps_memory() { Vec::new() } else { left_behind(live) };
+        let mut children = Vec::new();
+        for _ in 0..count {
+            let mut child = self.child_of(live, request, expires)?;
+            child.made_by = Some(actor.token.clone());
+            if passage.is_some() {
+                child.nest_in(&live.record());
+            }
+            self.inherit_secrets(live, &mut child, request.secrets)?;
+            child.leave_volumes();
+            children.push(child);
+        }
+        note.write(&children.iter().map(|child| &child.id).collect::<Vec<_>>())?;
+        // All or none: the room for all of them is taken first.
+        let mut admitted = Vec::new();
+        for record in children {
+            let permit = self.admit(&record).await?;
+            admitted.push(Child { record, permit, crossing: None, copied: None });
+        }
+        let moment = format!("{MOMENT}{:016x}", paddock_engine::random()?);
+        let few: Vec<SandboxId> = match &passage {
+            Some(passage) if passage.few => admitted.iter().map(|child| child.record.id.clone()).collect(),
+            _ => Vec::new(),
+        };
+        for child in &few {
+            self.0.audit_writer.prepare(child);
+        }
+        let made = self.fork_at(&moment, live, admitted, passage.clone()).await;
+        self.drop_memory(&moment);
+        let fleet = self.clone();
+        // Those who were made from it are compared with it for as long as they live. Nobody waits for it to be seen.
+        let let_go = tokio::task::spawn_blocking(move || fleet.let_go(&moment));
+        if made.is_err() {
+            let _ = let_go.await;
+            // Of those that were recorded the timeline tells.
+            for child in few.iter().filter(|child| self.find(actor, child.as_str()).is_err()) {
+                self.0.audit_writer.forget(child);
+            }
+        }
+        let children = made?;
+        let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
+        audit::call(&self.0, actor, live, "fork", serde_json::json!({ "children": ids }));
+        for child in &children {
+            audit::call(&self.0, actor, child, "forked_from", serde_json::json!({ "source": live.id }));
+        }
+        self.0.tell(live, "forked", Some(ids.join(" ")));
+        let mut contexts = passage.as_ref().map_or_else(Vec::new, |passage| passage.fates(&ids));
+        for (context, why) in others {
+            contexts.extend(ids.iter().map(|child| ForkedContext {
+                sandbox: child.to_string(),
+                context: context.clone(),
+                carried: false,
+                reason: Some(why.clone()),
+                stood_still_us: None,
+                closed: Vec::new(),
+            }));
+        }
+        let kind = match passage {
+            _ if live.keeps_memory() => ForkKind::Memory,
+            Some(_) if contexts.iter().any(|context| context.carried) => ForkKind::Interpreter,
+            _ => ForkKind::Filesystem,
+        };
+        let reason = reason.filter(|_| kind == ForkKind::Filesystem && request.live != Some(false));
+        let sandboxes = children.iter().map(|child| child.to_api()).collect();
+        Ok(Forked { sandboxes, kind, reason, contexts, left_behind })
+    }
+
+    /// Keeps the files of the source under the name of the moment, and makes all of them from that, or none.
+    async fn fork_at(
+        &self,
+        moment: &str,
+        live: &Arc<Live>,
+        mut children: Vec<Child>,
+        passage: Option<Arc<Passage>>,
+    ) -> Result<Vec<Arc<Live>>, FleetError> {
+        let guard = live.transition.lock().await;
+        let passage = match passage {
+            Some(passage) if !passage.begins_in(live) => {
+                if passage.is_required() {
+                    return Err(not_live(ASLEEP));
+                }
+                children.iter_mut().for_each(|child| child.record.around.clear());
+                None
+            }
+            passage => passage,
+        };
+        if live.keeps_memory()
+            && let Some(copied) = self.copy_forks(live, moment, &children).await?
+        {
+            return self.raise_copied(moment, live, children, copied).await;
+        }
+        if let Some(passage) = &passage {
+            for child in children.iter_mut().take(FEW) {
+                child.crossing = Some(self.begin_crossing(passage, &child.record));
+            }
+        }
+        let baseline = match self.keep_files(live, moment, passage.as_deref()).await {
+            Ok(baseline) => baseline,
+            Err(error) => {
+                if let Some(passage) = &passage {
+                    passage.call_off();
+                }
+                for crossing in children.into_iter().filter_map(|child| child.crossing) {
+                    crossing.take_down().await;
+                }
+                return Err(error);
+            }
+        };
+        // Until they are there, nobody ends what they nest in.
+        let _guard = Some(guard).filter(|_| passage.is_some());
+        self.raise_children(moment, baseline, children, passage).await
+    }
+
+    pub(super) async fn raise_children(
+        &self,
+        moment: &str,
+        baseline: Option<String>,
+        children: Vec<Child>,
+        passage: Option<Arc<Passage>>,
+    ) -> Result<Vec<Arc<Live>>, FleetError> {
+        let mut tasks = tokio::task::JoinSet::new();
+        let room = if passage.is_some() { at_a_time() } else { children.len() };
+        let room = Arc::new(Semaphore::new(room));
+        for (place, Child { record, permit, crossing, copied }) in children.into_iter().enumerate() {
+            let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
+            let (passage, room) = (passage.clone(), room.clone());
+            tasks.spawn(async move {
+                // Never closed.
+                let _room = room.acquire().await;
+                let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
+                let crossing = crossing.or_else(begin);
+                let origin = match fleet.clone_files(&moment, &record, baseline, copied).await {
+                    Ok(origin) => origin.with(crossing),
+                    Err(error) => {
+                        if let Some(crossing) = crossing {
+                            crossing.take_down().await;
+                        }
+                        return Err(error);
+                    }
+                };
+                Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
+            });
+        }
+        let mut made = Vec::new();
+        let mut failure = None;
+        while let Some(task) = tasks.join_next().await {
+            match task.map_err(|error| FleetError::internal(&error)).and_then(|result| result) {
+                Ok(child) => made.push(child),
+                Err(error) => failure = Some(error),
+            }
+        }
+        made.sort_by_key(|(place, _)| *place);
+        let made: Vec<_> = made.into_iter().map(|(_, child)| child).collect();
+        let Some(error) = failure else { return Ok(made) };
+        for child in made {
+            self.end(&child, paddock_model::api::EndCause::Killed).await?;
+        }
+        Err(error)
+    }
+
+    pub(super) fn child_of(
+        &self,
+        live: &Live,
+        request: &Fork,
+        expires: Option<u64>,
+    ) -> Result<Record, FleetError> {
+        let source = live.record().clone();
+        let mut metadata = source.metadata.clone();
+        // What the server does with the source it does not do with its forks.
+        metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
+        metadata.extend(request.metadata.clone());
+        let lifetime = source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms));
+        Ok(Record {
+            id: paddock_engine::new_id()?,
+            name: None,
+            state: SandboxState::Creating,
+            parent: Some(source.id.to_string()),
+            pool: None,
+            created_at_ms: now_ms(),
+            expires_at_ms: expires.or(lifetime.map(|lifetime| now_ms() + lifetime)),
+            metadata,
+            moved: (0, 0),
+            within: None,
+            around: Vec::new(),
+            stands_for: None,
+            built_ns: Vec::new(),
+            paused_when_idle: false,
+            intent: None,
+            end: None,
+            ..source
+        })
+    }
+}
+
+fn at_a_time() -> usize {
+    FOR_EACH_PROCESSOR * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

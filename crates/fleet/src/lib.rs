@@ -1,0 +1,549 @@
+//! All sandboxes of one state directory: their lives, their commands, their files. What `paddock serve` serves.
+//!
+//! - [`create`], [`request`]: from a request to a sandbox
+//! - [`awake`]: who uses a sandbox, and who has it fall asleep
+//! - [`lifecycle`], [`update`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
+//!   server left; [`lost`]: what loses its processes with those that it nests in
+//! - [`patience`]: guests that do not answer
+//! - [`execs`]: commands, their journals and who reads along
+//! - [`contexts`]: interpreters that remember, and the code that runs in them
+//! - [`scan`]: code is looked at before it runs
+//! - [`files`]: files and ports inside
+//! - [`audit_lines`]: a timeline for whoever asks for it, and whether it is whole
+//! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
+//! - [`resources`]: typed values that are kept for scripts
+//! - [`volumes`]: directories that outlive them
+//! - [`pressure`]: load is shed while memory is short
+//! - [`pools`]: sandboxes that are ready before anybody asks
+//! - [`live_fork`]: contexts that go along into forks
+//! - [`archives`]: files of the host in which files of sandboxes are kept
+//! - [`memory`]: what a backend keeps of a sandbox besides its files
+//! - [`snapshots`], [`forks`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
+//!   it back
+//! - [`access`]: tokens, tenants, quotas
+//! - [`readiness`]: whether a sandbox could be created now
+//! - [`hosted`]: what work that outlives its caller needs of all this
+//! - [`live`], [`record`]: one sandbox in memory, and in the store; [`roster`]: all that live, by id, name and age; [`list`]: pages of them
+//! - [`broken_storage`]: the disks of sandboxes take no writes any more
+//! - [`clock`]: how long something lives, whatever somebody does to the wall clock
+
+mod access;
+mod actor;
+mod archives;
+mod audit;
+mod audit_lines;
+mod audit_outputs;
+mod audit_writer;
+mod awake;
+mod broken_storage;
+pub mod capacity;
+mod changes;
+mod clock;
+mod contexts;
+mod copies;
+mod create;
+mod error;
+mod execs;
+mod files;
+mod forks;
+mod hosted;
+mod lifecycle;
+mod list;
+mod live;
+mod live_fork;
+mod lost;
+mod memory;
+mod merge;
+mod network;
+mod once;
+mod patch;
+mod patience;
+mod pools;
+mod prepared;
+mod pressure;
+mod readiness;
+mod reaper;
+mod record;
+mod recover;
+mod request;
+mod resources;
+mod roster;
+mod scan;
+mod secrets;
+mod snapshot_holder;
+mod snapshots;
+mod streams;
+mod update;
+mod vm_fork;
+mod volumes;
+
+pub use actor::{Actor, Admitted};
+pub use audit_lines::AuditLines;
+pub use audit_outputs::AuditOutputs;
+pub use error::{FleetError, Kind};
+pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
+pub use files::{PortStream, SignedPath, Watch, WriteOptions};
+pub use list::ListFilter;
+pub use paddock_records::access::Revoked;
+pub use pools::{LentPool, ReadyOptions};
+pub use snapshot_holder::Keeps;
+pub use streams::{Download, Upload};
+pub use volumes::VolumeUpload;
+
+use awake::Awake;
+use live::Live;
+use paddock_engine::Engine;
+use paddock_model::api::{Event, SandboxState};
+use paddock_records::access::{Admission, AdmissionOptions, Revocations};
+use paddock_records::signing::Signer;
+use paddock_records::store::{ServerLock, ServerPhase, Store};
+use paddock_records::vault::Vault;
+use paddock_storage::Storage;
+use paddock_storage::volumes::VolumesOptions;
+use record::{Record, now_ms};
+use roster::Roster;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+/// On a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
+) -> Result<T, FleetError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| FleetError::internal(&error))?
+}
+
+/// How often it is looked whether the last tasks have ended, ten milliseconds apart.
+const CLOSING_TRIES: u32 = 3000;
+/// Events that a slow reader may be behind before it loses some.
+const EVENTS: usize = 4096;
+/// How often a call looks again at a sandbox that others pause, wake or have fall asleep meanwhile.
+const LOOKS: u32 = 10;
+/// A change of a sandbox's state takes less. Writing down the memory of a large VM takes longest.
+const UNTIL_CHANGED: Duration = Duration::from_secs(120);
+
+/// Each may hold a thread for some seconds; those of the runtime are for others too.
+const ADOPTIONS: usize = 128;
+/// Of outputs in the audit, unless the owner says otherwise.
+const AUDIT_OUTPUTS: u64 = 1 << 30;
+
+#[derive(Debug, Clone)]
+pub struct FleetOptions {
+    pub state: PathBuf,
+    /// Of a sandbox whose creator names none.
+    pub default_ttl: Duration,
+    /// Creates that may wait for room, over all tenants.
+    pub queue: usize,
+    /// The registries that tenants may name, as host or host:port; empty: all that have a public address.
+    pub registries: Vec<String>,
+    /// The key that secrets are encrypted with; by default `secrets.key` of the state directory.
+    pub secrets_key: Option<PathBuf>,
+    /// Bytes that the outputs in the audit may take, of all sandboxes together; 0: none are kept.
+    pub audit_outputs: u64,
+    /// Where volumes are kept.
+    pub volumes: VolumesOptions,
+    /// The bounds of sandboxes that are kept ready for expected creates.
+    pub ready: ReadyOptions,
+    /// Bytes of memory that are left free: below that, load is shed. `None`: a part of what there is; 0: none is kept free.
+    pub keep_free: Option<u64>,
+}
+
+impl FleetOptions {
+    pub fn new(state: PathBuf) -> FleetOptions {
+        FleetOptions {
+            state,
+            default_ttl: Duration::from_secs(3600),
+            queue: 1000,
+            registries: Vec::new(),
+            secrets_key: None,
+            audit_outputs: AUDIT_OUTPUTS,
+            volumes: VolumesOptions::default(),
+            ready: ReadyOptions::OFF,
+            keep_free: Some(0),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Fleet(Arc<Inner>);
+
+struct Inner {
+    options: FleetOptions,
+    engine: Arc<Engine>,
+    store: Store,
+    storage: Storage,
+    audit_writer: audit_writer::AuditWriter,
+    admission: Admission,
+    revocations: Revocations,
+    signer: Signer,
+    vault: Arc<Vault>,
+    live: Roster,
+    events: broadcast::Sender<(String, Event)>,
+    counters: Counters,
+    /// Held while it is decided whether somebody still needs what sandboxes began with.
+    letting_go: Mutex<()>,
+    closing: AtomicBool,
+    steady: clock::Steady,
+    pools: pools::Pools,
+    nurseries: pools::Nurseries,
+    volumes: paddock_volumes::Volumes,
+    /// Held while a version of a volume is written out.
+    writing_out: tokio::sync::Mutex<()>,
+    readiness: readiness::Readiness,
+    pressure: pressure::Pressure,
+    /// Guests that are asked at one time whether they are there.
+    adoptions: tokio::sync::Semaphore,
+    /// Has been told of.
+    storage_is_broken: AtomicBool,
+    begin_anew: tokio::sync::Notify,
+}
+
+#[derive(Default)]
+struct Counters {
+    created: AtomicU64,
+    create_failed: AtomicU64,
+    execs: AtomicU64,
+    output_bytes: AtomicU64,
+}
+
+/// Numbers for /metrics.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    pub creating: u64,
+    pub running: u64,
+    pub paused: u64,
+    pub hibernated: u64,
+    pub created_total: u64,
+    pub create_failed_total: u64,
+    pub execs_total: u64,
+    pub output_bytes_total: u64,
+    pub waiting_creates: u64,
+    /// Sandboxes that were hibernated for want of memory.
+    pub shed_total: u64,
+    pub memory: Option<MemoryMetrics>,
+}
+
+/// As `Metrics` has it.
+#[derive(Debug, Clone)]
+pub struct MemoryMetrics {
+    pub available_bytes: u64,
+    /// Below so many available bytes load is shed; 0: never.
+    pub keep_free_bytes: u64,
+}
+
+impl Fleet {
+    /// Finds what an earlier server left, and goes on with it.
+    pub async fn open(options: FleetOptions) -> Result<Fleet, FleetError> {
+        let store = Store::open(&options.state)?;
+        Fleet::open_over(options, store).await
+    }
+
+    /// The same by the one who has the state directory's lock already.
+    pub async fn open_locked(options: FleetOptions, lock: ServerLock) -> Result<Fleet, FleetError> {
+        let store = Store::open_locked(&options.state, lock)?;
+        Fleet::open_over(options, store).await
+    }
+
+    async fn open_over(options: FleetOptions, store: Store) -> Result<Fleet, FleetError> {
+        let state = options.state.clone();
+        let storage = broken_storage::open_storage(&state, &store)?;
+        let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
+        let key = options.secrets_key.clone().unwrap_or_else(|| state.join("secrets.key"));
+        let vault = Arc::new(Vault::open(&key).map_err(|error| FleetError::storage(&error))?);
+        let audit =
+            paddock_records::audit::Audit::open(&state).map_err(|error| FleetError::storage(&error))?;
+        let outputs = paddock_records::audit::Outputs::open(&state, vault.clone(), options.audit_outputs)
+            .map_err(|error| FleetError::storage(&error))?;
+        let audit_writer = audit_writer::AuditWriter::start(state.clone(), audit, outputs)
+            .map_err(|error| FleetError::internal(&error))?;
+        let volumes = paddock_storage::volumes::open(&state, &options.volumes)?;
+        let steady = clock::Steady::open(&store);
+        let inner = Arc::new(Inner {
+            engine: Arc::new(Engine::new(&state)),
+            admission: Admission::new(AdmissionOptions {
+                waiting: options.queue,
+                ..AdmissionOptions::default()
+            }),
+            revocations: Revocations::default(),
+            options,
+            store,
+            storage,
+            audit_writer,
+            signer,
+            vault,
+            live: Roster::default(),
+            events: broadcast::channel(EVENTS).0,
+            counters: Counters::default(),
+            letting_go: Mutex::default(),
+            closing: false.into(),
+            steady,
+            pools: pools::Pools::default(),
+            nurseries: pools::Nurseries::default(),
+            volumes,
+            writing_out: tokio::sync::Mutex::default(),
+            readiness: readiness::Readiness::default(),
+            pressure: pressure::Pressure::default(),
+            adoptions: tokio::sync::Semaphore::new(ADOPTIONS),
+            storage_is_broken: false.into(),
+            begin_anew: tokio::sync::Notify::new(),
+        });
+        let fleet = Fleet(inner);
+        let recovered = fleet.recover().await;
+        if let Err(error) = recovered.and_then(|()| fleet.restore_pools()) {
+            // What was taken over already runs on, and the storage is let go.
+            fleet.close().await;
+            return Err(error);
+        }
+        reaper::start(&fleet);
+        pressure::start(&fleet);
+        volumes::start_keeper(&fleet);
+        Ok(fleet)
+    }
+
+    /// No more requests come. Sandboxes keep running, for the next server to find.
+    ///
+    /// Precondition: nobody else holds this fleet any more; who still does keeps the storage mounted.
+    pub async fn close(self) {
+        self.0.closing.store(true, Ordering::Relaxed);
+        self.close_pools().await;
+        let mut used = false;
+        for live in self.0.all() {
+            let _guard = live.transition.lock().await;
+            // Its processes are there, though nobody has reached them.
+            used |= live.is_silent();
+            if let Some(inside) = live.set_running(None) {
+                self.note_traffic_now(&live);
+                inside.leave();
+                used = true;
+            }
+        }
+        if used {
+            return tracing::info!("sandboxes live: the storage stays mounted");
+        }
+        let mut inner = self.0;
+        for _ in 0..CLOSING_TRIES {
+            inner = match Arc::try_unwrap(inner) {
+                Ok(inner) => {
+                    match inner.storage.close() {
+                        Ok(true) => {}
+                        Ok(false) => tracing::warn!("somebody uses the storage: it stays mounted"),
+                        Err(error) => tracing::warn!(%error, "the storage stays mounted"),
+                    }
+                    return;
+                }
+                Err(inner) => inner,
+            };
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tracing::warn!("something is still under way: the storage stays mounted");
+    }
+
+    /// Written beside the lock of the state directory, for clients and for the next server.
+    pub fn note_phase(&self, phase: ServerPhase, addresses: &[String]) {
+        self.0.store.note_phase(phase, addresses);
+    }
+
+    /// Returns when everything that happened until now is in its timeline.
+    pub async fn written(&self) {
+        self.0.audit_writer.written().await;
+    }
+
+    /// It takes requests, and its database answers. [`Fleet::can_create`] looks closer.
+    pub fn ready(&self) -> Result<(), FleetError> {
+        if self.0.closing.load(Ordering::Relaxed) {
+            return Err(FleetError::new(Kind::Unavailable, "unavailable", "the server is stopping"));
+        }
+        self.0.store.check_in_place()?;
+        self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
+        self.0.store.setting("ready").map(drop).map_err(FleetError::from)
+    }
+
+    pub fn state_dir(&self) -> &std::path::Path {
+        &self.0.options.state
+    }
+
+    /// How many sandboxes live.
+    pub fn live_count(&self) -> usize {
+        self.0.live.len()
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        let counters = &self.0.counters;
+        let in_state = |state| self.0.live.in_state(state);
+        Metrics {
+            creating: in_state(SandboxState::Creating),
+            running: in_state(SandboxState::Running),
+            paused: in_state(SandboxState::Paused),
+            hibernated: in_state(SandboxState::Hibernated),
+            created_total: counters.created.load(Ordering::Relaxed),
+            create_failed_total: counters.create_failed.load(Ordering::Relaxed),
+            execs_total: counters.execs.load(Ordering::Relaxed),
+            output_bytes_total: counters.output_bytes.load(Ordering::Relaxed),
+            waiting_creates: u64::from(self.0.admission.waiting()),
+            shed_total: self.0.pressure.hibernated_total(),
+            memory: pressure::Memory::now().map(|memory| MemoryMetrics {
+                available_bytes: memory.available,
+                keep_free_bytes: memory.mark(self.0.options.keep_free),
+            }),
+        }
+    }
+
+    pub fn events(&self, actor: &Actor) -> EventReader {
+        EventReader { receiver: self.0.events.subscribe(), actor: actor.clone() }
+    }
+
+    /// A sandbox of the actor's that lives, by id or name. Whatever else there is looks the same: nothing.
+    fn find(&self, actor: &Actor, id: &str) -> Result<Arc<Live>, FleetError> {
+        if let Some(live) = self.living(actor, id) {
+            return Ok(live);
+        }
+        if let Some(record) = self.ended(actor, id)? {
+            return Err(has_ended(record.id.as_str()));
+        }
+        let shown: String = id.chars().take(80).collect();
+        let message = format!("there is no sandbox `{}`", shown.escape_debug());
+        Err(FleetError::new(Kind::NotFound, "sandbox_not_found", message)
+            .hint("`paddock ps` lists those there are"))
+    }
+
+    fn living(&self, actor: &Actor, id: &str) -> Option<Arc<Live>> {
+        let visible = |live: &Arc<Live>| {
+            (actor.owner || live.tenant == actor.tenant) && live.record().stands_for.is_none()
+        };
+        if let Some(live) = self.0.live.get(id).filter(visible) {
+            return Some(live);
+        }
+        if id.starts_with("sb-") {
+            return None;
+        }
+        self.0.live.named(&actor.tenant, id).filter(visible)
+    }
+
+    /// Its processes; a hibernated sandbox is woken, and one that the fleet itself paused is resumed. One that just falls asleep
+    /// is waited for first.
+    async fn running(&self, live: &Arc<Live>) -> Result<Awake, FleetError> {
+        for _ in 0..LOOKS {
+            let (state, by_fleet) = {
+                let record = live.record();
+                (record.state, record.paused_when_idle)
+            };
+            let changed = match state {
+                SandboxState::Running => match live.stay_awake() {
+                    Some(awake) => return Ok(awake),
+                    None if live.is_silent() => self.until_it_answers(live).await,
+                    // Somebody puts it to sleep, ends it, or takes up its lost connection anew.
+                    None => self.changed(live).await,
+                },
+                SandboxState::Hibernated => self.wake_live(live).await,
+                SandboxState::Paused if by_fleet => self.resume_live(live).await,
+                SandboxState::Paused => {
+                    return Err(FleetError::new(
+                        Kind::Conflict,
+                        "wrong_state",
+                        format!("sandbox {} is paused", live.id),
+                    )
+                    .hint("resume it first"));
+                }
+                SandboxState::Creating => self.changed(live).await,
+                SandboxState::Ended => return Err(has_ended(&live.id)),
+            };
+            // Another call may have changed its state in between: what it is now decides.
+            if let Err(error) = changed
+                && live.record().state == state
+            {
+                return Err(error);
+            }
+        }
+        let message = format!("the guest of sandbox {} does not answer", live.id);
+        Err(FleetError::new(Kind::Unavailable, "guest_lost", message).hint("try again in a moment"))
+    }
+
+    /// Waits until nobody changes its state any more.
+    async fn changed(&self, live: &Live) -> Result<(), FleetError> {
+        let changed = tokio::time::timeout(UNTIL_CHANGED, live.transition.lock()).await;
+        changed.map(drop).map_err(|_| {
+            let seconds = UNTIL_CHANGED.as_secs();
+            let message = format!("the state of sandbox {} has been changing for {seconds} s", live.id);
+            FleetError::new(Kind::Unavailable, "unavailable", message).hint("try again in a moment")
+        })
+    }
+}
+
+fn has_ended(id: &str) -> FleetError {
+    FleetError::new(Kind::Gone, "sandbox_ended", format!("sandbox {id} has ended"))
+        .hint("GET of the sandbox says how and why, for a day")
+}
+
+impl Inner {
+    /// Every sandbox that lives. Not for the way of a request: there may be 20,000.
+    fn all(&self) -> Vec<Arc<Live>> {
+        self.live.all()
+    }
+
+    fn add(&self, live: Arc<Live>) {
+        self.live.add(live);
+    }
+
+    fn remove(&self, id: &str) {
+        self.live.remove(id);
+    }
+
+    /// A change of its state, in its timeline and for whoever listens.
+    fn announce(&self, live: &Live, change: &str) {
+        self.announce_because(live, change, None);
+    }
+
+    fn announce_because(&self, live: &Live, change: &str, reason: Option<&str>) {
+        audit::lifecycle(self, &live.id, change, reason);
+        self.tell(live, change, reason.map(String::from));
+    }
+
+    fn tell(&self, live: &Live, kind: &str, detail: Option<String>) {
+        if self.events.receiver_count() > 0 {
+            let event = Event { at_ms: now_ms(), sandbox: live.id.clone(), kind: kind.into(), detail };
+            let _ = self.events.send((live.tenant.clone(), event));
+        }
+    }
+
+    fn save_exec(&self, sandbox: &str, record: &execs::ExecRecord) -> Result<(), FleetError> {
+        let body = serde_json::to_string(record).map_err(|error| FleetError::internal(&error))?;
+        Ok(self.store.put_exec(sandbox, record.number, &body)?)
+    }
+
+    /// Writes a record as it is now.
+    fn save(&self, record: &Record) -> Result<(), FleetError> {
+        let body = self.save_for_a_moment(record)?;
+        self.audit_writer.copy(record, body);
+        Ok(())
+    }
+
+    /// The same for what is changed again at once: the copy stays as it was.
+    fn save_for_a_moment(&self, record: &Record) -> Result<String, FleetError> {
+        let body = serde_json::to_string(record).map_err(|error| FleetError::internal(&error))?;
+        let ended = record.end.as_ref().map(|end| end.at_ms);
+        self.store.update_sandbox(record.id.as_str(), record.state, ended, &body)?;
+        Ok(body)
+    }
+}
+
+/// The life of every sandbox as it happens; an actor sees its own tenant's.
+pub struct EventReader {
+    receiver: broadcast::Receiver<(String, Event)>,
+    actor: Actor,
+}
+
+impl EventReader {
+    /// `None` when the fleet closes.
+    pub async fn next(&mut self) -> Option<Event> {
+        use broadcast::error::RecvError;
+        loop {
+            match self.receiver.recv().await {
+                Ok((tenant, event)) if self.actor.owner || tenant == self.actor.tenant => return Some(event),
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,583 @@
+//! From running to paused, hibernated and ended, and back where there is a way back.
+
+use super::archives::{self, Lasts};
+use super::changes::{CHANGES, LISTED};
+use super::contexts::{Part, Said};
+use super::execs::{ExecRecord, KILLED, TrackedExec, end_exec};
+use super::live::Live;
+use super::pressure::LEAST_QUIET;
+use super::record::{Intent, Record, now_ms, reason};
+use super::{Actor, Fleet, FleetError, Kind, audit, blocking, has_ended};
+use paddock_backends::FenceUsage;
+use paddock_engine::Sandbox as Inside;
+use paddock_model::api::{End, EndCause, ExecCause, Sandbox, SandboxState, SandboxUsage};
+use paddock_model::{Access, Network};
+use paddock_records::journal::Journal;
+use std::sync::{Arc, PoisonError};
+
+/// How much of the last output is kept with an end.
+const LAST_OUTPUT: usize = 2048;
+
+/// Why a sandbox is hibernated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// By a call, whatever goes on in it.
+    Asked,
+    /// It was idle for as long as it may be, unless somebody uses it again.
+    Idle,
+    /// The host is short of memory, unless somebody uses it.
+    MemoryPressure,
+}
+
+impl Fleet {
+    pub async fn kill(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        self.end_by_call(actor, id, EndCause::Killed).await
+    }
+
+    /// As [`Fleet::kill`], by whoever knows that the work in it failed: its volumes are treated as they were told to be then.
+    pub async fn fail(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        self.end_by_call(actor, id, EndCause::Failed).await
+    }
+
+    async fn end_by_call(&self, actor: &Actor, id: &str, cause: EndCause) -> Result<Sandbox, FleetError> {
+        let live = match self.find(actor, id) {
+            Ok(live) => live,
+            // Killing what has ended is no mistake.
+            Err(error) => return self.ended(actor, id)?.map(|record| record.to_api(0)).ok_or(error),
+        };
+        let operation = if cause == EndCause::Failed { "fail" } else { "kill" };
+        audit::call(&self.0, actor, &live, operation, serde_json::Value::Null);
+        self.detached(async move |fleet: Fleet| {
+            fleet.end(&live, cause).await?;
+            Ok(live.to_api())
+        })
+        .await
+    }
+
+    pub async fn pause(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "pause", serde_json::Value::Null);
+        self.pause_live(&live, false).await?;
+        Ok(live.to_api())
+    }
+
+    pub async fn resume(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "resume", serde_json::Value::Null);
+        self.resume_live(&live).await?;
+        Ok(live.to_api())
+    }
+
+    pub async fn hibernate(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "hibernate", serde_json::Value::Null);
+        self.detached(async move |fleet: Fleet| {
+            fleet.hibernate_live(&live, Sleep::Asked).await?;
+            Ok(live.to_api())
+        })
+        .await
+    }
+
+    pub async fn wake(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "wake", serde_json::Value::Null);
+        self.detached(async move |fleet: Fleet| {
+            fleet.wake_live(&live).await?;
+            Ok(live.to_api())
+        })
+        .await
+    }
+
+    pub async fn usage(&self, actor: &Actor, id: &str) -> Result<SandboxUsage, FleetError> {
+        let live = self.find(actor, id)?;
+        let disk_bytes = self.0.storage.usage(&live.id).ok();
+        let Some(inside) = live.running() else {
+            return Ok(SandboxUsage { disk_bytes, ..SandboxUsage::default() });
+        };
+        Ok(usage(&inside.usage(), disk_bytes))
+    }
+
+    pub(super) async fn pause_live(&self, live: &Arc<Live>, by_fleet: bool) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Running => {}
+            SandboxState::Paused => return Ok(()),
+            state => return Err(wrong_state(live, state, "paused")),
+        }
+        let inside = live.running().ok_or_else(|| lost(live))?;
+        // A call that comes meanwhile resumes it.
+        let _alone = match by_fleet {
+            true => Some(live.fall_asleep().await),
+            false => None,
+        };
+        if by_fleet && live.is_in_use() {
+            return Ok(());
+        }
+        inside.freeze(true).await?;
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Paused;
+            record.paused_when_idle = by_fleet;
+            record.clone()
+        };
+        if let Err(error) = self.0.save(&record) {
+            live.record().state = SandboxState::Running;
+            inside.freeze(false).await?;
+            return Err(error);
+        }
+        self.0.announce(live, "paused");
+        Ok(())
+    }
+
+    pub(super) async fn resume_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Paused => {}
+            SandboxState::Running => return Ok(()),
+            state => return Err(wrong_state(live, state, "resumed")),
+        }
+        let inside = live.running().ok_or_else(|| lost(live))?;
+        inside.freeze(false).await?;
+        let by_fleet = live.record().paused_when_idle;
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Running;
+            record.paused_when_idle = false;
+            record.clone()
+        };
+        if let Err(error) = self.0.save(&record) {
+            // As it was: a server that starts anew would pause it again.
+            {
+                let mut record = live.record();
+                (record.state, record.paused_when_idle) = (SandboxState::Paused, by_fleet);
+            }
+            inside.freeze(true).await?;
+            return Err(error);
+        }
+        live.touch();
+        self.0.announce(live, "resumed");
+        Ok(())
+    }
+
+    /// Calls that come meanwhile wait for it to sleep, and wake it. It does not sleep where somebody uses it again and that is a
+    /// reason not to.
+    pub(super) async fn hibernate_live(&self, live: &Arc<Live>, why: Sleep) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Running | SandboxState::Paused => {}
+            SandboxState::Hibernated => return Ok(()),
+            state => return Err(wrong_state(live, state, "hibernated")),
+        }
+        // Where memory is kept, what forks nest in is left behind.
+        let shelters = self.0.shelters(live);
+        if shelters && !live.keeps_memory() {
+            live.touch();
+            let message = format!(
+                "forks of sandbox {}, or contexts that a snapshot keeps, live in its namespaces: it cannot sleep before they end",
+                live.id
+            );
+            return Err(FleetError::new(Kind::Conflict, "forks_live", message)
+                .hint("pause it instead, or end its forks and remove its snapshots of kind `interpreter`"));
+        }
+        let inside = live.running().ok_or_else(|| lost(live))?;
+        let alone = match why {
+            // No call is cut off for it.
+            Sleep::MemoryPressure => live.fall_asleep_if_unused(),
+            Sleep::Asked | Sleep::Idle => Some(live.fall_asleep().await),
+        };
+        let is_in_use = match why {
+            Sleep::Asked => false,
+            Sleep::Idle => live.is_in_use(),
+            Sleep::MemoryPressure => live.is_used_now() || live.quiet_for() < LEAST_QUIET,
+        };
+        let Some(_alone) = alone.filter(|_| !is_in_use) else { return Ok(()) };
+        // Nothing is written while it is being saved.
+        inside.freeze(true).await?;
+        if let Err(error) = self.prepare_to_sleep(live, &inside).await {
+            live.record().intent = None;
+            if live.record().state == SandboxState::Running {
+                inside.freeze(false).await?;
+            }
+            return Err(error);
+        }
+        if live.keeps_memory() {
+            if let Err(error) = self.sleep_with_memory(live, &inside).await {
+                live.record().intent = None;
+                return Err(error);
+            }
+            if shelters {
+                self.leave_shell(live, inside).await?;
+            } else {
+                self.take_down(inside).await?;
+            }
+        } else {
+            live.set_running(None);
+            self.take_down(inside).await?;
+            self.end_execs(live);
+        }
+        let nested_in: Vec<_>;
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Hibernated;
+            record.intent = None;
+            record.paused_when_idle = false;
+            // It wakes up in namespaces that nest in nobody's.
+            nested_in = record.nests_in().cloned().collect();
+            (record.around, record.within) = (Vec::new(), None);
+            record.clone()
+        };
+        self.0.save(&record)?;
+        let inner = self.0.clone();
+        tokio::task::spawn_blocking(move || {
+            nested_in.iter().for_each(|around| inner.end_nursery_unless_used(around));
+        });
+        let reason = (why == Sleep::MemoryPressure).then_some("memory pressure");
+        self.0.announce_because(live, "hibernated", reason);
+        // An acknowledged sleep survives a loss of power.
+        let inner = self.0.clone();
+        blocking(move || Ok(inner.store.flush()?)).await
+    }
+
+    /// Its files are safe when this returns. From then on a new engine that finds no guest knows that this is as it
+    /// should be.
+    async fn prepare_to_sleep(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
+        if !self.0.storage.keeps_disks() {
+            self.keep_changes(live, inside).await?;
+            archives::export(inside, &self.archive_of(&live.id), Lasts::AlsoThen).await?;
+        } else {
+            if !self.is_listed_later(live) {
+                self.keep_list(live, inside).await?;
+            }
+            let (fleet, id) = (self.clone(), live.id.clone());
+            blocking(move || fleet.0.storage.flush(&id).map_err(|error| FleetError::storage(&error))).await?;
+        }
+        let record = {
+            let mut record = live.record();
+            record.intent = Some(Intent::Hibernate);
+            record.clone()
+        };
+        self.0.save(&record)
+    }
+
+    pub(super) async fn wake_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+        let _guard = live.transition.lock().await;
+        match live.record().state {
+            SandboxState::Hibernated => {}
+            SandboxState::Running => return Ok(()),
+            state => return Err(wrong_state(live, state, "woken")),
+        }
+        FleetError::unless_descriptors_are_left()?;
+        self.unless_short_of_memory()?;
+        self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
+        let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
+        let ready_at_ns = live.record().ready_at_ns;
+        match self.kept_memory(&live.id) {
+            Some(memory) => {
+                self.raise_from_memory(live, &memory, None).await?;
+                self.drop_memory(&live.id);
+            }
+            None => self.raise(live, archive.clone()).await?,
+        }
+        // What it changed before it slept is still its own change.
+        let record = {
+            let mut record = live.record();
+            record.ready_at_ns = ready_at_ns;
+            record.clone()
+        };
+        self.0.save(&record)?;
+        let _ = std::fs::remove_file(self.archive_of(&live.id).with_extension(LISTED));
+        if let Some(archive) = archive {
+            let _ = std::fs::remove_file(archive);
+        }
+        live.note_waking();
+        self.0.announce(live, "woken");
+        Ok(())
+    }
+
+    /// Ends a sandbox and everything of it but its record, its journals and its timeline.
+    pub(super) async fn end(&self, live: &Arc<Live>, cause: EndCause) -> Result<(), FleetError> {
+        live.set_unwanted();
+        let _guard = live.transition.lock().await;
+        if live.record().state == SandboxState::Ended {
+            return Ok(());
+        }
+        let sheltered = self.0.shelters(live);
+        if let Some(inside) = live.running().filter(|_| !sheltered && nobody_sees_it_end(live, &cause)) {
+            self.end_unseen(live, &inside, cause);
+            return Ok(());
+        }
+        let record = {
+            let mut record = live.record();
+            record.intent = Some(Intent::End(cause.clone()));
+            record.clone()
+        };
+        // A disk that is full keeps nothing alive: a server that is killed now finds a sandbox without a guest.
+        if let Err(error) = self.0.save_for_a_moment(&record) {
+            tracing::warn!(sandbox = %live.id, %error, "its end could not be announced to the store");
+        }
+        let used = match live.set_running(None) {
+            Some(inside) if sheltered => self.hold(live, inside).await?,
+            Some(inside) => self.take_down(inside).await?,
+            None if sheltered => {
+                // Its machine has ended; who runs it stays for those that nest in its fence.
+                self.0.nurseries.find_again(live.record().id.clone());
+                FenceUsage::default()
+            }
+            None => {
+                // What ran it may have stayed, for others who have ended since.
+                let (inner, id) = (self.0.clone(), live.record().id.clone());
+                let _ = tokio::task::spawn_blocking(move || inner.engine.remove(&id)).await;
+                FenceUsage::default()
+            }
+        };
+        self.end_execs(live);
+        self.settle_volumes(live, &cause).await;
+        self.record_end(live, cause, used);
+        Ok(())
+    }
+
+    /// On record first, then ended; the kernel takes it apart while whoever asked goes on. A server that is killed
+    /// in between leaves it to the next one, which ends whatever is not on record as living.
+    fn end_unseen(&self, live: &Arc<Live>, inside: &Arc<Inside>, cause: EndCause) {
+        let used = inside.usage();
+        live.set_running(None);
+        self.end_execs(live);
+        let ended = self.store_as_ended(live, cause, used);
+        if let Err(error) = inside.kill() {
+            tracing::warn!(sandbox = %live.id, %error, "it could not be ended at once");
+        }
+        let (fleet, live, inside) = (self.clone(), live.clone(), inside.clone());
+        tokio::task::spawn_blocking(move || {
+            taken_down(inside.destroy());
+            fleet.let_go_of_all(&live, &ended);
+        });
+    }
+
+    /// Precondition: its processes are gone.
+    pub(super) fn record_end(&self, live: &Arc<Live>, cause: EndCause, used: FenceUsage) {
+        let ended = self.store_as_ended(live, cause, used);
+        let (fleet, live) = (self.clone(), live.clone());
+        // Nobody waits for it; a new engine frees what this one does not get to.
+        tokio::task::spawn_blocking(move || fleet.let_go_of_all(&live, &ended));
+    }
+
+    fn store_as_ended(&self, live: &Arc<Live>, cause: EndCause, used: FenceUsage) -> Record {
+        let last_output = live.jobs().last().map(|job| last_words(job)).unwrap_or_default();
+        let end = End {
+            reason: reason(&cause),
+            cause,
+            at_ms: now_ms(),
+            last_output,
+            usage: usage(&used, self.0.storage.usage(&live.id).ok()),
+        };
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Ended;
+            record.intent = None;
+            record.end = Some(end.clone());
+            record.secrets.sealed = None;
+            record.clone()
+        };
+        match self.0.save(&record) {
+            Ok(()) => self.0.remove(&live.id),
+            Err(error) => {
+                let why = "its end is kept in memory until it can be stored";
+                tracing::error!(sandbox = %live.id, %error, why);
+            }
+        }
+        if let Some(snapshot) = &record.stands_for {
+            self.tell_of_lost_contexts(snapshot, live, &end);
+        }
+        // Its room is the next one's: whoever was told that it ended may ask for another at once.
+        drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+        audit::ended(&self.0, &live.id, &end);
+        self.0.tell(live, "ended", Some(end.reason));
+        record
+    }
+
+    /// What it held besides its processes. Blocks for a moment.
+    ///
+    /// Precondition: its processes are gone.
+    fn let_go_of_all(&self, live: &Live, ended: &Record) {
+        if let Some(baseline) = &ended.baseline {
+            self.drop_baseline(baseline);
+        }
+        // The last that nested in it may have ended while it did itself.
+        for around in ended.nests_in().chain([&ended.id]) {
+            self.0.end_nursery_unless_used(around);
+        }
+        self.free_disk_of(&live.id, ended.base.as_deref(), !self.0.is_held(&ended.id));
+    }
+
+    /// What ended while the store could take nothing.
+    pub(super) fn store_end(&self, live: &Live) {
+        let record = live.record().clone();
+        for job in live.jobs().into_iter().filter(|job| !job.runs() && !job.is_stored()) {
+            let record = job.record().clone();
+            if self.0.save_exec(&live.id, &record).is_err() {
+                return;
+            }
+            job.mark_stored();
+        }
+        if self.0.save(&record).is_ok() {
+            tracing::info!(sandbox = %live.id, "its end is stored");
+            self.0.remove(&live.id);
+        }
+    }
+
+    /// Nobody waits for it; a new engine frees it if this one does not get to it.
+    pub(super) fn free_disk(&self, id: &str) {
+        let (fleet, id) = (self.clone(), id.to_string());
+        tokio::task::spawn_blocking(move || fleet.free_disk_now(&id, None));
+    }
+
+    pub(super) fn free_disk_now(&self, id: &str, base: Option<&str>) {
+        self.free_disk_of(id, base, true);
+    }
+
+    /// `whole`: not where forks may still have files of it mapped.
+    fn free_disk_of(&self, id: &str, base: Option<&str>, whole: bool) {
+        if whole && let Err(error) = self.0.storage.delete(id) {
+            tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
+        }
+        self.drop_memory(id);
+        let archive = self.archive_of(id);
+        for list in [CHANGES, LISTED] {
+            let _ = std::fs::remove_file(archive.with_extension(list));
+        }
+        let _ = std::fs::remove_file(archive);
+        if let Some(base) = base {
+            self.let_go(base);
+        }
+    }
+
+    async fn take_down(&self, inside: Arc<Inside>) -> Result<FenceUsage, FleetError> {
+        let ended = tokio::task::spawn_blocking(move || taken_down(inside.destroy())).await;
+        ended.map_err(|error| FleetError::internal(&error))
+    }
+
+    /// Commands end with the processes that they were.
+    pub(super) fn end_execs(&self, live: &Live) {
+        for job in live.jobs() {
+            job.close();
+            if job.runs() {
+                end_exec(&self.0, live, &job, ExecCause::SandboxEnded, KILLED);
+            }
+        }
+    }
+
+    /// A sandbox of the actor's that ended within the last day.
+    pub(super) fn ended(&self, actor: &Actor, id: &str) -> Result<Option<Record>, FleetError> {
+        let Some(row) = self.0.store.sandbox(id)? else { return Ok(None) };
+        if !(actor.owner || row.tenant == actor.tenant) {
+            return Ok(None);
+        }
+        let record: Record = serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))?;
+        Ok((!record.lives() && record.stands_for.is_none()).then_some(record))
+    }
+
+    /// The commands of a sandbox as the store has them, but for calls that ended long ago.
+    pub(super) fn stored_jobs(&self, record: &Record) -> Result<Vec<Arc<TrackedExec>>, FleetError> {
+        let bodies = self.0.store.execs_of(record.id.as_str())?;
+        bodies.iter().map(|(_, body)| self.read_job(record, body)).collect()
+    }
+
+    /// One of them, and of calls that ended long ago too.
+    pub(super) fn stored_job(
+        &self,
+        record: &Record,
+        number: u32,
+    ) -> Result<Option<Arc<TrackedExec>>, FleetError> {
+        let (store, id) = (&self.0.store, record.id.as_str());
+        let body = match store.exec(id, number)? {
+            Some(body) => Some(body),
+            None => store.past_call(id, number)?,
+        };
+        body.map(|body| self.read_job(record, &body)).transpose()
+    }
+
+    fn read_job(&self, sandbox: &Record, body: &str) -> Result<Arc<TrackedExec>, FleetError> {
+        let record: ExecRecord = serde_json::from_str(body).map_err(|error| FleetError::internal(&error))?;
+        let id = sandbox.id.as_str();
+        let directory = self.0.options.state.join("sandboxes").join(id).join("execs");
+        let directory = directory.join(record.number.to_string());
+        let failed = |error| FleetError::storage(&error);
+        let journal = Journal::open(&directory, record.output_limit).map_err(failed)?;
+        let said = matches!(record.part, Part::Call(_)).then(|| Said::open(&directory));
+        let mut job = TrackedExec::new(id, record, journal);
+        if let Some(said) = said {
+            job = job.with_said(said.map_err(failed)?);
+        }
+        job.compare_with_files();
+        if sandbox.lives() {
+            // More may come, even of one that has ended: what it started may still print.
+            job.rest();
+        } else {
+            job.close();
+        }
+        Ok(Arc::new(job))
+    }
+
+    /// Where the files of a hibernated sandbox are, when its disk was in memory.
+    pub(super) fn archive_of(&self, id: &str) -> std::path::PathBuf {
+        self.0.options.state.join("hibernated").join(format!("{id}.tar"))
+    }
+}
+
+/// Whether an end can be told before the kernel has taken the sandbox apart, because nobody could see the difference:
+/// no command is under way whose last words somebody wants, and nothing outside can be reached from inside.
+fn nobody_sees_it_end(live: &Live, cause: &EndCause) -> bool {
+    let record = live.record();
+    let writable = record.spec.mounts.iter().any(|mount| mount.access == Access::Write);
+    *cause == EndCause::Killed
+        && record.state == SandboxState::Running
+        && record.spec.workspace.is_none()
+        && record.spec.network == Network::None
+        && !writable
+        && live.running_execs() == 0
+}
+
+fn taken_down(ended: std::io::Result<FenceUsage>) -> FenceUsage {
+    ended.unwrap_or_else(|error| {
+        tracing::warn!(%error, "something of a sandbox could not be removed; the next start sweeps it");
+        FenceUsage::default()
+    })
+}
+
+fn usage(used: &FenceUsage, disk_bytes: Option<u64>) -> SandboxUsage {
+    SandboxUsage {
+        cpu_ms: used.cpu_ms,
+        memory_bytes: used.memory,
+        peak_memory_bytes: used.peak_memory,
+        disk_bytes,
+        processes: used.processes,
+    }
+}
+
+fn last_words(job: &TrackedExec) -> String {
+    let Ok((stdout, stderr)) = job.captured() else { return String::new() };
+    let text =
+        if stderr.tail.is_empty() && stderr.head.is_empty() { stdout.to_text() } else { stderr.to_text() };
+    let start = text.char_indices().rev().nth(LAST_OUTPUT).map_or(0, |(at, _)| at);
+    text[start..].to_string()
+}
+
+fn wrong_state(live: &Live, state: SandboxState, wanted: &str) -> FleetError {
+    if state == SandboxState::Ended {
+        return has_ended(&live.id);
+    }
+    let now = match state {
+        SandboxState::Creating => "being created",
+        SandboxState::Running => "running",
+        SandboxState::Paused => "paused",
+        SandboxState::Hibernated => "hibernated",
+        SandboxState::Ended => "ended",
+    };
+    let message = format!("sandbox {} is {now}, so it cannot be {wanted}", live.id);
+    FleetError::new(Kind::Conflict, "wrong_state", message)
+}
+
+fn lost(live: &Live) -> FleetError {
+    let message = format!("the guest of sandbox {} does not answer", live.id);
+    FleetError::new(Kind::Unavailable, "guest_lost", message).hint("try again in a moment")
+}

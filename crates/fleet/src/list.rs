@@ -1,0 +1,97 @@
+//! One sandbox for its caller, or a page of them.
+
+use super::live::Live;
+use super::record::Record;
+use super::{Actor, Fleet, FleetError};
+use paddock_model::api::{Sandbox, SandboxPage, SandboxState};
+use paddock_records::store::{Cursor, SandboxQuery};
+use std::cmp::Reverse;
+
+const LARGEST_PAGE: usize = 1000;
+
+/// Which sandboxes a list shows; empty shows all that live.
+#[derive(Debug, Clone, Default)]
+pub struct ListFilter {
+    pub states: Vec<SandboxState>,
+    pub name: Option<String>,
+    pub template: Option<String>,
+    pub metadata: Vec<(String, String)>,
+    /// 0: as many as one page holds.
+    pub limit: usize,
+    pub cursor: Option<String>,
+}
+
+impl Fleet {
+    pub async fn get(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        match self.find(actor, id) {
+            Ok(live) => Ok(live.to_api()),
+            Err(error) => match self.ended(actor, id)? {
+                Some(record) => Ok(record.to_api(0)),
+                None => Err(error),
+            },
+        }
+    }
+
+    pub async fn list(&self, actor: &Actor, filter: &ListFilter) -> Result<SandboxPage, FleetError> {
+        let query = SandboxQuery {
+            tenant: (!actor.owner).then_some(actor.tenant.as_str()),
+            name: filter.name.as_deref(),
+            limit: if filter.limit == 0 { 100 } else { filter.limit.min(LARGEST_PAGE) },
+            cursor: filter.cursor.as_deref(),
+            ..SandboxQuery::default()
+        };
+        let wanted = |record: &Record| {
+            let state =
+                if filter.states.is_empty() { record.lives() } else { filter.states.contains(&record.state) };
+            let template = filter.template.is_none() || record.template == filter.template;
+            state
+                && record.stands_for.is_none()
+                && template
+                && filter.metadata.iter().all(|(key, value)| record.metadata.get(key) == Some(value))
+        };
+        if !filter.states.contains(&SandboxState::Ended) {
+            return self.list_living(actor, filter, query.limit, wanted);
+        }
+        let page = self.0.store.list_sandboxes(&query, |row| {
+            serde_json::from_str::<Record>(&row.body).is_ok_and(|record| wanted(&record))
+        })?;
+        let sandboxes = page.rows.iter().filter_map(|row| {
+            let record: Record = serde_json::from_str(&row.body).ok()?;
+            let live = self.find(actor, &row.id).ok();
+            Some(live.map_or_else(|| record.to_api(0), |live| live.to_api()))
+        });
+        Ok(SandboxPage { sandboxes: sandboxes.collect(), next_cursor: page.next_cursor })
+    }
+
+    /// From memory: however many have ended, those that live are found at once.
+    fn list_living(
+        &self,
+        actor: &Actor,
+        filter: &ListFilter,
+        limit: usize,
+        wanted: impl Fn(&Record) -> bool,
+    ) -> Result<SandboxPage, FleetError> {
+        let after = Cursor::parse(filter.cursor.as_deref())?;
+        let tenant = (!actor.owner).then_some(actor.tenant.as_str());
+        let fits = |live: &Live| {
+            let record = live.record();
+            (filter.name.is_none() || record.name == filter.name) && wanted(&record)
+        };
+        let mut place = filter.cursor.is_some().then_some((Reverse(after.created_ms), after.id));
+        let mut found = Vec::new();
+        // One more than fits tells whether there is another page. A filter that few sandboxes pass looks at many of them, some
+        // at a time, so that others are not kept from being created meanwhile.
+        while found.len() <= limit {
+            let some = self.0.live.page(tenant, place.as_ref(), limit + 1);
+            let Some((last, _)) = some.last() else { break };
+            place = Some(last.clone());
+            found.extend(some.into_iter().filter(|(_, live)| fits(live)));
+        }
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let last = found.last().filter(|_| more);
+        let next_cursor = last
+            .map(|((Reverse(created_ms), id), _)| Cursor { created_ms: *created_ms, id: id.clone() }.text());
+        Ok(SandboxPage { sandboxes: found.iter().map(|(_, live)| live.to_api()).collect(), next_cursor })
+    }
+}

@@ -1,0 +1,302 @@
+//! The memory of sandboxes whose backend keeps it: kept with their files, at the same instant, and gone on from. Beside it
+//! lies what the engine itself knew then of the commands that run on in it.
+//!
+//! For the engine it is a lost connection: the guest lets go of it before its memory is kept, and whoever goes on from that
+//! memory takes over a guest that another engine left.
+
+use super::archives::flush_directory;
+use super::clock::boot_id;
+use super::contexts::{Part, last_call_of};
+use super::execs::ExecRecord;
+use super::live::Live;
+use super::record::{Record, now_ns};
+use super::vm_fork::Copied;
+use super::{Fleet, FleetError, Kind};
+use paddock_engine::Sandbox as Inside;
+use paddock_model::api::SandboxState;
+use paddock_model::{Network, Spec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const IMAGE: &str = "image";
+const COMMANDS: &str = "execs.json";
+
+/// The fence of a sandbox whose memory was kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptFrom {
+    pub backend: String,
+    pub spec: Spec,
+}
+
+impl KeptFrom {
+    pub fn of(live: &Live) -> KeptFrom {
+        let record = live.record();
+        KeptFrom { backend: record.guarantees.backend.clone(), spec: record.spec.clone() }
+    }
+
+    /// Whether a sandbox of that record has the same about it.
+    pub fn fits(&self, record: &Record) -> bool {
+        let (kept, new) = (&self.spec, &record.spec);
+        self.backend == record.guarantees.backend
+            && (&kept.root, &kept.mounts, &kept.workspace) == (&new.root, &new.mounts, &new.workspace)
+            && kept.user == new.user
+            && (kept.network == Network::None) == (new.network == Network::None)
+    }
+}
+
+impl KeptFrom {
+    /// The same for interpreters that are carried: what a carried one has about it is the fence of where it comes from, except
+    /// for what is around all of a sandbox's processes.
+    pub fn fits_interpreters(&self, record: &Record) -> bool {
+        let new = record.spec.clone();
+        let Spec { limits, disk, hostname, scan, require, .. } = new.clone();
+        let kept = Spec { limits, disk, hostname, scan, require, ..self.spec.clone() };
+        let same_network = (kept.network == Network::None) == (new.network == Network::None);
+        let kept = Spec { network: new.network.clone(), ..kept };
+        self.backend == record.guarantees.backend && same_network && kept == new
+    }
+}
+
+impl Live {
+    pub(super) fn keeps_memory(&self) -> bool {
+        self.record().keeps_memory()
+    }
+}
+
+impl Fleet {
+    fn memory_of(&self, name: &str) -> PathBuf {
+        self.0.options.state.join("memory").join(name)
+    }
+
+    /// The memory that is kept under this name, if any is.
+    pub(super) fn kept_memory(&self, name: &str) -> Option<PathBuf> {
+        // Written last.
+        Some(self.memory_of(name)).filter(|directory| directory.join(COMMANDS).is_file())
+    }
+
+    /// What sleeps with its memory, once more under another name.
+    pub(super) fn copy_memory(&self, from: &str, to: &str) -> Result<(), FleetError> {
+        let Some(kept) = self.kept_memory(from) else { return Ok(()) };
+        let copied = copy_directory(&kept, &self.memory_of(to));
+        copied.inspect_err(|_| self.drop_memory(to)).map_err(|error| FleetError::storage(&error))
+    }
+
+    pub(super) fn drop_memory(&self, name: &str) {
+        remove(&self.memory_of(name));
+    }
+
+    /// Removes what no snapshot and no sleeping sandbox has.
+    pub(super) fn sweep_memory(&self, keep: &BTreeSet<String>) {
+        let entries = std::fs::read_dir(self.0.options.state.join("memory")).into_iter().flatten().flatten();
+        let unknown =
+            entries.filter(|entry| entry.file_name().to_str().is_none_or(|name| !keep.contains(name)));
+        unknown.for_each(|entry| remove(&entry.path()));
+    }
+
+    /// Keeps memory and commands under `name`; while nothing runs, `copy` keeps the files. The sandbox goes on.
+    ///
+    /// Precondition: the sandbox's transition is locked.
+    pub(super) async fn keep_with_memory(
+        &self,
+        live: &Arc<Live>,
+        inside: &Arc<Inside>,
+        name: &str,
+        copy: impl FnOnce() -> Result<(), FleetError> + Send + 'static,
+    ) -> Result<(), FleetError> {
+        let image = self.part_with(live, inside, name).await?;
+        let fence = inside.clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let standing = fence.keep_memory(&image).map_err(|error| FleetError::storage(&error))?;
+            let copied = copy();
+            standing.go_on().map_err(|error| FleetError::storage(&error))?;
+            copied
+        });
+        let kept = kept.await.map_err(|error| FleetError::internal(&error)).and_then(|kept| kept);
+        let kept = kept.and_then(|()| self.keep_commands(live, name));
+        inside.leave();
+        if let Err(why) = self.adopt(live).await {
+            self.after_parting(live, &why);
+        }
+        kept.inspect_err(|_| self.drop_memory(name))
+    }
+
+    /// Keeps memory and commands of a sandbox that is to sleep; nothing runs in it any more when this returns.
+    ///
+    /// Precondition: the sandbox's transition is locked.
+    pub(super) async fn sleep_with_memory(
+        &self,
+        live: &Arc<Live>,
+        inside: &Arc<Inside>,
+    ) -> Result<(), FleetError> {
+        let image = self.part_with(live, inside, &live.id).await?;
+        let (fence, fleet, sleeper) = (inside.clone(), self.clone(), live.clone());
+        let kept = tokio::task::spawn_blocking(move || {
+            let failed = |error: std::io::Error| FleetError::storage(&error);
+            let standing = fence.keep_memory(&image).map_err(failed)?;
+            let kept = fleet.keep_commands(&sleeper, &sleeper.id);
+            match kept.and_then(|()| flush_directory(&fleet.memory_of(&sleeper.id)).map_err(failed)) {
+                Ok(()) => standing.stay_down().map_err(failed),
+                // It goes on from what was kept, which is removed only then.
+                Err(error) => standing.go_on().map_err(failed).and(Err(error)),
+            }
+        });
+        let kept = kept.await.map_err(|error| FleetError::internal(&error)).and_then(|kept| kept);
+        let Err(error) = kept else { return Ok(()) };
+        self.drop_memory(&live.id);
+        inside.leave();
+        if let Err(why) = self.adopt(live).await {
+            tracing::warn!(sandbox = %live.id, why = why.why, "it could not be reached again");
+            if why.may_yet_be {
+                self.wait_for_guest(live);
+            }
+        }
+        Err(error)
+    }
+
+    /// The guest lets go of this engine, so that nothing of its memory is a connection to it.
+    pub(super) async fn part_with(
+        &self,
+        live: &Arc<Live>,
+        inside: &Arc<Inside>,
+        name: &str,
+    ) -> Result<PathBuf, FleetError> {
+        let directory = self.memory_of(name);
+        remove(&directory);
+        let image = directory.join(IMAGE);
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&image);
+        made.map_err(|error| FleetError::storage(&error))?;
+        inside.part().await?;
+        // Whoever notices the loss waits for the transition, and finds another.
+        live.set_running(None);
+        for job in live.jobs() {
+            // What the connection still brought is written first.
+            drop(job.pumping.lock().await);
+        }
+        Ok(image)
+    }
+
+    /// What is known of the commands that run, and what they have printed.
+    pub(super) fn keep_commands(&self, live: &Live, name: &str) -> Result<(), FleetError> {
+        let jobs = live.jobs();
+        let mut kept: Vec<ExecRecord> = Vec::new();
+        for job in jobs.iter().filter(|job| job.runs()) {
+            // What an interpreter has said so far is counted up to its last call.
+            let is_runner = matches!(job.record().part, Part::Runner(_));
+            let last = is_runner.then(|| last_call_of(job.number(), &jobs)).flatten();
+            kept.extend([Some(job.clone()), last].into_iter().flatten().map(|job| job.record().clone()));
+        }
+        kept.sort_by_key(|record| record.number);
+        kept.dedup_by_key(|record| record.number);
+        let directory = self.memory_of(name);
+        let write = || -> std::io::Result<()> {
+            for record in &kept {
+                let number = record.number.to_string();
+                copy_directory(
+                    &live.directory.join("execs").join(&number),
+                    &directory.join("execs").join(&number),
+                )?;
+            }
+            std::fs::write(directory.join(COMMANDS), serde_json::to_vec(&kept)?)
+        };
+        write().map_err(|error| FleetError::storage(&error))
+    }
+
+    /// Gives a new sandbox the commands that were kept.
+    ///
+    /// Precondition: the store knows the sandbox.
+    pub(super) fn take_commands(&self, memory: &Path, sandbox: &str) -> Result<(), FleetError> {
+        let failed = |error: std::io::Error| FleetError::storage(&error);
+        let bytes = std::fs::read(memory.join(COMMANDS)).map_err(failed)?;
+        let records: Vec<ExecRecord> =
+            serde_json::from_slice(&bytes).map_err(|error| FleetError::internal(&error))?;
+        let directory = self.0.options.state.join("sandboxes").join(sandbox).join("execs");
+        for record in &records {
+            let number = record.number.to_string();
+            copy_directory(&memory.join("execs").join(&number), &directory.join(&number)).map_err(failed)?;
+            self.0.save_exec(sandbox, record)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a fence around the sandbox's disk in which what was kept goes on. `copied`: where it does already.
+    ///
+    /// Precondition: the sandbox's transition is locked; its jobs are those that were kept.
+    pub(super) async fn raise_from_memory(
+        &self,
+        live: &Arc<Live>,
+        memory: &Path,
+        copied: Option<Box<Copied>>,
+    ) -> Result<(), FleetError> {
+        let (id, backend, mut spec, base) = {
+            let record = live.record();
+            (record.id.clone(), record.backend.clone(), record.spec.clone(), record.base.clone())
+        };
+        self.check_certificates(live).await?;
+        let ready_at_ns = now_ns();
+        let (fleet, image) = (self.clone(), memory.join(IMAGE));
+        let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
+            if let Some(copied) = copied {
+                let (raised, guarantees, spec) = copied.into_parts();
+                return Ok(((raised, guarantees), spec));
+            }
+            fleet.give_disk(&id, &mut spec, base.as_deref(), true)?;
+            let raised = fleet.0.engine.raise_from_memory(&id, backend.as_deref(), &spec, &image)?;
+            Ok((raised, spec))
+        });
+        let ((raised, guarantees), spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
+        let before = live.record().state;
+        let record = {
+            let mut record = live.record();
+            (record.spec, record.guarantees) = (spec, guarantees);
+            record.state = SandboxState::Running;
+            record.intent = None;
+            record.paused_when_idle = false;
+            record.boot = boot_id().into();
+            record.ready_at_ns = ready_at_ns;
+            record.clone()
+        };
+        let went_on = match self.0.save(&record) {
+            Ok(()) => self.go_on(live, raised).await.map_err(|why| {
+                let message = format!("sandbox {} could not go on from its memory: {why}", live.id);
+                FleetError::new(Kind::Unavailable, "guest_lost", message)
+            }),
+            Err(error) => Err(error),
+        };
+        if went_on.is_err() {
+            live.record().state = before;
+        }
+        live.touch();
+        went_on
+    }
+}
+
+fn remove(directory: &Path) {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(directory = %directory.display(), %error, "kept memory could not be removed");
+        }
+        _ => {}
+    }
+}
+
+/// Files and directories of the engine's own; nothing else is there.
+fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
+    let entries = match std::fs::read_dir(from) {
+        // A command that has printed nothing.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(to)?;
+    for entry in entries {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_directory(&entry.path(), &target)?,
+            false => drop(std::fs::copy(entry.path(), target)?),
+        }
+    }
+    Ok(())
+}

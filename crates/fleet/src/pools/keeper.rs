@@ -1,0 +1,204 @@
+//! Who fills a pool: sees to the interpreter that sandboxes are forked from, makes as many as are wanted, and takes down
+//! what is not.
+
+use super::member::Member;
+use super::pool::{Blueprint, Mother, Pool, RESPITE_MS};
+use crate::contexts::Language;
+use crate::create::ImageName;
+use crate::record::Record;
+use crate::request::{self, chain};
+use crate::{Actor, Fleet, FleetError, Inner};
+use paddock_backends::Birth;
+use paddock_engine::Zygote;
+use paddock_model::Spec;
+use paddock_model::api::CreateSandbox;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// As many as the machine has processors for, with the rest of its work.
+const AT_ONCE: u32 = 2;
+/// Each of these starts an interpreter, while a caller may need the processors.
+const BY_DEMAND_AT_ONCE: u32 = 1;
+/// How often it is looked whether something is to be done that nobody woke it for.
+const TICK: Duration = Duration::from_millis(500);
+/// How often it is looked whether the template has changed.
+const LOOK: Duration = Duration::from_secs(2);
+/// After a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// An interpreter that did not come up may do so when its template was mended.
+const AGAIN: Duration = Duration::from_secs(60);
+const PROLONG: Duration = Duration::from_secs(60);
+
+pub fn start(fleet: &Fleet, pool: &Arc<Pool>) {
+    let keeper = Keeper {
+        weak: Arc::downgrade(&fleet.0),
+        pool: pool.clone(),
+        looked: None,
+        tried: Instant::now(),
+        prolonged: Instant::now(),
+    };
+    tokio::spawn(keeper.keep());
+}
+
+struct Keeper {
+    weak: Weak<Inner>,
+    pool: Arc<Pool>,
+    looked: Option<Instant>,
+    tried: Instant,
+    prolonged: Instant,
+}
+
+impl Keeper {
+    async fn keep(mut self) {
+        let pool = self.pool.clone();
+        loop {
+            let Some(inner) = self.weak.upgrade().filter(|inner| !inner.closing.load(Ordering::Relaxed))
+            else {
+                return;
+            };
+            let fleet = Fleet(inner);
+            if pool.is_stopped() {
+                return empty(&fleet, &pool).await;
+            }
+            let pause = match self.see_to_it(&fleet).await {
+                Ok(()) if pool.is_short() => Duration::from_millis(RESPITE_MS),
+                Ok(()) => TICK,
+                Err(error) => {
+                    tracing::warn!(template = %pool.template, %error, "its pool cannot be filled");
+                    pool.fail(chain(&error));
+                    PAUSE
+                }
+            };
+            drop(fleet);
+            let _ = tokio::time::timeout(pause, pool.wake.notified()).await;
+        }
+    }
+
+    async fn see_to_it(&mut self, fleet: &Fleet) -> Result<(), FleetError> {
+        let pool = self.pool.clone();
+        if pool.by_demand && self.looked.is_none_or(|at| at.elapsed() > TICK / 2) {
+            self.looked = Some(Instant::now());
+            fleet.look_at_demand(&pool);
+        }
+        if !pool.by_demand && self.looked.is_none_or(|at| at.elapsed() > LOOK) {
+            self.looked = Some(Instant::now());
+            let now = Arc::new(fleet.blueprint(&pool.template, None).await?);
+            if !pool.blueprint().is_some_and(|before| before.is(&now)) {
+                let (old, zygote) = pool.set_blueprint(Some(now));
+                drop(old);
+                zygote.into_iter().for_each(|zygote| fleet.retire(zygote));
+            }
+        }
+        if self.tried.elapsed() > AGAIN {
+            self.tried = Instant::now();
+            pool.try_zygote_again();
+        }
+        if pool.begin_zygote() {
+            tokio::select! {
+                () = fleet.start_zygote(&pool) => {}
+                // Its imports may take long. What there is of it already goes with it.
+                () = pool.stopped() => pool.give_up_zygote(),
+            }
+        }
+        drop(pool.surplus());
+        if self.prolonged.elapsed() > PROLONG {
+            self.prolonged = Instant::now();
+            pool.for_each_ready(Member::prolong);
+        }
+        let at_once = if pool.by_demand { BY_DEMAND_AT_ONCE } else { AT_ONCE };
+        for _ in 0..pool.begin_making(at_once) {
+            tokio::spawn(make(fleet.clone(), pool.clone()));
+        }
+        Ok(())
+    }
+}
+
+async fn make(fleet: Fleet, pool: Arc<Pool>) {
+    let Some(blueprint) = pool.blueprint() else { return pool.give_up_making() };
+    let place = if pool.by_demand { fleet.0.pools.demand.place() } else { None };
+    if pool.by_demand && place.is_none() {
+        return pool.give_up_making();
+    }
+    let mother = pool.mother();
+    let made = fleet.make_member(&blueprint, &mother).await.map(|member| member.at(place));
+    if let (Ok(member), Mother::Baked(_)) = (&made, &mother) {
+        member.warm_up(&blueprint).await;
+    }
+    if let Err(error) = &made {
+        tracing::warn!(template = %pool.template, %error, "a sandbox could not be made ready");
+        // Others would fail in the same way.
+        tokio::time::sleep(PAUSE).await;
+    }
+    drop(pool.made(made.map_err(|error| chain(&error)), &blueprint));
+}
+
+/// One that has ended is replaced. Who was forked from it goes on.
+async fn watch_over(fleet: Weak<Inner>, pool: Weak<Pool>, zygote: Arc<Zygote>) {
+    zygote.lost().await;
+    let (Some(inner), Some(pool)) = (fleet.upgrade(), pool.upgrade()) else { return };
+    if !inner.closing.load(Ordering::Relaxed) && pool.lose_zygote(&zygote) {
+        tracing::warn!(template = %pool.template, "the interpreter that is forked has ended; another one is started");
+        let _ = tokio::task::spawn_blocking(move || Fleet(inner).retire(zygote)).await;
+    }
+}
+
+/// Ends what is ready, and the interpreter where nobody nests in it.
+pub async fn empty(fleet: &Fleet, pool: &Pool) {
+    let (members, zygote) = pool.set_blueprint(None);
+    let parts: Vec<_> = members.into_iter().filter_map(Member::take).collect();
+    let ending = fleet.clone();
+    let _ = tokio::task::spawn_blocking(move || {
+        parts.iter().for_each(|parts| ending.take_down_ready(parts));
+        zygote.into_iter().for_each(|zygote| ending.retire(zygote));
+    })
+    .await;
+}
+
+impl Fleet {
+    /// `backend`: another than the template names.
+    pub(super) async fn blueprint(
+        &self,
+        template: &str,
+        backend: Option<String>,
+    ) -> Result<Blueprint, FleetError> {
+        let request = CreateSandbox { template: Some(template.into()), backend, ..CreateSandbox::default() };
+        let owner = Actor::owner();
+        let settings = request::resolve(&self.0.options.state, &owner, &request)?;
+        let preload = settings.preload.clone();
+        let (backend, record): (_, Record) =
+            self.describe(&owner, settings, None, ImageName::Template).await?;
+        let cwd = record.cwd.unwrap_or_else(|| paddock_settings::WORKSPACE_TARGET.into());
+        let birth = Birth { env: record.env, cwd };
+        let spec = Spec { live_forks: false, ..record.spec };
+        Ok(Blueprint { backend, spec, image: record.image, birth, preload, has_interpreter: true })
+    }
+
+    async fn start_zygote(&self, pool: &Arc<Pool>) {
+        let Some(blueprint) = pool.blueprint() else { return pool.give_up_zygote() };
+        match self.baked(&pool.template, &blueprint).await {
+            Ok(Some(baked)) => return pool.set_baked(baked),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(template = %pool.template, %error, "no memory to begin with; each sandbox starts its own");
+                return pool.do_without_zygote(chain(&error));
+            }
+        }
+        let sources = Language::named(None).ok().and_then(|python| python.zygote(&blueprint.preload));
+        let Some(sources) = sources else {
+            return pool.do_without_zygote("no interpreter of this language is forked".into());
+        };
+        let (backend, engine) = (blueprint.backend.as_deref(), &self.0.engine);
+        match Zygote::start(engine, backend, &blueprint.spec, sources, &blueprint.birth).await {
+            Ok(zygote) => {
+                let zygote = Arc::new(zygote);
+                pool.set_zygote(zygote.clone());
+                tokio::spawn(watch_over(Arc::downgrade(&self.0), Arc::downgrade(pool), zygote));
+            }
+            Err(error) => {
+                tracing::warn!(template = %pool.template, %error, "no interpreter to fork; each sandbox starts its own");
+                pool.do_without_zygote(chain(&error));
+            }
+        }
+    }
+}

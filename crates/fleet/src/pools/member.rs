@@ -1,0 +1,266 @@
+//! A sandbox that is ready: its fence stands, and an interpreter in it waits for its first call.
+
+use super::baked::{Woken, start_python};
+use super::newborn::{NUMBER, Newborn};
+use super::pool::{Blueprint, Mother};
+use crate::contexts::Position;
+use crate::record::now_ns;
+use crate::{Fleet, FleetError, Inner};
+use paddock_engine::{Command, ExecEvent, Sandbox as Inside};
+use paddock_model::{SandboxId, Spec};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// One that nobody takes ends by itself so long after the server that made it.
+const WITHOUT_A_SERVER: Duration = Duration::from_secs(300);
+
+/// After this time its interpreter has started, and its memory no longer grows.
+const STARTING: Duration = Duration::from_secs(1);
+/// Assumed until the kernel was asked: more than a Python interpreter that has done nothing holds, with its guest.
+pub const UNMEASURED_BYTES: u64 = 16 << 20;
+
+/// The number of a command that nobody asked for: the last that there is, to which no other comes.
+const WARMING: u32 = (1 << 29) - 1;
+const WARM: Duration = Duration::from_secs(10);
+
+/// Taken down where nobody takes it.
+pub struct Member {
+    fleet: Weak<Inner>,
+    id: SandboxId,
+    parts: Option<Parts>,
+    made_at: Instant,
+    /// Its memory; 0 before it was measured.
+    bytes: AtomicU64,
+    /// Held where their number is limited.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+pub struct Parts {
+    pub id: SandboxId,
+    pub inside: Inside,
+    /// With the disk that was made for it.
+    pub spec: Spec,
+    /// Where one waits in it.
+    pub newborn: Option<Newborn>,
+    /// The nursery that it nests in.
+    pub within: Option<SandboxId>,
+    /// From when until when what is in it was built.
+    pub built_ns: (i64, i64),
+}
+
+impl Member {
+    pub fn lives(&self) -> bool {
+        let lives = |parts: &Parts| match &parts.newborn {
+            Some(newborn) => newborn.lives(),
+            None => !parts.inside.is_lost(),
+        };
+        self.parts.as_ref().is_some_and(lives)
+    }
+
+    /// Its memory, once its interpreter has started; an assumed size before that, and where the kernel does not count.
+    pub fn bytes(&self) -> u64 {
+        match self.bytes.load(Ordering::Relaxed) {
+            0 if self.made_at.elapsed() > STARTING => self.measure(),
+            0 => UNMEASURED_BYTES,
+            bytes => bytes,
+        }
+    }
+
+    fn measure(&self) -> u64 {
+        let counted = self.parts.as_ref().and_then(|parts| parts.inside.usage().memory);
+        let bytes = counted.unwrap_or(UNMEASURED_BYTES).max(1);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    pub fn at(mut self, place: Option<OwnedSemaphorePermit>) -> Member {
+        self.place = place;
+        self
+    }
+
+    pub fn take(mut self) -> Option<Parts> {
+        self.parts.take()
+    }
+
+    /// So that whoever takes it does not wait for what a machine does only once.
+    pub async fn warm_up(&self, blueprint: &Blueprint) {
+        if let Some(parts) = &self.parts {
+            warm_up(&parts.inside, blueprint, &["true"]).await;
+        }
+    }
+
+    pub fn prolong(&self) {
+        if let Some(parts) = &self.parts {
+            parts.inside.set_deadline(Some(WITHOUT_A_SERVER));
+        }
+    }
+}
+
+/// Has a command run that nobody asked for: an emulated machine translates each piece of code when it comes to it for the first
+/// time. A sandbox that cannot run this one is as good.
+pub async fn warm_up(inside: &Inside, blueprint: &Blueprint, argv: &[&str]) {
+    let command = Command {
+        argv: argv.iter().map(ToString::to_string).collect(),
+        env: blueprint.birth.env.clone(),
+        cwd: Some(blueprint.birth.cwd.clone()),
+        user: blueprint.spec.user.clone(),
+        deadline: Some(WARM),
+        ..Command::default()
+    };
+    let ran = async {
+        let Ok(mut exec) = inside.exec_numbered(WARMING, command).await else { return };
+        while let ExecEvent::Started | ExecEvent::Output { .. } = exec.next().await {}
+    };
+    let _ = tokio::time::timeout(WARM, ran).await;
+    inside.forget(WARMING);
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let (Some(parts), Some(inner)) = (self.parts.take(), self.fleet.upgrade()) else { return };
+        let fleet = Fleet(inner);
+        fleet.discard(parts);
+    }
+}
+
+impl Fleet {
+    /// Takes down what was made ready.
+    pub(super) fn discard(&self, parts: Parts) {
+        let fleet = self.clone();
+        let work = move || fleet.take_down_ready(&parts);
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(work)),
+            Err(_) => work(),
+        }
+    }
+
+    /// Blocks for a moment.
+    pub(super) fn take_down_ready(&self, parts: &Parts) {
+        let id = parts.id.as_str();
+        if let Err(error) = parts.inside.destroy() {
+            tracing::warn!(sandbox = %id, %error, "something of a sandbox could not be removed");
+        }
+        if let Err(error) = self.0.storage.delete(id) {
+            tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
+        }
+        self.0.audit_writer.forget(&parts.id);
+    }
+
+    pub(super) async fn make_member(
+        &self,
+        blueprint: &Blueprint,
+        mother: &Mother,
+    ) -> Result<Member, FleetError> {
+        // Where there is one to copy, what was kept need not be read.
+        let stem = match mother {
+            Mother::Baked(_) => self.stem_of(blueprint).map(Mother::ParentVm),
+            _ => None,
+        };
+        if let Some(stem) = stem {
+            match self.make_from(blueprint, &stem).await {
+                Err(error) => {
+                    tracing::warn!(%error, "a sandbox could not be copied from one that stands; it is made anew");
+                }
+                made => return made,
+            }
+        }
+        self.make_from(blueprint, mother).await
+    }
+
+    async fn make_from(&self, blueprint: &Blueprint, mother: &Mother) -> Result<Member, FleetError> {
+        let id = paddock_engine::new_id()?;
+        let made = self.make_parts(id.clone(), blueprint, mother).await;
+        let parts = made.inspect_err(|_| self.free_disk(id.as_str()))?;
+        Ok(self.member(id, parts))
+    }
+
+    fn member(&self, id: SandboxId, parts: Parts) -> Member {
+        self.0.audit_writer.prepare(&id);
+        let member = Member {
+            fleet: Arc::downgrade(&self.0),
+            id,
+            parts: Some(parts),
+            made_at: Instant::now(),
+            bytes: AtomicU64::new(0),
+            place: None,
+        };
+        member.prolong();
+        member
+    }
+
+    async fn make_parts(
+        &self,
+        id: SandboxId,
+        blueprint: &Blueprint,
+        mother: &Mother,
+    ) -> Result<Parts, FleetError> {
+        let began_ns = now_ns();
+        let (fleet, disk_id, mut spec) = (self.clone(), id.clone(), blueprint.spec.clone());
+        let given = tokio::task::spawn_blocking(move || {
+            fleet.give_disk(&disk_id, &mut spec, None, false).map(|()| spec)
+        });
+        let spec = given.await.map_err(|error| FleetError::internal(&error))??;
+        let birth = &blueprint.birth;
+        let built_now = |inside: &Inside| (began_ns, i64::try_from(inside.ready_at()).unwrap_or(i64::MAX));
+        let Woken { inside, exec, sent, said, built_ns } = match mother {
+            Mother::Zygote(zygote) => {
+                let born = zygote.bear(&self.0.engine, id.clone(), &spec, birth, NUMBER).await?;
+                let built_ns = built_now(&born.sandbox);
+                let said = Position::default();
+                Woken { inside: born.sandbox, exec: Some(born.exec), sent: 0, said, built_ns }
+            }
+            Mother::Baked(baked) => {
+                baked.wake(&self.0.engine, id.clone(), blueprint.backend.clone(), &spec).await?
+            }
+            Mother::ParentVm(stem) => match stem.wake(id.clone(), &spec).await {
+                Ok(woken) => woken,
+                Err(error) => {
+                    // Whatever it is: the next one is made anew.
+                    self.lose_stem(&stem.id).await;
+                    return Err(error);
+                }
+            },
+            Mother::None => {
+                let (inside, started) = self.start_alone(id.clone(), blueprint, &spec).await?;
+                let built_ns = built_now(&inside);
+                let (exec, sent) = started.map_or((None, 0), |(exec, sent)| (Some(exec), sent));
+                Woken { inside, exec, sent, said: Position::default(), built_ns }
+            }
+        };
+        let (env, cwd) = (birth.env.clone(), birth.cwd.clone());
+        let newborn = exec.map(|exec| Newborn { exec, env, cwd, sent, said });
+        let within = match mother {
+            Mother::Zygote(zygote) => Some(zygote.id.clone()),
+            Mother::ParentVm(stem) => Some(stem.id.clone()),
+            Mother::Baked(_) | Mother::None => None,
+        };
+        Ok(Parts { id, inside, spec, newborn, within, built_ns })
+    }
+
+    /// Where nothing can be forked into it: an interpreter of its own, started before it is needed, if it will be.
+    async fn start_alone(
+        &self,
+        id: SandboxId,
+        blueprint: &Blueprint,
+        spec: &Spec,
+    ) -> Result<(Inside, Option<(paddock_engine::Exec, u64)>), FleetError> {
+        let (engine, backend) = (self.0.engine.clone(), blueprint.backend.clone());
+        let (raised_id, raised_spec) = (id.clone(), spec.clone());
+        let raised =
+            tokio::task::spawn_blocking(move || engine.raise(&raised_id, backend.as_deref(), &raised_spec));
+        let raised = raised.await.map_err(|error| FleetError::internal(&error))??;
+        let mut inside = Inside::start(id, raised)?;
+        inside.ready().await?;
+        if !blueprint.has_interpreter {
+            return Ok((inside, None));
+        }
+        let started = start_python(&inside, blueprint, spec.user.clone(), false).await?;
+        Ok((inside, Some(started)))
+    }
+}

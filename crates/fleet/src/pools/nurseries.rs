@@ -1,0 +1,110 @@
+//! What has ended but for those that nest in it: nurseries whose interpreters are not forked any more, and sandboxes whose
+//! forks live on. Each goes after the last that nests in it.
+
+use crate::live::Live;
+use crate::{Fleet, FleetError, Inner};
+use paddock_backends::FenceUsage;
+use paddock_engine::{Sandbox as Inside, Zygote};
+use paddock_model::SandboxId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+pub struct Nurseries(Mutex<HashMap<SandboxId, Held>>);
+
+enum Held {
+    Nursery(Arc<Zygote>),
+    Sandbox(Arc<Inside>),
+    /// Of an earlier server: known by its id alone.
+    Earlier,
+}
+
+impl Nurseries {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Held>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One in which a sandbox of an earlier server nests.
+    pub fn find_again(&self, id: SandboxId) {
+        self.lock().entry(id).or_insert(Held::Earlier);
+    }
+}
+
+impl Fleet {
+    /// The server ends; who nests in one of them goes on.
+    pub(super) async fn leave_nurseries(&self) {
+        let inner = self.0.clone();
+        let _ = tokio::task::spawn_blocking(move || {
+            let all: Vec<SandboxId> = inner.nurseries.lock().keys().cloned().collect();
+            all.iter().for_each(|id| inner.end_nursery_unless_used(id));
+            for held in inner.nurseries.lock().values() {
+                match held {
+                    Held::Nursery(zygote) => zygote.leave(),
+                    Held::Sandbox(inside) => inside.leave(),
+                    Held::Earlier => {}
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Blocks for a moment.
+    pub(super) fn retire(&self, zygote: Arc<Zygote>) {
+        let id = zygote.id.clone();
+        self.0.nurseries.lock().insert(id.clone(), Held::Nursery(zygote));
+        self.0.end_nursery_unless_used(&id);
+    }
+
+    /// The same for what others were copied from. Blocks for a moment.
+    pub(crate) fn shelter(&self, id: SandboxId, inside: Arc<Inside>) {
+        self.0.nurseries.lock().insert(id.clone(), Held::Sandbox(inside));
+        self.0.end_nursery_unless_used(&id);
+    }
+
+    /// Ends a sandbox, but for what its forks nest in. What the kernel counted.
+    pub(crate) async fn hold(&self, live: &Live, inside: Arc<Inside>) -> Result<FenceUsage, FleetError> {
+        let used = inside.hold().await?;
+        let id = live.record().id.clone();
+        self.0.nurseries.lock().insert(id, Held::Sandbox(inside));
+        Ok(used)
+    }
+}
+
+impl Inner {
+    /// To be asked when a sandbox that nested in it has ended. Blocks for a moment.
+    pub(crate) fn end_nursery_unless_used(&self, id: &SandboxId) {
+        if !self.nurseries.lock().contains_key(id) || self.is_nested_in(id) {
+            return;
+        }
+        let held = self.nurseries.lock().remove(id);
+        match held {
+            Some(Held::Nursery(zygote)) => zygote.destroy(),
+            Some(Held::Sandbox(inside)) => {
+                if let Err(error) = inside.destroy() {
+                    tracing::warn!(sandbox = %id, %error, "what its forks nested in could not be removed");
+                }
+            }
+            Some(Held::Earlier) => self.engine.remove(id),
+            None => return,
+        }
+        // Nobody has its files mapped any more.
+        if let Err(error) = self.storage.delete(id.as_str()) {
+            tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
+        }
+    }
+
+    /// Whether it has ended but for those that nest in it.
+    pub(crate) fn is_held(&self, id: &SandboxId) -> bool {
+        self.nurseries.lock().contains_key(id)
+    }
+
+    /// Whether any other nests in it.
+    pub(crate) fn shelters(&self, live: &Live) -> bool {
+        self.live.is_nested_in(&live.record().id)
+    }
+
+    /// Whether any sandbox that lives nests in it.
+    pub(crate) fn is_nested_in(&self, id: &SandboxId) -> bool {
+        self.live.is_nested_in(id)
+    }
+}

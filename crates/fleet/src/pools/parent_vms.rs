@@ -1,0 +1,347 @@
+//! Sandboxes that others are copied from as they stand, where a backend can: a machine's process is forked, and nothing of what it
+//! has started, loaded or translated is done again.
+//!
+//! One is made behind the back of those who ask for the same sandbox again and again. It never does anything for a caller, and
+//! stays for those that were copied from it. Whatever fails with it, a sandbox is made as if there were none.
+
+use super::baked::{Interpreter, Woken, hear_settled, start_python};
+use super::member::{Member, warm_up};
+use super::pool::{Blueprint, Mother};
+use crate::record::{Record, now_ns};
+use crate::{Fleet, FleetError, blocking};
+use paddock_engine::Sandbox as Inside;
+use paddock_model::net::NetRules;
+use paddock_model::{Boundary, Disk, Network, SandboxId, Spec};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Each holds what its machine has touched.
+const MOST: usize = 4;
+/// Whoever asks for the same so often within this time will ask again.
+const OFTEN: usize = 2;
+const LATELY: Duration = Duration::from_secs(600);
+/// One that nobody needs goes.
+const UNUSED: Duration = Duration::from_secs(900);
+/// One that could not be made may be another time.
+const AGAIN: Duration = Duration::from_secs(60);
+const IMPORTS: Duration = Duration::from_secs(600);
+
+/// Everything that makes one parent another than the next.
+pub type Key = Vec<u8>;
+
+#[derive(Default)]
+pub struct ParentVms(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The one that was used last is the last.
+    ready: Vec<(Key, Instant, Arc<ParentVm>)>,
+    asked: VecDeque<(Key, Instant)>,
+    /// One is made at a time.
+    making: bool,
+    failed: BTreeMap<Key, Instant>,
+    closed: bool,
+}
+
+pub struct ParentVm {
+    pub id: SandboxId,
+    inside: Arc<Inside>,
+    standing: Box<dyn paddock_backends::Stem>,
+    /// Where it has one that waits for its first call.
+    interpreter: Option<Interpreter>,
+    began_ns: i64,
+}
+
+impl ParentVms {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one for sandboxes of this key; or whether it is time to make it.
+    fn find(&self, key: &Key) -> Result<Arc<ParentVm>, bool> {
+        let mut state = self.lock();
+        let now = Instant::now();
+        if let Some(at) = state.ready.iter().position(|(known, ..)| known == key) {
+            let (key, _, parent) = state.ready.remove(at);
+            state.ready.push((key, now, parent.clone()));
+            return Ok(parent);
+        }
+        state.asked.retain(|(_, at)| now.duration_since(*at) < LATELY);
+        state.asked.push_back((key.clone(), now));
+        state.failed.retain(|_, at| now.duration_since(*at) < AGAIN);
+        let often = state.asked.iter().filter(|(known, _)| known == key).count() >= OFTEN;
+        let due = often && !state.making && !state.closed && !state.failed.contains_key(key);
+        state.making |= due;
+        Err(due)
+    }
+
+    /// Those that are not wanted any more.
+    fn put(&self, key: Key, made: Result<Arc<ParentVm>, FleetError>) -> Vec<Arc<ParentVm>> {
+        let mut state = self.lock();
+        state.making = false;
+        match made {
+            Ok(parent) if state.closed => vec![parent],
+            Ok(parent) => {
+                state.ready.push((key, Instant::now(), parent));
+                let surplus = state.ready.len().saturating_sub(MOST);
+                state.ready.drain(..surplus).map(|(.., parent)| parent).collect()
+            }
+            Err(error) => {
+                tracing::info!(%error, "no sandbox to copy others from could be made");
+                state.failed.insert(key, Instant::now());
+                Vec::new()
+            }
+        }
+    }
+
+    fn take(&self, id: &SandboxId) -> Option<Arc<ParentVm>> {
+        let mut state = self.lock();
+        let at = state.ready.iter().position(|(.., parent)| parent.id == *id)?;
+        Some(state.ready.remove(at).2)
+    }
+
+    /// Those that nobody has needed for a while.
+    fn unused(&self) -> Vec<Arc<ParentVm>> {
+        let mut state = self.lock();
+        let (kept, unused): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.ready).into_iter().partition(|(_, at, _)| at.elapsed() < UNUSED);
+        state.ready = kept;
+        unused.into_iter().map(|(.., parent)| parent).collect()
+    }
+
+    /// All of them; more are made when they are asked for again.
+    fn give_back(&self) -> Vec<Arc<ParentVm>> {
+        let mut state = self.lock();
+        state.asked.clear();
+        std::mem::take(&mut state.ready).into_iter().map(|(.., parent)| parent).collect()
+    }
+
+    /// None is made any more.
+    fn close(&self) -> Vec<Arc<ParentVm>> {
+        let mut state = self.lock();
+        state.closed = true;
+        std::mem::take(&mut state.ready).into_iter().map(|(.., parent)| parent).collect()
+    }
+
+    async fn idle(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while self.lock().making && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Fleet {
+    /// How many sandboxes stand for others to be copied from.
+    pub fn parent_vms(&self) -> usize {
+        self.0.pools.parent_vms.lock().ready.len()
+    }
+
+    /// A sandbox as it is wanted, copied from one that was made before. `None` where there is none.
+    pub(crate) async fn copied(&self, record: &Record, preload: &[String]) -> Option<Member> {
+        // What is preloaded is the template's: its sandboxes come another way to the same.
+        if !preload.is_empty() {
+            return None;
+        }
+        let plain = Blueprint::as_wanted(record)?;
+        let is_python = key(&plain).is_some_and(|key| self.0.pools.first_use.is_python(&key));
+        let with_one = is_python.then(|| Blueprint { has_interpreter: true, ..plain.clone() });
+        let waits = with_one.and_then(|blueprint| Some((self.stem_of(&blueprint)?, blueprint)));
+        let (parent, blueprint) = match waits {
+            Some(found) => found,
+            None => (self.stem_of(&plain)?, plain),
+        };
+        match self.make_member(&blueprint, &Mother::ParentVm(parent)).await {
+            Ok(member) => Some(member),
+            Err(error) => {
+                tracing::warn!(%error, "a sandbox could not be copied from one that stands; it is made anew");
+                None
+            }
+        }
+    }
+
+    /// What sandboxes of this blueprint are copied from. Where there is nothing, it is made for those who come later.
+    pub(super) fn stem_of(&self, blueprint: &Blueprint) -> Option<Arc<ParentVm>> {
+        let key = key(blueprint)?;
+        if self.0.pressure.holds() {
+            return None;
+        }
+        match self.0.pools.parent_vms.find(&key) {
+            Ok(parent) => Some(parent),
+            Err(due) => {
+                if due {
+                    let (fleet, blueprint) = (self.clone(), blueprint.clone());
+                    tokio::spawn(async move { fleet.make_stem(key, &blueprint).await });
+                }
+                None
+            }
+        }
+    }
+
+    async fn make_stem(&self, key: Key, blueprint: &Blueprint) {
+        let made = ParentVm::make(self, blueprint).await.map(Arc::new);
+        let surplus = self.0.pools.parent_vms.put(key, made);
+        self.retire_stems(surplus).await;
+    }
+
+    /// It cannot be copied any more, or is stale.
+    pub(super) async fn lose_stem(&self, id: &SandboxId) {
+        self.retire_stems(self.0.pools.parent_vms.take(id).into_iter().collect()).await;
+    }
+
+    pub(crate) async fn drop_unused_stems(&self) {
+        self.retire_stems(self.0.pools.parent_vms.unused()).await;
+    }
+
+    /// How many went.
+    pub(super) async fn give_back_stems(&self) -> usize {
+        let all = self.0.pools.parent_vms.give_back();
+        let count = all.len();
+        self.retire_stems(all).await;
+        count
+    }
+
+    /// The server ends.
+    pub(super) async fn close_stems(&self, patience: Duration) {
+        let all = self.0.pools.parent_vms.close();
+        self.0.pools.parent_vms.idle(patience).await;
+        self.retire_stems(all).await;
+    }
+
+    async fn retire_stems(&self, parent_vms: Vec<Arc<ParentVm>>) {
+        let fleet = self.clone();
+        let _ = tokio::task::spawn_blocking(move || {
+            for parent in parent_vms {
+                fleet.shelter(parent.id.clone(), parent.inside.clone());
+                if fleet.0.is_held(&parent.id)
+                    && let Err(error) = parent.inside.hold_parted()
+                {
+                    tracing::warn!(parent = %parent.id, %error, "a machine that nobody copies any more stays");
+                }
+            }
+        })
+        .await;
+    }
+}
+
+impl ParentVm {
+    async fn make(fleet: &Fleet, blueprint: &Blueprint) -> Result<ParentVm, FleetError> {
+        let began_ns = now_ns();
+        let id = paddock_engine::new_id()?;
+        let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
+        let (engine, backend) = (fleet.0.engine.clone(), blueprint.backend.clone());
+        let (raised_id, raised_spec) = (id.clone(), spec.clone());
+        let raised = blocking(move || Ok(engine.raise_stem(&raised_id, backend.as_deref(), &raised_spec)?));
+        let mut inside = Inside::start(id.clone(), raised.await?)?;
+        let made = async {
+            inside.ready().await?;
+            let interpreter = match blueprint.has_interpreter {
+                true => {
+                    let (mut exec, sent) = start_python(&inside, blueprint, spec.user.clone(), true).await?;
+                    let said = tokio::time::timeout(IMPORTS, hear_settled(&mut exec)).await;
+                    let said = said.unwrap_or_else(|_| Err("its imports did not end in time".into()));
+                    let said = said.map_err(super::baked::not_made)?;
+                    Some(Interpreter { sent, said, began_ns })
+                }
+                false => None,
+            };
+            // What it has translated its copies need not. That an interpreter which is there is started is not among it, and would
+            // take the place of what is.
+            for argv in WARMING.iter().filter(|argv| interpreter.is_none() || argv[0] != PYTHON) {
+                warm_up(&inside, blueprint, argv).await;
+            }
+            inside.part().await?;
+            Ok(interpreter)
+        };
+        let made: Result<Option<Interpreter>, FleetError> = made.await;
+        let inside = Arc::new(inside);
+        let (stands, own_spec) = (inside.clone(), spec.clone());
+        let standing = match made {
+            Ok(interpreter) => {
+                blocking(move || Ok(stands.stand(&own_spec)?)).await.map(|it| (it, interpreter))
+            }
+            Err(error) => Err(error),
+        };
+        match standing {
+            Ok((standing, interpreter)) => Ok(ParentVm { id, inside, standing, interpreter, began_ns }),
+            Err(error) => {
+                let _ = tokio::task::spawn_blocking(move || inside.destroy()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// A sandbox that is a copy of it, and has a disk that is its own.
+    pub async fn wake(self: &Arc<Self>, id: SandboxId, spec: &Spec) -> Result<Woken, FleetError> {
+        // Everything there was written before this, by the clock that it is given.
+        let ready_at_ns = now_ns();
+        let (parent, copied_id, copied_spec) = (self.clone(), id.clone(), spec.clone());
+        let raised = blocking(move || {
+            let copied = parent.standing.copy(&copied_id, &copied_spec, true);
+            Ok(copied.map_err(paddock_engine::EngineError::from)?)
+        });
+        let raised = raised.await?;
+        let mut guarantees = self.inside.guarantees.clone();
+        guarantees.weaknesses.push(IN_COMMON.into());
+        if self.interpreter.is_some() {
+            guarantees.weaknesses.push(INTERPRETER_IN_COMMON.into());
+        }
+        let built_ns = (self.began_ns, ready_at_ns);
+        Woken::go_on(id, guarantees, raised, self.interpreter.as_ref(), built_ns).await
+    }
+}
+
+/// Programs that are often run, some of which a root may lack.
+const WARMING: [&[&str]; 4] =
+    [&["true"], &["sh", "-c", "true; cat /dev/null"], &[PYTHON, "-c", "import json"], &["true"]];
+const PYTHON: &str = "python3";
+
+const IN_COMMON: &str = "what runs its machine has its addresses in common with other sandboxes that were copied from the same one \
+     (PADDOCK_MACHINE_COPIES=off makes each anew)";
+const INTERPRETER_IN_COMMON: &str =
+    "the interpreter that waits in it has its addresses and the seed of hash() in common with theirs";
+
+impl Blueprint {
+    /// Of a sandbox as it is wanted, in which nothing runs yet. `None` for one that cannot be a copy.
+    fn as_wanted(record: &Record) -> Option<Blueprint> {
+        if record.guarantees.boundary != Boundary::OwnKernel || shares(&record.spec) {
+            return None;
+        }
+        Some(Blueprint {
+            backend: record.backend.clone(),
+            spec: Spec { live_forks: false, ..record.spec.clone() },
+            image: record.image.clone(),
+            birth: paddock_backends::Birth { env: paddock_settings::default_environment(), cwd: "/".into() },
+            preload: Vec::new(),
+            has_interpreter: false,
+        })
+    }
+}
+
+/// That of a sandbox as it was wanted.
+pub fn key_of(record: &Record) -> Option<Key> {
+    key(&Blueprint::as_wanted(record)?)
+}
+
+/// But for what its backend looks at itself, and what is the engine's affair alone.
+fn key(blueprint: &Blueprint) -> Option<Key> {
+    let network = match &blueprint.spec.network {
+        Network::Gate(_) => Network::Gate(NetRules::default()),
+        other => other.clone(),
+    };
+    let spec = Spec {
+        disk: Disk::Memory,
+        network,
+        scan: Default::default(),
+        require: Vec::new(),
+        ..blueprint.spec.clone()
+    };
+    let interpreter = blueprint.has_interpreter.then_some((&blueprint.birth.env, &blueprint.birth.cwd));
+    serde_json::to_vec(&(&blueprint.backend, spec, &blueprint.preload, interpreter)).ok()
+}
+
+/// Whether directories of the caller's are shared with it.
+pub(super) fn shares(spec: &Spec) -> bool {
+    spec.workspace.is_some() || spec.mounts.iter().any(|mount| mount.source.is_some())
+}

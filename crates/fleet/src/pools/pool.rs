@@ -1,0 +1,497 @@
+//! One template's pool: how many sandboxes are ready, and how many are wanted.
+
+use super::baked::Baked;
+use super::member::Member;
+use super::parent_vms::ParentVm;
+use crate::clock::boot_ms;
+use crate::record::Record;
+use paddock_backends::Birth;
+use paddock_engine::Zygote;
+use paddock_model::Spec;
+use paddock_model::api::{self, PoolSize};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+/// As many as were asked for within this time are kept ready, so that as many can come again.
+const DEMAND_MS: u64 = 2000;
+
+/// For so long after one was given away, others are made only when few are left.
+pub const RESPITE_MS: u64 = 15;
+/// The same where each takes a processor for itself for as long as a machine takes to begin.
+const RESPITE_OF_MACHINES_MS: u64 = 200;
+
+pub struct Pool {
+    pub template: String,
+    state: Mutex<State>,
+    /// Something is to be done.
+    pub wake: Notify,
+    /// Told once, when the pool ends.
+    ended: watch::Sender<bool>,
+    /// Demand made it; no person set it.
+    pub by_demand: bool,
+}
+
+/// What its sandboxes are made after.
+#[derive(Clone)]
+pub struct Blueprint {
+    pub backend: Option<String>,
+    pub spec: Spec,
+    pub image: Option<String>,
+    pub birth: Birth,
+    pub preload: Vec<String>,
+    /// Whether an interpreter is to wait in them.
+    pub has_interpreter: bool,
+}
+
+impl Blueprint {
+    /// Whether a sandbox made after it can be made into that one: a variable can be given another value, but not taken
+    /// away. None of a pool that was set is prepared to be forked as it stands; a caller who does not insist has one all the
+    /// same.
+    pub fn serves(&self, wanted: &Record, preload: &[String]) -> bool {
+        let live_forks = self.spec.live_forks && wanted.spec.live_forks;
+        self.spec == Spec { live_forks, ..wanted.spec.clone() }
+            && self.image == wanted.image
+            && self.backend == wanted.backend
+            && self.preload == preload
+            && self.birth.env.keys().all(|name| wanted.env.contains_key(name))
+    }
+
+    pub fn is(&self, other: &Blueprint) -> bool {
+        let of = |it: &Blueprint| (it.backend.clone(), it.image.clone(), it.preload.clone());
+        of(self) == of(other)
+            && self.spec == other.spec
+            && (&self.birth.env, &self.birth.cwd) == (&other.birth.env, &other.birth.cwd)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    size: PoolSize,
+    stopped: bool,
+    blueprint: Option<Arc<Blueprint>>,
+    ready: VecDeque<Member>,
+    making: u32,
+    /// When sandboxes were asked for, by the clock that no one sets.
+    asked: VecDeque<u64>,
+    last_asked: u64,
+    /// The number for which there is memory.
+    ceiling: Option<u32>,
+    /// None is kept while the host is short of memory.
+    is_held_back: bool,
+    zygote: ZygoteState,
+    hits: u64,
+    misses: u64,
+    error: Option<String>,
+}
+
+#[derive(Default)]
+enum ZygoteState {
+    #[default]
+    None,
+    /// Does its imports.
+    Starting,
+    Ready(Arc<Zygote>),
+    /// In their stead, memory that has one.
+    Baked(Arc<Baked>),
+    /// Its sandboxes start interpreters of their own. Why.
+    Unavailable(String),
+    /// They do so in any case.
+    Unwanted,
+}
+
+/// Who asked finds one, or what to make one after.
+pub enum Taken {
+    Ready(Box<Member>),
+    Blueprint(Arc<Blueprint>, Mother),
+}
+
+/// What the interpreter of a new sandbox comes from.
+#[derive(Clone)]
+pub enum Mother {
+    Zygote(Arc<Zygote>),
+    Baked(Arc<Baked>),
+    /// It stands in a sandbox that is copied.
+    ParentVm(Arc<ParentVm>),
+    /// It is started.
+    None,
+}
+
+/// No template has a slash in its name.
+pub fn name_by_demand(template: &str) -> String {
+    format!("demand/{template}")
+}
+
+impl Pool {
+    pub fn new(template: &str, size: PoolSize) -> Pool {
+        let state = State { size, ..State::default() };
+        let (ended, _) = watch::channel(false);
+        let (state, wake) = (Mutex::new(state), Notify::new());
+        Pool { template: template.into(), state, wake, ended, by_demand: false }
+    }
+
+    /// For sandboxes of one kind, which stays the same, and nothing is kept before there is known to be room.
+    pub fn by_demand(template: &str, size: PoolSize, blueprint: Blueprint) -> Pool {
+        let pool = Pool { by_demand: true, ..Pool::new(template, size) };
+        let mut state = pool.state();
+        state.blueprint = Some(Arc::new(blueprint));
+        state.zygote = ZygoteState::Unwanted;
+        (state.ceiling, state.last_asked) = (Some(0), boot_ms());
+        drop(state);
+        pool
+    }
+
+    /// Under which sandboxes are counted that it gave away: those that demand made for one template have one count.
+    pub fn name(&self) -> String {
+        if self.by_demand { name_by_demand(&self.template) } else { self.template.clone() }
+    }
+
+    pub fn size(&self) -> PoolSize {
+        self.state().size
+    }
+
+    pub fn resize(&self, size: PoolSize) {
+        self.state().size = size;
+        self.wake.notify_one();
+    }
+
+    pub fn stop(&self) {
+        self.state().stopped = true;
+        self.ended.send_replace(true);
+        self.wake.notify_one();
+    }
+
+    /// Returns when the pool ends.
+    pub async fn stopped(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// Waits until nothing is being made, but no longer than that.
+    pub async fn idle(&self, patience: Duration) {
+        let until = tokio::time::Instant::now() + patience;
+        while self.state().makes() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// One for a sandbox that is to be so. `None` where the pool's are others.
+    pub fn take(&self, wanted: &Record, preload: &[String]) -> Option<Taken> {
+        let mut state = self.state();
+        let blueprint = state.blueprint.clone()?;
+        if !blueprint.serves(wanted, preload) || state.stopped {
+            return None;
+        }
+        state.last_asked = boot_ms();
+        let asked = state.last_asked;
+        state.asked.push_back(asked);
+        self.wake.notify_one();
+        while let Some(member) = state.ready.pop_front() {
+            if member.lives() {
+                state.hits += 1;
+                return Some(Taken::Ready(Box::new(member)));
+            }
+        }
+        state.misses += 1;
+        Some(Taken::Blueprint(blueprint, state.zygote.mother()))
+    }
+
+    /// How many more are to be made now, of which at most `at_once` at the same time.
+    pub fn begin_making(&self, at_once: u32) -> u32 {
+        let mut state = self.state();
+        if state.stopped || state.blueprint.is_none() {
+            return 0;
+        }
+        let wanted = state.wanted();
+        let there = state.ready.len() as u32 + state.making;
+        if state.was_just_asked() && there * state.enough_for_now() >= wanted {
+            return 0;
+        }
+        let more = wanted.saturating_sub(there).min(at_once.saturating_sub(state.making));
+        state.making += more;
+        more
+    }
+
+    /// Whether more are wanted, and nobody makes them just now.
+    pub fn is_short(&self) -> bool {
+        let mut state = self.state();
+        let there = state.ready.len() as u32 + state.making;
+        !state.stopped && state.blueprint.is_some() && there < state.wanted()
+    }
+
+    /// The member, if nobody wants it any more.
+    pub fn made(&self, made: Result<Member, String>, after: &Arc<Blueprint>) -> Option<Member> {
+        let mut state = self.state();
+        state.making = state.making.saturating_sub(1);
+        let left = match made {
+            Ok(member) => {
+                state.error = None;
+                let current = state.blueprint.as_ref().is_some_and(|now| Arc::ptr_eq(now, after));
+                if current && !state.stopped {
+                    state.ready.push_back(member);
+                    None
+                } else {
+                    Some(member)
+                }
+            }
+            Err(error) => {
+                state.error = Some(error);
+                None
+            }
+        };
+        drop(state);
+        self.wake.notify_one();
+        left
+    }
+
+    /// The pool ended before it was begun.
+    pub fn give_up_making(&self) {
+        let mut state = self.state();
+        state.making = state.making.saturating_sub(1);
+    }
+
+    /// Those that are more than wanted, and those that have died.
+    pub fn surplus(&self) -> Vec<Member> {
+        let mut state = self.state();
+        let wanted = if state.stopped { 0 } else { state.wanted() as usize };
+        let ready = std::mem::take(&mut state.ready).into_iter();
+        let (living, mut surplus): (Vec<Member>, Vec<Member>) = ready.partition(Member::lives);
+        state.ready = living.into();
+        while state.ready.len() > wanted {
+            surplus.extend(state.ready.pop_front());
+        }
+        surplus
+    }
+
+    /// How many are ready, and what they hold.
+    pub fn ready_bytes(&self) -> (u32, u64) {
+        let state = self.state();
+        (state.ready.len() as u32, state.ready.iter().map(Member::bytes).sum())
+    }
+
+    /// Since the last create that it could have served.
+    pub fn unused_for(&self) -> Duration {
+        Duration::from_millis(boot_ms().saturating_sub(self.state().last_asked))
+    }
+
+    pub fn set_ceiling(&self, most: u32) {
+        self.state().ceiling = Some(most);
+    }
+
+    /// Whether an interpreter waits in those that are made from now on. The others are as good.
+    pub fn expect_python(&self, has_interpreter: bool) {
+        let mut state = self.state();
+        if let Some(before) = state.blueprint.clone() {
+            state.blueprint = Some(Arc::new(Blueprint { has_interpreter, ..(*before).clone() }));
+        }
+    }
+
+    /// None is made until [`Pool::fill_again`]. Those that were ready.
+    pub fn hold_back(&self) -> Vec<Member> {
+        let mut state = self.state();
+        state.is_held_back = true;
+        std::mem::take(&mut state.ready).into()
+    }
+
+    pub fn fill_again(&self) {
+        self.state().is_held_back = false;
+        self.wake.notify_one();
+    }
+
+    pub fn for_each_ready(&self, action: impl FnMut(&Member)) {
+        self.state().ready.iter().for_each(action);
+    }
+
+    pub fn blueprint(&self) -> Option<Arc<Blueprint>> {
+        self.state().blueprint.clone()
+    }
+
+    /// What was ready after another blueprint, and its interpreter, are not wanted any more.
+    pub fn set_blueprint(&self, blueprint: Option<Arc<Blueprint>>) -> (Vec<Member>, Option<Arc<Zygote>>) {
+        let mut state = self.state();
+        state.blueprint = blueprint;
+        let zygote = state.zygote.take();
+        (std::mem::take(&mut state.ready).into(), zygote)
+    }
+
+    /// Whether one is to be started; then it counts as being started.
+    pub fn begin_zygote(&self) -> bool {
+        let mut state = self.state();
+        let wanted = !state.stopped && state.blueprint.is_some() && matches!(state.zygote, ZygoteState::None);
+        if wanted {
+            state.zygote = ZygoteState::Starting;
+        }
+        wanted
+    }
+
+    /// The pool ended before it was started.
+    pub fn give_up_zygote(&self) {
+        self.state().zygote = ZygoteState::None;
+    }
+
+    pub fn mother(&self) -> Mother {
+        self.state().zygote.mother()
+    }
+
+    pub fn set_baked(&self, baked: Arc<Baked>) {
+        self.state().zygote = ZygoteState::Baked(baked);
+    }
+
+    pub fn set_zygote(&self, zygote: Arc<Zygote>) {
+        self.state().zygote = ZygoteState::Ready(zygote);
+    }
+
+    /// Until the blueprint changes, or somebody tries again.
+    pub fn do_without_zygote(&self, why: String) {
+        self.state().zygote = ZygoteState::Unavailable(why);
+    }
+
+    pub fn try_zygote_again(&self) {
+        let mut state = self.state();
+        if matches!(state.zygote, ZygoteState::Unavailable(_)) {
+            state.zygote = ZygoteState::None;
+        }
+    }
+
+    /// It has ended by itself. Whether it was still this pool's.
+    pub fn lose_zygote(&self, lost: &Arc<Zygote>) -> bool {
+        let mut state = self.state();
+        let ours = matches!(&state.zygote, ZygoteState::Ready(zygote) if Arc::ptr_eq(zygote, lost));
+        if ours {
+            state.zygote = ZygoteState::None;
+        }
+        drop(state);
+        self.wake.notify_one();
+        ours
+    }
+
+    pub fn fail(&self, error: String) {
+        self.state().error = Some(error);
+    }
+
+    /// `in_use`: so many that it gave away still live.
+    pub fn to_api(&self, in_use: u32) -> api::Pool {
+        let mut state = self.state();
+        api::Pool {
+            template: self.template.clone(),
+            min: state.size.min,
+            max: state.size.max,
+            ready: state.ready.len() as u32,
+            making: state.making,
+            in_use,
+            wanted: if state.stopped { 0 } else { state.wanted() },
+            hits: state.hits,
+            misses: state.misses,
+            zygote: match state.zygote {
+                ZygoteState::None | ZygoteState::Starting => api::ZygoteState::Starting,
+                ZygoteState::Ready(_) | ZygoteState::Baked(_) => api::ZygoteState::Ready,
+                ZygoteState::Unavailable(_) | ZygoteState::Unwanted => api::ZygoteState::Unavailable,
+            },
+            preload: state.blueprint.as_ref().map_or_else(Vec::new, |blueprint| blueprint.preload.clone()),
+            made_by: if self.by_demand { api::PoolMaker::Demand } else { api::PoolMaker::Owner },
+            error: state.error.clone().or_else(|| state.zygote.missing().map(str::to_string)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn makes(&self) -> bool {
+        self.making > 0 || matches!(self.zygote, ZygoteState::Starting)
+    }
+
+    /// Whoever was just given one needs the processors now: until then half of what is wanted is enough, and where making
+    /// one takes a processor for itself, a quarter.
+    fn enough_for_now(&self) -> u32 {
+        if self.makes_machines() { 4 } else { 2 }
+    }
+
+    fn makes_machines(&self) -> bool {
+        matches!(self.zygote, ZygoteState::Baked(_))
+    }
+
+    fn was_just_asked(&self) -> bool {
+        let respite = if self.makes_machines() { RESPITE_OF_MACHINES_MS } else { RESPITE_MS };
+        self.asked.back().is_some_and(|at| boot_ms().saturating_sub(*at) < respite)
+    }
+
+    fn wanted(&mut self) -> u32 {
+        let since = boot_ms().saturating_sub(DEMAND_MS);
+        while self.asked.front().is_some_and(|at| *at < since) {
+            self.asked.pop_front();
+        }
+        if self.is_held_back {
+            return 0;
+        }
+        let wanted = (self.asked.len() as u32).clamp(self.size.min, self.size.max);
+        self.ceiling.map_or(wanted, |ceiling| wanted.min(ceiling))
+    }
+}
+
+impl ZygoteState {
+    fn take(&mut self) -> Option<Arc<Zygote>> {
+        match std::mem::take(self) {
+            ZygoteState::Ready(zygote) => Some(zygote),
+            _ => None,
+        }
+    }
+
+    fn mother(&self) -> Mother {
+        match self {
+            ZygoteState::Ready(zygote) => Mother::Zygote(zygote.clone()),
+            ZygoteState::Baked(baked) => Mother::Baked(baked.clone()),
+            _ => Mother::None,
+        }
+    }
+
+    /// Why there is none.
+    fn missing(&self) -> Option<&str> {
+        match self {
+            ZygoteState::Unavailable(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_wanted_as_were_asked_for_lately_within_bounds() {
+        let mut state = State { size: PoolSize { min: 2, max: 5 }, ..State::default() };
+        assert_eq!(state.wanted(), 2);
+        state.asked.extend([boot_ms(); 3]);
+        assert_eq!(state.wanted(), 3);
+        state.asked.extend([boot_ms(); 30]);
+        assert_eq!(state.wanted(), 5);
+        state.asked = [boot_ms().saturating_sub(DEMAND_MS + 1000); 30].into();
+        assert_eq!(state.wanted(), 2);
+        assert!(state.asked.is_empty());
+    }
+
+    #[test]
+    fn a_pool_that_is_held_back_wants_none_until_it_is_filled_again() {
+        let pool = Pool::new("t", PoolSize { min: 2, max: 5 });
+        assert!(pool.hold_back().is_empty());
+        assert_eq!(pool.to_api(0).wanted, 0);
+        pool.fill_again();
+        assert_eq!(pool.to_api(0).wanted, 2);
+    }
+
+    #[test]
+    fn a_pool_without_a_blueprint_makes_and_gives_nothing() {
+        let pool = Pool::new("t", PoolSize { min: 2, max: 5 });
+        assert_eq!(pool.begin_making(2), 0);
+        assert!(!pool.begin_zygote());
+        pool.stop();
+        assert_eq!(pool.to_api(0).wanted, 0);
+    }
+}

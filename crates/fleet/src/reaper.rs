@@ -1,0 +1,189 @@
+//! Who ends what nobody ends: time to live, idleness, guests that die, records that are a day old.
+
+use super::lifecycle::Sleep;
+use super::live::Live;
+use super::patience::NotAdopted;
+use super::{Fleet, recover};
+use paddock_backends::Shortage;
+use paddock_engine::Sandbox as Inside;
+use paddock_model::api::{EndCause, IdleAction, SandboxState};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(200);
+/// How often idleness is looked at: reading what the kernel counted costs more than reading a clock.
+const LOOK: u64 = 5;
+/// Ended sandboxes are remembered so long.
+const MEMORY_MS: u64 = 24 * 3600 * 1000;
+const SWEEP_TICKS: u64 = 3000;
+/// How often it is looked whether something stands to be copied that nobody needs.
+const STEM_TICKS: u64 = 300;
+/// How often somebody is told that the state directory was removed.
+const REMINDER_TICKS: u64 = 300;
+/// Processor time between two looks that is still idle: a sleeping shell's housekeeping.
+const QUIET_US: u64 = 2_000;
+
+pub fn start(fleet: &Fleet) {
+    let weak = Arc::downgrade(&fleet.0);
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        for tick in 0_u64.. {
+            ticks.tick().await;
+            let Some(inner) = weak.upgrade() else { return };
+            if inner.closing.load(Ordering::Relaxed) {
+                return;
+            }
+            let fleet = Fleet(inner);
+            for live in fleet.0.all() {
+                look_at(&fleet, &live, tick.is_multiple_of(LOOK));
+            }
+            if tick.is_multiple_of(LOOK) {
+                fleet.look_at_storage();
+            }
+            if tick.is_multiple_of(SWEEP_TICKS) {
+                forget_old(&fleet);
+            }
+            if tick.is_multiple_of(REMINDER_TICKS)
+                && let Err(error) = fleet.0.store.check_in_place()
+            {
+                let hint = error.hint().unwrap_or_default();
+                tracing::error!(%error, hint, "the server takes no new work");
+            }
+            if tick.is_multiple_of(STEM_TICKS) {
+                fleet.drop_unused_stems().await;
+            }
+        }
+    });
+}
+
+fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
+    let (state, idle, persistent) = {
+        let record = live.record();
+        (record.state, record.idle, record.persistent)
+    };
+    if state == SandboxState::Creating {
+        return;
+    }
+    if state == SandboxState::Ended {
+        return fleet.store_end(live);
+    }
+    if live.is_over() {
+        return spawn_end(fleet, live, EndCause::TimeToLive);
+    }
+    // Nobody knows what one whose guest is silent does.
+    let looked_at = look_for_idleness && !persistent && state == SandboxState::Running && !live.is_silent();
+    let Some(idle) = idle.filter(|_| looked_at) else {
+        return;
+    };
+    if live.running_execs() > 0 || live.has_open_streams() || used_processor(live) {
+        live.touch();
+        return;
+    }
+    if live.quiet_for().as_secs_f64() < idle.seconds {
+        return;
+    }
+    match idle.action {
+        IdleAction::Kill => spawn_end(fleet, live, EndCause::Idle),
+        IdleAction::Pause => spawn(fleet, live, async |fleet, live| fleet.pause_live(&live, true).await),
+        IdleAction::Hibernate => {
+            spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live, Sleep::Idle).await)
+        }
+    }
+}
+
+fn used_processor(live: &Live) -> bool {
+    let Some(inside) = live.running() else { return false };
+    let now = inside.usage().cpu_ms.map_or(0, |ms| (ms * 1e3) as u64);
+    let before = live.cpu_us.swap(now, Ordering::Relaxed);
+    now.saturating_sub(before) > QUIET_US
+}
+
+fn spawn_end(fleet: &Fleet, live: &Arc<Live>, cause: EndCause) {
+    spawn(fleet, live, async move |fleet, live| fleet.end(&live, cause).await);
+}
+
+/// One thing at a time per sandbox: while its transition is locked, somebody is at it already.
+fn spawn<F>(fleet: &Fleet, live: &Arc<Live>, action: impl FnOnce(Fleet, Arc<Live>) -> F)
+where
+    F: Future<Output = Result<(), super::FleetError>> + Send + 'static,
+{
+    if live.transition.try_lock().is_err() {
+        return;
+    }
+    let id = live.id.clone();
+    let work = action(fleet.clone(), live.clone());
+    tokio::spawn(async move {
+        if let Err(error) = work.await {
+            tracing::warn!(sandbox = %id, %error, "could not be ended, paused or hibernated");
+        }
+    });
+}
+
+fn forget_old(fleet: &Fleet) {
+    let before = fleet.0.steady.cautious_now_ms().saturating_sub(MEMORY_MS);
+    let store = &fleet.0.store;
+    match store.delete_ended_before(before) {
+        Ok(ids) => {
+            for id in ids {
+                let _ = std::fs::remove_dir_all(fleet.0.options.state.join("sandboxes").join(id));
+            }
+        }
+        Err(error) => tracing::warn!(%error, "old records could not be removed"),
+    }
+    let sweeping = fleet.clone();
+    tokio::task::spawn_blocking(move || {
+        super::contexts::forget_calls_before(&sweeping, before);
+        let audit_writer = &sweeping.0.audit_writer;
+        audit_writer.outputs().sweep(|id| audit_writer.audit().path(id).exists());
+    });
+    if let Err(error) = store.delete_keys_before(before) {
+        tracing::warn!(%error, "old idempotency keys could not be removed");
+    }
+}
+
+/// Waits for the guest to go away without being asked to.
+pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
+    let (weak, live) = (Arc::downgrade(&fleet.0), live.clone());
+    let lost = inside.lost();
+    let inside = Arc::downgrade(&inside);
+    tokio::spawn(async move {
+        let detail = lost.await;
+        let Some(inner) = weak.upgrade() else { return };
+        if !inner.closing.load(Ordering::Relaxed) {
+            // In memory of its own, taken only now: every idle sandbox has one of these tasks, and the rest is 8 KiB of it.
+            Box::pin(after_loss(Fleet(inner), live, inside, detail)).await;
+        }
+    });
+}
+
+async fn after_loss(fleet: Fleet, live: Arc<Live>, inside: Weak<Inside>, detail: String) {
+    let guard = live.transition.lock().await;
+    // Somebody ended it, or woke it again, meanwhile.
+    let Some(current) = live.running().filter(|now| inside.upgrade().is_some_and(|it| Arc::ptr_eq(now, &it)))
+    else {
+        return;
+    };
+    live.set_running(None);
+    let lost_to = current.usage().lost_to();
+    match recover::reconnect(&fleet, &live, current).await {
+        Ok(()) => {}
+        // It lives, and is not ended for being slow.
+        Err(NotAdopted { may_yet_be: true, .. }) if lost_to.is_none() => {
+            fleet.wait_for_guest(&live);
+        }
+        Err(_) if fleet.sleeps_after_loss(&live).await => {}
+        Err(NotAdopted { why, .. }) => {
+            drop(guard);
+            let cause = match lost_to {
+                Some(Shortage::Memory) => EndCause::OutOfMemory,
+                Some(Shortage::Processes) => EndCause::Limit { limit: "processes".into() },
+                None => recover::cause_of_loss(&live, &format!("{detail}; {why}")),
+            };
+            if let Err(error) = fleet.end(&live, cause).await {
+                tracing::warn!(sandbox = %live.id, %error, "a lost sandbox could not be removed");
+            }
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
+
+use super::archives::Named;
+use super::clock::boot_id;
+use super::contexts::{Part, end_unstarted};
+use super::execs::{KILLED, TrackedExec, end_exec, pump};
+use super::live::Live;
+use super::patience::NotAdopted;
+use super::record::{Intent, Record};
+use super::{Fleet, FleetError};
+use paddock_backends::Raised;
+use paddock_engine::{Found, KnownExec, ResumedExec, Sandbox as Inside};
+use paddock_model::SandboxId;
+use paddock_model::api::{EndCause, ExecCause, SandboxState, StreamName};
+use paddock_records::access::Need;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Sandboxes that are taken over at the same time.
+const AT_ONCE: usize = 16;
+/// So long a start waits for guests that do not answer, all of them together; it goes on without them.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A guest that answers does so within this time, also when the others have used up the patience.
+const LEAST_PATIENCE: Duration = Duration::from_millis(100);
+
+impl Fleet {
+    pub(super) async fn recover(&self) -> Result<(), FleetError> {
+        let inner = &self.0;
+        self.take_copies()?;
+        let mut keep = BTreeSet::new();
+        let mut disks = BTreeSet::new();
+        let mut memories = BTreeSet::new();
+        let mut alive = Vec::new();
+        let mut nested_in = BTreeSet::new();
+        let mut named = Named::default();
+        let mut all_are_read = true;
+        for row in inner.store.living_sandboxes()? {
+            let Ok(record) = serde_json::from_str::<Record>(&row.body) else {
+                // Of another version perhaps: who wrote it can read it, so nothing of it is touched.
+                tracing::error!(sandbox = %row.id, "its record cannot be read; it is left alone");
+                keep.extend(SandboxId::try_from(row.id.clone()));
+                disks.insert(row.id);
+                all_are_read = false;
+                continue;
+            };
+            // Nobody was told of it.
+            if record.state == SandboxState::Creating {
+                inner.store.delete_sandbox(&row.id)?;
+                continue;
+            }
+            disks.insert(record.id.to_string());
+            let sleeps =
+                record.state == SandboxState::Hibernated || matches!(record.intent, Some(Intent::Hibernate));
+            if sleeps {
+                memories.insert(record.id.to_string());
+            }
+            named.add_sandbox(&record, sleeps);
+            disks.extend(record.base.clone());
+            if record.state != SandboxState::Hibernated {
+                keep.insert(record.id.clone());
+                for around in record.nests_in() {
+                    keep.insert(around.clone());
+                    nested_in.insert(around.clone());
+                    disks.insert(around.to_string());
+                }
+            }
+            alive.push(record);
+        }
+        // Those that live themselves are found again as what they are.
+        let living: BTreeSet<&SandboxId> = alive.iter().map(|record: &Record| &record.id).collect();
+        for around in nested_in.iter().filter(|around| !living.contains(around)) {
+            inner.nurseries.find_again(around.clone());
+        }
+        for (id, snapshot) in self.all_snapshots()? {
+            match snapshot {
+                Some(snapshot) => named.add_snapshot(&snapshot),
+                None => all_are_read = false,
+            }
+            memories.insert(id.clone());
+            disks.insert(id);
+        }
+        disks.extend(self.volume_places(&alive));
+        self.sweep(keep, disks).await?;
+        self.sweep_memory(&memories);
+        // What a record that cannot be read needs is not known.
+        if all_are_read {
+            self.sweep_archives(&named);
+        }
+        // What cannot be looked up is left alone.
+        let recorded = |id: &SandboxId| !matches!(inner.store.sandbox(id.as_str()), Ok(None));
+        super::prepared::sweep(&inner.options.state, inner.audit_writer.audit(), recorded);
+        // All are known before the first of them is looked after: whether others nest in it is asked of those that are known.
+        let lives = self.at_once(alive, async |fleet, record| fleet.know(record)).await;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let take_over =
+            move |fleet: Fleet, live: Arc<Live>| async move { fleet.take_over(&live, deadline).await };
+        self.at_once(lives, take_over).await;
+        self.sweep_snapshot_holders().await?;
+        self.settle_unfinished().await
+    }
+
+    /// The same for many, some of them at the same time.
+    async fn at_once<T, R, F>(&self, all: Vec<T>, work: impl Fn(Fleet, T) -> F) -> Vec<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + Send + 'static,
+    {
+        let (mut tasks, mut done) = (tokio::task::JoinSet::new(), Vec::new());
+        for one in all {
+            while tasks.len() >= AT_ONCE {
+                done.extend(tasks.join_next().await.and_then(Result::ok));
+            }
+            tasks.spawn(work(self.clone(), one));
+        }
+        while let Some(task) = tasks.join_next().await {
+            done.extend(task.ok());
+        }
+        done
+    }
+
+    async fn sweep(&self, keep: BTreeSet<SandboxId>, disks: BTreeSet<String>) -> Result<(), FleetError> {
+        let fleet = self.clone();
+        let swept = tokio::task::spawn_blocking(move || -> Result<(), FleetError> {
+            let inner = &fleet.0;
+            for id in inner.engine.sweep(&keep) {
+                tracing::info!(sandbox = %id, "removed what was left of it");
+            }
+            for disk in inner.storage.list().map_err(|error| FleetError::storage(&error))? {
+                if !disks.contains(&disk.name) && !fleet.places().is_version(&disk.name) {
+                    inner.storage.delete(&disk.name).map_err(|error| FleetError::storage(&error))?;
+                }
+            }
+            fleet.places().sweep(&|name| disks.contains(name));
+            Ok(())
+        });
+        swept.await.map_err(|error| FleetError::internal(&error))?
+    }
+
+    /// From a record to a sandbox of this fleet's.
+    fn know(&self, record: Record) -> Arc<Live> {
+        let inner = &self.0;
+        let id = record.id.to_string();
+        let jobs = match self.stored_jobs(&record) {
+            Ok(jobs) => jobs.into_iter().map(|job| (job.number(), job)).collect(),
+            Err(error) => {
+                tracing::error!(sandbox = %id, %error, "its commands cannot be read");
+                BTreeMap::new()
+            }
+        };
+        let limits = record.spec.limits.clone();
+        let permit = inner
+            .admission
+            .hold(&record.tenant, Need { cpus: limits.cpus, memory_bytes: limits.memory, create: false });
+        let directory = inner.options.state.join("sandboxes").join(&id);
+        let live = Live::new(record, directory, jobs);
+        *live.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        inner.add(live.clone());
+        live
+    }
+
+    async fn take_over(&self, live: &Arc<Live>, deadline: tokio::time::Instant) {
+        let intent = live.record().intent.clone();
+        if let Some(Intent::End(cause)) = intent {
+            return self.finish_end(live, cause).await;
+        }
+        if live.record().state == SandboxState::Hibernated {
+            if self.kept_memory(&live.id).is_none() {
+                self.end_execs(live);
+            }
+            return;
+        }
+        if live.record().boot != boot_id() {
+            return self.finish_end(live, EndCause::HostRestarted).await;
+        }
+        let deadline = deadline.max(tokio::time::Instant::now() + LEAST_PATIENCE);
+        let taking = self.wait_for_guest(live);
+        // A guest that does not answer by then is waited for in the background.
+        let _ = tokio::time::timeout_at(deadline, taking).await;
+    }
+
+    /// A guest that answers, and whose sandbox was about to sleep when its server was killed or not.
+    pub(super) fn has_guest_again(&self, live: &Arc<Live>, hibernating: bool) {
+        self.end_lost_calls(live);
+        let record = live.record().clone();
+        // It did not come to sleep: what was kept for that is old from now on.
+        if hibernating && self.0.save(&record).is_ok() {
+            let _ = std::fs::remove_file(self.archive_of(&live.id));
+        }
+    }
+
+    /// A guest that could not be taken over, and will not be.
+    pub(super) async fn give_up_guest(&self, live: &Arc<Live>, why: &str) {
+        let inner = &self.0;
+        if !matches!(live.record().intent, Some(Intent::Hibernate)) {
+            if self.sleeps_after_loss(live).await {
+                return;
+            }
+            let cause = cause_of_loss(live, why);
+            return self.finish_end(live, cause).await;
+        }
+        match self.kept_memory(&live.id) {
+            // A fence may still stand although nothing runs in it.
+            Some(_) => {
+                let (fleet, id) = (self.clone(), live.record().id.clone());
+                let _ = tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await;
+            }
+            None => self.end_execs(live),
+        }
+        let record = {
+            let mut record = live.record();
+            record.state = SandboxState::Hibernated;
+            record.intent = None;
+            record.clone()
+        };
+        if let Err(error) = inner.save(&record) {
+            tracing::error!(sandbox = %live.id, %error, "could not be stored");
+        }
+    }
+
+    async fn finish_end(&self, live: &Arc<Live>, cause: EndCause) {
+        let id = live.record().id.clone();
+        let fleet = self.clone();
+        // What is left of it, if anything; but for what others nest in.
+        match self.0.shelters(live) {
+            true => self.0.nurseries.find_again(id),
+            false => drop(tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await),
+        }
+        self.end_execs(live);
+        self.settle_volumes(live, &cause).await;
+        self.record_end(live, cause, Default::default());
+    }
+
+    /// Connects to a guest that runs, and goes on with its commands. Whatever fails, and whoever does not wait for the
+    /// end of this: the sandbox stays as it is.
+    pub(super) async fn adopt(&self, live: &Arc<Live>) -> Result<(), NotAdopted> {
+        let (id, backend) = {
+            let record = live.record();
+            (record.id.clone(), record.backend.clone())
+        };
+        let fleet = self.clone();
+        let found = tokio::task::spawn_blocking(move || {
+            let found = Found::from(fleet.0.engine.adopt(&id, backend.as_deref())?);
+            // A server that was killed while it took a snapshot left the work frozen, and perhaps a guest that waits
+            // for a command to start. Where there is no freezer the guest itself stops the work, and is told below.
+            match found.thaw() {
+                Err(error) if error.kind() != std::io::ErrorKind::Unsupported => Err(error.into()),
+                _ => Ok::<_, NotAdopted>(found),
+            }
+        });
+        let found = found.await.map_err(|error| NotAdopted::for_good(error.to_string()))??;
+        let known = self.known_execs(live).await;
+        let (id, guarantees) = {
+            let record = live.record();
+            (record.id.clone(), record.guarantees.clone())
+        };
+        let (inside, resumed) = Inside::resume_or_leave(id, guarantees, found, &known).await?;
+        let inside = Arc::new(inside);
+        if let Err(why) = self.continue_commands(live, &inside, resumed).await {
+            inside.leave();
+            return Err(NotAdopted::for_good(why));
+        }
+        Ok(())
+    }
+
+    /// Takes over the guest behind the stream, and goes on with its commands; one that cannot be taken over is removed.
+    pub(super) async fn go_on(&self, live: &Arc<Live>, raised: Raised) -> Result<(), String> {
+        let known = self.known_execs(live).await;
+        let (id, guarantees) = {
+            let record = live.record();
+            (record.id.clone(), record.guarantees.clone())
+        };
+        let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
+            .await
+            .map_err(|error| super::request::chain(&error))?;
+        let inside = Arc::new(inside);
+        // Memory may be of a sandbox that had none, or of days ago.
+        let installed = self.install_certificates(live, &inside).await;
+        installed.map_err(|error| error.message)?;
+        self.continue_commands(live, &inside, resumed).await
+    }
+
+    /// What is safely kept of each command.
+    async fn known_execs(&self, live: &Arc<Live>) -> Vec<KnownExec> {
+        let mut known = Vec::new();
+        for job in live.jobs() {
+            // What the last connection still brought is written first.
+            drop(job.pumping.lock().await);
+            let number = job.number();
+            let known_exec = match live.contexts.of_runner(number) {
+                // What it printed went to its calls.
+                Some(context) => {
+                    let at = context.consumed();
+                    KnownExec { number, stdout: at.stdout, stderr: at.stderr, control: at.control }
+                }
+                None => {
+                    let (stdout, stderr) = job.journal.lengths();
+                    KnownExec { number, stdout, stderr, control: 0 }
+                }
+            };
+            known.push(known_exec);
+        }
+        known
+    }
+
+    async fn continue_commands(
+        &self,
+        live: &Arc<Live>,
+        inside: &Arc<Inside>,
+        resumed: Vec<ResumedExec>,
+    ) -> Result<(), String> {
+        if let Err(error) = self.open_gate(live, inside).await {
+            tracing::error!(sandbox = %live.id, %error, "its gate could not be opened: nothing leaves it");
+        }
+        let state = live.record().state;
+        // A server that was killed in the middle of a change left the work in either state.
+        inside.freeze(state == SandboxState::Paused).await.map_err(|error| error.to_string())?;
+        inside.set_deadline(live.record().time_to_live());
+        // A server that was killed while it changed limits left the old ones or the new ones: those on record hold.
+        let limits = live.record().spec.limits.clone();
+        if let Err(error) = inside.change_limits(&limits, &limits).await {
+            tracing::debug!(sandbox = %live.id, %error, "its limits could not be written again");
+        }
+        live.record().intent = None;
+        live.set_running(Some(inside.clone()));
+        let mut found = BTreeSet::new();
+        for exec in resumed {
+            found.insert(exec.number);
+            match live.job(exec.number) {
+                Some(job) if matches!(job.record().part, Part::Runner(_)) => {
+                    self.resume_runner(live, job, exec).await;
+                }
+                Some(job) => {
+                    skip_lost(&job, exec.stdout, exec.stderr);
+                    restore_input(&job, exec.stdin, exec.stdin_open.then(|| exec.exec.input())).await;
+                    tokio::spawn(pump(self.0.clone(), live.clone(), job, exec.exec));
+                }
+                None => inside.forget(exec.number),
+            }
+        }
+        // Recorded, but the guest never heard of it: nobody was told that it had started.
+        let is_exec = |job: &Arc<TrackedExec>| !matches!(job.record().part, Part::Call(_));
+        for job in live.jobs().into_iter().filter(|job| is_exec(job) && !found.contains(&job.number())) {
+            job.close();
+            if job.runs() {
+                let why = "the server was killed before the command was started";
+                // A guest whose time was over stayed for those that nest in it, without any work.
+                let expired = has_expired(live);
+                match live.contexts.of_runner(job.number()) {
+                    Some(context) => {
+                        let cause = match expired {
+                            true => ExecCause::SandboxEnded,
+                            false => ExecCause::NotStarted { detail: why.into() },
+                        };
+                        self.end_runner(live, &context, &job, cause);
+                    }
+                    None if expired => end_exec(&self.0, live, &job, ExecCause::SandboxEnded, KILLED),
+                    None => end_unstarted(&self.0, live, &job, why),
+                }
+            }
+        }
+        super::reaper::watch_over(self, live, inside.clone());
+        Ok(())
+    }
+}
+
+/// What was acknowledged and yet could not be kept, on a full disk: offsets stay true, and the gap is told.
+fn skip_lost(job: &TrackedExec, stdout: u64, stderr: u64) {
+    let kept = job.journal.lengths();
+    for (stream, lost) in [
+        (StreamName::Stdout, stdout.saturating_sub(kept.0)),
+        (StreamName::Stderr, stderr.saturating_sub(kept.1)),
+    ] {
+        if let Err(error) = job.journal.skip(stream, lost) {
+            tracing::warn!(exec = job.number(), %error, "lost output could not be counted");
+        }
+    }
+}
+
+async fn restore_input(job: &TrackedExec, offset: u64, input: Option<paddock_engine::Input>) {
+    let mut guard = job.input.lock().await;
+    guard.offset = offset;
+    guard.input = input;
+}
+
+/// After a lost connection: the guest may be alive and well.
+///
+/// Precondition: the sandbox's transition is locked.
+pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Result<(), NotAdopted> {
+    let probe = old.clone();
+    if tokio::task::spawn_blocking(move || probe.guest_has_ended()).await.unwrap_or(true) {
+        // Nothing is left but what the fence itself was made of.
+        let _ = tokio::task::spawn_blocking(move || old.destroy()).await;
+        return Err(NotAdopted::for_good("its guest has ended".into()));
+    }
+    old.leave();
+    fleet.adopt(live).await
+}
+
+/// A guest ends by itself when its time is over and no engine ends it.
+pub fn cause_of_loss(live: &Live, detail: &str) -> EndCause {
+    match has_expired(live) {
+        true => EndCause::TimeToLive,
+        false => EndCause::GuestLost { detail: detail.into() },
+    }
+}
+
+pub fn has_expired(live: &Live) -> bool {
+    let soon = Duration::from_secs(1);
+    live.is_over() || live.record().time_to_live().is_some_and(|left| left <= soon)
+}

@@ -1,0 +1,415 @@
+//! Snapshots: the files of a sandbox at one moment, kept, and begun with again.
+
+use super::archives::{self, Lasts};
+use super::changes::baseline_named;
+use super::create::Origin;
+use super::live::Live;
+use super::live_fork::{ASLEEP, Passage, not_live};
+use super::memory::KeptFrom;
+use super::record::{Record, now_ms};
+use super::request::check_name;
+use super::snapshot_holder::Keeps;
+use super::vm_fork::Copied;
+use super::{Actor, Fleet, FleetError, Kind, audit, copies, has_ended};
+use paddock_model::api::{CreateSnapshot, SandboxState, Snapshot, SnapshotPage};
+use paddock_model::{Boundary, SandboxId, ScanRules};
+use paddock_records::store::SnapshotRow;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+const LARGEST_PAGE: usize = 1000;
+/// The name of what is kept for the forks of one call begins so.
+pub(super) const MOMENT: &str = "fk-";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SnapshotRecord {
+    pub id: String,
+    pub name: Option<String>,
+    pub tenant: String,
+    pub sandbox: String,
+    pub created_at_ms: u64,
+    pub size_bytes: Option<u64>,
+    /// The root that its files were written over.
+    pub image: Option<String>,
+    #[serde(default)]
+    pub image_of_tenant: bool,
+    /// What its sandbox's code was looked through for; a sandbox made from it is not looked at less.
+    #[serde(default)]
+    pub scan: ScanRules,
+    /// What was there, for whoever asks later what was deleted.
+    pub baseline: Option<String>,
+    /// What its memory was kept from, where it was.
+    #[serde(default)]
+    pub memory: Option<KeptFrom>,
+    /// The sandbox in which its interpreters wait, where they were kept.
+    #[serde(default)]
+    pub snapshot_holder: Option<SandboxId>,
+}
+
+impl Fleet {
+    fn show_snapshot(&self, record: &SnapshotRecord) -> Snapshot {
+        let kind = match self.snapshot_holder_of(record) {
+            _ if record.memory.is_some() => "memory",
+            Some(_) => "interpreter",
+            None => "filesystem",
+        };
+        record.to_api(kind)
+    }
+}
+
+impl SnapshotRecord {
+    fn to_api(&self, kind: &str) -> Snapshot {
+        Snapshot {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            tenant: self.tenant.clone(),
+            sandbox: self.sandbox.clone(),
+            created_at_ms: self.created_at_ms,
+            kind: kind.into(),
+            size_bytes: self.size_bytes,
+        }
+    }
+}
+
+impl Fleet {
+    pub async fn create_snapshot(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: CreateSnapshot,
+    ) -> Result<Snapshot, FleetError> {
+        let keeps = if request.live { Keeps::Interpreters } else { Keeps::Files };
+        self.snapshot_keeping(actor, id, request.name, keeps).await
+    }
+
+    pub async fn snapshot_keeping(
+        &self,
+        actor: &Actor,
+        id: &str,
+        name: Option<String>,
+        keeps: Keeps,
+    ) -> Result<Snapshot, FleetError> {
+        let live = self.find(actor, id)?;
+        if let Some(name) = &name {
+            check_name(name)?;
+            if self.0.store.snapshot_named(&live.tenant, name)?.is_some() {
+                return Err(FleetError::new(
+                    Kind::Conflict,
+                    "name_taken",
+                    format!("there is a snapshot `{name}` already"),
+                ));
+            }
+        }
+        let snapshot = format!("sn-{:016x}", paddock_engine::random()?);
+        let actor = actor.clone();
+        self.detached(async move |fleet: Fleet| {
+            let mut passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;
+            let baseline = {
+                let _guard = live.transition.lock().await;
+                if passage.as_ref().is_some_and(|passage| !passage.begins_in(&live)) {
+                    if keeps == Keeps::Interpreters {
+                        return Err(not_live(ASLEEP));
+                    }
+                    passage = None;
+                }
+                fleet.keep_files(&live, &snapshot, passage.as_deref()).await?
+            };
+            let snapshot_holder =
+                passage.as_ref().map(|_| fleet.snapshot_holder_for(&live, &snapshot)).transpose()?;
+            let (image, image_of_tenant, tenant, scan) = {
+                let record = live.record();
+                let scan = record.spec.scan.clone();
+                (record.image.clone(), record.image_of_tenant, record.tenant.clone(), scan)
+            };
+            let record = SnapshotRecord {
+                memory: fleet.kept_memory(&snapshot).map(|_| KeptFrom::of(&live)),
+                size_bytes: fleet.snapshot_size(&snapshot),
+                id: snapshot.clone(),
+                name: name.clone(),
+                tenant: tenant.clone(),
+                sandbox: live.id.clone(),
+                created_at_ms: now_ms(),
+                image,
+                image_of_tenant,
+                scan,
+                baseline,
+                snapshot_holder: snapshot_holder.as_ref().map(|snapshot_holder| snapshot_holder.id.clone()),
+            };
+            let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
+            let row = SnapshotRow { id: snapshot, tenant, name, created_ms: record.created_at_ms, body };
+            if let Err(error) = fleet.0.store.insert_snapshot(&row) {
+                fleet.forget_files(&row.id, record.baseline.as_deref());
+                return Err(error.into());
+            }
+            // From here on its files are not let go of by whoever began with them, and ended.
+            if let Some((passage, snapshot_holder)) = passage.zip(snapshot_holder)
+                && let Err(error) =
+                    fleet.raise_snapshot_holder(&live, &record, snapshot_holder, passage).await
+            {
+                if keeps == Keeps::Interpreters {
+                    fleet.0.store.delete_snapshot(&row.id)?;
+                    fleet.forget_files(&row.id, record.baseline.as_deref());
+                    return Err(error);
+                }
+                tracing::warn!(snapshot = row.id, why = error.message, "only its files are kept");
+            }
+            copies::keep_snapshot(&fleet.0.options.state, &row.id, &row.body);
+            audit::call(&fleet.0, &actor, &live, "snapshot", serde_json::json!({ "snapshot": record.id }));
+            fleet.0.tell(&live, "snapshot", Some(record.id.clone()));
+            Ok(fleet.show_snapshot(&record))
+        })
+        .await
+    }
+
+    pub async fn snapshots(
+        &self,
+        actor: &Actor,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<SnapshotPage, FleetError> {
+        let tenant = (!actor.owner).then_some(actor.tenant.as_str());
+        let limit = if limit == 0 { 100 } else { limit.min(LARGEST_PAGE) };
+        let page = self.0.store.list_snapshots(tenant, limit, cursor)?;
+        let parse = |row: &SnapshotRow| serde_json::from_str::<SnapshotRecord>(&row.body).ok();
+        let snapshots =
+            page.rows.iter().filter_map(parse).map(|record| self.show_snapshot(&record)).collect();
+        Ok(SnapshotPage { snapshots, next_cursor: page.next_cursor })
+    }
+
+    pub async fn snapshot(&self, actor: &Actor, snapshot: &str) -> Result<Snapshot, FleetError> {
+        Ok(self.show_snapshot(&self.snapshot_record(actor, snapshot)?))
+    }
+
+    pub async fn delete_snapshot(&self, actor: &Actor, snapshot: &str) -> Result<Snapshot, FleetError> {
+        let record = self.snapshot_record(actor, snapshot)?;
+        let shown = self.show_snapshot(&record);
+        self.0.store.delete_snapshot(&record.id)?;
+        let ended = self.end_snapshot_holder(&record).await;
+        copies::remove_snapshot(&self.0.options.state, &record.id);
+        let (fleet, id) = (self.clone(), record.id.clone());
+        let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
+        if let Some(baseline) = &record.baseline {
+            self.drop_baseline(baseline);
+        }
+        ended.map(|()| shown)
+    }
+
+    /// Has the sandbox stand still for a moment, keeps its files under `name`, and says where the list of them is. Who goes along
+    /// waits already, and may set out as soon as nothing is frozen.
+    ///
+    /// Precondition: the sandbox's transition is locked.
+    pub(super) async fn keep_files(
+        &self,
+        live: &Arc<Live>,
+        name: &str,
+        passage: Option<&Passage>,
+    ) -> Result<Option<String>, FleetError> {
+        let state = live.record().state;
+        // Forks that begin with the files of a moment end with the power of the host, too.
+        let lasts = if name.starts_with(MOMENT) { Lasts::UntilPowerIsLost } else { Lasts::AlsoThen };
+        let failed = |error: paddock_storage::StorageError| FleetError::storage(&error);
+        let (source, target) = (live.id.clone(), name.to_string());
+        let fleet = self.clone();
+        let copy = move || match fleet.0.storage.keeps_disks() {
+            true => fleet.0.storage.freeze_copy(&source, &target).map_err(failed),
+            false => archives::copy(&fleet.archive_of(&source), &fleet.snapshot_archive(&target), lasts)
+                .map_err(|error| FleetError::storage(&error)),
+        };
+        match state {
+            SandboxState::Hibernated => {
+                let kept = tokio::task::spawn_blocking(copy).await;
+                kept.map_err(|error| FleetError::internal(&error))??;
+                self.copy_memory(&live.id, name)?;
+                match self.is_listed_later(live) {
+                    true => Ok(Some(baseline_named(name))),
+                    false => self.copy_list(live, name, lasts),
+                }
+            }
+            SandboxState::Running | SandboxState::Paused => {
+                let inside = live.running().ok_or_else(|| {
+                    FleetError::new(Kind::Unavailable, "guest_lost", "its guest does not answer")
+                })?;
+                let aboard = passage.map_or(0, |passage| passage.passengers.len());
+                let frozen = match state {
+                    SandboxState::Running => inside.hold_still(aboard).await?,
+                    _ => false,
+                };
+                if let Some(passage) = passage.filter(|_| !frozen) {
+                    passage.set_out();
+                }
+                let kept = async {
+                    if !live.keeps_memory() && self.0.storage.keeps_disks() {
+                        let copied = tokio::task::spawn_blocking(copy);
+                        let listed = match self.is_listed_later(live) {
+                            true => Ok(None),
+                            // Nothing changes meanwhile: so what there is can be listed while it is copied.
+                            false => inside.disk().manifest().await.map(Some),
+                        };
+                        copied.await.map_err(|error| FleetError::internal(&error))??;
+                        return Ok(listed.inspect_err(|_| self.drop_files(name))?);
+                    }
+                    let manifest = inside.disk().manifest().await?;
+                    if live.keeps_memory() {
+                        // It goes on with that, and is stopped by no signal any more.
+                        self.keep_with_memory(live, &inside, name, copy).await?;
+                    } else {
+                        archives::export(&inside, &self.snapshot_archive(name), lasts).await?;
+                    }
+                    Ok::<_, FleetError>(Some(manifest))
+                }
+                .await;
+                // Who was taken over anew was told already.
+                if let Some(same) = live.running().filter(|now| Arc::ptr_eq(now, &inside))
+                    && state == SandboxState::Running
+                {
+                    same.go_on(frozen).await?;
+                }
+                if let Some(passage) = passage.filter(|_| frozen && kept.is_ok()) {
+                    passage.set_out();
+                }
+                match kept? {
+                    Some(manifest) => self.keep_baseline(name, &manifest, lasts).map(Some),
+                    None => Ok(Some(baseline_named(name))),
+                }
+            }
+            SandboxState::Ended => Err(has_ended(&live.id)),
+            state => Err(FleetError::new(
+                Kind::Conflict,
+                "wrong_state",
+                format!("sandbox {} is {state:?}: there is nothing to keep", live.id),
+            )),
+        }
+    }
+
+    /// Whether what is kept of its files is listed only when somebody asks, by the guest of one that began with them: nobody
+    /// changes them any more. In a machine of its own no guest has them.
+    pub(super) fn is_listed_later(&self, live: &Live) -> bool {
+        let in_a_machine = live.record().guarantees.boundary == Boundary::OwnKernel;
+        self.0.storage.keeps_disks() && !live.keeps_memory() && !in_a_machine
+    }
+
+    /// What a fork begins with, from what `keep_files` kept; `copied`: where it goes on already, on a disk of its own.
+    pub(super) async fn clone_files(
+        &self,
+        name: &str,
+        record: &Record,
+        baseline: Option<String>,
+        copied: Option<Box<Copied>>,
+    ) -> Result<Origin, FleetError> {
+        if copied.is_some() {
+            let (base, memory) = (name.into(), self.kept_memory(name));
+            return Ok(Origin::Files { archive: None, baseline, base, memory, copied, crossing: None });
+        }
+        self.clone_kept(name, record, baseline, true).await
+    }
+
+    /// `goes_on`: in memory too, where it was kept.
+    async fn clone_kept(
+        &self,
+        name: &str,
+        record: &Record,
+        baseline: Option<String>,
+        goes_on: bool,
+    ) -> Result<Origin, FleetError> {
+        if !self.0.storage.keeps_disks() {
+            let archive = Some(self.snapshot_archive(name));
+            let (base, memory, copied) = (name.into(), None, None);
+            return Ok(Origin::Files { archive, baseline, base, memory, copied, crossing: None });
+        }
+        let (fleet, from, to) = (self.clone(), name.to_string(), record.id.to_string());
+        let limit = record.spec.limits.disk;
+        let cloned = tokio::task::spawn_blocking(move || fleet.0.storage.clone_disk(&from, &to, limit)).await;
+        cloned.map_err(|error| FleetError::internal(&error))?.map_err(|error| FleetError::storage(&error))?;
+        let memory = self.kept_memory(name).filter(|_| goes_on);
+        let base = name.into();
+        Ok(Origin::Files { archive: None, baseline, base, memory, copied: None, crossing: None })
+    }
+
+    pub(super) async fn clone_snapshot(
+        &self,
+        snapshot: &SnapshotRecord,
+        record: &Record,
+        live: Option<bool>,
+    ) -> Result<Origin, FleetError> {
+        // Memory fits what it was kept from: another fence would not have what runs in it holds open.
+        let fits = snapshot.memory.as_ref().map(|kept| kept.fits(record));
+        if live == Some(true) && fits == Some(false) {
+            return Err(not_live(
+                "the fence of the new sandbox is another than that of the one whose memory was kept",
+            ));
+        }
+        let goes_on = fits == Some(true) && live != Some(false);
+        self.clone_kept(&snapshot.id, record, snapshot.baseline.clone(), goes_on).await
+    }
+
+    /// By id or name, of the actor's tenant.
+    pub(super) fn snapshot_record(
+        &self,
+        actor: &Actor,
+        snapshot: &str,
+    ) -> Result<SnapshotRecord, FleetError> {
+        let store = &self.0.store;
+        let row = match store.snapshot(snapshot)? {
+            Some(row) => Some(row),
+            None => store.snapshot_named(&actor.tenant, snapshot)?,
+        };
+        let row = row.filter(|row| actor.owner || row.tenant == actor.tenant).ok_or_else(|| {
+            let shown: String = snapshot.chars().take(80).collect();
+            let message = format!("there is no snapshot `{}`", shown.escape_debug());
+            FleetError::new(Kind::NotFound, "snapshot_not_found", message)
+                .hint("`paddock snapshot ls` lists those there are")
+        })?;
+        serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))
+    }
+
+    /// All of them. Of one whose record cannot be read, the name alone.
+    pub(super) fn all_snapshots(&self) -> Result<Vec<(String, Option<SnapshotRecord>)>, FleetError> {
+        let mut all = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = self.0.store.list_snapshots(None, LARGEST_PAGE, cursor.as_deref())?;
+            all.extend(page.rows.into_iter().map(|row| (row.id, serde_json::from_str(&row.body).ok())));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn snapshot_size(&self, name: &str) -> Option<u64> {
+        match self.0.storage.keeps_disks() {
+            true => self.0.storage.usage(name).ok(),
+            false => std::fs::metadata(self.snapshot_archive(name)).ok().map(|found| found.len()),
+        }
+    }
+
+    /// Removes kept files, unless there is a snapshot of that name, or a sandbox lives that began with them.
+    pub(super) fn let_go(&self, name: &str) {
+        let _alone = self.0.letting_go.lock().unwrap_or_else(PoisonError::into_inner);
+        let unnamed = self.0.store.snapshot(name).is_ok_and(|found| found.is_none());
+        if unnamed && !self.0.live.is_base(name) {
+            self.drop_files(name);
+        }
+    }
+
+    /// Of a snapshot that did not come to be.
+    fn forget_files(&self, name: &str, baseline: Option<&str>) {
+        self.drop_files(name);
+        if let Some(baseline) = baseline {
+            self.drop_baseline(baseline);
+        }
+    }
+
+    pub(super) fn drop_files(&self, name: &str) {
+        if let Err(error) = self.0.storage.delete(name) {
+            tracing::warn!(name, %error, "kept files could not be removed");
+        }
+        let _ = std::fs::remove_file(self.snapshot_archive(name));
+        self.drop_memory(name);
+    }
+
+    pub(super) fn snapshot_archive(&self, name: &str) -> PathBuf {
+        self.0.options.state.join("snapshots").join(format!("{name}.tar"))
+    }
+}

@@ -1,0 +1,40 @@
+//! Who may do what, and how much of it.
+
+mod admission;
+mod queue;
+mod rate;
+mod revocations;
+mod tokens;
+
+#[cfg(test)]
+mod tests;
+
+pub use admission::{Admission, AdmissionError, AdmissionOptions, Need, Permit};
+pub use revocations::{Revocations, Revoked};
+pub use tokens::{AccessError, authenticate, check_tenant_name, create_token};
+
+use paddock_model::api::Role;
+
+/// What a request needs of its caller's role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    Look,
+    Change,
+    /// Tokens of the own tenant.
+    Tokens,
+}
+
+pub fn allows(role: Role, right: Right) -> bool {
+    match right {
+        Right::Look => true,
+        Right::Change => matches!(role, Role::Admin | Role::User),
+        Right::Tokens => role == Role::Admin,
+    }
+}
+
+pub fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    // Never fewer than asked for: requests up to 256 bytes are not interrupted.
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes)
+}

@@ -1,0 +1,24 @@
+//! A secret as the settings ask for it: a value, and the hosts that may have it.
+
+use paddock_model::net::Rule;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+/// One that was asked for and checked.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Bound {
+    pub name: String,
+    pub value: Zeroizing<String>,
+    pub hosts: Vec<Rule>,
+    /// The only one; without it the usual ones and `headers`.
+    pub header: Option<String>,
+    #[serde(default)]
+    pub headers: Vec<String>,
+}
+
+/// Never the value.
+impl std::fmt::Debug for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bound").field("name", &self.name).field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}

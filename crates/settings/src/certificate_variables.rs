@@ -1,0 +1,54 @@
+//! The file of certificates that a sandbox may get, and the variables by which its clients find it.
+
+use std::collections::BTreeMap;
+
+/// Where the file lies inside. Every user can write there, in every image and with one id alone; who changes it harms nobody
+/// but itself.
+pub const FILE: &str = "/tmp/.paddock/certificates.pem";
+/// Variables by which clients find it. Node adds to its own, the others replace them.
+pub const VARIABLES: [&str; 10] = [
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",
+    "DENO_CERT",
+    // A file of settings in the host's /usr may name one that is not there inside.
+    "npm_config_cafile",
+];
+
+/// The variables by which the clients of every command find the file.
+pub fn environment() -> BTreeMap<String, String> {
+    environment_at(FILE)
+}
+
+/// The same for a file elsewhere.
+pub fn environment_at(path: &str) -> BTreeMap<String, String> {
+    VARIABLES.map(|name| (name.to_string(), path.to_string())).into()
+}
+
+/// Takes what [`environment`] gave out of it again.
+pub fn remove_environment(env: &mut BTreeMap<String, String>) {
+    env.retain(|name, value| !(value == FILE && is_variable(name)));
+}
+
+pub fn is_variable(name: &str) -> bool {
+    VARIABLES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_taken_away_only_where_they_name_the_file() {
+        let mut env = environment();
+        env.insert("PIP_CERT".into(), "/mine".into());
+        env.insert("SSL_CERT_DIR".into(), FILE.into());
+        remove_environment(&mut env);
+        assert_eq!(env.into_keys().collect::<Vec<_>>(), ["PIP_CERT", "SSL_CERT_DIR"]);
+    }
+}

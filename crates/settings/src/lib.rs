@@ -1,0 +1,273 @@
+//! Layers of settings -> one resolved, checked description. Nothing has been started yet when this fails.
+//!
+//! - here: [`resolve`], with a file for each kind of setting
+//! - [`policy_file`]: a policy as TOML, each mistake with its line; [`templates`]: named policies in the state directory
+//! - [`shipped_builds`]: build files of templates that come with Paddock
+//! - [`agents`]: settings that the command lines of coding agents need
+//! - [`certificate_variables`]: variables by which clients inside find certificates
+
+pub mod agents;
+mod bound_secret;
+pub mod certificate_variables;
+mod limits;
+mod network;
+mod paths;
+pub mod policy_file;
+mod policy_net;
+mod policy_secrets;
+mod presets;
+mod scan;
+mod secrets;
+pub mod shipped_builds;
+mod size;
+pub mod templates;
+mod workspace;
+
+pub use bound_secret::Bound;
+pub use limits::{LimitsError, resolve as resolve_limits};
+pub use network::{NetworkError, environment as network_environment, resolve as resolve_network};
+pub use paddock_model::WORKSPACE_TARGET;
+pub use paths::{PathError, split_mount};
+pub use presets::PresetError;
+pub use scan::{ScanError, resolve as resolve_scan};
+pub use secrets::{SecretSettingError, read_secrets};
+pub use size::SizeError;
+pub use workspace::{WorkspaceError, names_of_the_table};
+
+use paddock_model::{
+    Access, Mount, NameError, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
+    check_environment_name, check_hostname,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const DEFAULT_HOSTNAME: &str = "paddock";
+const MOST_MODULES: usize = 64;
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub backend: Option<String>,
+    /// An absolute path, or a registry reference; the spec's root is left to whoever unpacks it.
+    pub image: Option<String>,
+    pub spec: Spec,
+    /// Empty where no layer names a command.
+    pub command: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<PathBuf>,
+    /// Python modules, for an interpreter that imports them beforehand.
+    pub preload: Vec<String>,
+    pub secrets: Vec<Bound>,
+    /// Whether the audit keeps what its commands and code print.
+    pub audit_outputs: bool,
+    /// Its clients believe the certificates that this machine believes.
+    pub host_certs: bool,
+}
+
+/// What the host's paths are measured against.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub state_dir: &'a Path,
+    pub home: Option<&'a Path>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("backend `{}` is not known; known are {}", .0.escape_debug(), paddock_backends::NAMES.join(", "))]
+    UnknownBackend(String),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    #[error("image `{}` is not a name: it is empty, or holds spaces or control characters", .0.escape_debug())]
+    ImageName(String),
+    #[error("preload `{}` is not a Python module: write names such as `numpy` or `matplotlib.pyplot`", .0.escape_debug())]
+    ModuleName(String),
+    #[error("{0} modules are to be preloaded, and 64 are the most")]
+    TooManyModules(usize),
+    #[error("`{}` is mounted twice", .0.display())]
+    TargetTwice(PathBuf),
+    #[error("the value of environment variable `{}` holds a NUL", .0.escape_debug())]
+    NulInValue(String),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    User(#[from] UserError),
+    #[error(transparent)]
+    Requirement(#[from] UnknownRequirement),
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Secrets(#[from] SecretSettingError),
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
+}
+
+impl SettingsError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SettingsError::Path(error) => error.hint(),
+            SettingsError::Workspace(error) => error.hint(),
+            SettingsError::Size(error) => error.hint(),
+            SettingsError::Scan(error) => error.hint(),
+            SettingsError::Network(error) => error.hint(),
+            SettingsError::Secrets(error) => error.hint(),
+            SettingsError::UnknownBackend(_) => {
+                Some("`paddock doctor` shows what this machine has".to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `layers`: the lowest first.
+pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings, SettingsError> {
+    let workspace = workspace::resolve(layers, surroundings)?;
+    let merged = layers.iter().cloned().fold(Policy::default(), Policy::overlaid_by);
+    let mounts = mounts(&merged, workspace.is_some(), surroundings)?;
+    check_command(&merged.command, &merged.env)?;
+    let hostname = merged.hostname.unwrap_or_else(|| DEFAULT_HOSTNAME.to_string());
+    check_hostname(&hostname)?;
+    let user: Option<User> = merged.user.as_deref().map(str::parse).transpose()?;
+    let secrets = secrets::resolve(&merged.secrets, &merged.env)?;
+    let mut require = requirements(&merged.require)?;
+    if merged.live_forks == Some(true) && !require.contains(&Requirement::LiveForks) {
+        require.push(Requirement::LiveForks);
+    }
+    let spec = Spec {
+        root: Root::HostUsr,
+        workspace,
+        mounts,
+        limits: limits::resolve(&merged.limits)?,
+        disk: Default::default(),
+        network: network::resolve(merged.net.as_ref(), &secrets, surroundings.state_dir)?,
+        user: user.unwrap_or_default(),
+        hostname,
+        require,
+        scan: scan::resolve(merged.scan.as_deref(), merged.allowed_imports)?,
+        live_forks: merged.live_forks.unwrap_or(true),
+    };
+    Ok(Settings {
+        backend: known_backend(merged.backend)?,
+        image: merged.image.map(|image| checked_image(image, surroundings)).transpose()?,
+        spec,
+        command: merged.command,
+        env: merged.env,
+        cwd: merged.cwd.map(|cwd| paths::inside("working directory", &cwd)).transpose()?,
+        preload: modules(merged.preload)?,
+        audit_outputs: merged.audit_outputs.unwrap_or(true),
+        secrets,
+        host_certs: merged.host_certs.unwrap_or(false),
+    })
+}
+
+fn mounts(
+    policy: &Policy,
+    has_workspace: bool,
+    surroundings: Surroundings,
+) -> Result<Vec<Mount>, SettingsError> {
+    let mut mounts = Vec::new();
+    for text in &policy.read {
+        let (source, target) =
+            paths::host_mount("read path", text, |path| paths::refuse_source(path, surroundings.state_dir))?;
+        mounts.push(Mount { access: Access::Read, source: Some(source), target });
+    }
+    for text in &policy.write {
+        let (source, target) = paths::host_mount("write path", text, |path| {
+            paths::refuse_writable(path, surroundings.state_dir)
+        })?;
+        mounts.push(Mount { access: Access::Write, source: Some(source), target });
+    }
+    for text in &policy.tmpfs {
+        let target = paths::mount_target("tmpfs", text)?;
+        mounts.push(Mount { access: Access::Tmpfs, source: None, target });
+    }
+    let mut taken: BTreeSet<&Path> = has_workspace.then(|| Path::new(WORKSPACE_TARGET)).into_iter().collect();
+    match mounts.iter().find(|mount| !taken.insert(&mount.target)) {
+        Some(twice) => Err(SettingsError::TargetTwice(twice.target.clone())),
+        None => Ok(mounts),
+    }
+}
+
+/// The variables of every command, before its image's and its caller's; nothing of the host's. Debian's pip asks for the third: no
+/// package that it installs inside can harm the host's Python.
+pub fn default_environment() -> BTreeMap<String, String> {
+    let variables = [("PATH", PATH), ("LANG", "C.UTF-8"), ("PIP_BREAK_SYSTEM_PACKAGES", "1")];
+    variables.map(|(name, value)| (name.to_string(), value.to_string())).into()
+}
+
+/// Whether the kernel can take it at all.
+pub fn check_command(argv: &[String], env: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+    check_environment(env)?;
+    Ok(size::check(argv, env)?)
+}
+
+pub fn check_environment(env: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+    for (name, value) in env {
+        check_environment_name(name)?;
+        if value.contains('\0') {
+            return Err(SettingsError::NulInValue(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn known_backend(backend: Option<String>) -> Result<Option<String>, SettingsError> {
+    match backend {
+        Some(name) if !paddock_backends::NAMES.contains(&name.as_str()) => {
+            Err(SettingsError::UnknownBackend(name))
+        }
+        known => Ok(known),
+    }
+}
+
+fn requirements(names: &[String]) -> Result<Vec<Requirement>, SettingsError> {
+    let mut requirements = Vec::new();
+    for name in names {
+        let requirement: Requirement = name.parse()?;
+        if !requirements.contains(&requirement) {
+            requirements.push(requirement);
+        }
+    }
+    Ok(requirements)
+}
+
+/// A module that two layers name is imported once.
+pub fn modules(names: Vec<String>) -> Result<Vec<String>, SettingsError> {
+    let identifier = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let mut modules = Vec::new();
+    for name in names {
+        if name.len() > 200 || !name.split('.').all(identifier) {
+            return Err(SettingsError::ModuleName(name.chars().take(80).collect()));
+        }
+        if !modules.contains(&name) {
+            modules.push(name);
+        }
+    }
+    if modules.len() > MOST_MODULES {
+        return Err(SettingsError::TooManyModules(modules.len()));
+    }
+    Ok(modules)
+}
+
+fn checked_image(image: String, surroundings: Surroundings) -> Result<String, SettingsError> {
+    if image.starts_with('/') {
+        let path = paths::host("image", &image)?;
+        paths::refused("image", &path, paths::refuse_source(&path, surroundings.state_dir))?;
+        return Ok(path.display().to_string());
+    }
+    if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(SettingsError::ImageName(image));
+    }
+    Ok(image)
+}
+
+#[cfg(test)]
+mod tests;
