@@ -7,13 +7,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// It aborts when it panics, so that nobody looks up where to unwind to: that index is 27 KB.
+/// The guest aborts when it panics, so it needs no index of unwind tables: that index is 27 KB.
 const FLAGS: [&str; 3] =
     ["-Ctarget-feature=+crt-static", "-Crelocation-model=static", "-Clink-arg=-Wl,--no-eh-frame-hdr"];
 
-/// What SPECIFICATION.md promises.
+/// The largest guest executable that SPECIFICATION.md promises, in bytes.
 const MOST: usize = 2 << 20;
-/// And the tables for unwinding, where another linker than that of the pinned toolchain put them elsewhere.
+/// Allowance for the unwind tables: a linker other than that of the pinned toolchain may put them elsewhere.
 const TABLES: usize = 256 << 10;
 
 fn main() {

@@ -36,7 +36,7 @@ pub fn take_out(executable: &[u8]) -> Option<Vec<u8>> {
         }
         end = end.max(offset + in_file);
     }
-    // Nobody needs to find its sections, and what is behind the last that is mapped is about them.
+    // The section headers go: no program needs them to run the guest, and the bytes behind the last segment are theirs.
     elf.put(40, 0)?;
     elf.0.get_mut(60..64)?.fill(0);
     elf.0.truncate(end);

@@ -1,4 +1,4 @@
-//! What a backend is asked for. Few methods, so that a new one is a day's work.
+//! The traits that every backend implements. They have few required methods, so that a new backend is a day's work.
 
 use crate::handover::Handover;
 use crate::host_limit::HostLimit;
@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// What a sandbox cannot be made without and this machine lacks, where a short look tells.
+    /// A part that every sandbox needs and this host lacks, if a quick check finds one.
     fn missing(&self) -> Option<String> {
         None
     }
 
-    /// What this machine can do, and what is missing, in words a person can act on.
+    /// The abilities of this host for this backend, and the missing parts, in words a person can act on.
     fn probe(&self) -> Availability;
 
-    /// What a sandbox of this spec will really have.
+    /// The guarantees that a sandbox of this spec will really have.
     fn guarantees(&self, spec: &Spec) -> Guarantees;
 
     /// Puts up a fence whose guest is coming up: it says that it is ready, or why not, over the stream.
@@ -79,17 +79,17 @@ pub trait Backend: Send + Sync {
     /// one; its guest goes on where the old one broke.
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError>;
 
-    /// Whether the guest of a lasting sandbox runs. One that the kernel is just ending does not.
+    /// True if the guest of a lasting sandbox runs. A guest that the kernel is just ending does not count as running.
     fn stands(&self, id: &SandboxId) -> bool;
 
-    /// Ends and removes a lasting sandbox that an earlier engine left, or what others nested in: whether or not its guest can be
-    /// reached.
+    /// Ends and removes a lasting sandbox, or a shell that others nested in, that an earlier engine left. It does not
+    /// matter if its guest can still be reached.
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError>;
 
     /// Ends and removes every lasting sandbox of this state directory that is not in `keep`, those included whose
     /// engine was killed while it made them; says which.
     ///
-    /// Precondition: nobody else makes lasting sandboxes in this state directory meanwhile.
+    /// Precondition: no other engine makes lasting sandboxes in this state directory meanwhile.
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>>;
 }
 
@@ -97,9 +97,10 @@ pub trait Backend: Send + Sync {
 pub struct Raised {
     pub fence: Box<dyn Fence>,
     pub stream: UnixStream,
-    /// What leads out of it, where its spec has network rules. Until somebody serves it, nothing leaves.
+    /// The sandbox's end of the network link, where its spec has network rules. Until the engine serves it, nothing
+    /// leaves.
     pub network: Option<Handover>,
-    /// What the caller should know about this very sandbox, beyond the guarantees of its spec.
+    /// Notes for the caller about this very sandbox, beyond the guarantees of its spec.
     pub notes: Vec<String>,
 }
 
@@ -118,7 +119,7 @@ pub trait Fence: Send + Sync {
     /// Works on a frozen sandbox, and on one that has ended by itself.
     fn destroy(&mut self) -> std::io::Result<FenceUsage>;
 
-    /// What the kernel has counted so far.
+    /// The resource use that the kernel has counted so far.
     fn usage(&self) -> std::io::Result<FenceUsage>;
 
     /// One of those numbers, asked for more often than the others.
@@ -127,14 +128,15 @@ pub trait Fence: Send + Sync {
     }
 
     /// Stops all work where it stands, and returns when nothing of it runs any more. The guest goes on.
-    /// [`std::io::ErrorKind::Unsupported`] where this machine cannot.
+    /// [`std::io::ErrorKind::Unsupported`] where this host cannot.
     fn freeze(&self) -> std::io::Result<()>;
 
     /// Lets the work go on. Nothing happens to work that is not frozen.
     fn thaw(&self) -> std::io::Result<()>;
 
     /// Holds the work to other limits of memory, processors and processes from now on, or leaves the old ones.
-    /// Those that stay the same are written again: an engine that takes over does not know what the last one wrote.
+    /// Limits that stay the same are written again: an engine that takes over does not know the values its predecessor
+    /// wrote.
     /// [`std::io::ErrorKind::Unsupported`] where one changes that the kernel does not hold.
     fn change_limits(&self, old: &Limits, new: &Limits) -> std::io::Result<()>;
 
@@ -184,8 +186,8 @@ pub trait Fence: Send + Sync {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on.
-    /// One that is not lasting is destroyed.
+    /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on. A sandbox that is not
+    /// lasting is destroyed.
     fn leave(self: Box<Self>);
 
     /// A descriptor that becomes readable when the guest has ended, and everything inside with it.
@@ -221,7 +223,7 @@ pub trait Nursery: Send + Sync {
     /// `UnexpectedEof` when it has gone.
     fn hear(&self, patience: Duration) -> std::io::Result<Vec<u8>>;
 
-    /// What a sandbox that nests in it will really have.
+    /// The guarantees that a sandbox nested in this nursery will really have.
     fn guarantees(&self, spec: &Spec) -> Guarantees;
 
     /// As [`Backend::create`] of a lasting sandbox that nests in this one. Its first exec is awaited.
@@ -298,7 +300,7 @@ pub struct Interpreter {
 pub struct Carried {
     /// The number that it has inside.
     pub pid: u32,
-    /// What it had open and has no more, in words.
+    /// The files that the interpreter had open and its copy has not, in words.
     pub closed: Vec<String>,
     /// How long the interpreter that it was copied from stood still.
     pub stood_still: Duration,
@@ -307,7 +309,7 @@ pub struct Carried {
 /// Why an interpreter could not be carried.
 #[derive(Debug, thiserror::Error)]
 pub enum CarryError {
-    /// This machine has not what it takes.
+    /// This host lacks something that a live fork needs.
     #[error("{0}")]
     Unavailable(String),
     /// It is not one that can be.
@@ -332,7 +334,7 @@ pub struct Birth {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FenceUsage {
     pub cpu_ms: Option<f64>,
-    /// What the work holds now; as the other counts of now, nothing once it has ended.
+    /// Bytes that the work holds now. Like the other counts of the present, `None` once the work has ended.
     pub memory: Option<u64>,
     pub processes: Option<u64>,
     pub peak_memory: Option<u64>,
@@ -340,11 +342,11 @@ pub struct FenceUsage {
     pub memory_kills: u64,
     /// How often the kernel refused a new process or thread.
     pub refused_processes: u64,
-    /// Whether the guest is held by the same limits, so that it goes with what they hit.
+    /// True if the same limits hold the guest, so that the guest dies when the work exceeds them.
     pub guest_counted: bool,
 }
 
-/// What a sandbox had too little of.
+/// The resource that a sandbox had too little of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortage {
     Memory,
@@ -352,7 +354,7 @@ pub enum Shortage {
 }
 
 impl FenceUsage {
-    /// What the guest was lost to, if it was one of its limits. Precondition: it was lost.
+    /// The limit that ended the guest, if a limit did. Precondition: the guest was lost.
     pub fn lost_to(&self) -> Option<Shortage> {
         match self {
             _ if !self.guest_counted => None,

@@ -1,4 +1,5 @@
-//! What leads out of a sandbox with network rules, on its way from the guest that made it to the engine that serves it.
+//! The network link of a sandbox with network rules, on its way from the guest that made it to the engine that serves
+//! it.
 
 use paddock_protocol::HANDED_OVER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,5 +1,5 @@
-//! Programs and kernels of others, as this machine has them: where they are, how one that was replaced is told, and what was
-//! found out about them.
+//! Programs and kernels of others that are installed on this host: where they are, a stamp that changes when one is
+//! replaced, and the facts found about each.
 
 use serde::Serialize;
 use std::ffi::OsString;

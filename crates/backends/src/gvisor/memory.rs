@@ -17,11 +17,11 @@ use std::time::Duration;
 
 /// Writing out what a large sandbox holds takes its time.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// What the supervisor says about a failure is not longer.
+/// The longest message of the supervisor about a failure, in bytes.
 const LONGEST_ANSWER: u32 = 4096;
 const HANDOVER: Duration = Duration::from_secs(10);
 
-/// Precondition: `directory` is empty, and nobody but root comes to it.
+/// Precondition: `directory` is empty, and only root can reach it.
 pub fn keep(state: &Path, id: &SandboxId, directory: &Path) -> Result<Box<dyn Kept>> {
     let (_, record) = lasting::read(state, id).map_err(Error::other)?;
     let Some((uid, gid)) = identity::root_of(record.slot) else {
@@ -127,7 +127,7 @@ fn hear(mut supervisor: &UnixStream) -> Result<()> {
     Err(Error::other(String::from_utf8_lossy(&text).escape_debug().to_string()))
 }
 
-/// What was written belongs to the engine from here on: another sandbox reads it, under other ids.
+/// The written files belong to the engine from here on: another sandbox, with other ids, reads them.
 fn take(place: &File, path: &Path) -> Result<()> {
     fchown(place, Some(Uid::ROOT), Some(Gid::ROOT))?;
     fchmod(place, Mode::from_raw_mode(0o755))?;

@@ -1,7 +1,8 @@
-//! The names in a workspace that are held because of what stands in it: found by a look at the directory when a fence goes up.
+//! The names in a workspace that are held read-only because of the workspace's content. One look at the directory finds
+//! them when a fence goes up.
 //!
 //! - [`scan`]: one bounded walk: repositories, and protected names in directories below
-//! - [`git`]: what the settings of a repository make git execute or include
+//! - [`git`]: the files that a repository's settings make git execute or include
 //!
 //! Nothing of the workspace is executed, no program is started, and no file is read beyond a bound. The list of names itself is in
 //! `paddock_model::protected`.
@@ -43,7 +44,7 @@ pub fn find(workspace: &Workspace) -> Found {
     find_in(&workspace.directory, &workspace.unprotected)
 }
 
-/// Whether this name would be held.
+/// True if this name would be held.
 pub fn names_found(directory: &Path, name: &Path) -> bool {
     find_in(directory, &[]).names.iter().any(|found| found.path == name)
 }

@@ -1,5 +1,5 @@
-//! File systems for machines, made by `mke2fs`, which every distribution has. Without a journal: a disk is looked at from outside
-//! only after the machine has settled it, and one whose machine was killed is not used again.
+//! File systems for VMs, made by `mke2fs`, which every distribution has. They have no journal: a disk is read from
+//! outside only after the VM has flushed it, and the disk of a killed VM is not used again.
 
 use crate::backend::CreateError;
 use std::fs::File;

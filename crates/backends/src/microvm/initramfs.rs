@@ -1,4 +1,4 @@
-//! What a machine's kernel unpacks first: the guest as its first program, and the modules. A cpio archive in the format `newc`.
+//! The initramfs of a VM: the guest as its first program, and the kernel modules. A cpio archive in the format `newc`.
 
 use super::kernel::Kernel;
 use std::io::{Error, ErrorKind, Read, Result};

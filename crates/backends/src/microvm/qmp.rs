@@ -1,5 +1,5 @@
-//! QEMU's monitor protocol: one JSON object a line. Who answers may have been taken over by what runs in its machine, so that
-//! lines are bounded and waiting is too.
+//! QEMU's monitor protocol: one JSON object a line. The work in the VM may have taken over QEMU, so both the length of
+//! lines and the time to wait are bounded.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};

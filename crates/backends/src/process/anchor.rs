@@ -1,4 +1,5 @@
-//! A directory that every sandbox of root's has above its root. Nobody inside can reach it; it is empty and read-only.
+//! A directory that every sandbox of root's has above its root. No process inside can reach it; it is empty and
+//! read-only.
 //!
 //! A Landlock domain follows a process into a fork, where its rules mean nothing: they are about files of the sandbox that it
 //! came from. But what is granted below this directory is granted in both, because it is the same in both.
@@ -29,7 +30,7 @@ pub fn detached(state: &Path) -> std::result::Result<OwnedFd, CreateError> {
     opened.host(|| "open the anchor".into())
 }
 
-/// It appears with all that is in it. The guests go through it, whoever they are.
+/// The directory appears with its whole content at once. Every guest can pass through it, with any id.
 fn make(directory: &Path) -> Result<()> {
     // A name of its own: the first creates of a host may come at the same time, in one process.
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -32,7 +32,7 @@ pub const WATCH_INTERVAL_MS: u64 = 50;
 /// One inode for so many bytes of disk, as mkfs would.
 const BYTES_PER_INODE: u64 = 8192;
 
-/// What a sandbox is for.
+/// The purpose of a sandbox.
 #[derive(Clone, Copy)]
 pub enum Role<'a> {
     /// It ends with its engine.
@@ -45,7 +45,7 @@ pub enum Role<'a> {
     Nested(&'a Within),
     /// It nests in a sandbox from which so many interpreters are carried into it.
     Forked(&'a Within, usize),
-    /// It nests in another one, whose machine is copied into it. In a nursery it has ids of its own.
+    /// It nests in another one, whose VM is copied into it. In a nursery it has ids of its own.
     Copied(&'a Within, Whose),
 }
 
@@ -65,8 +65,8 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// Whether others may be forked from it as they stand, with all that this takes. Not where the first exec comes from a
-    /// nursery, whose filter lets it go to no root below another.
+    /// True if its interpreters may be forked as they stand, with all that this takes. Not for a sandbox whose first
+    /// exec comes from a nursery: the nursery's filter lets it enter no root below another.
     fn is_forked(self, spec: &Spec) -> bool {
         spec.live_forks && matches!(self, Role::Lasting | Role::Forked(..)) && landing::missing().is_none()
     }
@@ -80,11 +80,11 @@ pub struct Made {
     pub ids: Ids,
     /// The other end of the interpreter's socket, of a nursery.
     pub zygote: Option<OwnedFd>,
-    /// What the processes that come in are to write to, of one that nests.
+    /// The streams of the processes that come in, for a sandbox that nests.
     pub streams: Vec<Streams>,
 }
 
-/// What those need to know who are carried into a sandbox.
+/// The facts about a sandbox that a live fork into it needs.
 pub struct WayIn {
     /// PID 1 of the inside, by the host's numbers.
     pub guest: u32,
@@ -104,15 +104,15 @@ pub struct Streams {
 /// The other ends, which the guest has.
 type Awaited = Streams;
 
-/// What another backend puts between this fence and the guest: a kernel in user space.
+/// The kernel that another backend puts between this fence and the guest.
 pub trait Between {
     /// The name of that backend.
     fn name(&self) -> &'static str;
 
-    /// Whether files are made for the work by a process with the id of the sandbox's root.
+    /// True if files are made for the work by a process with the id of the sandbox's root.
     fn makes_files_as_root(&self) -> bool;
 
-    /// What the work's cgroups hold: the work and that kernel together.
+    /// The limits of the work's cgroups: the work and that kernel together.
     fn limits(&self, work: &Limits) -> Limits;
 
     /// Turns the plan of a guest that does the work into that of one that runs the kernel.
@@ -281,7 +281,7 @@ impl Begun {
         }
         let mut notes = Vec::new();
         if let Some(place) = &spec.workspace {
-            // Before the lock, which all sandboxes of this machine share: it may take a while.
+            // Found before the lock, which all sandboxes of this host share: the search may take a while.
             let found = held::find(place);
             let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
             let survey = workspace::survey(place, found, fence.slot())?;
@@ -314,7 +314,7 @@ impl Begun {
             Network::None | Network::Host => None,
         };
         let zygote = match role {
-            // A machine is copied from outside.
+            // A VM is copied from outside, so it needs no zygote.
             Role::Nursery if between.is_none() => Some(add_zygote(&mut plan, &mut passed)?),
             _ => None,
         };
@@ -542,8 +542,8 @@ pub fn landlock(spec: &Spec) -> LandlockPlan {
     LandlockPlan { writable, scope_abstract_sockets: spec.network == Network::Host }
 }
 
-/// The plan, and with its first byte the descriptors that it speaks of. A guest that has ended already has said why: that is
-/// read by whoever waits for its first word, and tells more than that nobody took the plan.
+/// The plan, and with its first byte the descriptors that it names. A guest that has ended already has told the reason.
+/// The reader of its first message finds it, and it says more than a plan that could not be delivered.
 fn send(stream: &UnixStream, plan: Plan, entrances: Vec<File>, passed: Passed) -> Result<(), CreateError> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     let mut bytes = Vec::new();

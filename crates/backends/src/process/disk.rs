@@ -39,7 +39,8 @@ pub fn plan(
     Ok((disk, start.map(|start| passed.add(start)).transpose()?))
 }
 
-/// What [`plan`] needs where the disk is in storage; it takes a moment, and need not know which disk that is.
+/// The user namespace that [`plan`] needs where the disk is in storage. It takes a moment, and does not depend on the
+/// disk.
 pub fn translation(spec: &Spec, identity: &Identity) -> Result<Option<OwnedFd>, CreateError> {
     match &spec.disk {
         Disk::Memory => Ok(None),

@@ -75,7 +75,7 @@ impl ProcessFence {
             && let Some(mut nursery) = Child::found(pid, started)
         {
             nursery.kill()?;
-            // Whoever watches over it collects it.
+            // The engine or janitor that watches over the nursery collects it.
             nursery.leave();
         }
         guest.wait()
@@ -139,7 +139,7 @@ impl ProcessFence {
         }
     }
 
-    /// By the host's number. The descriptor is held, so that it is nobody else's.
+    /// The guest's pid on the host. The descriptor is held, so that no other process gets that number.
     fn guest_number(&self) -> std::result::Result<u32, CreateError> {
         let gone = || CreateError::Guest { reason: "it has ended".into() };
         let guest = self.guest.as_ref().ok_or_else(gone)?;

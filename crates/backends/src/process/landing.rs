@@ -14,10 +14,10 @@ use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-/// Namespaces nest at most 32 deep, and the machine itself may be nested.
+/// Namespaces nest at most 32 deep, and the host itself may be nested.
 const DEEPEST: usize = 16;
 
-/// Why no interpreter is carried on this machine, whatever it is.
+/// The reason why no interpreter can be forked live on this host.
 pub fn missing() -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return Some("interpreters are carried on x86-64 only".into());

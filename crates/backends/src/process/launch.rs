@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 /// Only what cannot be entered later: the child makes the other namespaces itself, while the engine goes on.
 const AT_CLONE: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
 const IN_CHILD: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
-/// Those that the child may make, as `/proc/sys/user/max_KIND_namespaces` names them.
+/// The namespaces that the child may make, as `/proc/sys/user/max_KIND_namespaces` names them.
 const KINDS_IN_CHILD: [(i32, &str); 5] = [
     (libc::CLONE_NEWNS, "mnt"),
     (libc::CLONE_NEWIPC, "ipc"),
@@ -39,7 +39,7 @@ impl Gate {
         std::io::Write::write_all(&mut self.0, b"1")
     }
 
-    /// Whether the child has executed the guest, or ended: its end of the pipe is closed by either.
+    /// True once the child has executed the guest, or ended: either closes its end of the pipe.
     pub fn was_passed(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let moment = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -59,8 +59,8 @@ struct Program {
     guest: RawFd,
     null: RawFd,
     wait: RawFd,
-    /// What the child needs of all that the engine has open, in order. Whatever else it held would outlive the
-    /// engine with it: its own gate, for which it waits, those of other children, and slots.
+    /// The open files of the engine that the child needs, in order. Any other file would outlive the engine with the
+    /// child: its own gate, for which it waits, those of other children, and slots.
     needed: [RawFd; 4],
     closes_others: bool,
     control: RawFd,
@@ -75,7 +75,7 @@ pub fn launch(guest: &File, own_network: bool) -> std::result::Result<Launched, 
     Ok(Launched { pid, process, stream, gate })
 }
 
-/// What is made before the clone.
+/// The parts that are made before the clone.
 pub struct Preparation {
     pub shared: Box<Shared>,
     pub stream: UnixStream,
@@ -148,7 +148,7 @@ fn clone(flags: i32, mut shared: Box<Shared>) -> Result<(u32, Child)> {
     Ok((pid as u32, Child { pidfd, ended: false, _shared: Some(shared) }))
 }
 
-/// What a child uses of our memory, before it executes.
+/// The part of our memory that a child uses before it executes.
 pub struct Shared {
     program: Program,
     stack: Box<[u8]>,
@@ -314,7 +314,7 @@ unsafe fn inherit_capabilities() {
     }
 }
 
-/// A user namespace with these maps and nobody in it, for mounts whose owners have to be mapped.
+/// A user namespace with these maps and no process in it, for mounts whose owners have to be mapped.
 pub fn user_namespace(users: &[Line], groups: &[Line]) -> Result<OwnedFd> {
     let mut pidfd: RawFd = -1;
     let mut stack = vec![0u8; HOLDER_STACK].into_boxed_slice();
@@ -395,7 +395,7 @@ fn decimal(number: RawFd) -> [u8; 12] {
 }
 
 impl Child {
-    /// One that was just cloned, and uses `shared` until it executes.
+    /// A child that was just cloned, and uses `shared` until it executes.
     pub fn new(pidfd: OwnedFd, shared: Box<Shared>) -> Child {
         Child { pidfd, ended: false, _shared: Some(shared) }
     }
@@ -433,7 +433,7 @@ impl Child {
     /// Precondition of what is promised: [`Child::wait`] follows.
     pub fn kill(&mut self) -> Result<()> {
         if !self.ended {
-            // One that is nobody's any more has ended.
+            // A process that the kernel does not find any more has ended.
             match rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL) {
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
                 Err(errno) => return Err(errno.into()),
@@ -442,7 +442,7 @@ impl Child {
         Ok(())
     }
 
-    /// Whether it has ended by then; it is still to be waited for.
+    /// True if it has ended by then; it must still be waited for.
     pub fn ends_within(&self, patience: std::time::Duration) -> Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let time = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };

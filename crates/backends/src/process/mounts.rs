@@ -1,4 +1,4 @@
-//! What of the host goes inside, opened so that nothing can be swapped between the look and the mount.
+//! The host's files that go inside, opened so that none can be swapped between the look and the mount.
 
 use super::disk::NEUTRAL_ID;
 use super::identity::{Identity, Line};
@@ -17,7 +17,7 @@ use std::path::Path;
 #[derive(Default)]
 pub struct Passed {
     descriptors: Vec<OwnedFd>,
-    /// Whether what the work makes in a mount is made by the sandbox's root, who then gives it to the work.
+    /// True if the sandbox's root makes the work's files in a mount, and then gives them to the work.
     pub made_by_root: bool,
 }
 
@@ -69,8 +69,8 @@ pub fn node_kind(path: &Path, found: &Stat) -> Result<NodeKind, CreateError> {
     }
 }
 
-/// As root: a detached mount on which the file's owner appears as the work's user, and whoever else owns
-/// something in it as nobody. As an ordinary user: the path, to be opened by the guest with the same rights.
+/// As root: a detached mount on which the file's owner appears as the work's user, and every other owner as `nobody`.
+/// As an ordinary user: the path, to be opened by the guest with the same rights.
 pub fn user_source(
     path: &Path,
     identity: &Identity,
@@ -88,7 +88,7 @@ pub fn user_source(
     let mut users = vec![Line(found.st_uid, identity.work_host.0, 1)];
     let mut groups = vec![Line(found.st_gid, identity.work_host.1, 1)];
     if passed.made_by_root {
-        // For a moment it has an owner that nobody is.
+        // For a moment a new file has an owner id that no user has.
         let root = identity.root_host();
         if root.0 != identity.work_host.0 {
             users.push(Line(NEUTRAL_ID, root.0, 1));
@@ -156,7 +156,8 @@ pub fn image_root(
     let namespace = identity.own_namespace()?;
     map_ids(&tree, &namespace, 0, path)?;
     let in_memory = spec.disk == Disk::Memory;
-    // What a build writes is read from the layer itself, which only an overlay of the guest's own gives it.
+    // The files that a build writes are read from the layer itself, and only an overlay of the guest's own has such a
+    // layer.
     let own_overlay = spec.user == User::Installer;
     if !in_memory || own_overlay || overlay::guests_can().host(|| "look at the memory file system".into())? {
         return Ok(RootPlan::Overlay { lower: passed.add(tree)? });

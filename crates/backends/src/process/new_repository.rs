@@ -30,7 +30,7 @@ pub fn place() -> &'static Path {
     Path::new(NEW_REPOSITORY)
 }
 
-/// Whether a repository can be made: there is no `.git`, or only what a crash left of such a stand-in.
+/// True if a repository can be made: there is no `.git`, or only the remains of such a stand-in after a crash.
 pub fn has_room(workspace: &Path, held_by_others: &BTreeSet<PathBuf>) -> bool {
     let path = workspace.join(".git");
     let Ok(found) = path.symlink_metadata() else { return true };
@@ -113,7 +113,8 @@ fn head(made: &OwnedFd) -> Option<String> {
     (is_plain && (line.starts_with("ref: refs/") || is_commit)).then(|| format!("{line}\n"))
 }
 
-/// Nothing of the old ones but how objects and branches are stored, by words that are known.
+/// The settings of a new repository. Only the storage of objects and branches is taken from the old ones, by known
+/// words.
 fn settings(made: &OwnedFd, room: &Path) -> Result<String> {
     let known = |key: &str, words: &[&'static str]| {
         let value = match is_file(made.as_fd(), c"config") {

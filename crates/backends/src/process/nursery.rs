@@ -49,7 +49,7 @@ pub fn create(
     let made = create_fence(state, id, spec, Role::Nursery, None)?;
     let within = Within::of(made.guest).host(|| "open the nursery's namespaces".into())?;
     let socket = made.zygote.ok_or_else(|| CreateError::Guest { reason: "it has no socket".into() })?;
-    // One that does not listen is not waited for.
+    // A nursery that does not read its socket is not waited for.
     set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).host(|| "set up a socket".into())?;
     let nursery = ProcessNursery { state: state.to_path_buf(), within, socket: Arc::new(socket) };
     Ok((made.raised, Arc::new(nursery)))
@@ -71,7 +71,7 @@ impl Nursery for ProcessNursery {
     }
 
     fn guarantees(&self, spec: &Spec) -> Guarantees {
-        // None is forked out of it: see `Role::is_forked`.
+        // No interpreter is forked live out of such a sandbox: see `Role::is_forked`.
         probe::guarantees(&Spec { live_forks: false, ..spec.clone() })
     }
 

@@ -20,7 +20,7 @@ pub struct Disk {
     pub owner: (u32, u32),
 }
 
-/// Whether a guest can make its overlay by itself.
+/// True if a guest can make its overlay by itself.
 pub fn guests_can() -> Result<bool> {
     let probe = memory(&[("size", "4096".into())])?;
     Ok(fsetxattr(&probe, "user.overlay.opaque", b"0", XattrFlags::empty()).is_ok())

@@ -1,4 +1,4 @@
-//! What this machine has of each layer, and how to get the rest.
+//! The parts of each layer that this host has, and how to get the rest.
 
 use super::cgroups::{self, Hierarchies};
 use super::identity::{self, Line, Method};
@@ -62,7 +62,7 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
     guarantees
 }
 
-/// What it costs that interpreters can be forked as they stand.
+/// The price of live forks.
 const FORKED: &str = "so that its interpreters can be forked, Landlock does not say where the work may write: read-only mounts and \
                       the owners of files do; `live_forks` set to false has both";
 
@@ -91,7 +91,7 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     note(shared && g.landlock_abi.0 == 0, "this kernel has no Landlock");
     note(g.pids_limit == LimitKind::None, "the number of processes is not limited");
     note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");
-    // A machine has a disk of its own, whose file system knows of nothing else.
+    // A VM has a disk of its own, whose file system holds nothing else.
     note(
         g.disk_limit == DiskLimit::Kernel && g.boundary != Boundary::OwnKernel,
         "`df` tells how full the storage of all sandboxes is, not this one's disk alone; the limit of the disk holds all the same",

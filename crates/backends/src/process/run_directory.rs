@@ -1,4 +1,5 @@
-//! Where records and sockets of running sandboxes lie: in memory, since they are gone with the machine's boot, as the sandboxes are.
+//! Where records and sockets of running sandboxes lie: in memory, since a boot of the host ends them, as it ends the
+//! sandboxes.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub fn run_directory(state: &Path) -> PathBuf {
     }
 }
 
-/// The same for everybody who asks: a directory of another's stays one, and nobody can take root's away.
+/// The same answer for every caller: a directory of another user is never used, and no other user can take root's away.
 fn choose(usual: &Path, in_memory: &Path) -> PathBuf {
     let above = |path: &Path| path.parent().is_some_and(is_memory);
     let other = !above(usual) && above(in_memory) && is_private(in_memory);
@@ -30,7 +31,7 @@ fn is_memory(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.f_type))
 }
 
-/// Anybody may make a name there first: what is not this user's own, and closed to others, is not used.
+/// Any user may make a name there first: a directory that is not this user's own, and closed to others, is not used.
 fn is_private(path: &Path) -> bool {
     let _ = std::fs::DirBuilder::new().mode(0o700).create(path);
     let own = rustix::process::geteuid().as_raw();

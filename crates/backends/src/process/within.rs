@@ -21,9 +21,9 @@ pub struct Within {
     pub guest: (u32, u64),
     user: OwnedFd,
     pid: OwnedFd,
-    /// Who owns the namespaces that are made below, by the number in there: whoever it is has every right over them.
+    /// The owner of the namespaces that are made below, by its id in there. It has every right over them.
     owner: u32,
-    /// Whether there is to be room for them first.
+    /// True if the limits on namespaces must be raised first.
     is_closed: bool,
 }
 
@@ -47,7 +47,7 @@ impl Within {
     }
 }
 
-/// What the two processes read and write.
+/// The memory that the two processes share.
 struct Middle {
     user: RawFd,
     pid: RawFd,
@@ -69,7 +69,7 @@ struct Middle {
 
 const STACK: usize = 32 * 1024;
 const MOST_TIMES_UNSEEN: u32 = 1000;
-/// What the engine's memory is marked with while the maps are written is the whole process's.
+/// Held while the maps are written: the mark on the engine's memory is one for the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const CLONE_GUEST: &str = "clone into new namespaces";
 const STEPS: [&str; 9] = [
@@ -84,7 +84,8 @@ const STEPS: [&str; 9] = [
     "become the owner of the namespaces",
 ];
 
-/// What a sandbox lets its own work have none of: its filter and its ids still do not.
+/// The limits on namespaces, which a sandbox sets to zero for its own work. The work's filter and ids still permit
+/// none.
 const NAMESPACE_BOUNDS: [&std::ffi::CStr; 7] = [
     c"/proc/sys/user/max_user_namespaces",
     c"/proc/sys/user/max_mnt_namespaces",
@@ -96,7 +97,7 @@ const NAMESPACE_BOUNDS: [&std::ffi::CStr; 7] = [
 ];
 /// As text, because it is written where nothing may be allocated.
 const TWICE_ALL_SLOTS: &[u8] = b"73726";
-/// What is counted for everything that nests, which has bounds of its own.
+/// The limits that count for everything that nests. The nested sandboxes have limits of their own.
 const WATCHER_BOUNDS: [(&std::ffi::CStr, &[u8]); 2] = [
     (c"/proc/sys/user/max_inotify_instances", b"65536"),
     (c"/proc/sys/user/max_inotify_watches", b"16777216"),
@@ -306,7 +307,7 @@ impl Default for Path {
 }
 
 impl Path {
-    /// What does not fit is left out: the path then names nothing, and always ends with a NUL.
+    /// A piece that does not fit is left out: the path then names nothing, and always ends with a NUL.
     fn add(&mut self, piece: &[u8]) -> &mut Path {
         if self.1 + piece.len() < self.0.len() {
             self.0[self.1..self.1 + piece.len()].copy_from_slice(piece);
@@ -330,8 +331,8 @@ impl Path {
     }
 }
 
-/// A thread of the engine's that takes other ids meanwhile marks the memory that all of them share as nobody's to look at, and
-/// the guest's files are the host root's then: so that mark is taken away again.
+/// A thread of the engine that takes other ids meanwhile marks the shared memory as not dumpable. The guest's files in
+/// /proc then belong to the host's root, so that mark is taken away again.
 fn write_map_seen(pid: i32, name: &[u8], text: &[u8]) -> std::result::Result<(), ()> {
     for _ in 0..MOST_TIMES_UNSEEN {
         match write_map(pid, name, text) {

@@ -150,7 +150,7 @@ fn what_comes_before_a_sandbox_that_never_is_goes_again() {
     assert_eq!(source.fence().usage().unwrap().processes, Some(1), "its interpreter alone");
 }
 
-/// Whether there is a copy that has done what it does before its guest is ready, its name being that of no other test's.
+/// True if there is a copy that has done the steps before its guest is ready. No other test's process has this name.
 fn copy_stands() -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let mut texts = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok());

@@ -150,7 +150,7 @@ impl Source {
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// What it prints until it says that it is done.
+    /// The output until the program says that it is done.
     pub fn tell(&mut self, code: &str) -> String {
         self.say(code);
         self.answer()

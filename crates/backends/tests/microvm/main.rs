@@ -1,5 +1,5 @@
-//! Machines: booted once, copied, spoken to, kept and brought back. They need QEMU and a kernel (PADDOCK_KERNEL, or one that is
-//! installed); without, the tests say so.
+//! VMs: booted once, copied, spoken to, kept and brought back. They need QEMU and a kernel (PADDOCK_KERNEL, or one that
+//! is installed); without, the tests say so.
 
 #![allow(
     clippy::unwrap_used,
@@ -141,7 +141,7 @@ fn a_machine_runs_commands_behind_a_kernel_of_its_own() {
     eprintln!("all after {:?}", begun.elapsed());
 }
 
-/// The shell and a few programs of this machine, with what they load.
+/// The shell and a few programs of this host, with the libraries that they load.
 fn tiny_image(place: &Path) -> Root {
     for program in ["/bin/sh", "/bin/cat", "/bin/sleep", "/usr/bin/head", "/usr/bin/od", "/usr/bin/uname"] {
         put(place, Path::new(program));

@@ -44,7 +44,7 @@ impl Repository {
         Repository { working_tree, git_directory, common_directory }
     }
 
-    /// Whether git takes it for a repository.
+    /// True if git takes this directory for a repository.
     pub fn is_valid(&self) -> bool {
         let common = &self.common_directory;
         self.git_directory.join("HEAD").symlink_metadata().is_ok()
@@ -52,7 +52,7 @@ impl Repository {
             && common.join("refs").is_dir()
     }
 
-    /// Whether it lies elsewhere than in `.git` itself.
+    /// True if the repository's data lies elsewhere than in the working tree's own `.git`.
     pub fn is_linked(&self) -> bool {
         let own = self.working_tree.join(".git");
         ![&own, &self.working_tree].contains(&&self.git_directory)
@@ -60,7 +60,7 @@ impl Repository {
     }
 }
 
-/// Nothing where it is no file, or a larger one. A pipe in its place is not waited for.
+/// `None` if the path is no file, or a file larger than `most`. A pipe in its place does not block.
 pub fn read_bounded(path: &Path, most: u64) -> Option<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path).ok()?;

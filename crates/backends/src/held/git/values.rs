@@ -122,7 +122,7 @@ fn included(setting: &Setting, file: &Path) -> Option<PathBuf> {
     is_include.then(|| resolve(&setting.value, file.parent()?)).flatten()
 }
 
-/// Of the user, and of the machine.
+/// The git settings of the user and of the host.
 fn files_of_the_caller() -> Vec<PathBuf> {
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
     files.extend(std::env::var_os("GIT_CONFIG_GLOBAL").map(PathBuf::from));

@@ -1,5 +1,6 @@
-//! What of an interpreter's files goes along: its streams become the new sandbox's, files and directories are opened anew in
-//! that sandbox's own root, and what leads elsewhere is closed. What cannot be told apart from a way out holds all of it back.
+//! The open files that an interpreter takes along: its streams become the new sandbox's, files and directories are
+//! opened anew in that sandbox's own root, and ways to other places are closed. If a file may be a way out of the
+//! sandbox, nothing is forked.
 
 use super::as_work::HostIds;
 use super::idle::copy_of;
@@ -21,13 +22,13 @@ const LARGEST_COPY: u64 = 64 << 20;
 /// null, zero, full, random, urandom: the same in every sandbox.
 const DEVICES: [(u32, u32); 5] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9)];
 
-/// What it had open when it was copied, and where it stood.
+/// The files that the interpreter had open when it was copied, and its current directory.
 pub struct Listed {
     opened: Vec<(Open, StandIn)>,
     directory: String,
 }
 
-/// What takes the place of an open file in the new sandbox.
+/// The replacement of an open file in the new sandbox.
 enum StandIn {
     This(OwnedFd),
     /// The same path, opened there.
@@ -43,7 +44,7 @@ pub struct Belongings {
     pub kept: Vec<(i32, bool, OwnedFd)>,
     /// Where it stands.
     pub directory: OwnedFd,
-    /// What was not kept, in words.
+    /// The files that were not kept, in words.
     pub closed: Vec<String>,
 }
 
@@ -199,7 +200,7 @@ impl Open {
         Ok(opened)
     }
 
-    /// Whether two numbers of a process stand for one opened file.
+    /// True if two numbers of a process stand for one opened file.
     pub fn is_same(&self, other: &Open, pid: i32) -> bool {
         const FILE: i32 = 0;
         if self.link != other.link {

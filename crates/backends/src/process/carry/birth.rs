@@ -15,7 +15,7 @@ pub const SCRATCH: u64 = 8192;
 /// Places in there, before those of the chute.
 const TID: u64 = 64;
 const BYTE: u64 = 72;
-/// For whoever needs more.
+/// From here on the scratch memory is free for other uses.
 pub const FREE: u64 = 4096;
 
 const PR_GET_TID_ADDRESS: u64 = 40;
@@ -30,7 +30,7 @@ pub struct Copy {
     pub ours: Vec<i32>,
     /// The number of the stream at which it waits.
     pub control: i32,
-    /// What the kernel was told of the original's memory, and is told anew.
+    /// The kernel knows these addresses in the original's memory; the copy tells them to the kernel anew.
     pub robust_list: (u64, u64),
     pub rseq: Option<Rseq>,
     /// Where its C library notes its number.
@@ -61,7 +61,7 @@ impl Copy {
     }
 }
 
-/// What is known of where it goes before anything stands still.
+/// The destination's namespaces and ids, looked up before the interpreter is stopped.
 pub struct Arrival {
     user: OwnedFd,
     pid: OwnedFd,
@@ -118,9 +118,9 @@ impl Journey<'_> {
                 let third = second.bear("copy the memory of the interpreter", &[flags, 0, 0, address, 0])?;
                 Ok((third, chute, ours, tid))
             })
-            // Those that only stood between end here, the second before the first.
+            // The two processes in between end here, the second before the first.
         };
-        // Whoever enters a namespace marks the memory that it has as nobody's to look at: it is the interpreter's, too.
+        // A process that enters a namespace marks its memory as not dumpable, and the interpreter shares that memory.
         let mark = [libc::PR_SET_DUMPABLE as u64, dumpable.min(1), 0, 0, 0];
         source.must("let be looked at it as before", libc::SYS_prctl, &mark)?;
         made
@@ -156,15 +156,15 @@ impl Journey<'_> {
         Ok((chute, ours))
     }
 
-    /// It joins them itself: to move another process, the kernel waits until nobody on the machine forks or ends, which takes
-    /// milliseconds in which the interpreter would stand still.
+    /// The copy joins them itself. When another process moves it, the kernel waits until no process on the host forks
+    /// or ends. That takes milliseconds, in which the interpreter would be stopped.
     fn join_cgroups(&self, first: &mut Tracee, scratch: u64, entrances: &[i32]) -> Result<(), CarryError> {
         first.write(scratch + BYTE, b"0")?;
         for number in entrances {
             let arguments = [*number as u64, scratch + BYTE, 1];
             first.must("join the cgroups of the fork", libc::SYS_write, &arguments)?;
         }
-        // What it wrote stood in its memory.
+        // The byte that it wrote came from its own memory, so the kernel is asked.
         match looks::is_in_cgroups(first.pid, self.entrances) {
             Ok(true) => Ok(()),
             Ok(false) => Err(misled()),
@@ -172,7 +172,7 @@ impl Journey<'_> {
         }
     }
 
-    /// What the copy enters itself, when the guest is ready.
+    /// The namespaces that the copy enters itself, when the guest is ready.
     pub fn other_namespaces(&self) -> Result<Vec<OwnedFd>, CarryError> {
         let others = NAMESPACES.iter().filter(|(name, _)| !["user", "pid"].contains(name));
         let wanted = others.filter(|(name, _)| *name != "time" || probe::has_time_namespace());

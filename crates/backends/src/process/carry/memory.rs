@@ -8,7 +8,7 @@ use crate::backend::CarryError;
 const MOST: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
-/// Precondition: nobody else has the copy's memory. It maps nothing of its own until it goes on.
+/// Precondition: no other process has the copy's memory. The copy maps nothing of its own until it goes on.
 pub fn separate(copy: &mut Tracee) -> Result<(), CarryError> {
     let shared = shared(copy)?;
     if shared.is_empty() {
@@ -42,7 +42,7 @@ fn replace(copy: &mut Tracee, mapping: &Mapping) -> Result<(), CarryError> {
     let mut at = 0;
     while at < length {
         let count = PIECE.min((length - at) as usize);
-        // What cannot be read, because its file is shorter, is empty.
+        // A part that cannot be read, because its file is shorter, stays empty.
         if copy.read(mapping.start + at, &mut piece[..count]).is_ok() {
             copy.write(place + at, &piece[..count])?;
         }

@@ -45,12 +45,12 @@ impl Drop for Pulse {
     }
 }
 
-/// One that nothing else uses.
+/// A signal that no other part of the engine uses.
 fn signal() -> i32 {
     libc::SIGRTMIN() + 7
 }
 
-/// Whatever waits is interrupted, and that is all.
+/// The handler does nothing; the signal only interrupts the call that waits.
 fn hear() -> std::result::Result<(), i32> {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: the handler does nothing, which it may do at any moment; a structure as above.

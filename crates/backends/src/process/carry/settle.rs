@@ -1,4 +1,4 @@
-//! What a copy is made to do before it goes on: it enters the rest of its sandbox, takes its files, and gives up everything.
+//! The steps of a copy before it goes on: it enters the rest of its sandbox, takes its files, and gives up all rights.
 
 use super::as_work::HostIds;
 use super::belongings::{Belongings, Between, Listed};
@@ -20,7 +20,7 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 type Kept = (i32, i32, bool);
 
 impl Journey<'_> {
-    /// What needs none of the fork's own: it is done while that comes to be.
+    /// The steps that need nothing of the fork's sandbox. They are done while that sandbox comes up.
     pub fn prepare(&self, copy: &mut Copy) -> Result<Listed, CarryError> {
         let pipes = (self.interpreter.stdout, self.interpreter.stderr);
         let (pid, control, ours) = (copy.tracee.pid, copy.control, copy.ours.as_slice());

@@ -7,9 +7,9 @@ use super::tracee::{Tracee, ask, host};
 use crate::backend::CarryError;
 use std::time::{Duration, Instant};
 
-/// What runs all the time is not waited for with a look at each moment.
+/// The pause between two looks at a process that never waits.
 const LOOK: Duration = Duration::from_micros(500);
-/// More are not copied while somebody waits.
+/// The most threads that are copied, because the caller waits meanwhile.
 const MOST: usize = 64;
 /// `PTRACE_GETSIGMASK` and `PTRACE_SETSIGMASK`, of a mask of this size.
 const GET_MASK: libc::c_uint = 0x420a;
@@ -107,7 +107,8 @@ impl Halted {
     }
 }
 
-/// What a thread may wait in: made again from its beginning, it waits for the same. A time that is over is told at once.
+/// The calls that a thread may wait in. Made again from its beginning, each waits for the same event. If its time is
+/// over, it returns at once.
 fn can_be_made_again(call: i64) -> bool {
     [libc::SYS_futex, libc::SYS_ppoll, libc::SYS_poll].contains(&call)
 }
@@ -124,9 +125,9 @@ fn tasks(pid: i32) -> Result<Vec<i32>, CarryError> {
     Ok(tasks)
 }
 
-/// Makes them in the copy. None runs until it is let go.
+/// Makes the threads in the copy. None runs until it is let go.
 ///
-/// Precondition: the copy has given up what it is not to have, and has its instruction still.
+/// Precondition: the copy has given up its excess rights, and still has its instruction.
 pub fn make(copy: &mut Copy, threads: &[Thread]) -> Result<Vec<Tracee>, CarryError> {
     let flags = libc::CLONE_VM
         | libc::CLONE_FS

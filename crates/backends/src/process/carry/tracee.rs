@@ -1,7 +1,7 @@
 //! A stopped process, and system calls that it makes for us.
 //!
-//! Whoever wrote the process's code may want to mislead us: so a call is compared, when it begins, with the one that was
-//! put into its registers, and what came of it is what the kernel says, never what stands in its memory.
+//! The author of the process's code may want to mislead us. So a call is compared, when it begins, with the call that
+//! was put into its registers; and its result is the kernel's, never a value from its memory.
 
 use super::pulse::Pulse;
 use crate::backend::CarryError;
@@ -13,9 +13,10 @@ use std::time::Instant;
 /// Of x86-64: `syscall`, and the name that the kernel has for the processor.
 pub const INSTRUCTION: [u8; 2] = [0x0f, 0x05];
 const ARCHITECTURE: u32 = 0xc000_003e;
-/// What a call that was interrupted returns while it waits to be made again.
+/// The kernel's return value of an interrupted call that waits to be made again.
 const TO_BE_MADE_AGAIN: i64 = -512;
-/// The same for those that are not made again after a signal's handler, and those that go on with the time that is left.
+/// The same for calls that are not made again after a signal's handler, and for calls that go on with the time that is
+/// left.
 const UNLESS_HANDLED: i64 = -514;
 const WITH_WHAT_IS_LEFT: i64 = -516;
 
@@ -58,14 +59,14 @@ enum Place {
     Signal(i32),
 }
 
-/// Whose it is.
+/// The owner of the traced process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The one that is copied, which is not to be harmed.
     Source,
     /// One that we made.
     Own,
-    /// Nobody's any more.
+    /// It has ended or was let go; it belongs to no tracer any more.
     Gone,
 }
 
@@ -284,7 +285,7 @@ impl Tracee {
         Err(self.astray("it gets one signal after the other"))
     }
 
-    /// What the kernel is about to do is what it was told to.
+    /// Checks that the kernel is about to make the call that we put into the registers.
     fn is_ours(&mut self, number: i64, arguments: [u64; 6]) -> Result<(), CarryError> {
         let info = self.call_info()?;
         // SAFETY: the kernel says that it is the beginning of a call, and fills this part then.
@@ -351,7 +352,7 @@ impl Tracee {
         }
     }
 
-    /// Whether it has ended where it stands.
+    /// True if it has ended while it was stopped.
     pub fn has_ended(&mut self) -> bool {
         let mut status = 0;
         // SAFETY: a number and a place for the answer.

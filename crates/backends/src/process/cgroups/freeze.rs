@@ -81,7 +81,7 @@ impl WorkGroup {
         Ok(numbers.filter_map(rustix::process::Pid::from_raw).collect())
     }
 
-    /// What v1 has frozen does not even die before it is let go.
+    /// Thaws processes that cgroup v1 has frozen: a frozen process does not even die.
     ///
     /// Precondition: the guest was killed, and everything inside with it; it has a moment to hear of it first.
     pub fn let_die(&self, name: &str) {

@@ -124,7 +124,7 @@ impl WorkGroup {
         Ok(())
     }
 
-    /// Files that move whoever writes `0` to them, opened with the engine's rights.
+    /// Files that move the process that writes `0` to them, opened with the engine's rights.
     pub fn entrances(&self) -> Result<Vec<File>> {
         let file = self.hierarchies.entrance();
         let open = |directory: &PathBuf| OpenOptions::new().write(true).open(directory.join(file));

@@ -1,8 +1,8 @@
-//! Which system calls the work may make: an allow-list. What nobody has heard of does not exist (ENOSYS),
-//! what is known and refused is refused (EPERM), a socket family, kind or protocol that is not for sandboxes is not
-//! supported (EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT), and a call of a foreign architecture kills the process.
+//! Which system calls the work may make: an allow-list. An unknown call does not exist (ENOSYS), a call that is known
+//! and refused fails (EPERM), a socket family, kind or protocol that is not for sandboxes is not supported
+//! (EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT), and a call of a foreign architecture kills the process.
 //!
-//! - [`own`]: what the engine gives up itself
+//! - [`own`]: the calls that the engine gives up itself
 //! - [`calls`]: the lists, and everything that depends on the processor
 //! - [`program`]: lists to BPF
 
@@ -33,10 +33,10 @@ const REFUSED_DISK_REQUESTS: [u32; 8] = [
 ];
 /// Every flag of clone(2) that makes a namespace.
 const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
-/// Leaves an overlay's mark for what was removed, which means something to whoever uses the workspace as a layer.
+/// Leaves an overlay's mark for a removed file, which has a meaning for a user of the workspace as a layer.
 const RENAME_WHITEOUT: u32 = libc::RENAME_WHITEOUT;
-/// Such a mark is a device that everybody may make, and that of Linux 6.1 passes Landlock. Of what mknod makes, devices alone have
-/// this bit in their mode.
+/// Such a mark is a device that every user may make, and on Linux 6.1 it passes Landlock. Of the files that mknod
+/// makes, devices alone have this bit in their mode.
 const DEVICES: u32 = libc::S_IFCHR;
 /// The next open of the file waits for the holder, 45 seconds long: on the host too.
 const LEASES: [u32; 1] = [libc::F_SETLEASE as u32];
@@ -89,7 +89,7 @@ fn verdicts() -> BTreeMap<u32, Verdict> {
     let unix = vec![libc::AF_UNIX as u32];
     set(&[libc::SYS_socketpair], Verdict::When(Check::AnyOf { argument: 0, values: unix }));
     set(&[libc::SYS_socket], Verdict::Sockets);
-    // What changes a process by its number is for the caller itself: the guest may share its id.
+    // Calls that change a process by its number are only for the caller itself: the guest may have the work's id.
     set(calls::ON_ITSELF_BY_FIRST, Verdict::When(Check::AnyOf { argument: 0, values: vec![0] }));
     set(calls::ON_ITSELF_BY_SECOND, Verdict::When(Check::AnyOf { argument: 1, values: vec![0] }));
     verdicts

@@ -185,7 +185,7 @@ fn branch(value: i32, then: Vec<Instruction>, otherwise: Vec<Instruction>) -> Ve
     [vec![compare], then, otherwise].concat()
 }
 
-/// The low half, on little-endian machines.
+/// The low half, on little-endian processors.
 fn argument_at(index: u32) -> u32 {
     ARGUMENTS + 8 * index
 }
@@ -202,7 +202,7 @@ impl Instruction {
     }
 }
 
-/// The kernel's machine, for the few instructions in use.
+/// An interpreter of the kernel's filter programs, for the few instructions in use.
 #[cfg(test)]
 pub fn run(filter: &[u8], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
     let program: Vec<Instruction> = filter

@@ -29,7 +29,7 @@ pub struct Groups {
     directory: PathBuf,
 }
 
-/// One that can be locked.
+/// A group of slots that can be locked.
 pub struct Group {
     directory: PathBuf,
     pub number: u32,
@@ -79,7 +79,7 @@ impl Groups {
             0..NEARLY_EMPTY if level > 0 => level - 1,
             _ => return None,
         };
-        // Only a hint: whoever finds another one adjusts it again.
+        // Only a hint: an engine that finds another level better adjusts it again.
         let _ = std::fs::write(self.directory.join("level"), better.to_string());
         Some(better)
     }
@@ -130,7 +130,7 @@ impl Group {
 pub struct Locks(pub File);
 
 impl Locks {
-    /// Whether nobody else has it.
+    /// True if no other process has the slot.
     pub fn take(&self, slot: u32) -> Result<bool> {
         match self.set(slot, libc::F_WRLCK) {
             Ok(()) => Ok(true),

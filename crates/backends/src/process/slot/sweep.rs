@@ -57,14 +57,14 @@ pub fn sweep_group(run_directory: &Path, group: &Group, locks: &Locks) -> Swept 
     swept
 }
 
-/// Whether there is no record, or none any more. A slot's record has to be worked off before it is overwritten.
+/// True if there is no record, or none any more. A slot's record has to be worked off before it is overwritten.
 ///
 /// Precondition: the caller holds the lock of the slot.
 pub fn is_worked_off(run_directory: &Path, slot: u32, path: &Path) -> bool {
     Record::read(path).is_none_or(|record| remove(run_directory, slot, path, &record))
 }
 
-/// Whether everything is gone, the record included. While the sandbox still dies, nothing is touched: a
+/// Returns true if everything is gone, the record included. While the sandbox still dies, nothing is touched: a
 /// stand-in that went before it would take its protection away.
 fn remove(run_directory: &Path, slot: u32, path: &Path, record: &Record) -> bool {
     if record.guest.is_some_and(|(pid, started)| start_time(pid) == Some(started)) {
