@@ -1,5 +1,5 @@
-//! Calls of the runtime (`runsc`). Each is a process of its own that joins the work's cgroups first, so that what it leaves
-//! running, the kernel in user space, is held by the limits too.
+//! Calls of the runtime (`runsc`). Each is a process of its own that joins the work's cgroups first. So the limits also
+//! hold the kernel in user space, which the call leaves running.
 
 use crate::failure::{During, Failure, Outcome};
 use crate::system;
@@ -13,11 +13,11 @@ pub struct Runtime {
     pub executable: OwnedFd,
     pub arguments: Vec<String>,
     pub cgroups: Vec<OwnedFd>,
-    /// Where no cgroup holds them.
+    /// Set if no cgroup limits the number of threads.
     pub limit_threads: Option<u64>,
 }
 
-/// What a call reads and writes.
+/// The standard streams of a call.
 pub struct Streams<'a> {
     pub input: BorrowedFd<'a>,
     pub output: BorrowedFd<'a>,
@@ -61,7 +61,7 @@ impl Runtime {
         Pid::from_raw(pid.max(0)).ok_or_else(crate::work::last_errno).during(|| "fork".into())
     }
 
-    /// In the child. What fails here shows as a call that fails: but for the limits, without which nothing is run.
+    /// Runs in the child. A failure here shows as a call that fails. Without the limits nothing is run.
     fn prepare(&self, streams: &Streams<'_>) -> Outcome<()> {
         if self.cgroups.iter().any(|entrance| rustix::io::write(entrance, b"0").is_err())
             || self.limit_threads.is_some_and(|most| set_thread_limit(most).is_err())

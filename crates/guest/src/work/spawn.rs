@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// A process that has been forked; whether it could be executed is told by `report`.
+/// A process that has been forked; `report` tells if it could be executed.
 pub struct Spawned {
     pub pid: Pid,
     pub stdin: Option<OwnedFd>,
@@ -29,7 +29,7 @@ pub struct Streams {
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// Stay open in the program, under the numbers that they have here: a control stream, a zygote's socket, a machine's
+    /// Descriptors that stay open in the program, under their numbers here: a control stream, a zygote's socket, a VM's
     /// files.
     kept: Vec<OwnedFd>,
     terminal: bool,
@@ -107,7 +107,7 @@ pub fn unblock(spawned: &Spawned) -> Outcome<()> {
     Ok(())
 }
 
-/// What the child needs, in memory that it shares with its parent until it executes.
+/// The data of the child, in memory that it shares with its parent until it executes.
 struct Child<'a> {
     program: &'a Program,
     streams: &'a Streams,
