@@ -77,7 +77,7 @@ impl Source<'_> {
         loop {
             let piece = answer.next().await?;
             let last = piece.is_none();
-            // Whoever no longer reads has a reason, which is the result below.
+            // An unpacker that stops reading has a reason, which is the result below.
             if sender.send(piece.unwrap_or_else(Bytes::new)).await.is_err() || last {
                 break;
             }
