@@ -1,10 +1,9 @@
 //! A child that is already making its namespaces while the caller still finds out what it is for.
 //!
 //! A network namespace takes the kernel half a millisecond, and nothing in it depends on the spec. So a caller that is
-//! about
-//! to create a sandbox may say so first. The child waits at its gate, where it has run nothing but
-//! system calls of ours. Root's ids do not depend on the spec either, so root's child goes on to be a guest, which waits
-//! for its plan. If no sandbox takes it, it is killed.
+//! about to create a sandbox may say so first. The child waits at its gate, where it has run nothing but system calls
+//! of ours. Root's ids do not depend on the spec either, so root's child goes on to be a guest, which waits for its
+//! plan. If no sandbox takes it, it is killed.
 
 use super::launch::{Launched, launch};
 use super::slot::Slot;

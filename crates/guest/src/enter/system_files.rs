@@ -1,10 +1,9 @@
 //! Programs and settings of the host, with inodes of the sandbox's own.
 //!
 //! A file that is mounted from the host has the host's inode. A process that has it can watch it (inotify tells when
-//! the host or
-//! another sandbox opens it, and by which name) and lock it (flock is seen by all who have it). An overlay that
-//! consists of nothing but the host's directory has inodes of its own above the same pages, so neither passes. It costs some
-//! 25 microseconds.
+//! the host or another sandbox opens it, and by which name) and lock it (flock is seen by all who have it). An overlay
+//! that consists of nothing but the host's directory has inodes of its own above the same pages, so neither passes. It
+//! costs some 25 microseconds.
 
 use crate::enter::root::attach_onto;
 use crate::enter::steps::{clone_of, mount_point, open_inside, own_directory};

@@ -5,9 +5,8 @@
 //! - [`files`]: memory that belongs to files: file systems in memory, memfd, System V segments
 //!
 //! A look has two steps. The first adds up the mapped memory of every process. It counts a page once for each process
-//! that maps
-//! it, so it never counts too little, and it is cheap. Only when that sum comes near the limit does the second step
-//! ask the kernel to walk the page tables and to divide each page by the number of processes that map it.
+//! that maps it, so it never counts too little, and it is cheap. Only when that sum comes near the limit does the
+//! second step ask the kernel to walk the page tables and to divide each page by the number of processes that map it.
 
 mod files;
 mod processes;
