@@ -36,7 +36,7 @@ pub struct Handler<H: Host> {
 }
 
 impl<H: Host> Handler<H> {
-    /// The handler's transport is the session, so that every version of the protocol will do.
+    /// For a transport that is itself the session, such as a pair of streams: every version of the protocol will do.
     pub fn new(session: Arc<Session<H>>, loopstack: Option<Arc<Loopstack<H>>>) -> Handler<H> {
         Handler {
             session,
