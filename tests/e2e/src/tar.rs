@@ -1,4 +1,4 @@
-//! A tar archive, written by hand so that it can also hold what no honest tool would put there.
+//! A tar archive, written by hand so that it can also hold entries that no honest tool would put there.
 
 /// Type flags of an entry.
 const FILE: u8 = b'0';
