@@ -1,13 +1,13 @@
-//! Where records and sockets of running sandboxes lie: in memory, since a boot of the host ends them, as it ends the
-//! sandboxes.
+//! Where records and sockets of running sandboxes lie: for root in memory, since a boot of the host ends the sandboxes
+//! too; for other users in their state directory.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Of root's engines, which share their numbers.
+/// The directory of root's engines, which share their slots.
 const USUAL: &str = "/run/paddock";
-/// Where `/run` is on a disk, as in containers. A file system with a journal keeps the names of deleted files from being used
+/// Used if `/run` is on a disk, as in containers. A file system with a journal keeps the names of deleted files from being used
 /// again for half a minute, and looks through all of them for each new file: a burst of sandboxes slows itself down.
 const IN_MEMORY: &str = "/dev/shm/paddock";
 
