@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 
 /// The directory of root's engines, which share their slots.
 const USUAL: &str = "/run/paddock";
-/// Used if `/run` is on a disk, as in containers. A file system with a journal keeps the names of deleted files from being used
-/// again for half a minute, and looks through all of them for each new file: a burst of sandboxes slows itself down.
+/// Used if `/run` is on a disk, as in containers. A file system with a journal keeps the names of deleted files from
+/// being used again for half a minute, and looks through all of them for each new file: a burst of sandboxes slows
+/// itself down.
 const IN_MEMORY: &str = "/dev/shm/paddock";
 
 pub fn run_directory(state: &Path) -> PathBuf {
