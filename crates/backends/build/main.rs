@@ -46,7 +46,7 @@ fn build_guest() -> Result<(), String> {
         .arg(crates.join("guest/Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_directory)
-        // Linters and coverage tools must not change what goes into a sandbox.
+        // Linters and coverage tools must not change the guest, which goes into every sandbox.
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("CLIPPY_ARGS")

@@ -31,8 +31,8 @@ pub trait Backend: Send + Sync {
     /// engine to [`adopt`](Backend::adopt) it. Any other ends with the stream.
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError>;
 
-    /// As [`Backend::create`] of a lasting sandbox that goes on from memory that [`Fence::keep_memory`] has kept, over a
-    /// disk as it was at that moment. Its guest is to be resumed: it says nothing by itself.
+    /// As [`Backend::create`] of a lasting sandbox that goes on from memory that [`Fence::keep_memory`] has kept, over
+    /// a disk of the same moment. Its guest is to be resumed: it sends nothing by itself.
     fn create_from_memory(
         &self,
         _id: &SandboxId,
@@ -45,9 +45,9 @@ pub trait Backend: Send + Sync {
         })
     }
 
-    /// Where memory is kept that any number of sandboxes of this spec, in which `what` was started, can begin with: a
-    /// directory that [`Backend::create_from_memory`] takes, once it is there. Another place when anything has changed that
-    /// makes what was kept there stale; `None` where there can be none.
+    /// The directory with memory that any number of sandboxes of this spec, in which `what` was started, can begin
+    /// with. [`Backend::create_from_memory`] takes it, once it is there. The path changes when a change elsewhere makes
+    /// the kept memory stale. `None` if no memory can be kept.
     ///
     /// It is made by [`Fence::keep_memory`] of a sandbox of [`Backend::create_to_bake`], in a directory of that name with an
     /// ending (`.new`), and renamed.
@@ -108,14 +108,14 @@ pub struct Raised {
 ///
 /// Dropping it destroys it; [`Fence::leave`] is the way to let go of it without.
 pub trait Fence: Send + Sync {
-    /// Why the guest never greeted, if the backend can tell. Ends what is left of it.
+    /// Why the guest never greeted, if the backend can tell. Ends the rest of it.
     fn why_not_started(&mut self) -> Option<CreateError>;
 
     /// Has the kernel end everything inside, and does not wait for it: nothing in there can put it off. A sandbox that
     /// is frozen stays as it is until it is destroyed.
     fn kill(&mut self) -> std::io::Result<()>;
 
-    /// Ends everything inside, at once, removes every trace of the fence, and says what the kernel counted.
+    /// Ends everything inside, at once, removes every trace of the fence, and returns the kernel's counts.
     /// Works on a frozen sandbox, and on one that has ended by itself.
     fn destroy(&mut self) -> std::io::Result<FenceUsage>;
 
@@ -158,7 +158,7 @@ pub trait Fence: Send + Sync {
         })
     }
 
-    /// Where a fork of this sandbox can be made. It stays so while this sandbox lives.
+    /// The place for a fork of this sandbox. It stays valid while this sandbox lives.
     ///
     /// Precondition: the spec is this one's own, but for the disk.
     fn fork_site(&self, _spec: &Spec) -> Result<Box<dyn ForkSite>, CreateError> {
@@ -173,8 +173,8 @@ pub trait Fence: Send + Sync {
         Some("this backend carries no interpreters".into())
     }
 
-    /// Ends all work that is left, and removes every trace but the guest, in whose namespaces others nest. It stays to be
-    /// destroyed. Says what the kernel counted.
+    /// Ends all remaining work, and removes every trace but the guest, in whose namespaces others nest. It stays to be
+    /// destroyed. Returns the kernel's counts.
     ///
     /// Precondition: the guest was told to hold.
     fn hold(&self) -> std::io::Result<FenceUsage> {
@@ -198,24 +198,24 @@ pub trait Fence: Send + Sync {
 pub trait Kept: Send {
     fn go_on(self: Box<Self>) -> std::io::Result<()>;
 
-    /// It need not go on: its fence is about to be destroyed.
+    /// The sandbox need not go on: its fence is about to be destroyed.
     fn stay_down(self: Box<Self>) -> std::io::Result<()>;
 }
 
 /// A sandbox in which nothing runs, and that others are copied from, memory and all. Dropped, it goes on.
 pub trait Stem: Send + Sync {
-    /// As [`Backend::create_from_memory`], of a sandbox that nests in this one: it ends with it. Its disk is a copy of this one's
-    /// where it has none yet; `renamed`: it gets names of its own. An error leaves nothing, and is no reason not to make it in
-    /// another way. Blocks.
+    /// As [`Backend::create_from_memory`], for a sandbox that nests in this one and ends with it. If it has no disk
+    /// yet, it gets a copy of this one's; `renamed`: it gets names of its own. An error leaves nothing behind, and the
+    /// sandbox may then be made in another way. Blocks.
     ///
-    /// Precondition: the spec is that of the one that stands, but for the disk.
+    /// Precondition: the spec is that of this sandbox, except the disk.
     fn copy(&self, id: &SandboxId, spec: &Spec, renamed: bool) -> Result<Raised, CreateError>;
 }
 
 /// The sandbox of an interpreter that is forked into others. Every method may block for a moment.
 ///
-/// The interpreter is started as an exec with `zygote` set. It hears packets, and answers the first of them; what it
-/// does with a packet that asks for a fork is in its own source.
+/// The interpreter is started as an exec with `zygote` set. It receives packets, and answers the first of them; its own
+/// source says how it handles a packet that asks for a fork.
 pub trait Nursery: Send + Sync {
     fn tell(&self, packet: &[u8]) -> std::io::Result<()>;
 
@@ -271,11 +271,11 @@ pub trait ForkComposed: Send {
 
 /// A sandbox into which interpreters of another one are carried.
 pub trait Landing: Send {
-    /// Forks interpreters that wait for their next calls, as they stand, into this sandbox; its guest has the streams of each
-    /// under the number of its place. Until `until` they are waited for. What was copied stands still until `ready` says that
-    /// the guest is, and is taken down again where that never happens. Whatever fails, the interpreter goes on as if nothing
-    /// had been, and nothing of it is in this sandbox. `alone` is held while one stands still: a process is traced by one
-    /// thread at a time. Blocks, and all of it is one thread's.
+    /// Forks waiting interpreters, as they stand, into this sandbox; its guest has the streams of each under the number
+    /// of its place. They are waited for until `until`. The copies stand still until `ready` says that the guest is
+    /// ready, and are taken down if that never happens. If a step fails, the interpreter goes on as before, and nothing
+    /// of it is in this sandbox. `alone` is held while an interpreter stands still: a process is traced by one thread
+    /// at a time. Blocks, and must stay on one thread.
     fn carry(
         self: Box<Self>,
         interpreters: &[Interpreter],
@@ -288,7 +288,7 @@ pub trait Landing: Send {
 /// The process of an interpreter, as its guest describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Interpreter {
-    /// Its number inside.
+    /// Its pid inside.
     pub pid: u32,
     /// The pipes that it writes to, by their inodes.
     pub stdout: u64,
@@ -312,10 +312,10 @@ pub enum CarryError {
     /// This host lacks something that a live fork needs.
     #[error("{0}")]
     Unavailable(String),
-    /// It is not one that can be.
+    /// This interpreter cannot be forked live.
     #[error("{0}")]
     Unable(String),
-    /// It did not wait for its next call in time.
+    /// The interpreter did not wait for its next call in time.
     #[error("{0}")]
     Busy(String),
     #[error("could not {step}: {source}")]

@@ -90,8 +90,8 @@ pub fn config(spec: &Spec, ids: Ids) -> Vec<u8> {
     config.to_string().into_bytes()
 }
 
-/// Left alone, runsc gives its processes a user namespace of their own only where they have no network; with one they
-/// would stay what runs them is: root of the fence, who may configure that network.
+/// By default runsc gives its processes a user namespace of their own only if they have no network. With one they would
+/// keep the id of their parent: root of the fence, which may configure that network.
 fn namespaces(network: &Network, ids: Ids) -> Value {
     let kinds: &[&str] = match network {
         Network::None => &["pid", "mount", "ipc", "uts"],

@@ -1,5 +1,5 @@
-//! From the plan of a process sandbox to that of one with a sentry: the same root, disk, mounts and ids; what the guest would
-//! do to the work, another guest behind the sentry does.
+//! From the plan of a process sandbox to that of one with a sentry: the same root, disk, mounts and ids. Another guest,
+//! behind the sentry, does the outer guest's part for the work.
 
 use super::fence::GvisorFence;
 use super::runtime::Runtime;
@@ -88,7 +88,7 @@ impl Between for Sentry<'_> {
         GvisorBackend::NAME
     }
 
-    /// Its gofer does.
+    /// The gofer makes them.
     fn makes_files_as_root(&self) -> bool {
         true
     }
@@ -99,7 +99,7 @@ impl Between for Sentry<'_> {
 
     fn take_over(&self, plan: &mut Plan, spec: &Spec, passed: &mut Passed) -> Result<(), CreateError> {
         if self.memory.is_some() {
-            // Its disk has them, and what runs inside may hold them open.
+            // The disk has these files already, and programs inside may hold them open.
             plan.steps
                 .retain(|step| matches!(step, Step::Bind { .. } | Step::Tmpfs { .. } | Step::Protect { .. }));
         }
@@ -163,14 +163,14 @@ fn standing(plan: &Plan, limits: &Limits) -> Result<ByteBuf, CreateError> {
         own_network: false,
         link: None,
         cgroup_descriptors: 0,
-        // The kernel's limit holds the sentry too, and ends all: the guest is to end the work before that.
+        // The kernel's limit holds the sentry too, and ends everything. The guest is to end the work before that.
         watch_memory: Some(watch),
-        // Such a kernel has none; its rules would be those of a root that it alone sees.
+        // Such a kernel has no Landlock; and rules of the host's would be about a root that only the sentry sees.
         landlock: None,
-        // Its clocks begin with it.
+        // The sentry's clocks begin with it.
         time_namespace: false,
         keep: Vec::new(),
-        // Its kind alone is looked at.
+        // Only the kind of disk is looked at.
         disk: match plan.disk {
             DiskPlan::Mounted(_) => DiskPlan::Mounted(Source::Descriptor(0)),
             DiskPlan::Memory { bytes, inodes } => DiskPlan::Memory { bytes, inodes },

@@ -31,7 +31,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         // The sentry takes the work's filter, and filters its own calls to the host.
         seccomp: Isolation::On,
         landlock_abi: LandlockLevel(0),
-        // Its clocks begin with it.
+        // The sentry's clocks begin with it.
         time_namespace: Isolation::On,
         system_inodes: Isolation::On,
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },

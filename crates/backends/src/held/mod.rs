@@ -60,7 +60,7 @@ fn find_in(directory: &Path, unprotected: &[PathBuf]) -> Found {
     }
     let mut found = Found { names: names.into_outermost(), notes: scanned.notes };
     if found.names.len() > MOST_NAMES {
-        // Editor settings and the like give way to what git runs.
+        // Editor settings and the like give way to the files that git runs.
         let by_the_table = |found: &FoundName| {
             let last = found.path.file_name().and_then(|name| name.to_str());
             last.is_some_and(|name| name != ".git" && find_anywhere(name).is_some())
@@ -117,7 +117,7 @@ impl<'a> Names<'a> {
         Names { names: BTreeMap::new(), unprotected }
     }
 
-    /// By its path, or by its last part at every depth.
+    /// True if the caller gave up this path, or its last part at every depth.
     fn is_given_up(&self, path: &Path) -> bool {
         let last = path.file_name().map(Path::new);
         self.unprotected.iter().any(|name| name == path || Some(name.as_path()) == last)

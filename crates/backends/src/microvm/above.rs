@@ -43,7 +43,7 @@ pub fn is_for(spec: &Spec) -> bool {
     spec.root != Root::HostUsr && !orders::shares(spec)
 }
 
-/// Where the memory of a sandbox of this spec, in which `what` was started, is kept; `None` where none can be.
+/// The directory for the memory of a sandbox of this spec, in which `what` was started; `None` if none can be kept.
 pub fn place(state: &Path, spec: &Spec, what: &[u8]) -> std::result::Result<Option<PathBuf>, CreateError> {
     let Root::Directory { path } = &spec.root else { return Ok(None) };
     if !is_for(spec) {
@@ -73,7 +73,7 @@ pub fn keep(
     Ok(standing)
 }
 
-/// Those of the same work over older files, and the oldest where there are many.
+/// Removes memory of the same work over older files, and the oldest if there are many.
 fn forget_others(directory: &Path) {
     let name = directory.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let whose = name.rsplit_once('-').map_or(name, |(whose, _)| whose);

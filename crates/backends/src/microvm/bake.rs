@@ -62,7 +62,7 @@ pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, Crea
     let lock = directory.with_file_name("bake.lock");
     let lock = File::create(&lock).host(|| format!("make {}", lock.display()))?;
     flock(&lock, FlockOperation::LockExclusive).host(|| "wait for another bake".into())?;
-    // Somebody may have made it meanwhile.
+    // Another engine may have made it meanwhile.
     if let Some(baked) = known().get(&directory) {
         return Ok(baked.clone());
     }
@@ -94,8 +94,8 @@ pub fn base(parts: &Parts) -> u64 {
     digest(&(&runtime.path, runtime.stamp, &parts.kernel.path, parts.kernel.stamp, guest, super::qemu::FORM))
 }
 
-/// Of a shape, and of the processor where it matters: what a kernel found that to be able to do, and how fast it was told that
-/// its clock runs, it goes on with.
+/// A name for a shape, and for the processor where it matters: a kernel goes on with the processor features that it
+/// found, and with the clock rate that it was told.
 pub fn name_of(shape: Shape) -> u64 {
     let processor = match shape.acceleration {
         Acceleration::Kvm => kvm::processor(),
@@ -171,7 +171,7 @@ fn write(directory: &Path, memory: &File, state: &File) -> std::io::Result<()> {
     for (name, content) in [(MEMORY, memory), (STATE, state)] {
         let file = File::create_new(directory.join(name))?;
         sparse::copy(content, &file)?;
-        // It gets its name after that: a host that loses its power leaves all of it or nothing.
+        // The file gets its name after that: a host that loses its power leaves all of it or nothing.
         file.sync_all()?;
     }
     Ok(())

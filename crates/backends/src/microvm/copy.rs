@@ -111,11 +111,11 @@ impl Standing {
         };
         let made_of = match whose {
             Whose::Own => Some(MadeOf::now(state, spec)?),
-            // A sandbox is what it is.
+            // An ordinary sandbox is never stale.
             Whose::Source => None,
         };
         let keeper = memory::silence(&place).host(|| "silence the machine".into())?;
-        // From here on it goes on when this is dropped.
+        // From here on the VM goes on when this is dropped.
         let standing = Standing {
             state: state.to_path_buf(),
             place,

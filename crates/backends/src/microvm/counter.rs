@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Long enough that what lies between two readings does not count.
+/// Long enough that the time between two readings does not count.
 const WHILE: Duration = Duration::from_millis(10);
 const TRIES: usize = 5;
 /// Rates that differ by less than this, in kHz, belong to the same processor.

@@ -110,7 +110,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Whatever is to be run.
+    /// Finds the parts for any VM.
     pub fn look(state: &Path) -> Result<Parts, CreateError> {
         let runtime = runtime::find().map_err(|error| runtime::unavailable(&error))?;
         let kernel = kernel::find(state).map_err(|error| kernel::unavailable(&error))?;
@@ -141,7 +141,7 @@ fn refuse_more_than(host: u64, limits: &Limits) -> Result<(), CreateError> {
     })
 }
 
-/// With what it can swap out.
+/// The host's memory, with its swap.
 fn memory_of_the_host() -> u64 {
     let host = rustix::system::sysinfo();
     (host.totalram as u64).saturating_add(host.totalswap as u64).saturating_mul(host.mem_unit.into())
@@ -166,10 +166,10 @@ pub enum Kind<'a> {
 /// How long a sandbox goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// Until its engine ends.
+    /// It ends with its engine.
     Passing,
     Lasting,
-    /// For the sake of those that are copied from it.
+    /// It stays for the sake of its copies.
     Stem,
 }
 
@@ -177,7 +177,7 @@ pub struct Work<'a> {
     pub spec: &'a Spec,
     pub life: Life,
     pub disk: File,
-    /// It goes on from kept memory, and has its orders.
+    /// It goes on from kept memory, and has its orders already.
     pub recalled: Option<Recalled>,
     /// Its own memory is to be kept for others to begin with.
     pub baking: Option<Baking>,
@@ -306,9 +306,9 @@ pub struct Machine<'a> {
 
 /// How the process of a VM begins.
 pub enum Beginning<'a> {
-    /// With these files, once.
+    /// Started with these files, once.
     Started(RefCell<Option<(&'a Parts, Held)>>),
-    /// From another one that runs.
+    /// Copied from a running one.
     Copied,
 }
 

@@ -20,7 +20,7 @@ pub struct MicrovmFence {
     shape: Shape,
     /// Its memory is kept for others to begin with.
     baking: Option<Baking>,
-    /// Of one that this engine has made.
+    /// The disk of a VM that this engine has made.
     disk: Option<File>,
 }
 

@@ -47,7 +47,7 @@ fn forget_older(place: &Path, whose: u64) {
     }
 }
 
-/// Of everything that tells a tree that has changed.
+/// A digest of all facts that change when a tree changes.
 pub fn digest(directory: &Path) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     let mut waiting = vec![directory.to_path_buf()];

@@ -21,7 +21,8 @@ pub fn archive(kernel: &Kernel, guest: &[u8]) -> Result<Vec<u8>> {
     Ok(archive.end())
 }
 
-/// As the kernel takes it. Debian's newer ones are compressed, which not every kernel undoes itself.
+/// A module in the form that the kernel takes. Debian's newer ones are compressed, and not every kernel decompresses
+/// them itself.
 pub fn module(path: &Path) -> Result<Vec<u8>> {
     let named = |error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
     let content = std::fs::read(path).map_err(named)?;

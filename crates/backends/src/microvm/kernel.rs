@@ -31,8 +31,8 @@ pub struct Kernel {
     pub networks: bool,
 }
 
-/// Looking through the modules takes time, so that what was found is kept beside the state for as long as the candidates are
-/// the same.
+/// Looking through the modules takes time, so the result is kept in the state directory for as long as the candidates
+/// are the same.
 pub fn find(state: &Path) -> Result<Kernel> {
     let candidates = candidates()?;
     let note = state.join("kernel.json");

@@ -42,7 +42,7 @@ impl Decision {
     }
 }
 
-/// Those of this process, by their state directory.
+/// The decisions that this process knows, by state directory.
 static KNOWN: Mutex<BTreeMap<PathBuf, Note>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ fn attempt(state: &Path, parts: &Parts) -> Decision {
     }
 }
 
-/// With what it was caused by, in one line.
+/// The error with its causes, in one line.
 fn whole(error: &CreateError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -129,7 +129,7 @@ pub fn node() -> Result<OwnedFd, CreateError> {
         let top = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let mode = Mode::from_raw_mode(0o666);
         mknodat(&top, NAME, FileType::CharacterDevice, mode, makedev(NUMBER.0, NUMBER.1))?;
-        // Whatever the mask of this process is.
+        // With any umask of this process.
         rustix::fs::chmodat(&top, NAME, mode, rustix::fs::AtFlags::empty())?;
         open_tree(&top, NAME, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
     };

@@ -29,8 +29,8 @@ pub enum Acceleration {
 pub enum Origin {
     /// From its kernel. Its memory is a file that others see.
     Boot { kernel: OwnedFd, initramfs: OwnedFd, memory: OwnedFd },
-    /// From kept memory, which it maps for itself, or, `shared`, writes to, so that others see what comes of it; the rest
-    /// of its state is read when it is told to.
+    /// From kept memory, which it maps privately or, if `shared`, writes to, so that others see the result; the rest of
+    /// its state is read on command.
     Copy { memory: OwnedFd, shared: bool },
     /// From a stream that has its memory too.
     Stream,
@@ -42,7 +42,7 @@ pub struct Files {
     /// The image below its root, read-only.
     pub image: OwnedFd,
     pub disk: OwnedFd,
-    /// The socket over which the monitor is spoken to, and whether it is to listen there.
+    /// The socket of the monitor, and true if the monitor is to listen there.
     pub monitor: OwnedFd,
     pub listens: bool,
     /// True if parts of the host's system, or directories of the caller, are shared with it.
@@ -57,7 +57,7 @@ pub struct Command {
 }
 
 pub trait Monitor: Send {
-    /// Goes on from what was kept; `copied`: the memory is its own copy already, and only the rest is read.
+    /// Goes on from the kept state; `copied`: the memory is its own copy already, and only the rest is read.
     fn recall(&mut self, state: &File, copied: bool) -> Result<()>;
 
     /// Writes the state of a VM to `state`. If `shared`, the memory is left out: it lies in a file that others see. The

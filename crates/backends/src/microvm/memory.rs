@@ -42,7 +42,7 @@ pub fn keep(
         .and_then(|file| monitor.keep(&file, shared))
         .and_then(|()| write_shape(directory, kept));
     if let Err(error) = written {
-        // It goes on as if nothing had been asked.
+        // The VM goes on as if nothing had been asked.
         let _ = monitor.go_on();
         return Err(error);
     }
@@ -139,7 +139,7 @@ pub fn recall(
 /// Connects to the guest in a VM that has gone on.
 pub fn reach(state: &Path, id: &SandboxId, raised: Raised) -> std::result::Result<Raised, CreateError> {
     let stream = lasting::connect(&lasting::directory(state, id)).host(|| "reach the guest".into())?;
-    // Every connection is handed what leads out, before anything else.
+    // Every connection gets the network link first.
     let network = match raised.network {
         Some(_) => Some(handover::receive(&stream, HANDOVER).host(|| "take over the network".into())?),
         None => None,

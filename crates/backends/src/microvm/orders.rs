@@ -14,10 +14,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde_bytes::ByteBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// As many bytes as the kernel's pool holds twice.
+/// Twice the bytes of the kernel's pool.
 const ENTROPY: usize = 64;
 
-/// `git`: what hides stand-ins from git, of a sandbox with a workspace.
+/// `git`: the steps that hide stand-ins from git, for a sandbox with a workspace.
 pub fn compose(spec: &Spec, lasting: bool, git: Vec<Step>) -> Result<MachineOrders, CreateError> {
     let ids = Identity::choose(0, spec)?.ids;
     let (steps, system) = steps(spec, ids, git)?;
@@ -117,7 +117,7 @@ fn plan(spec: &Spec, ids: Ids, steps: Vec<Step>, lasting: bool) -> Plan {
         limit_pids: spec.limits.pids.into(),
         has_nested_forks: false,
         limit_files: spec.limits.files.into(),
-        // Its own kernel holds it.
+        // The VM's own kernel holds the limit.
         watch_memory: None,
         // The clocks of a VM begin with those of the VM that it is a copy of.
         time_namespace: true,

@@ -77,7 +77,7 @@ impl Vmm for Qemu {
         command.pair("-m", format!("{}B", shape.memory));
         command.pair("-smp", shape.processors.to_string());
         command.pair("-global", "virtio-mmio.force-legacy=false");
-        // It starts no other program, takes no rights back, and keeps to the calls of its list.
+        // QEMU starts no other program, takes no rights back, and keeps to its list of system calls.
         command.pair("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
         command.begin(files.origin, shape.memory, parameters);
         command.pair("-serial", "null");
@@ -183,7 +183,7 @@ impl QemuMonitor {
         Ok(())
     }
 
-    /// Until it is done, which it says when asked.
+    /// Waits until the migration is done; QEMU has to be asked.
     fn wait(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {

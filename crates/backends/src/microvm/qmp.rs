@@ -21,7 +21,7 @@ pub struct Qmp {
 }
 
 impl Qmp {
-    /// Waits for it to say who it is.
+    /// Waits for QEMU's greeting.
     pub fn greet(stream: UnixStream) -> Result<Qmp> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -39,7 +39,7 @@ impl Qmp {
         self.answer(command)
     }
 
-    /// With a file that goes along.
+    /// Executes a command that takes a file along.
     pub fn execute_with(&mut self, command: &str, arguments: Option<Value>, file: &File) -> Result<Value> {
         self.say(command, arguments, Some(file))?;
         self.answer(command)

@@ -1,5 +1,5 @@
-//! The order in which a fence goes up. While the guest is being executed, the plan is composed; whatever
-//! fails, the half-made fence takes down what stood.
+//! The order in which a fence goes up. While the guest is being executed, the plan is composed. If a step fails, the
+//! half-made fence is taken down.
 
 use super::cgroups::{self, Hierarchies, WorkGroup};
 use super::fence::ProcessFence;
@@ -43,7 +43,7 @@ pub enum Role<'a> {
     Nursery,
     /// It nests in a nursery, and its first exec comes from there.
     Nested(&'a Within),
-    /// It nests in a sandbox from which so many interpreters are carried into it.
+    /// It nests in a sandbox from which this number of interpreters is forked into it.
     Forked(&'a Within, usize),
     /// It nests in another one, whose VM is copied into it. In a nursery it has ids of its own.
     Copied(&'a Within, Whose),
@@ -53,7 +53,7 @@ pub enum Role<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     Own,
-    /// Those of the one around it, which has no others.
+    /// The ids of the sandbox around it, which has no others.
     Source,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Role<'a> {
     }
 }
 
-/// A fence, and what its role brings with it.
+/// A fence, and the parts that its role adds.
 pub struct Made {
     pub raised: Raised,
     /// PID 1 of the inside, by the host's numbers.
@@ -89,7 +89,7 @@ pub struct WayIn {
     /// PID 1 of the inside, by the host's numbers.
     pub guest: u32,
     pub ids: Ids,
-    /// By which a process joins its cgroups.
+    /// The files by which a process joins its cgroups.
     pub entrances: Vec<File>,
     pub streams: Vec<Streams>,
 }
@@ -134,7 +134,7 @@ pub struct Begun {
     awaited: Vec<Awaited>,
 }
 
-/// And what the guest is to do, but for the disk.
+/// The same with the guest's plan, except the disk.
 pub struct Composed {
     fence: ProcessFence,
     stream: UnixStream,
@@ -144,7 +144,7 @@ pub struct Composed {
     entrances: Vec<File>,
     plan: Plan,
     passed: Passed,
-    /// By which a disk in storage gets the sandbox's ids.
+    /// The user namespace by which a disk in storage gets the sandbox's ids.
     translation: Option<OwnedFd>,
     network: Option<Handover>,
     zygote: Option<OwnedFd>,
@@ -191,7 +191,7 @@ pub fn begin(
         let written = match role {
             Role::Passing | Role::Lasting => identity.write_maps(pid),
             Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number),
-            // Written by who made it.
+            // Written by the process that made it.
             Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => Ok(()),
         };
         let released = written.and_then(|()| gate.open().host(|| "release the guest".into()));
@@ -240,7 +240,7 @@ fn no_place(source: std::io::Error) -> CreateError {
 }
 
 impl Begun {
-    /// For those who are carried into it. Once only.
+    /// For the interpreters that are forked into it. Once only.
     pub fn way_in(&mut self) -> Result<WayIn, CreateError> {
         let entrances: std::io::Result<Vec<File>> = self.entrances.iter().map(File::try_clone).collect();
         Ok(WayIn {
@@ -251,9 +251,9 @@ impl Begun {
         })
     }
 
-    /// Makes what the guest is told of.
+    /// Makes everything that the guest's plan names.
     ///
-    /// Precondition: all is as it was begun with.
+    /// Precondition: the arguments are those that it was begun with.
     pub fn compose(
         self,
         state: &Path,
@@ -389,8 +389,8 @@ impl Composed {
     }
 }
 
-/// The interpreter of a nursery is fenced in as all work is, but for what it needs to be forked into others: one
-/// call, and no Landlock domain, which would follow its children into a root where its rules mean nothing.
+/// The interpreter of a nursery is fenced in as all work is, with two exceptions that let it be forked into others: one
+/// system call, and no Landlock domain, which would follow its children into a root where its rules mean nothing.
 fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateError> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -401,7 +401,7 @@ fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateErr
     Ok(ours)
 }
 
-/// For one who comes in from outside.
+/// The streams of a process that comes in from outside.
 fn streams(identity: &Identity) -> Result<(Streams, Awaited), CreateError> {
     let (stdout, their_stdout) = std::io::pipe().host(|| "make a pipe".into())?;
     let (stderr, their_stderr) = std::io::pipe().host(|| "make a pipe".into())?;
@@ -418,7 +418,7 @@ fn streams(identity: &Identity) -> Result<(Streams, Awaited), CreateError> {
     Ok((theirs, awaited))
 }
 
-/// Gives the guest what it needs to go on without this engine, and the next engine what it needs to find it.
+/// Gives the guest everything to go on without this engine, and the next engine a record to find it.
 fn outlive(
     state: &Path,
     record: &Record,
@@ -495,7 +495,7 @@ fn plan(
     Plan {
         hostname: spec.hostname.clone(),
         root,
-        // Until it is known.
+        // A placeholder until the disk is known.
         disk: DiskPlan::Memory { bytes: spec.limits.disk, inodes: inodes(spec) },
         start: None,
         steps,
@@ -528,7 +528,7 @@ pub fn inodes(spec: &Spec) -> u64 {
     (spec.limits.disk / BYTES_PER_INODE).max(4096)
 }
 
-/// Where the work may write at all. Behind an image everything above it is private, so the whole root.
+/// Where the work may write at all. Above an image everything is private, so there it is the whole root.
 pub fn landlock(spec: &Spec) -> LandlockPlan {
     let mut writable: Vec<String> = match spec.root {
         Root::HostUsr => {

@@ -14,12 +14,12 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The owner, in storage, of what the inside's root owns.
+/// The owner, in storage, of files that belong to root inside.
 ///
 /// Host ids that no distribution, container manager or directory service assigns, below those of the slots.
 pub const NEUTRAL_ID: u32 = 0x6F00_0000;
 
-/// The disk, and what it was cloned from.
+/// The disk, and the tree that it was cloned from.
 pub fn plan(
     spec: &Spec,
     identity: &Identity,

@@ -1,4 +1,4 @@
-//! A child that is already making its namespaces while the caller still finds out what it is for.
+//! A child that is already making its namespaces while the caller still prepares the spec.
 //!
 //! A network namespace takes the kernel half a millisecond, and nothing in it depends on the spec. So a caller that is
 //! about to create a sandbox may say so first. The child waits at its gate, where it has run nothing but system calls
@@ -16,7 +16,7 @@ static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
 /// A child with a network namespace of its own.
 pub struct Waiting {
     pub launched: Launched,
-    /// Where it has its ids already, the place that they are of.
+    /// The slot whose ids it has already, if it has any.
     pub slot: Option<Slot>,
 }
 

@@ -103,8 +103,8 @@ impl Identity {
         Identity { ids, work_host, method: Method::Range, users: map.clone(), groups: map }
     }
 
-    /// Those of a sandbox that nests in the one of this guest, and has the ids of that one: others are not there, in the user
-    /// namespace of a sandbox that has only its own.
+    /// The ids of a sandbox that nests in the one of this guest, and has the same ids: no others are mapped in the user
+    /// namespace of an ordinary sandbox.
     ///
     /// Precondition: the method is [`Method::Range`].
     pub fn of_a_source(self, guest: u32) -> Result<Identity, CreateError> {
@@ -195,7 +195,7 @@ impl Identity {
     }
 }
 
-/// The ids that root gives to the sandbox in this place, whatever it is for.
+/// The ids that root gives to the sandbox in this slot, for any purpose.
 fn range(slot: u32) -> Line {
     if super::weaken::without("own-ids") {
         return Line(0, 0, RANGE);

@@ -38,7 +38,7 @@ pub fn too_deep(guest: u32) -> Option<String> {
     (depth >= DEEPEST).then(|| format!("it is a fork of a fork, {DEEPEST} deep: namespaces nest no deeper"))
 }
 
-/// As `missing`, of the sandbox of this guest.
+/// As `missing`, for the sandbox of this guest.
 pub fn missing_in(guest: u32) -> Option<String> {
     let anchored = std::fs::read_link(format!("/proc/{guest}/root"));
     let anchored = anchored.is_ok_and(|root| root == Path::new("/").join(ANCHORED));

@@ -43,7 +43,7 @@ pub fn owner(state: &Path) -> PathBuf {
     state.canonicalize().unwrap_or_else(|_| state.to_path_buf())
 }
 
-/// Where the parts are that have a name in the file system.
+/// The directory of the parts that have a name in the file system.
 pub fn directory(state: &Path, id: &SandboxId) -> PathBuf {
     run_directory(state).join(id.as_str())
 }
@@ -92,7 +92,7 @@ pub fn read(state: &Path, id: &SandboxId) -> std::result::Result<(Record, Lastin
         ErrorKind::NotFound => {
             AdoptError::Gone { id: id.clone(), detail: "it left no record on this machine".into() }
         }
-        // Such as no descriptor left: the record itself may be well.
+        // For instance, no descriptor is left: the record itself may be well.
         _ => AdoptError::Connect { id: id.clone(), source: error },
     })?;
     let record: Record =

@@ -11,7 +11,7 @@ use std::io::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-/// Only what cannot be entered later: the child makes the other namespaces itself, while the engine goes on.
+/// Only the namespaces that cannot be entered later: the child makes the others itself, while the engine goes on.
 const AT_CLONE: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
 const IN_CHILD: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
 /// The namespaces that the child may make, as `/proc/sys/user/max_KIND_namespaces` names them.
@@ -31,7 +31,7 @@ pub struct Launched {
     pub gate: Gate,
 }
 
-/// Where the child waits until its id maps are written.
+/// The child waits at this gate until its id maps are written.
 pub struct Gate(std::io::PipeWriter);
 
 impl Gate {
@@ -155,7 +155,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For [`become_guest`], for as long as this lives where it is.
+    /// The argument of [`become_guest`], valid for as long as this lives where it is.
     pub fn program(&self) -> *mut libc::c_void {
         std::ptr::from_ref::<Program>(&self.program).cast_mut().cast()
     }
@@ -251,7 +251,7 @@ pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
     }
 }
 
-/// By the call itself and not by the library, whose errno is the engine's as well here.
+/// By the system call and not by the library, whose errno is the engine's as well here.
 ///
 /// # Safety
 /// For use between clone and exec, by a process whose descriptors and file system are its own.
@@ -261,7 +261,7 @@ unsafe fn unshare(namespaces: i32) -> rustix::io::Result<()> {
     unsafe { unshare_unsafe(UnshareFlags::from_bits_retain(namespaces as u32)) }
 }
 
-/// The exit code that says which kind of namespace there is no more of. Together the kernel refuses them without saying which,
+/// The exit code that tells which kind of namespace has run out. The kernel refuses them together without saying which,
 /// so they are tried one by one.
 ///
 /// # Safety
@@ -285,7 +285,7 @@ unsafe fn close_others(needed: &[RawFd; 4]) {
     let mut first = libc::STDERR_FILENO + 1;
     for last in needed.iter().copied().chain([RawFd::MAX]) {
         if first < last {
-            // SAFETY: the table of descriptors is this process's own copy, and nobody uses these.
+            // SAFETY: the table of descriptors is this process's own copy, and these are not used.
             unsafe { libc::syscall(libc::SYS_close_range, first, last - 1, 0) };
         }
         first = first.max(last.saturating_add(1));
@@ -351,8 +351,8 @@ const HOLDER_STACK: usize = 8 * 1024;
 
 /// `engine`: the number of the process that made it.
 extern "C" fn wait_to_be_killed(engine: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: system calls only; whatever wakes it lets it wait again. It dies with the thread that made it, so that a
-    // killed engine leaves nothing.
+    // SAFETY: system calls only; after a wake it waits again. It dies with the thread that made it, so that a killed
+    // engine leaves nothing.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid() as usize != engine.addr() {
@@ -430,7 +430,7 @@ impl Child {
         self.ended = true;
     }
 
-    /// Precondition of what is promised: [`Child::wait`] follows.
+    /// Precondition of its promise: [`Child::wait`] follows.
     pub fn kill(&mut self) -> Result<()> {
         if !self.ended {
             // A process that the kernel does not find any more has ended.
@@ -488,7 +488,7 @@ impl Child {
             return Ok(());
         }
         match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
-            // Somebody else's child: it is not ours to collect.
+            // The child of another process: it is not ours to collect.
             Err(Errno::CHILD) => while rustix::io::retry_on_intr(|| readable(&self.pidfd))? == 0 {},
             collected => drop(collected?),
         }

@@ -79,7 +79,7 @@ fn veth() -> ByteBuf {
     message.finished()
 }
 
-/// It is made before it has another end, and cannot go up then.
+/// The kernel makes the far end before it has a peer, and it cannot go up then. So a message of its own brings it up.
 fn far_end_up() -> ByteBuf {
     Message::asking(SET_LINK, CHANGING, &device(FAR_INDEX, FLAGS)).finished()
 }
@@ -122,7 +122,7 @@ impl Message {
         Message::asking(kind, CREATING, fixed)
     }
 
-    /// `fixed` is what follows the header.
+    /// `fixed`: the bytes behind the header.
     fn asking(kind: u16, flags: u16, fixed: &[u8]) -> Message {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());

@@ -30,7 +30,7 @@ impl Passed {
         self.place(descriptor).map(Source::Descriptor)
     }
 
-    /// As `add`, for what is no mount.
+    /// As `add`, for a descriptor that is no mount.
     pub fn place(&mut self, descriptor: OwnedFd) -> Result<usize, CreateError> {
         if self.descriptors.len() >= MOST {
             return Err(CreateError::Guest { reason: format!("more than {MOST} mounts were asked for") });
@@ -44,8 +44,7 @@ impl Passed {
     }
 }
 
-/// Opens exactly the file that `path` names; a link anywhere in it means that somebody changed it since it
-/// was resolved.
+/// Opens exactly the file that `path` names; a link anywhere in it means that it was changed since it was resolved.
 pub fn open_exactly(path: &Path) -> Result<(OwnedFd, Stat), CreateError> {
     let refuse = |reason: String| CreateError::Mount { path: path.display().to_string(), reason };
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -103,7 +102,8 @@ pub fn user_source(
     Ok((passed.add(tree)?, kind))
 }
 
-/// Where file systems of the kernel are mounted, whichever kernel that is. A link there would let an image say where they go.
+/// Where file systems of the kernel are mounted, for every kind of kernel. A link there would let an image say where
+/// they go.
 const OF_THE_KERNEL: [&str; 3] = ["dev", "proc", "sys"];
 
 fn refuse_links(image: &Path) -> Result<(), CreateError> {
@@ -138,7 +138,7 @@ pub fn image_root(
     refuse_links(path)?;
     let caller = rustix::process::geteuid();
     if !caller.is_root() || identity.ids.single {
-        // Our own files go to its /etc, and no mapping makes somebody else's directory writable.
+        // Our own files go to its /etc, and no mapping makes another user's directory writable.
         let etc = std::fs::metadata(path.join("etc"))
             .map_or(found.st_uid, |etc| std::os::unix::fs::MetadataExt::uid(&etc));
         if found.st_uid != caller.as_raw() || etc != caller.as_raw() {

@@ -1,8 +1,8 @@
 //! A sandbox whose interpreter is forked into others.
 //!
-//! To fork it is to send it a packet: what the child is to be, as JSON, and with it the namespaces of the sandbox, the
-//! child's streams and a socket for its answer. It does the rest itself, being the only one that can; the guest inside
-//! looks at what came of it before it takes it in.
+//! A packet to the interpreter forks it: a description of the child, as JSON, and with it the namespaces of the
+//! sandbox, the child's streams and a socket for its answer. The interpreter does the rest itself, being the only
+//! process that can; the guest inside checks the child before it takes it in.
 
 use super::create::{Role, Streams, create as create_fence, landlock};
 use super::identity::{self, Method};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// How long it may take to take a packet.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longer answers are not read: what says more is hostile.
+/// Longer answers are not read: they are hostile.
 const LONGEST_ANSWER: usize = 4096;
 
 pub fn create(

@@ -10,7 +10,7 @@ use rustix::mount::{
 use std::io::{Error, Result};
 use std::os::fd::OwnedFd;
 
-/// Any directory that is sure to exist: what is mounted there is seen by one thread only.
+/// A directory that is sure to exist: the mounts there are seen by one thread only.
 const STAGING: &str = "/usr";
 
 pub struct Disk {
@@ -54,7 +54,7 @@ fn in_own_namespace(lower: &OwnedFd, disk: &Disk) -> Result<OwnedFd> {
     std::os::unix::fs::chown(format!("{STAGING}/upper"), Some(uid), Some(gid))?;
     move_mount(lower, "", &layers, "lower", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
 
-    // Relative names: they are what the inside reads in its mount table.
+    // Relative names: the inside reads them in its mount table.
     rustix::process::fchdir(&layers)?;
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in [("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")] {

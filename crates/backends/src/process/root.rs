@@ -63,7 +63,7 @@ const HIDDEN_FROM_ROOT: [&str; 9] = [
     "/proc/timer_list",
     "/proc/vmallocinfo",
 ];
-/// Not covered by a device, which can be opened to write whatever the mount says.
+/// Not covered by a device: a device can be opened for writing even on a read-only mount.
 const READ_ONLY_FOR_ROOT: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sysrq-trigger"];
 
@@ -80,7 +80,7 @@ pub fn plan(
     Ok((root, steps))
 }
 
-/// /usr and what points into it, read-only.
+/// /usr and the links into it, read-only.
 pub fn host_system() -> Vec<Step> {
     let bind = |path: &str, kind| Step::Bind {
         source: Source::System(path.into()),
@@ -113,7 +113,8 @@ pub fn host_system() -> Vec<Step> {
     steps
 }
 
-/// The same with inodes of the sandbox's own, for who shares the host's kernel: what lies in /etc as parts of one directory.
+/// The same with inodes of the sandbox's own, for a sandbox on the host's kernel: the files in /etc become parts of one
+/// directory.
 pub fn with_own_inodes(steps: Vec<Step>) -> Vec<Step> {
     let mut found: Vec<Step> = Vec::new();
     for step in steps {

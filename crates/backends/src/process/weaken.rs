@@ -1,4 +1,5 @@
-//! Layers that a test takes away, one by one, to show what each of them stops (tests/conformance/tests/layers.rs).
+//! Layers that a test takes away, one by one, to show the attack that each of them stops
+//! (tests/conformance/tests/layers.rs).
 //!
 //! Only a build with the feature `weaken` listens to the variable. Such a build is for tests: it does not compile
 //! without debug assertions, and nothing turns the feature on but that test.

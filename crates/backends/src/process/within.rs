@@ -1,10 +1,10 @@
 //! A guest whose user and pid namespaces nest in those of a nursery, so that the nursery's interpreter may be forked
 //! into it.
 //!
-//! Only who is in a namespace can make one below it, and only who is in a user namespace can write the maps of one below
-//! it. So two processes of ours go there for a moment: the inner one is in the nursery's pid namespace and clones the
-//! guest, the outer one knows the guest by the host's number and gives it its ids. Both share the engine's memory and
-//! descriptors, and the engine's thread stands still meanwhile: they make system calls only.
+//! Only a process in a namespace can make one below it, and only a process in a user namespace can write the maps of
+//! one below it. So two processes of ours go there for a moment: the inner one is in the nursery's pid namespace and
+//! clones the guest, the outer one knows the guest by the host's number and gives it its ids. Both share the engine's
+//! memory and descriptors, and the engine's thread stands still meanwhile: they make system calls only.
 
 use super::identity::Line;
 use super::launch::{Child, Launched, Preparation, become_guest, exhausted_at_clone, map_text};
@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The namespaces of a nursery.
 pub struct Within {
-    /// Its guest, by the host's number, and when that started.
+    /// Its guest, by pid on the host, and the guest's start time.
     pub guest: (u32, u64),
     user: OwnedFd,
     pid: OwnedFd,
@@ -33,8 +33,8 @@ impl Within {
         Within::owned(guest, 0, false)
     }
 
-    /// Those of a sandbox out of which a process is copied. That can enter another user namespace only if it owns that: so the
-    /// id of the work has to be the owner.
+    /// The namespaces of a sandbox out of which a process is copied. The copy can enter another user namespace only if
+    /// it owns that one: so the id of the work has to be the owner.
     pub fn of_a_source(guest: u32, work: u32) -> Result<Within> {
         Within::owned(guest, work, true)
     }
@@ -60,7 +60,7 @@ struct Middle {
     guest_stack: *mut libc::c_void,
     users: Vec<u8>,
     groups: Vec<u8>,
-    /// By the host's numbers.
+    /// The guest's pid on the host.
     guest: i32,
     guest_descriptor: RawFd,
     failed_step: i32,
@@ -204,7 +204,7 @@ extern "C" fn in_the_nursery(middle: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::_exit(0) }
 }
 
-/// The place in [`STEPS`] of what failed, with errno as it was.
+/// The place in [`STEPS`] of the step that failed, with errno as it was.
 type Stepped = std::result::Result<(), i32>;
 
 fn checked(result: libc::c_long, step: i32) -> Stepped {
@@ -262,7 +262,7 @@ impl Middle {
         checked(cloned.into(), 4)
     }
 
-    /// By the calls themselves and not by the library, which would set the ids of the engine's threads.
+    /// By the system calls and not by the library, which would set the ids of the engine's threads.
     fn enter_user_namespace(&self) -> Stepped {
         // SAFETY: system calls that take numbers, and a list of none.
         unsafe {

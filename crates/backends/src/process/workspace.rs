@@ -30,7 +30,7 @@ pub struct Survey {
     owner: (u32, u32),
     /// Relative; empty: all of it.
     writable: Vec<PathBuf>,
-    /// Relative, each once: what will be covered.
+    /// Relative, each once: the names that will be covered.
     covered: BTreeSet<String>,
     absent: Vec<Absent>,
     /// True if the work may make a repository where there is none.
@@ -63,7 +63,7 @@ impl Found {
     }
 }
 
-/// `found`: the names that are held because of what stands in the workspace.
+/// `found`: the names that are held because of the workspace's content.
 ///
 /// Precondition: the caller holds the lock over all stand-ins ([`super::slot::lock_placeholders`]), until
 /// [`Survey::make`] is done.
@@ -106,7 +106,7 @@ fn node_of(name: &Path) -> Node {
     in_git.or_else(|| protected::find(name).map(|entry| entry.node)).unwrap_or(Node::File)
 }
 
-/// An empty `commondir` is an error to git; this one says what is so without it.
+/// An empty `commondir` is an error to git; this content means the same as no file.
 fn content_of(name: &Path) -> &'static str {
     if name == Path::new(".git/commondir") { ".\n" } else { "" }
 }
@@ -168,7 +168,7 @@ impl Survey {
         absent.chain(room).chain(self.shared.iter().cloned()).collect()
     }
 
-    /// Makes the stand-ins. Whatever fails, `placeholders` names those that were made.
+    /// Makes the stand-ins. If a step fails, `placeholders` names those that were made.
     pub fn make(&self, placeholders: &mut Vec<Placeholder>) -> Result<(), CreateError> {
         placeholders.clear();
         placeholders.extend(self.shared.iter().cloned());

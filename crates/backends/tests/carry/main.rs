@@ -30,7 +30,7 @@ fn what_it_knew_goes_along_and_each_goes_its_own_way() {
     source.tell("data = {number: str(number) for number in range(200000)}; note = open('/tmp/note', 'w+')");
     source.tell("note.write('before'); note.flush()");
     let mut child = land(&source, state.path());
-    // As a copy of the disk has it.
+    // A copy of the disk has this file.
     child.write_file("/tmp/note", b"before");
     let carried = child.carry(&mut source, SOON).unwrap();
     eprintln!("the source stood still for {:?}", carried.stood_still);

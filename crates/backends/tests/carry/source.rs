@@ -134,7 +134,7 @@ impl Source {
         self.hear(|frame| matches!(message(frame)?, FromGuest::Done { request: 7, errno: 0 }).then_some(()));
     }
 
-    /// It ends, but for those that nest in it.
+    /// The sandbox ends, except those that nest in it.
     pub fn hold(&mut self) {
         self.send(&ToGuest::Shelter);
         self.send(&ToGuest::Hold { request: 8 });

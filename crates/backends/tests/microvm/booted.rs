@@ -51,7 +51,7 @@ fn kept(machines: &Path) -> Result<Vec<(PathBuf, File)>> {
     Ok(all)
 }
 
-/// As `cp` does: what is empty stays so.
+/// As `cp` does: holes stay holes.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     // The child has other descriptors than this process: it opens those of its parent.
     let own = format!("/proc/{}/", std::process::id());

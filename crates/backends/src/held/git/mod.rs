@@ -49,7 +49,7 @@ const HOOKS: [&str; 20] = [
     "proc-receive",
 ];
 
-/// Parses what somebody else wrote, as settings and as an index.
+/// Parses a stranger's bytes, as settings and as an index.
 pub fn fuzz_git_settings(data: &[u8]) {
     for setting in config::parse(data) {
         values::files_of_a_command(&setting.value, Path::new("/nonexistent"));

@@ -1,5 +1,5 @@
-//! Where a repository's settings, hooks and index are. A `.git` is somebody else's: it may lead anywhere, and what it leads to is only
-//! read, as far as a bound.
+//! Where a repository's settings, hooks and index are. A stranger may have written `.git`: it may lead anywhere, and
+//! its target is only read, up to a bound.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,15 +10,15 @@ const LARGEST_LINK: u64 = 8 << 10;
 
 #[derive(Debug)]
 pub struct Repository {
-    /// Where git starts what the settings name; a bare repository's is its own.
+    /// The directory in which git starts the programs of its settings; a bare repository's is its own.
     pub working_tree: PathBuf,
     pub git_directory: PathBuf,
-    /// Where settings and hooks are: another one in a linked working tree.
+    /// The directory of settings and hooks: another one in a linked working tree.
     pub common_directory: PathBuf,
 }
 
 impl Repository {
-    /// That of a directory's `.git`, whether it is one or not.
+    /// The repository of a directory's `.git`; the result may be no valid repository.
     pub fn of_working_tree(working_tree: &Path) -> Repository {
         let dot_git = working_tree.join(".git");
         let leads_to = || {

@@ -89,7 +89,7 @@ pub fn read(repository: &Repository) -> Settings {
     settings
 }
 
-/// One setting of one file, without what that includes.
+/// One setting of one file, without the files that it includes.
 pub fn setting(file: &Path, section: &str, key: &str) -> Option<String> {
     let found = config::parse(&read_bounded(file, LARGEST_FILE)?);
     let is_asked = |setting: &Setting| (setting.section.as_str(), setting.key.as_str()) == (section, key);

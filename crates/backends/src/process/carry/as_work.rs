@@ -37,8 +37,8 @@ impl HostIds {
         opened?
     }
 
-    /// Of this thread alone: the calls of the C library would change all threads. The kernel takes away the capabilities that are
-    /// about files with the id.
+    /// Changes this thread alone: the calls of the C library would change all threads. With the id the kernel takes
+    /// away the capabilities about files.
     fn take(self) -> Result<()> {
         // SAFETY: numbers only; no group is read from the pointer.
         unsafe {
@@ -47,7 +47,7 @@ impl HostIds {
             }
             libc::syscall(libc::SYS_setfsgid, self.gid);
             libc::syscall(libc::SYS_setfsuid, self.uid);
-            // They say nothing of failures; asked for an id that is none, they say what is.
+            // The two calls do not report failures; asked for an invalid id, they return the current one.
             let gid = libc::syscall(libc::SYS_setfsgid, u32::MAX);
             let uid = libc::syscall(libc::SYS_setfsuid, u32::MAX);
             match (uid, gid) == (self.uid.into(), self.gid.into()) {

@@ -35,14 +35,14 @@ enum StandIn {
     Again,
     /// Another number of one opened file; its place among them.
     Twin(usize),
-    /// It leads out of the old one.
+    /// The file leads out of the old sandbox, and is closed.
     Nothing,
 }
 
 pub struct Belongings {
-    /// By the number that it has in the interpreter, and whether a program that is executed loses it.
+    /// The number in the interpreter, true if an exec closes it, and the file.
     pub kept: Vec<(i32, bool, OwnedFd)>,
-    /// Where it stands.
+    /// Its current directory.
     pub directory: OwnedFd,
     /// The files that were not kept, in words.
     pub closed: Vec<String>,
@@ -53,12 +53,12 @@ pub struct Open {
     pub number: i32,
     pub link: String,
     pub found: Stat,
-    /// As it was opened, and where it stands in it.
+    /// The flags that it was opened with, and the position in it.
     pub flags: OFlags,
     pub position: u64,
 }
 
-/// A copy that still stands in the sandbox that it comes from, and what it is given in the other one.
+/// A copy that is still in the sandbox that it comes from, and the facts that decide about its files.
 pub struct Between<'a> {
     pub pid: i32,
     pub streams: &'a Streams,
@@ -167,7 +167,7 @@ impl Listed {
     }
 }
 
-/// Exactly what the kernel says that the path is: no link is followed on the way.
+/// Opens exactly the kernel's path: no link is followed on the way.
 fn open_below(root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
     // The sandbox's root is itself mounted below the anchor.
     let inside = link.strip_prefix('/').and_then(|rest| rest.strip_prefix(ANCHORED));
@@ -177,7 +177,7 @@ fn open_below(root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd
         _ => return Err(Error::other("it is outside of the sandbox")),
     };
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    // Not what waits for somebody at the other end.
+    // A pipe without a peer must not block the open.
     let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
     Ok(rustix::fs::openat2(root, inside, flags, Mode::empty(), resolve)?)
 }
@@ -272,7 +272,7 @@ fn clone(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, CarryError> {
     descriptor.try_clone_to_owned().map_err(|source| host("copy a descriptor", source))
 }
 
-/// Names are the work's: they are told as what they are.
+/// The work chose these names, so they are escaped.
 fn shown(link: &str) -> String {
     let link =
         link.strip_prefix(&format!("/{ANCHORED}/")).map_or(link.to_string(), |rest| format!("/{rest}"));

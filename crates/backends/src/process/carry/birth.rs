@@ -1,4 +1,4 @@
-//! From one process to a copy of it in another pid namespace: see the three of [`super`].
+//! From one process to a copy of it in another pid namespace: see the three processes of [`super`].
 
 use super::as_work::HostIds;
 use super::chute::{Chute, misled};
@@ -10,9 +10,9 @@ use paddock_protocol::NAMESPACES;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Two pages of the interpreter's memory that are ours while it stands: an instruction, and what calls point to.
+/// Two pages of the interpreter's memory that are ours while it is stopped: an instruction, and the arguments of calls.
 pub const SCRATCH: u64 = 8192;
-/// Places in there, before those of the chute.
+/// Places in there, before those of the module `chute`.
 const TID: u64 = 64;
 const BYTE: u64 = 72;
 /// From here on the scratch memory is free for other uses.
@@ -24,16 +24,16 @@ const PR_GET_TID_ADDRESS: u64 = 40;
 pub struct Copy {
     pub tracee: Tracee,
     pub scratch: u64,
-    /// By which it is handed what it needs.
+    /// The socket by which it gets descriptors.
     pub chute: Chute,
-    /// The numbers that it has by us, among those of the interpreter's files.
+    /// The descriptors that we gave it, among those of the interpreter's files.
     pub ours: Vec<i32>,
     /// The number of the stream at which it waits.
     pub control: i32,
     /// The kernel knows these addresses in the original's memory; the copy tells them to the kernel anew.
     pub robust_list: (u64, u64),
     pub rseq: Option<Rseq>,
-    /// Where its C library notes its number.
+    /// The address at which its C library notes its thread id.
     pub tid: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ pub struct Rseq {
 }
 
 impl Rseq {
-    /// Of the call that names it.
+    /// The arguments of the call that sets it.
     pub fn arguments(self) -> [u64; 4] {
         [self.address, self.size.into(), self.flags.into(), self.signature.into()]
     }
@@ -75,7 +75,7 @@ impl Journey<'_> {
         Ok(Arrival { user: self.namespace("user")?, pid: self.namespace("pid")?, work })
     }
 
-    /// Whatever fails, the source can be let go, and is as it was then.
+    /// If a step fails, the source can be let go, and is as it was.
     pub fn bear(&self, source: &mut Tracee, arrival: &Arrival) -> Result<Copy, CarryError> {
         let control = source.waits_in().map_or(-1, |(_, descriptor)| descriptor as i32);
         let robust_list = robust_list(source.pid);
@@ -126,7 +126,7 @@ impl Journey<'_> {
         made
     }
 
-    /// Where its C library notes its number; a copy has another one.
+    /// The address at which its C library notes its thread id; a copy has another id.
     fn tid_address(&self, source: &mut Tracee, scratch: u64) -> Option<u64> {
         let answer = source.call(libc::SYS_prctl, &[PR_GET_TID_ADDRESS, scratch + TID, 0, 0, 0]).ok()?;
         let mut bytes = [0; 8];
@@ -135,7 +135,8 @@ impl Journey<'_> {
         (answer == 0 && address != 0).then_some(address)
     }
 
-    /// In the first process: it joins the cgroups, and enters what only its children are in then. The numbers that it has by us.
+    /// In the first process: it joins the cgroups, and enters the namespaces that only its children are in then.
+    /// Returns the descriptors that we gave it.
     fn enter_namespaces(
         &self,
         first: &mut Tracee,
@@ -185,7 +186,7 @@ impl Journey<'_> {
     }
 }
 
-/// Where the kernel finds locks that a process held when it died.
+/// The address at which the kernel finds the locks that a process held when it died.
 pub fn robust_list(pid: i32) -> (u64, u64) {
     let (mut head, mut length) = (0_u64, 0_u64);
     // SAFETY: the kernel writes two words.
@@ -193,7 +194,7 @@ pub fn robust_list(pid: i32) -> (u64, u64) {
     if found == 0 { (head, length) } else { (0, 0) }
 }
 
-/// Where the kernel tells a process on which processor it runs.
+/// The address at which the kernel tells a process on which processor it runs.
 pub fn rseq(pid: i32) -> Option<Rseq> {
     const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
     let mut found = Rseq::default();

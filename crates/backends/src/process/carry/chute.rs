@@ -39,7 +39,7 @@ impl Chute {
         Ok(Chute { scratch, socket, pair })
     }
 
-    /// Those of the pair, in the process.
+    /// The numbers of the pair, in the process.
     pub fn numbers(&self) -> [i32; 2] {
         self.pair
     }
@@ -69,7 +69,7 @@ impl Chute {
         if numbers.len() != passed.len() || numbers.iter().any(|number| *number < 0) {
             return Err(CarryError::Unable("it may not have as many files open as it takes".into()));
         }
-        // The same for the numbers: each has to stand for what was sent.
+        // The numbers may be forged too: each has to stand for the descriptor that was sent.
         let sent =
             |(number, descriptor): (&i32, &BorrowedFd<'_>)| is_one_file(process.pid, *number, *descriptor);
         if !numbers.iter().zip(passed).all(sent) {

@@ -17,20 +17,20 @@ const MOST: usize = 200;
 
 /// The files that differ between a VM and its copy.
 pub struct Outfit {
-    /// The disk of the original, by what the kernel says of it, and that of the copy.
+    /// The disk of the original, by its kernel facts, and the disk of the copy.
     pub disk: (Stat, OwnedFd),
-    /// Where the monitor of the copy listens.
+    /// The socket on which the copy's monitor listens.
     pub monitor: OwnedFd,
-    /// One end of its port, and what it complains to.
+    /// One end of its port, and its error output.
     pub port: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
 }
 
-/// By the number that it has, and whether a program that is executed loses it.
+/// The number, true if an exec closes it, and the file.
 pub type Equipped = Vec<(i32, bool, OwnedFd)>;
 
-/// `ours`: numbers that the copy has by us.
+/// `ours`: the descriptors that we gave the copy.
 pub fn equip(pid: i32, ours: &[i32], outfit: &Outfit) -> Result<Equipped, CarryError> {
     let all = Open::all(pid, ours, MOST)?;
     let mut equipped = Equipped::new();
@@ -92,7 +92,7 @@ fn listens(socket: &OwnedFd) -> Result<bool, CarryError> {
     socket_acceptconn(socket).map_err(|errno| host("look at a socket", errno.into()))
 }
 
-/// As a connection to the monitor has, and the port has not.
+/// True for a connection to the monitor, and false for the port.
 fn has_name(socket: &OwnedFd) -> Result<bool, CarryError> {
     let name = rustix::net::getsockname(socket).map_err(|errno| host("look at a socket", errno.into()))?;
     let name = rustix::net::SocketAddrUnix::try_from(name);

@@ -1,4 +1,4 @@
-//! Which process an interpreter is, and whether it waits for its next call.
+//! Which process an interpreter is, and the check that it waits for its next call.
 
 use super::looks::Status;
 use super::pulse::Pulse;
@@ -7,10 +7,10 @@ use crate::backend::CarryError;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether it waits.
+/// How often it is checked if the interpreter waits.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// By its number in the guest's namespace: it is a child of the guest.
+/// Found by its pid in the guest's namespace: it is a child of the guest.
 pub fn find(guest: u32, inside: u32) -> Result<i32, CarryError> {
     let gone = || CarryError::Unable("it ended meanwhile".into());
     let depth = Status::of(guest as i32).map_err(|_| gone())?.numbers().len();
@@ -58,7 +58,7 @@ fn stop_if_idle(pid: i32, guest: u32, pulse: &Pulse) -> Result<Tracee, CarryErro
         return Err(CarryError::Unable("it has other threads".into()));
     }
     let tracee = Tracee::stop(pid, Instant::now() + super::PATIENCE, pulse)?;
-    // It may have begun one in between; now it cannot.
+    // It may have started a thread in between; now it cannot.
     if threads(pid) != Some(1) {
         return Err(CarryError::Unable("it has other threads".into()));
     }

@@ -25,7 +25,7 @@ impl Status {
         self.field(name).parse().ok()
     }
 
-    /// Its numbers, from the host's to that of its innermost namespace.
+    /// Its pids, from the host's to that of its innermost namespace.
     pub fn numbers(&self) -> Vec<u32> {
         self.field("NSpid").split_whitespace().filter_map(|number| number.parse().ok()).collect()
     }

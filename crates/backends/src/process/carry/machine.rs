@@ -68,7 +68,7 @@ impl<'a> MachineCopy<'a> {
         Ok(MachineCopy { copy, threads, journey, _pulse: pulse })
     }
 
-    /// It takes its place there, and waits for what its monitor says.
+    /// The copy takes its place there, and waits for its monitor's command.
     ///
     /// Precondition: the guest there is ready; this is the thread that made it.
     pub fn arrive(self, outfit: &Outfit) -> Result<(), CarryError> {
@@ -83,7 +83,7 @@ impl<'a> MachineCopy<'a> {
         journey.move_in(&mut copy, &equipped, &root, None)?;
         journey.give_up(&mut copy)?;
         let made = make(&mut copy, &threads)?;
-        // Taken apart in this order, whatever fails: see `Halted`.
+        // If a step fails, taken apart in this order: see `Halted`.
         let mut all = Whole { made, copy };
         all.copy.forget_ours()?;
         journey.check(&all.copy, 1 + threads.len() as u32)?;

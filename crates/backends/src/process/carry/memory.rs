@@ -1,10 +1,10 @@
-//! Memory that the interpreter shared with somebody becomes the copy's own.
+//! Memory that the interpreter shared with another process becomes the copy's own.
 
 use super::looks::Mapping;
 use super::tracee::{Tracee, errno, host};
 use crate::backend::CarryError;
 
-/// More is not copied while somebody waits.
+/// The most shared memory that is copied, because the caller waits meanwhile.
 const MOST: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
@@ -19,7 +19,7 @@ pub fn separate(copy: &mut Tracee) -> Result<(), CarryError> {
         return Err(CarryError::Unable(format!("it shares {} MiB of memory", total >> 20)));
     }
     shared.iter().try_for_each(|mapping| replace(copy, mapping))?;
-    // By what the kernel says of it then.
+    // Checked by the kernel's own list.
     match self::shared(copy)?.is_empty() {
         true => Ok(()),
         false => Err(CarryError::Unable("its copy is not as it should be: it shares memory".into())),

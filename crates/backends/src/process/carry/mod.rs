@@ -52,9 +52,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use together::Together;
 
-/// How long one process may take for what it is told: all of it is done in milliseconds.
+/// How long one process may take for its steps: all of them are done in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether copies that stand in a sandbox have ended with it.
+/// How often it is checked if the copies have ended with their sandbox.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Where an interpreter is carried from, and where to.
@@ -62,9 +62,9 @@ pub struct Journey<'a> {
     /// The guests, by the host's numbers.
     pub from: u32,
     pub to: u32,
-    /// Of the work, in the sandbox that it comes to.
+    /// The ids of the work, in the destination.
     pub ids: Ids,
-    /// By which a process joins that sandbox's cgroups.
+    /// The files by which a process joins the destination's cgroups.
     pub entrances: &'a [File],
     pub streams: &'a Streams,
     pub interpreter: Interpreter,
@@ -72,7 +72,7 @@ pub struct Journey<'a> {
 
 /// The facts that are looked up before the interpreter is stopped.
 struct Ahead {
-    /// Of the interpreter, by the host's number.
+    /// The interpreter's pid on the host.
     pid: i32,
     arrival: Arrival,
     pulse: Pulse,
@@ -164,7 +164,7 @@ impl Journey<'_> {
         let stopped = Instant::now();
         let together = Together::bind(pid);
         let born = self.bear(&mut source, &arrival);
-        // It goes on whatever came of it, as if nothing had been.
+        // The interpreter goes on in any case, as if nothing had been.
         if let (Some(together), Ok(copy)) = (&together, &born) {
             together.release(copy.tracee.pid);
         }

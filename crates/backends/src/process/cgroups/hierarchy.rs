@@ -14,7 +14,7 @@ pub struct Hierarchies {
     pub(super) memory: Option<PathBuf>,
     cpu: Option<PathBuf>,
     pub(super) pids: Option<PathBuf>,
-    /// Of v1, and only of use to lasting sandboxes, as is `accounting`: a short run does without their price.
+    /// For v1, and only of use to lasting sandboxes, as is `accounting`: a short run does without their price.
     freezer: Option<PathBuf>,
     /// Processor time.
     pub(super) accounting: Option<PathBuf>,
@@ -124,7 +124,7 @@ fn join(place: &Path, path: &str) -> PathBuf {
 }
 
 impl Hierarchies {
-    /// Keeps what this user may make directories in, and on v2 what has controllers to give.
+    /// Keeps the hierarchies in which this user may make directories, and on v2 only if they have controllers to give.
     fn drop_what_is_not_ours(&mut self) {
         let writable = |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
         let all = [&mut self.memory, &mut self.cpu, &mut self.pids, &mut self.freezer, &mut self.accounting];
@@ -249,7 +249,8 @@ impl Hierarchies {
             };
         }
         FenceUsage {
-            // v1 counts in a hierarchy of its own; for a short run the guest, who reaps everybody, knows it for less.
+            // v1 counts in a hierarchy of its own; for a short run the guest, which reaps every process, counts for
+            // less.
             cpu_ms: number(read(&self.accounting, "cpuacct.usage")).map(|ns| ns as f64 / 1e6),
             memory: number(read(&self.memory, "memory.usage_in_bytes")),
             processes: number(read(&self.pids, "pids.current")),

@@ -1,8 +1,8 @@
-//! Cgroups that nothing runs in any more, kept for the next sandbox with the same limits: making and removing five of them, and what
-//! the kernel does about it afterwards, costs more than giving them another name.
+//! Empty cgroups, kept for the next sandbox with the same limits: making and removing five of them, with the kernel's
+//! work afterwards, costs more than giving them another name.
 //!
-//! Of v1 only, which can rename them, and of lasting sandboxes. One is kept only where everything that is counted in it can be
-//! begun anew; whatever is doubtful is removed.
+//! For v1 only, which can rename them, and for lasting sandboxes. A cgroup is kept only if all its counts can be reset;
+//! a doubtful one is removed.
 
 use super::{Hierarchies, WorkGroup};
 use paddock_model::Limits;
@@ -66,7 +66,7 @@ fn alike(one: &Limits, other: &Limits) -> bool {
     (one.memory, one.cpus, one.pids) == (other.memory, other.cpus, other.pids)
 }
 
-/// Gives a spare the name; says whether there was one.
+/// Gives a spare the name; returns true if there was one.
 pub fn take(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> bool {
     let fits = |spare: &Spare| spare.hierarchies == *hierarchies && alike(&spare.limits, limits);
     let spare = {
@@ -82,7 +82,7 @@ pub fn take(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> bool {
     renamed
 }
 
-/// Says whether it was kept; if not it is still there, under its name.
+/// Returns true if it was kept; if not it is still there, under its name.
 ///
 /// Precondition: nothing inside was ever frozen, and nothing can begin in it any more.
 pub fn keep(hierarchies: &Hierarchies, name: &str, limits: Limits) -> bool {
@@ -105,7 +105,7 @@ pub fn keep(hierarchies: &Hierarchies, name: &str, limits: Limits) -> bool {
     true
 }
 
-/// Those of processes that are gone.
+/// Removes the spares of processes that are gone.
 pub fn sweep(hierarchies: &Hierarchies) {
     for parent in hierarchies.parents() {
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -134,7 +134,7 @@ fn rename(hierarchies: &Hierarchies, from: &str, to: &str) -> Result<()> {
 }
 
 impl Hierarchies {
-    /// Begins every count anew that a sandbox is told of. Says whether it could.
+    /// Resets every count that a sandbox is told of. Returns true if it could.
     fn begin_anew(&self, name: &str) -> bool {
         let (Some(memory), Some(pids), Some(accounting)) = (&self.memory, &self.pids, &self.accounting)
         else {
@@ -175,7 +175,7 @@ mod tests {
         WorkGroup::directories(hierarchies, name).into_iter().map(inode).collect()
     }
 
-    /// Says whether it succeeded.
+    /// Returns true if it succeeded.
     fn work_in(group: &WorkGroup, script: &str) -> bool {
         let mut enter = String::new();
         for directory in &group.directories {

@@ -16,10 +16,10 @@ use program::{Check, Verdict};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Terminal requests that put keystrokes into, or talk to, a terminal of somebody else.
+/// Terminal requests that put keystrokes into, or talk to, another user's terminal.
 const REFUSED_TERMINAL_REQUESTS: [u32; 4] =
     [libc::TIOCSTI as u32, libc::TIOCLINUX as u32, libc::TIOCCONS as u32, libc::TIOCSETD as u32];
-/// Requests that btrfs grants to everybody: a subvolume made inside a disk would not count against its limit, and a
+/// Requests that btrfs grants to every user: a subvolume made inside a disk would not count against its limit, and a
 /// snapshot of the disk would not hold it.
 const REFUSED_DISK_REQUESTS: [u32; 8] = [
     0x5000_9401, // SNAP_CREATE
@@ -43,7 +43,7 @@ const LEASES: [u32; 1] = [libc::F_SETLEASE as u32];
 /// The default, Linux32, and the question which one it is: no execution of data, no fixed addresses.
 const PERSONALITIES: [u32; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
-/// As the kernel lays a program out: eight bytes an instruction.
+/// In the kernel's layout of a program: eight bytes an instruction.
 pub fn filter() -> &'static [u8] {
     static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
     COMPILED.get_or_init(|| program::compile(&verdicts(), calls::ARCHITECTURE))
@@ -57,7 +57,7 @@ pub fn filter_of_a_nursery() -> Vec<u8> {
     program::compile(&verdicts, calls::ARCHITECTURE)
 }
 
-/// The same with mknod whole, for tools that work on the disk itself and run no code of anybody's.
+/// The same with mknod allowed, for tools that work on the disk itself and run no code of strangers.
 pub fn filter_for_the_disk() -> &'static [u8] {
     static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
     COMPILED.get_or_init(|| {
@@ -154,7 +154,7 @@ mod tests {
         let whiteout = libc::RENAME_WHITEOUT.into();
         assert_eq!(verdict(libc::SYS_renameat2, [0, 0, 0, 0, whiteout, 0]), errno(libc::EPERM));
         assert_eq!(verdict(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), ALLOWED);
-        // Copies that share their blocks are everybody's right.
+        // Every user may make copies that share their blocks.
         assert_eq!(verdict(libc::SYS_ioctl, [0, 0x4004_9409, 0, 0, 0, 0]), ALLOWED);
         for request in REFUSED_DISK_REQUESTS {
             assert_eq!(verdict(libc::SYS_ioctl, [0, request.into(), 0, 0, 0, 0]), errno(libc::EPERM));

@@ -9,7 +9,7 @@ use super::program::Verdict;
 use super::{calls, program};
 use std::io::{Error, Result};
 
-/// For this thread and what it starts. Precondition: no further sandbox is created by it.
+/// For this thread and its children. Precondition: it creates no further sandbox.
 pub fn give_up_calls() -> Result<()> {
     load(&program::refuse(calls::ENGINE_GIVES_UP, calls::ARCHITECTURE))
 }

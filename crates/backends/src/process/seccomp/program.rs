@@ -17,7 +17,7 @@ pub enum Verdict {
     Sockets,
 }
 
-/// On the low half of an argument: the kernel's own parameters here are all 32 bits wide.
+/// A check on the low half of an argument: the kernel's own parameters here are all 32 bits wide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
     AnyOf { argument: u32, values: Vec<u32> },
@@ -178,7 +178,7 @@ fn sockets() -> Vec<Instruction> {
     [load(0), branch(libc::AF_UNIX, allow(), families)].concat()
 }
 
-/// `then` where what was loaded is `value`. Precondition: `then` returns, and has at most 255 instructions.
+/// `then` if the loaded word is `value`. Precondition: `then` returns, and has at most 255 instructions.
 fn branch(value: i32, then: Vec<Instruction>, otherwise: Vec<Instruction>) -> Vec<Instruction> {
     let if_false = then.len() as u8;
     let compare = Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false, value: value as u32 };

@@ -3,8 +3,9 @@
 //! The kernel keeps the locks of a file in one list and walks it at every call, and a sweep asks for the lock of every record.
 //! With one file for all slots, a create with 4,000 live sandboxes took a second. A group bounds both, however many live.
 //!
-//! Few sandboxes share few groups, so that the next create finds what a killed engine left. The level says how many groups are
-//! in use: four times as many with each step. It goes up when a group is crowded and down when one is nearly empty.
+//! Few sandboxes share few groups, so that the next create finds the remains of a killed engine. The level says how
+//! many groups are in use: four times as many with each step. It goes up when a group is crowded and down when one is
+//! nearly empty.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::{File, OpenOptions};
