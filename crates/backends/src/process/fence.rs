@@ -75,7 +75,7 @@ impl ProcessFence {
             && let Some(mut nursery) = Child::found(pid, started)
         {
             nursery.kill()?;
-            // The engine or janitor that watches over the nursery collects it.
+            // The process that watches over the nursery collects it.
             nursery.leave();
         }
         guest.wait()

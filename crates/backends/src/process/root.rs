@@ -139,7 +139,8 @@ pub fn with_own_inodes(steps: Vec<Step>) -> Vec<Step> {
     found
 }
 
-/// The sandbox's own answers about users, host name and time zone, never the host's.
+/// The own files of the sandbox about users, host name and addresses, in place of the files of the host. The time zone
+/// is that of the host; with the network of the host, so are the resolvers.
 pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
     let root = (ids.root, ids.root_group);
     let work = (ids.work, ids.work_group);
