@@ -127,7 +127,7 @@ pub fn give_memory_back() {
     let (start, end) = (&raw const __executable_start as usize, &raw const etext as usize);
     let (start, end) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
     // SAFETY: the linker's own marks around the program's text, which is mapped from its file, read-only: a page that
-    // is dropped is read again from there when it is next executed. malloc_trim only gives back what is free.
+    // is dropped is read again from there when it is next executed. malloc_trim only gives back free memory.
     unsafe {
         libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED);
         libc::malloc_trim(0);

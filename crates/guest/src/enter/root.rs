@@ -58,7 +58,7 @@ fn open_tree_of(disk: &OwnedFd, name: &str) -> Outcome<OwnedFd> {
         .during(|| "open the disk's own tree".into())
 }
 
-/// Relative names: they are what the inside reads in its mount table.
+/// Relative names: the inside reads them in its mount table.
 ///
 /// `lasting`: the disk may have been an overlay's before, and may become another's later.
 fn overlay(disk: &OwnedFd, lower: &OwnedFd, lasting: bool) -> Outcome<OwnedFd> {

@@ -54,8 +54,8 @@ fn below(directory: &str, name: &str) -> String {
     if name.is_empty() { directory.to_string() } else { format!("{directory}/{name}") }
 }
 
-/// Puts the overlay on top of what it consists of. Precondition: the root is the working directory, because the names that
-/// the inside reads in its mount table are relative.
+/// Puts the overlay on top of its layers. Precondition: the root is the working directory, because the names that the
+/// inside reads in its mount table are relative.
 fn cover(root: &OwnedFd) -> rustix::io::Result<()> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     // The empty layer is on top, because it answers for the whole when a program asks how full the file system is. So

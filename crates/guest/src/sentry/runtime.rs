@@ -75,7 +75,7 @@ impl Runtime {
         rustix::stdio::dup2_stderr(streams.errors).during(|| "set stderr".into())?;
         system::close_on_exec_from(3).during(|| "mark descriptors to be closed".into())?;
         system::reset_signals();
-        // The runtime is root of this user namespace, and takes what it needs from that.
+        // The runtime is root of this user namespace, and takes its rights from that.
         rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::empty())
             .during(|| "reset the secure bits".into())
     }

@@ -133,7 +133,7 @@ impl Child<'_> {
         let mut stack = Vec::<u8>::with_capacity(STACK);
         // SAFETY: the stack grows down from its end, cut to the alignment that the processor wants, and outlives the
         // child's use of it, as does `self`, because CLONE_VFORK returns only after the child's exec or exit. This
-        // process has one thread, so nobody else touches the memory meanwhile.
+        // process has one thread, so no other code touches the memory meanwhile.
         let pid = unsafe {
             let end = stack.as_mut_ptr().add(STACK);
             let top = end.sub(end.addr() % 16).cast::<libc::c_void>();
@@ -201,7 +201,7 @@ fn terminal(size: WindowSize, uid: u32) -> Outcome<Ends> {
 
 fn other_side(host: &OwnedFd, flags: OpenptFlags) -> rustix::io::Result<OwnedFd> {
     match rustix::pty::ioctl_tiocgptpeer(host, flags) {
-        // A kernel without that call, in user space: /dev is that kernel's, so that the name is what it says.
+        // A kernel in user space without that call: /dev is that kernel's, so the name can be trusted.
         Err(Errno::NOTTY) => {
             let name = rustix::pty::ptsname(host, Vec::new())?;
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
