@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// One thing inside.
+/// A file or directory inside.
 pub struct Source<'a> {
     pub client: &'a Client,
     pub id: &'a str,

@@ -16,7 +16,7 @@ const PIECE: usize = 64 << 10;
 const OCTETS: &str = "application/octet-stream";
 const TAR: &str = "application/x-tar";
 
-/// One place inside.
+/// A path inside.
 pub struct Destination<'a> {
     pub client: &'a Client,
     pub id: &'a str,

@@ -1,4 +1,4 @@
-//! One line per thing that happened.
+//! One line per event.
 
 use super::{escape, time};
 use paddock_model::api::Event;

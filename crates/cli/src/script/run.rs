@@ -169,7 +169,7 @@ async fn follow(once: &Once, exec: u32) -> Result<Finish, LiveError> {
     conversation.hold().await
 }
 
-/// One byte more than a result may have, where there is more. Nothing is a file that is not there, or is none.
+/// At most one byte more than a result may have. `None` if the file is not there, or is no file.
 async fn bounded(client: &Client, id: &str, path: &str) -> Result<Option<Vec<u8>>, ClientError> {
     let target = Target::sandbox(id).part("files").part("content").query("path", path);
     let mut answer = match client.send(Call::get(target)).await {
