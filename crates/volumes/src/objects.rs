@@ -105,7 +105,7 @@ impl Objects {
         Ok(folders.collect())
     }
 
-    /// Nothing happens where there is none.
+    /// A missing object is no error.
     pub async fn delete(&self, name: &[&str]) -> Result<(), VolumeError> {
         let path = self.path(name);
         match self.location.store.delete(&path).await {
