@@ -60,7 +60,7 @@ pub enum PauseKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SnapshotKind {
-    /// By the file system, at once, whatever the disk holds.
+    /// By the file system, at once, for a disk of any size.
     FilesystemInstant,
     /// File by file: takes as long as the disk is large.
     FilesystemCopy,

@@ -60,7 +60,7 @@ pub struct Policy {
     /// True if its clients believe the certificates that the host believes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_certs: Option<bool>,
-    /// By the variable that holds the placeholder; the layer above replaces one of the same name whole.
+    /// Key: the variable that holds the placeholder. The layer above replaces an entry of the same name whole.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretLayer>,
     #[serde(skip_serializing_if = "LimitsLayer::is_empty")]

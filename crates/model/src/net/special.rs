@@ -85,7 +85,7 @@ const SPECIAL_6: &[([u16; 8], u8, SpecialKind)] = &[
     ([0x8000, 0, 0, 0, 0, 0, 0, 0], 1, SpecialKind::Reserved),
 ];
 
-/// One of version 4 that is written as one of version 6 is the one of version 4.
+/// An address of version 4 in the form of version 6 counts as its address of version 4.
 pub fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }

@@ -44,7 +44,7 @@ pub enum Denial {
     HostHeader(String),
     /// The method is not one of those allowed, or it cannot be seen.
     Method(String),
-    /// Neither HTTP nor anything else that is understood, where it has to be.
+    /// Neither HTTP nor any other known protocol, where one is required.
     Malformed,
     TooManyFlows,
     /// The bytes that this sandbox may move are used up.
