@@ -27,7 +27,7 @@ pub fn parse_arguments(text: &str) -> Result<Arguments, ScriptError> {
     }
 }
 
-/// One of `k=v`: JSON where it is some, else text.
+/// The value of one `k=v`: parsed as JSON if it is JSON, else text.
 pub fn parse_value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()))
 }

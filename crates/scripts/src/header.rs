@@ -148,7 +148,8 @@ fn meant(word: &str) -> Option<Key> {
     synonym.or_else(|| Key::WITH_VALUE.into_iter().find(|key| is_near(word, key.name())))
 }
 
-/// One letter too many, too few or wrong, or two in the wrong order; in a word of three that is another word.
+/// One letter too many, too few or wrong, or two in the wrong order. Not for words of three letters, where that is
+/// another word.
 fn is_near(word: &str, key: &str) -> bool {
     key.len() > 3 && strsim::damerau_levenshtein(word, key) == 1
 }

@@ -11,8 +11,9 @@ pub struct Resource {
     /// The kind, in its owner's word: `anthropic`, `postgresql`; a variable's is `variable`.
     pub kind: String,
     pub value: Value,
-    /// By the field (`apiKey`, `auth.token`, empty for the value itself): the hosts that this text is bound to. It never
-    /// enters a sandbox; a placeholder stands for it there, and the gate puts it into requests to these hosts.
+    /// Key: the field (`apiKey`, `auth.token`, empty for the value itself). Value: the hosts that this text is bound
+    /// to. It never enters a sandbox; a placeholder stands for it there, and the gate puts it into requests to these
+    /// hosts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, Vec<String>>,
 }
