@@ -115,11 +115,11 @@ fn definition(name: &str, tool: &Tool, facts: &Facts) -> Definition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Anthropic,
-    /// Of chat completions.
+    /// The format of chat completions.
     OpenAi,
     OpenAiResponses,
     Mcp,
-    /// Name, description and `parameters`, for whatever else there is.
+    /// Name, description and `parameters`, for any other client.
     JsonSchema,
 }
 

@@ -35,11 +35,11 @@ impl Default for ToolboxOptions {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     pub text: String,
-    /// The call did not do what it should.
+    /// The call failed.
     pub is_error: bool,
     /// The pictures that code drew, for models that see.
     pub pictures: Vec<Picture>,
-    /// Nothing more can be asked of this sandbox.
+    /// The sandbox answers no more calls.
     pub sandbox_is_gone: bool,
 }
 
