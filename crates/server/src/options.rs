@@ -10,7 +10,7 @@ pub struct Options {
     pub allow_hosts: Vec<String>,
     /// End when for this long no sandbox lived and no request came.
     pub idle_exit: Option<Duration>,
-    /// Every client may read /metrics; else only the owner by the socket.
+    /// Every client may read /metrics; else only the owner by the socket, and admin tokens of the tenant `owner`.
     pub open_metrics: bool,
     pub limits: ServerLimits,
 }
