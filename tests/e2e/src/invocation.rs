@@ -44,7 +44,7 @@ impl Invocation {
         let input = std::mem::take(&mut self.input);
         let mut running = self.start()?;
         let stdin = running.child.stdin.take().context("stdin is not ours")?;
-        // From a thread: a program may write before it has read everything. It need not read at all either.
+        // Written by a thread: a program may write before it has read everything. It need not read at all either.
         let writer = std::thread::spawn(move || {
             let mut stdin = stdin;
             let _ = stdin.write_all(&input);
@@ -86,7 +86,7 @@ impl Running {
         self.child.stdin = None;
     }
 
-    /// Until stdout holds this text.
+    /// Waits until stdout holds this text.
     pub fn wait_for(&mut self, text: &str) -> Result<()> {
         let seen = until(PATIENCE, &format!("{text:?} on stdout"), || {
             let found = self.stdout.text().contains(text);

@@ -104,7 +104,7 @@ fn the_least_recently_used_sleep_before_the_kernel_kills() -> Result<()> {
         let after = available()?;
         let each = before.saturating_sub(after);
         ensure!(each >= HELD_BY_EACH, "{before} and then {after} bytes are left");
-        // There is room for two and a half more above what is kept free, and six come.
+        // There is room for two and a half more above the memory that is kept free, and six come.
         limit(FIRST_LIMIT - after + KEEP_FREE_BYTES + each * 5 / 2)?;
         let mut used: Vec<String> = Vec::new();
         for number in 0..6 {

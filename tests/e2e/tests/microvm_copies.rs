@@ -88,7 +88,7 @@ fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
                 server.ask("POST", &format!("/v1/sandboxes/{id}/code"), Some(&asked))?.expect(200)?;
             Ok(answer["stdout"].as_str().unwrap_or_default().into())
         };
-        // Two of them are a habit, two more meet the VM that was made for it.
+        // Two of them are a habit; two more requests then cause a parent VM with an interpreter.
         for _ in 0..4 {
             let id = server.create(&SIZE)?;
             assert_eq!(code(&id, "print(6 * 7)")?, "42\n");

@@ -224,7 +224,7 @@ fn signal(process: u32, signal: Signal) -> Result<()> {
     Ok(rustix::process::kill_process(process, signal)?)
 }
 
-/// By its whole command line.
+/// Found by its whole command line.
 fn process_of(command_line: &str) -> Option<u32> {
     let matches =
         |path: &Path| std::fs::read(path.join("cmdline")).is_ok_and(|line| line == command_line.as_bytes());

@@ -5,7 +5,7 @@ use paddock_e2e::{Answer, Caller, PATIENCE, Server, as_ordinary_user, for_both_c
 
 for_both_callers!(ready_means_that_a_create_would_work, large_bodies_take_little_memory);
 
-/// Until /readyz says so; it answers from a check that is at most a second old.
+/// Waits until /readyz says so; it answers from a check that is at most a second old.
 fn readiness(server: &Server, status: u16) -> Result<Answer> {
     until(PATIENCE, &format!("readiness {status}"), || {
         server.ask("GET", "/readyz", None).ok().filter(|answer| answer.status == status)
