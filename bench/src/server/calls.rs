@@ -28,7 +28,7 @@ impl Caller {
         text(&self.post("/v1/sandboxes", &body).await?, "id")
     }
 
-    /// From a template, of which a pool may have some ready.
+    /// Creates from a template, of which a pool may have some ready.
     pub async fn create_from(&mut self, template: &str) -> Result<String> {
         let body = json!({ "template": template, "ttl_seconds": TIME_TO_LIVE });
         text(&self.post("/v1/sandboxes", &body).await?, "id")

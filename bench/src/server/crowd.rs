@@ -130,7 +130,7 @@ fn memory_of_each(findings: &mut Findings, first: &Held, all: &Held, others: f64
     );
 }
 
-/// Until the whole answer was received; the caller's parsing is not counted.
+/// The time until the whole answer was received; the caller's parsing is not counted.
 async fn time(caller: &mut Caller, name: &'static str, path: impl Fn(usize) -> String) -> Result<Timing> {
     let mut samples = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {

@@ -97,7 +97,7 @@ async fn look(caller: &mut Caller, id: &str) -> Result<f64> {
     Ok(f64::from(wrong + TASKS.abs_diff(seen)))
 }
 
-/// By the Python that sandboxes see: another one in the caller's path may be a script around it.
+/// Uses the Python that sandboxes see: another one in the caller's path may be a script around it.
 fn without_a_fence() -> Result<Duration> {
     let script = format!("seq 0 {} | xargs -P2 -n1 /usr/bin/python3 -c \"{LINE}\"", TASKS - 1);
     let began = Instant::now();

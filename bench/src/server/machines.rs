@@ -24,7 +24,7 @@ const ROUNDS: usize = 20;
 const FORKS: usize = 5;
 const CHILDREN: usize = 20;
 const FEW: usize = 8;
-/// Two are a habit, and two more meet the VM that was made for it.
+/// Two are a habit, and two more requests then cause a parent VM with an interpreter.
 const HABIT: usize = 4;
 /// Ten milliseconds apart.
 const REFILL_TRIES: usize = 3_000;

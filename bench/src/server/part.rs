@@ -34,7 +34,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Those that are measured beside peers come first: the others are not to run beside a daemon of docker's.
+    /// The parts that are measured beside peers come first: the others are not to run beside a daemon of docker's.
     pub const SERVER: [Part; 7] =
         [Part::First, Part::Warm, Part::Burst, Part::Crowd, Part::Stream, Part::Fork, Part::Recovery];
     pub const GATE: [Part; 2] = [Part::Gate, Part::GateIdle];

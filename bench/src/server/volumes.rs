@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// 10,240 files of 10 KiB.
 const FILL: &str = "cd /data/many && head -c 104857600 /dev/urandom | split -a 3 -b 10240 - f";
-/// One of a hundred.
+/// Changes one file of a hundred.
 const CHANGE: &str =
     "cd /data/many && for f in f?aa f?bb f?cc f?dd; do head -c 10240 /dev/urandom > $f; done";
 const COPY: &str = "cp -a /data/many /tmp/copy && rm -rf /tmp/copy";
