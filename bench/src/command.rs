@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Slower than anything that is measured here; a contestant that needs more hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Environment of a command: the bench's own, or nothing but what is listed.
+/// Environment of a command: the bench's own, or only the listed variables.
 #[derive(Debug, Clone)]
 pub enum Environment {
     Inherited(Vec<(&'static str, OsString)>),

@@ -1,4 +1,4 @@
-//! Who takes part: a bare process, Paddock, and the peers that this machine has.
+//! The contestants: a bare process, Paddock, and the peers that this host has.
 
 use crate::command::{CommandLine, Environment};
 use crate::peers::{self, Missing};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What every contestant runs.
+/// The command of every contestant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
     True,
@@ -28,7 +28,7 @@ impl Workload {
         }
     }
 
-    /// As it is written inside of a sandbox.
+    /// The command line inside of a sandbox.
     pub fn command(self) -> &'static [&'static str] {
         match self {
             Workload::True => &["true"],
@@ -67,7 +67,7 @@ pub struct Field {
     bare: Bare,
     shield: Shielded,
     peers: Vec<Box<dyn Contestant>>,
-    /// Paddock's own gVisor beside `runsc` alone, where this machine has that.
+    /// Paddock's own gVisor beside `runsc` alone, if this host has that.
     gvisor: Vec<Box<dyn Contestant>>,
     pub missing: Vec<Missing>,
 }
@@ -124,7 +124,7 @@ impl Contestant for Bare {
     }
 }
 
-/// A repository of ordinary size, with the account of what was changed in it.
+/// A repository of ordinary size, with the account of its changes.
 struct Shielded {
     paddock: Paddock,
     repository: PathBuf,
@@ -177,7 +177,7 @@ impl Contestant for OverGvisor {
     }
 }
 
-/// With directories of its own: exactly one guest lies there, and nobody else's sandboxes are counted.
+/// With directories of its own: exactly one guest lies there, and no other user's sandboxes are counted.
 #[derive(Clone)]
 pub struct Paddock {
     pub program: PathBuf,

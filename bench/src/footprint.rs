@@ -40,7 +40,7 @@ fn executable(state: &Path) -> Result<PathBuf> {
 fn memory(paddock: &Paddock, guest: &Path) -> Result<Memory> {
     let mut child = paddock.run(&["sleep", "2"]).quiet().spawn()?;
     let found = observe(guest);
-    // The sandbox is left to end by itself: what a killed engine leaves is for the next one to sweep.
+    // The sandbox is left to end by itself: the next engine would have to sweep the remains of a killed one.
     command::wait(&mut child, Duration::from_secs(20))?;
     let status = child.wait()?;
     if !status.success() {
@@ -63,7 +63,7 @@ fn observe(guest: &Path) -> Result<Memory> {
     memories.into_iter().max_by_key(|memory| memory.resident_bytes).context("the guest ended early")
 }
 
-/// Those whose executable is at or below a path.
+/// The processes whose executable is at or below a path.
 pub fn processes_below(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     entries

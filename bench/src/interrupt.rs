@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM end the bench as an error does, so that whatever it started is stopped.
+//! Ctrl-C and SIGTERM end the bench as an error does, so that all its processes are stopped.
 
 use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicBool, Ordering};

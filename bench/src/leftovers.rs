@@ -1,4 +1,4 @@
-//! What is there after many runs that was not there before.
+//! The things that are there after many runs and were not there before.
 
 use crate::command;
 use crate::contestants::{Contestant, Paddock, Workload};
@@ -11,7 +11,7 @@ pub const RUNS: usize = 200;
 /// Where root's sandboxes are written down, one of these.
 pub const RUN: [&str; 2] = ["/run/paddock", "/dev/shm/paddock"];
 
-/// Sandboxes of others on this machine come and go; what stays longer than this was left.
+/// Sandboxes of others on this host come and go; a thing that stays longer than this was left.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Leftovers {
@@ -70,7 +70,7 @@ fn processes(paddock: &Paddock) -> Vec<PathBuf> {
     entries(Path::new("/proc")).into_iter().filter(is_ours).collect()
 }
 
-/// A sandbox that lives is somebody else's: of ours, the guest would be among the processes.
+/// A live sandbox belongs to another user: of ours, the guest would be among the processes.
 fn is_inhabited(cgroup: &Path) -> bool {
     std::fs::read_to_string(cgroup.join("cgroup.procs")).is_ok_and(|processes| !processes.is_empty())
 }
@@ -82,7 +82,7 @@ fn is_of_the_living(record: &Path) -> bool {
     cgroups.map(Path::new).any(is_inhabited)
 }
 
-/// Of every hierarchy, v1 or v2, to a depth at which an engine may itself have been put.
+/// Sandboxes in every hierarchy, v1 or v2, to a depth at which an engine may itself have been put.
 pub fn cgroups(directory: &Path, depth: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in entries(directory).into_iter().filter(|path| path.is_dir() && !path.is_symlink()) {

@@ -1,4 +1,4 @@
-//! Where and when: enough to compare two results, and nothing that names the machine.
+//! Where and when: enough to compare two results, and nothing that names the host.
 
 use crate::command::CommandLine;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn processor() -> String {
     name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-/// Of the sources that this bench was built from.
+/// The commit of the sources that this bench was built from.
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let base = CommandLine::new("/usr/bin/git").args(["-C", env!("CARGO_MANIFEST_DIR")]);

@@ -1,14 +1,14 @@
-//! `make bench`: Paddock beside its peers, in one run on one machine.
+//! `make bench`: Paddock beside its peers, in one run on one host.
 //!
 //! - `options`: flags and the environment
-//! - `contestants`, `peers/`: who runs, and what has to be set up for it
+//! - `contestants`, `peers/`: the contestants, and the setup of each
 //! - `measure`, `command`: one command with a deadline; many of them, interleaved
-//! - `footprint`, `leftovers`: the guest's size and memory; what 200 runs leave behind
-//! - `targets`: the promises, and whether this run kept them
+//! - `footprint`, `leftovers`: the guest's size and memory; the remains of 200 runs
+//! - `targets`: the promises, and the verdict of this run
 //! - `server/`: `paddock serve` and its sandboxes, over HTTP
 //! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md`, `jobs.md`, `microvm.md`, `live-fork.md`, `laptop.md`, `scale.md` and `code.md`, each with a `.json`, and a plot
 //!
-//! A missed target is said plainly and is no failure: timings of a shared machine decide nothing.
+//! A missed target is said plainly and is no failure: timings of a shared host decide nothing.
 
 mod command;
 mod contestants;

@@ -1,4 +1,4 @@
-//! Many runs of one workload, with the contestants interleaved so that the machine's noise meets all alike.
+//! Many runs of one workload, with the contestants interleaved so that the host's noise meets all alike.
 
 use crate::command;
 use crate::contestants::{Contestant, Field, Workload};

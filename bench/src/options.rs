@@ -44,7 +44,7 @@ pub struct Options {
     pub rounds: usize,
     pub workloads: Vec<Workload>,
     pub parts: Vec<Part>,
-    /// Of `scale-crowd`, at its last point.
+    /// The live sandboxes of `scale-crowd`, at its last point.
     pub live: usize,
     /// The time of `scale-soak`.
     pub soak: Duration,
@@ -57,7 +57,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Nothing when only the help was asked for.
+    /// `None` when only the help was asked for.
     pub fn from_process() -> Result<Option<Options>> {
         let Some(mut options) = Options::parse(std::env::args().skip(1))? else {
             print!("{HELP}");
@@ -115,7 +115,7 @@ fn rounds(text: &str) -> Result<usize> {
     Ok(rounds)
 }
 
-/// In the order in which they are measured, whatever the order in which they are named.
+/// In the order in which they are measured, not in that in which they are named.
 fn selection(text: &str) -> Result<(Vec<Workload>, Vec<Part>)> {
     let named: Vec<_> = text.split(',').collect();
     let is_known = |name: &str| {

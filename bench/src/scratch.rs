@@ -33,7 +33,7 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// A peer binds the host's /usr below this directory: what is still mounted is never deleted through.
+    /// A peer binds the host's /usr below this directory: nothing is deleted through a mount that is still there.
     fn drop(&mut self) {
         for mount in mounts_below(&self.path).iter().rev() {
             let _ = unmount(mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);

@@ -1,4 +1,4 @@
-//! The promises of SPECIFICATION.md about speed and size, against what was measured.
+//! The promises of SPECIFICATION.md about speed and size, against the measured numbers.
 
 use crate::contestants::Workload;
 use crate::footprint::Guest;
@@ -13,7 +13,7 @@ pub struct Target {
     pub name: &'static str,
     pub target: &'static str,
     pub measured: String,
-    /// Nothing where it could not be measured.
+    /// `None` if it could not be measured.
     pub met: Option<bool>,
 }
 
@@ -77,7 +77,7 @@ fn at_least(
     Target { name, target, measured: text, met: measured.map(|ratio| ratio >= limit) }
 }
 
-/// Of a whole command.
+/// The target for a whole command.
 fn shield(race: Option<&Race>) -> Target {
     let median = race.and_then(|race| Some(race.timing("paddock shield")?.median()));
     Target {
@@ -117,13 +117,13 @@ fn nothing_left(leftovers: &Leftovers) -> Target {
     Target { name: "left behind by 200 runs in a row", target: "0", measured, met }
 }
 
-/// Of the medians of whole commands.
+/// The ratio of the medians of whole commands.
 fn ratio(race: Option<&Race>, above: &str, below: &str) -> Option<f64> {
     let (above, below) = (race?.timing(above)?.median(), race?.timing(below)?.median());
     divide(above, below)
 }
 
-/// Of what each adds to the bare command.
+/// The ratio of the times that each adds to the bare command.
 fn overhead_ratio(race: Option<&Race>, above: &str, below: &str) -> Option<f64> {
     divide(overhead(race?, above)?, overhead(race?, below)?)
 }

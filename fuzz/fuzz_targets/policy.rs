@@ -1,4 +1,4 @@
-//! A policy file of a repository that nobody has read yet.
+//! A policy file of a repository that no person has read yet.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &str| {

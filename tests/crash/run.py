@@ -334,7 +334,7 @@ def main():
                 break
         for sandbox in list(book.alive) + list(book.short):
             ask(server.socket, "DELETE", f"/v1/sandboxes/{sandbox}")
-        # A fork that was cut off may have come to be, whole; nobody has asked for it again.
+        # A fork that was cut off may exist, whole; its request was not repeated.
         for found in ask(server.socket, "GET", "/v1/sandboxes?limit=1000")[1]["sandboxes"]:
             if found.get("parent"):
                 everyone.add(found["id"])

@@ -21,7 +21,7 @@ TABLES = {
     "subuid": f"{USER}:{FIRST}:{COUNT}\n",
     "subgid": f"{USER}:{FIRST}:{COUNT}\n",
 }
-# What a sentry may have of the host's threads: so many for each process of the work's limit, and so many of its own.
+# The threads of the host that a sentry may have: some for each process of the work's limit, and some of its own.
 SENTRY_THREADS_EACH, SENTRY_THREADS = 6, 256
 
 

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# PID 1 of the machine that conformance.py boots. First from the archive: loads modules and goes on to the disk. There it runs the
-# suite and `paddock verify`, says what came of each, and powers off.
+# PID 1 of the VM that conformance.py boots. First from the archive: loads modules and goes on to the disk. There it
+# runs the suite and `paddock verify`, prints the result of each, and powers off.
 #
 #   CHECK name ok
 #   CHECK name FAIL exit code N

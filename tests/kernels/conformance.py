@@ -19,12 +19,12 @@ from debian import Kernel, Skip, find_or_install, succeeds
 from machine import Archive, boot, module_content, module_order, name_of
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What each name stands for: the kernel of this release, and the newest that its archive has.
+# The kernel package of each name: the kernel of this release, and the newest that its archive has.
 KERNELS = {
     "release": lambda: debian.real_kernel_package("linux-image-cloud-amd64"),
     "newest": lambda: debian.newest_kernel_package("cloud-amd64"),
 }
-# For the machine itself, then what the fence and its storage use of a host.
+# For the VM itself, then for the fence and its storage.
 MODULES = ["virtio_pci", "virtio_blk", "ext4", "overlay", "loop", "btrfs", "veth", "tun"]
 # The system that sandboxes see in there.
 PACKAGES = [
@@ -32,14 +32,14 @@ PACKAGES = [
     *["python3", "util-linux", "uidmap", "btrfs-progs", "e2fsprogs"],
 ]
 DISK_BYTES = 6 << 30
-# Time goes with the instructions that were executed: how busy this machine is changes nothing for who waits in there.
+# Time goes with the number of executed instructions: a busy host changes nothing for a program that waits in the VM.
 CLOCK = ["-icount", "shift=1,sleep=on"]
 SKIPPED = 77
 
 
 def main():
     arguments = parse_arguments()
-    # So that `finally` and `with` clean up when somebody ends this with a signal.
+    # So that `finally` and `with` clean up when a signal ends this.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         debian.check_machine()

@@ -1,5 +1,5 @@
 #!/usr/bin/busybox sh
-# PID 1 of the machine that run.py boots: sets it up, runs every check, prints one line for each, powers off.
+# PID 1 of the VM that run.py boots: sets it up, runs every check, prints one line for each, powers off.
 #
 #   CHECK name ok
 #   CHECK name FAIL detail
@@ -14,7 +14,7 @@ CONTROLLERS="+memory +cpu +pids"
 # Software emulation is slow and its clock jumps: nothing here depends on less than this many seconds.
 PATIENCE=120
 
-# ---- the machine
+# ---- the VM
 
 # The kernel cannot pivot_root away from the file system that it unpacks an initramfs to, so a copy becomes the root.
 if [ "$1" != second-stage ]; then
@@ -359,17 +359,17 @@ check_nothing_left() {
     [ "$(grep -c paddock /proc/self/mounts)" = 0 ] || echo "mounts: $(grep paddock /proc/self/mounts)"
 }
 
-# ---- a server, and a wall clock that somebody sets
+# ---- a server, and a wall clock that is set by hand
 
 DAY=86400
-# Seconds that a short life lasts: longer than what is done within it takes, also on a busy machine.
+# Seconds that a short life lasts: longer than its check takes, also on a busy host.
 SHORT=40
 
 set_clock() {
     date -s "@$(($(date +%s) + $1))" >/dev/null
 }
 
-# Whole seconds of the clock that nobody sets.
+# Whole seconds of the clock that is never set.
 uptime_seconds() {
     cut -d. -f1 /proc/uptime
 }
@@ -458,7 +458,7 @@ check_clock_timeline() {
     expect "entries out of order" "$(sed -n 's/.*"seq":\([0-9]*\),.*/\1/p' /tmp/timeline | sort -nc 2>&1)" ""
 }
 
-# A signed URL carries an instant of the wall clock, for whoever it is given to: that clock ends it.
+# A signed URL carries an instant of the wall clock, for its receiver: that clock ends it.
 check_clock_signed_url() {
     paddock token create --tenant owner
     token=$(cat $out)

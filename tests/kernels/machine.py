@@ -99,8 +99,8 @@ def module_content(path):
     return path.read_bytes()
 
 
-# What costs emulated code most, and nothing here is about (docs/decisions/0043): programs at other addresses each time are translated
-# each time, and grace periods take ticks of a clock that nobody else needs.
+# Features that cost emulated code most, and that no test here is about (docs/decisions/0043): programs at other
+# addresses each time are translated each time, and RCU grace periods take ticks of the clock.
 FASTER = "mitigations=off norandmaps rcupdate.rcu_expedited=1"
 
 

@@ -19,7 +19,8 @@ from machine import Archive, boot, libraries, merged, module_content, module_ord
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
-# What this kernel keeps in modules; those that they need come with them. Built-in ones are not found, and not missed.
+# Drivers that this kernel has as modules; their dependencies come with them. Built-in ones are not found, and not
+# missed.
 MODULES = ["overlay", "virtio_pci", "virtio_blk"]
 DISK_BYTES = 64 << 20
 # Three minutes alone, and several times that where other tests have the processors.
@@ -29,7 +30,7 @@ SKIPPED = 77
 
 def main():
     arguments = parse_arguments()
-    # So that `finally` and `with` clean up when somebody ends this with a signal.
+    # So that `finally` and `with` clean up when a signal ends this.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     started = time.monotonic()
     try:

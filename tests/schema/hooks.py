@@ -256,7 +256,7 @@ def point_query(query, path):
         return
     if isinstance(query.get("path"), str):
         if path.endswith("/watch"):
-            # What is there is watched without an end.
+            # An existing path would be watched without an end.
             query["path"] = "/nowhere/" + query["path"].lstrip("/")
         elif chance.random() < REAL:
             # Mostly directories where directories belong, and once in a while everything else.

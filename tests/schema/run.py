@@ -91,7 +91,7 @@ class Server:
         raise SystemExit(f"the server was not ready within {START_PATIENCE} s:\n{self.last_words()}")
 
     def token(self):
-        # Not the owner: nothing that is made up here may touch a path of this machine.
+        # Not the owner: no made up request may touch a path of this host.
         command = [self.paddock, "token", "create", "--tenant", TENANT, "--role", "admin"]
         return subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
@@ -190,7 +190,7 @@ def end_all(server):
 def main():
     if len(sys.argv) != 2 or not os.access(sys.argv[1], os.X_OK):
         sys.exit(f"usage: {sys.argv[0]} PADDOCK, where PADDOCK is the executable to test")
-    # So that `finally` cleans up when somebody ends this with a signal.
+    # So that `finally` cleans up when a signal ends this.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     started = time.monotonic()
     try:

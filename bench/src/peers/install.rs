@@ -10,7 +10,7 @@ const PACKAGES: [(&str, &str); 7] = [
     ("dockerd", "docker.io"),
     ("busybox", "busybox-static"),
     ("runsc", "runsc"),
-    // What sandbox-runtime works with, besides bwrap.
+    // The tools of sandbox-runtime, besides bwrap.
     ("socat", "socat"),
     ("rg", "ripgrep"),
 ];
@@ -18,7 +18,7 @@ const PACKAGES: [(&str, &str); 7] = [
 /// A package manager that is killed half-way leaves a mess; a slow mirror is no reason for it.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Installs what is missing. Says why it did not, if it did not.
+/// Installs missing packages. Returns the reason if it did not.
 pub fn missing(allowed: bool) -> Option<String> {
     let wanted: Vec<_> =
         PACKAGES.iter().filter(|(program, _)| find(program).is_none()).map(|(_, package)| *package).collect();
@@ -40,7 +40,7 @@ pub fn missing(allowed: bool) -> Option<String> {
         line.output_within(PATIENCE)
     };
     let install = [&["install", "-y", "--no-install-recommends"], wanted.as_slice()].concat();
-    // A fresh machine has no package lists yet.
+    // A fresh host has no package lists yet.
     let outcome = apt(&install).or_else(|_| apt(&["update"]).and_then(|_| apt(&install)));
     outcome.err().map(|error| format!("apt-get install {names} failed: {error:#}"))
 }

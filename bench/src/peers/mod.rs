@@ -1,4 +1,4 @@
-//! The peers, each with what it needs to run at all. A peer that cannot run is named with the reason.
+//! The peers, each with its setup. A peer that cannot run is named with the reason.
 
 mod bwrap;
 mod docker;
@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-/// What Paddock gives its commands, and so what the peers give theirs.
+/// The path that Paddock, and so also the peers, give their commands.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub fn runsc(scratch: &Scratch) -> Result<Box<dyn Contestant>, Missing> {
         .map_err(|error| Missing { name: "runsc", reason: format!("{error:#}") })
 }
 
-/// Those that only run_code is measured beside.
+/// The peers that only run_code is measured beside.
 pub fn prepare_more(scratch: &Scratch, install: bool) -> (Vec<Box<dyn Contestant>>, Vec<Missing>) {
     let (mut peers, mut missing) = (Vec::new(), Vec::new());
     let prepared = [

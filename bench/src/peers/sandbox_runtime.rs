@@ -51,7 +51,7 @@ impl Contestant for SandboxRuntime {
         self.version.clone()
     }
 
-    /// With a home of its own, so that nobody's settings are read.
+    /// With a home of its own, so that no user's settings are read.
     fn command(&self, workload: Workload) -> CommandLine {
         let words = workload.command();
         let quoted: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();

@@ -71,7 +71,7 @@ pub fn json(report: &CodeReport) -> Value {
     value
 }
 
-/// A summary for docs/speed.md: who takes how long, and which promises were kept.
+/// A summary for docs/speed.md: the time of each contestant, and the promises that were kept.
 pub fn summary(report: &CodeReport) -> String {
     let bare = bare(report);
     let mut text = String::new();
@@ -91,7 +91,7 @@ pub fn summary(report: &CodeReport) -> String {
     text
 }
 
-/// A bar for everybody who ran `print(1)`, and for a warm context. Nothing where that was not measured.
+/// A bar for every contestant that ran `print(1)`, and for a warm context. `None` if that was not measured.
 pub fn plot(report: &CodeReport) -> Option<String> {
     let ours = |name: &str| name.starts_with("paddock");
     let bar = |timing: &Timing, label: String| Bar {

@@ -1,4 +1,4 @@
-//! What is said at the end of each part: one table for people, one object for programs.
+//! The report at the end of each part: one table for people, one object for programs.
 
 mod code;
 mod json;
@@ -66,7 +66,7 @@ pub struct CodeReport {
     pub machine: Machine,
     pub measured: Vec<Measured>,
     pub targets: Vec<Target>,
-    /// Only tried: such numbers go nowhere but into the results.
+    /// A trial only: such numbers go nowhere but into the results.
     pub quick: bool,
 }
 

@@ -63,7 +63,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> String {
     svg
 }
 
-/// From a power of ten to a power of ten.
+/// A scale from a power of ten to a power of ten.
 struct Scale {
     low: i32,
     high: i32,

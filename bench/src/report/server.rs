@@ -53,7 +53,7 @@ fn curve(curve: &Curve) -> String {
     table(&header, rows)
 }
 
-/// By file name: of each part with a curve the times in it.
+/// Pictures by file name: the times of each part with a curve.
 pub fn pictures(report: &ServerReport) -> Vec<(String, String)> {
     let parts = report.measured.iter().filter_map(|Measured { part, outcome }| {
         let curve = outcome.as_ref().ok()?.curve.as_ref()?;

@@ -1,4 +1,4 @@
-//! A hundred callers who each want a sandbox in the same moment.
+//! A hundred callers that each want a sandbox in the same moment.
 
 use super::calls::timed;
 use super::parallel;

@@ -28,13 +28,13 @@ impl Caller {
         text(&self.post("/v1/sandboxes", &body).await?, "id")
     }
 
-    /// From a template, of which a pool may have some ready.
+    /// Creates from a template, of which a pool may have some ready.
     pub async fn create_from(&mut self, template: &str) -> Result<String> {
         let body = json!({ "template": template, "ttl_seconds": TIME_TO_LIVE });
         text(&self.post("/v1/sandboxes", &body).await?, "id")
     }
 
-    /// Python in the default context. A wrong answer is an error: what ran something else was not measured.
+    /// Python in the default context. A wrong answer is an error: other code must not be measured.
     pub async fn run_code(&mut self, sandbox: &str, code: &str, printed: &str) -> Result<Value> {
         let answer = self.post(&format!("/v1/sandboxes/{sandbox}/code"), &json!({ "code": code })).await?;
         if answer["exit_code"] != 0 || answer["stdout"] != printed {
@@ -67,12 +67,12 @@ impl Caller {
         Ok(serde_json::from_slice(&answer)?)
     }
 
-    /// Of the owner's tenant, as an SDK on the same machine has it.
+    /// A token of the owner's tenant, as an SDK on the same host has it.
     pub async fn token(&mut self) -> Result<String> {
         text(&self.post("/v1/tokens", &json!({ "role": "user" })).await?, "secret")
     }
 
-    /// Those that have not ended.
+    /// The sandboxes that have not ended.
     pub async fn live(&mut self) -> Result<Vec<String>> {
         self.list("").await
     }

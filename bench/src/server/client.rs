@@ -38,7 +38,7 @@ impl Client {
         Ok(Client { sender, host: HeaderValue::from_str(&host)?, authorization: authorization.transpose()? })
     }
 
-    /// The whole answer; what the server refuses is an error with its message.
+    /// The whole answer; a refusal of the server is an error with its message.
     pub async fn call(&mut self, method: Method, path: &str, body: impl Into<Bytes>) -> Result<Bytes> {
         let asked = format!("{method} {path}");
         let answer = self.open(method, path, body).await?;
@@ -80,7 +80,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // It ends with the sender; what goes wrong in it is seen by the call.
+    // The connection ends with the sender; the call sees its errors.
     tokio::spawn(async move {
         let _ = connection.await;
     });

@@ -1,4 +1,4 @@
-//! A thousand sandboxes in which nothing happens: what each holds, and whether the server still answers quickly.
+//! A thousand idle sandboxes: the memory of each, and the server's speed beside them.
 
 use super::calls::{Caller, timed};
 use super::memory::{self, Machine};
@@ -17,7 +17,7 @@ const ROUNDS: usize = 200;
 const LIST: &str = "/v1/sandboxes?limit=100";
 const MIB: f64 = 1_048_576.0;
 
-/// Until what was started has come to rest, and freed memory has been given back.
+/// Time for processes to come to rest, and for freed memory to be given back.
 const SETTLE: Duration = Duration::from_secs(2);
 
 const KERNEL: [(&str, &str); 5] = [
@@ -30,7 +30,7 @@ const KERNEL: [(&str, &str); 5] = [
 
 /// All of it at one moment.
 struct Held {
-    /// What belongs to another user cannot be seen by an ordinary one.
+    /// An ordinary user cannot see processes of another user.
     processes: Result<Processes>,
     machine: Machine,
 }
@@ -64,7 +64,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Stops where the machine does.
+/// Stops when the host is full.
 async fn fill(server: &Server, live: &mut Vec<String>, findings: &mut Findings) -> Result<()> {
     while live.len() < WANTED {
         let count = AT_A_TIME.min(WANTED - live.len());
@@ -130,7 +130,7 @@ fn memory_of_each(findings: &mut Findings, first: &Held, all: &Held, others: f64
     );
 }
 
-/// Until the whole answer was received; what a caller makes of it is not counted.
+/// The time until the whole answer was received; the caller's parsing is not counted.
 async fn time(caller: &mut Caller, name: &'static str, path: impl Fn(usize) -> String) -> Result<Timing> {
     let mut samples = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! Create, first exec of `true`, kill: what one throw-away use of a sandbox costs, beside `docker run --rm`.
+//! Create, first exec of `true`, kill: the cost of one throw-away use of a sandbox, beside `docker run --rm`.
 
 use super::calls::{Caller, timed};
 use super::part::Findings;

@@ -1,4 +1,5 @@
-//! Jobs: an array of one-line scripts from its sending to its last task's end, beside what starts as many processes without a fence.
+//! Jobs: an array of one-line scripts from its sending to its last task's end, beside as many processes without a
+//! fence.
 
 use super::calls::{Caller, text, timed};
 use super::part::{Findings, Part};
@@ -11,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const TASKS: u32 = 2_000;
-/// The speed of a machine that others have a part of moves between two rounds by more than a tenth.
+/// The speed of a shared host moves between two rounds by more than a tenth.
 const ROUNDS: usize = 5;
 const CODE: &str = "import os; print(int(os.environ['PADDOCK_JOB_INDEX']) * 2)";
 const LINE: &str = "import sys; print(int(sys.argv[1]) * 2)";
@@ -80,7 +81,7 @@ async fn array(caller: &mut Caller) -> Result<String> {
     }
 }
 
-/// How many tasks did not run exactly once, with what they had to print.
+/// The number of tasks that did not run exactly once, with the right output.
 async fn look(caller: &mut Caller, id: &str) -> Result<f64> {
     let (mut seen, mut wrong, mut from) = (0, 0, Some(0));
     while let Some(start) = from {
@@ -96,7 +97,7 @@ async fn look(caller: &mut Caller, id: &str) -> Result<f64> {
     Ok(f64::from(wrong + TASKS.abs_diff(seen)))
 }
 
-/// By the Python that sandboxes see: another one of the caller's path may be a script around it.
+/// Uses the Python that sandboxes see: another one in the caller's path may be a script around it.
 fn without_a_fence() -> Result<Duration> {
     let script = format!("seq 0 {} | xargs -P2 -n1 /usr/bin/python3 -c \"{LINE}\"", TASKS - 1);
     let began = Instant::now();

@@ -14,7 +14,7 @@ import time
 
 from paddock import Sandbox
 
-# Between two uses somebody thinks; sandboxes are made ready meanwhile.
+# Between two uses a person thinks; sandboxes are made ready meanwhile.
 PAUSE = 0.1
 # From this use on, demand has been seen.
 WARM_UP = 2

@@ -1,4 +1,4 @@
-//! One person with a laptop and the Python SDK, who has set nothing up.
+//! One person with a laptop and the Python SDK, without any setup.
 
 use super::Setting;
 use super::agents::interpreter;

@@ -1,4 +1,5 @@
-//! A Python context with data in it, forked as it stands: how long it stood still, when the copy answered, and what it takes.
+//! A Python context with data in it, forked as it stands: how long it stood still, when the copy answered, and its
+//! memory.
 
 use super::calls::{Caller, text, timed};
 use super::part::{Findings, Part};
@@ -19,9 +20,9 @@ const CURVE_ROUNDS: usize = 5;
 const GVISOR_ROUNDS: usize = 5;
 /// The kernel takes a sandbox apart for a while after it was killed.
 const REST: Duration = Duration::from_millis(20);
-/// Of the one that is measured most.
+/// The data of the size that is measured most, in MiB.
 const DATA: u64 = 64;
-/// How much data is touched, and under which names the curve is told: of a fork, and of `os.fork()` beside it.
+/// The sizes of touched data, and the names of the curve's points: of a fork, and of `os.fork()` beside it.
 const CURVE: [(u64, &str, &str); 5] = [
     (16, "stood still, 16 MiB", "os.fork(), 16 MiB"),
     (64, "stood still, 64 MiB", "os.fork(), 64 MiB"),
@@ -36,7 +37,7 @@ const FORK_OF_100: &str = "fork of 100";
 const PLAIN: &str = "os.fork() of the same process";
 const GVISOR: &str = "gVisor: fork, and the child answers";
 
-/// What `os.fork()` takes in the process itself, in microseconds.
+/// The time of `os.fork()` in the process itself, in microseconds.
 const OS_FORK: &str = "\
 import os, time
 def once():
@@ -196,7 +197,7 @@ async fn many(server: &Server, caller: &mut Caller, source: &str, findings: &mut
     Ok(())
 }
 
-/// Of children that nobody has called yet.
+/// The sizes of children before their first call.
 async fn sizes(server: &Server, caller: &mut Caller, source: &str, findings: &mut Findings) -> Result<()> {
     let path = format!("/v1/sandboxes/{source}/fork");
     let forked = caller.post(&path, &json!({ "live": true, "count": FEW })).await?;

@@ -1,5 +1,5 @@
-//! Sandboxes with a kernel of their own: the first boots a machine, the second is made from that, the others are copies of one that
-//! stands; forks and sleep with their memory.
+//! Sandboxes with a kernel of their own: the first boots a VM, the second is made from that, the others are copies of a
+//! running one; forks and sleep with their memory.
 
 use super::calls::{Caller, text, timed};
 use super::code::pool;
@@ -17,14 +17,14 @@ use std::path::Path;
 use std::time::Duration;
 
 const MEBIBYTE: f64 = 1_048_576.0;
-/// Of the work; the machine's kernel has 128 MiB more.
+/// The memory of the work; the VM's kernel has 128 MiB more.
 const MEMORY: u64 = 192 << 20;
 const DISK: u64 = 256 << 20;
 const ROUNDS: usize = 20;
 const FORKS: usize = 5;
 const CHILDREN: usize = 20;
 const FEW: usize = 8;
-/// Two are a habit, and two more ask for what it wants.
+/// Two are a habit, and two more requests then cause a parent VM with an interpreter.
 const HABIT: usize = 4;
 /// Ten milliseconds apart.
 const REFILL_TRIES: usize = 3_000;
@@ -41,7 +41,7 @@ const fn most(name: &'static str, target: &'static str, timing: &'static str, bo
     promise(Part::Machines, name, target, Source::Percentile(timing, 50), Limit::AtMost(bound))
 }
 
-/// Of the template whose sandboxes begin with its imports done.
+/// The template whose sandboxes begin with its imports done.
 const TEMPLATE: &str = "bench-preloads";
 const POOL: (usize, usize) = (2, 4);
 
@@ -112,7 +112,7 @@ async fn create(caller: &mut Caller, more: Value) -> Result<String> {
     text(&caller.post("/v1/sandboxes", &body(more)).await?, "id")
 }
 
-/// The processor is tried and the machine is booted and kept.
+/// Tries the processor, and boots and keeps the VM.
 async fn boot(caller: &mut Caller) -> Result<Duration> {
     let (elapsed, sandbox) =
         timed(create(caller, json!({}))).await.context("is the microvm backend usable?")?;
@@ -121,7 +121,7 @@ async fn boot(caller: &mut Caller) -> Result<Duration> {
     Ok(elapsed)
 }
 
-/// Until so many machines stand for others to be copied from.
+/// Waits until this many VMs stand for others to be copied from.
 async fn stands(caller: &mut Caller, count: usize) -> Result<()> {
     for _ in 0..STANDING_TRIES {
         if standing(caller).await? == count {
@@ -139,7 +139,7 @@ pub async fn standing(caller: &mut Caller) -> Result<usize> {
     standing.and_then(|number| number.trim().parse().ok()).context("the server does not count what stands")
 }
 
-/// One that this is measured beside, in turns.
+/// A peer that is measured in turns.
 struct Peer<'a> {
     name: &'static str,
     contestant: &'a dyn Contestant,
@@ -147,7 +147,7 @@ struct Peer<'a> {
     samples: Vec<Duration>,
 }
 
-/// What one would use instead, for the same two things; who cannot take part is named with the reason.
+/// The alternatives for the same two tasks; a peer that cannot take part is named with the reason.
 fn peers<'a>(beside: Option<&'a Field>, findings: &mut Findings) -> Vec<Peer<'a>> {
     let Some(field) = beside else { return Vec::new() };
     let mut peers = Vec::new();
@@ -196,7 +196,7 @@ async fn copies(caller: &mut Caller, mut peers: Vec<Peer<'_>>, findings: &mut Fi
     Ok(())
 }
 
-/// Where sandboxes begin with code, an interpreter waits in the next ones: before that, and from then on.
+/// If sandboxes begin with code, an interpreter waits in the next ones: the time before that, and from then on.
 async fn coded(caller: &mut Caller, findings: &mut Findings) -> Result<()> {
     for round in 0..HABIT {
         let elapsed = create_and_run(caller).await?;
@@ -224,7 +224,7 @@ async fn create_and_run(caller: &mut Caller) -> Result<Duration> {
     Ok(elapsed)
 }
 
-/// Of a template with an image: its interpreter is there when a sandbox begins.
+/// A template with an image: its interpreter is there when a sandbox begins.
 async fn preloaded(server: &Server, caller: &mut Caller, findings: &mut Findings) -> Result<()> {
     add_template(server)?;
     let (elapsed, sandbox) = timed(caller.create_from(TEMPLATE)).await?;
@@ -277,7 +277,7 @@ async fn refilled(caller: &mut Caller) -> Result<()> {
     bail!("the pool was not filled again")
 }
 
-/// As a person adds it: the Python of this machine in a root of its own, and a few modules of its library.
+/// Adds it as a person does: the Python of this host in a root of its own, and a few modules of its library.
 fn add_template(server: &Server) -> Result<()> {
     let image = server.paddock.temporary.join("python");
     std::fs::create_dir_all(&image)?;
@@ -287,7 +287,7 @@ fn add_template(server: &Server) -> Result<()> {
         .arg(&image)
         .output()
         .context("a root with Python")?;
-    // Whose own `true` is the first exec.
+    // Its own `true` is the first exec.
     rootfs::add_busybox(&image, static_busybox()?)?;
     let policy = server.paddock.temporary.join("preloads.toml");
     let (memory, disk) = (MEMORY >> 20, DISK >> 20);

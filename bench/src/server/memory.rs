@@ -1,4 +1,4 @@
-//! What /proc says of memory, in bytes.
+//! The memory numbers of /proc, in bytes.
 
 use crate::footprint::{kilobytes, processes_below};
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ pub fn proportional(process: &Path) -> Result<u64> {
     kilobytes(&rollup, "Pss:").context("no proportional size in /proc")
 }
 
-/// What no other process has.
+/// The bytes that no other process has.
 pub fn private(process: &Path) -> Result<u64> {
     let rollup = std::fs::read_to_string(process.join("smaps_rollup"))
         .with_context(|| format!("{}/smaps_rollup", process.display()))?;
@@ -32,8 +32,8 @@ pub fn proportional_of_guests(state: &Path) -> Result<(usize, u64)> {
     Ok((sizes.len(), sizes.iter().sum()))
 }
 
-/// Of all processes of these sandboxes, and of the server with what else it started: how many the former are, and both
-/// sums. A process belongs to a sandbox whose cgroup it is in, or whose guest it descends from.
+/// Sums over all processes of these sandboxes, and over the server with its other processes: the number of the former,
+/// and both sums. A process belongs to a sandbox whose cgroup it is in, or whose guest it descends from.
 pub fn proportional_of_sandboxes(state: &Path, server: u32, live: &[String]) -> Result<(usize, u64, u64)> {
     of_sandboxes(state, server, live, proportional)
 }
@@ -59,7 +59,7 @@ pub fn of_sandboxes(
         if !is_inside && !is_own {
             continue;
         }
-        // One that has just ended has nothing.
+        // A process that has just ended has no memory.
         let size = size(&path).unwrap_or(0);
         if is_inside {
             (count, inside) = (count + 1, inside + size);

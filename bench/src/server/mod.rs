@@ -1,17 +1,18 @@
 //! The server: `paddock serve` with a state directory of its own, called over HTTP as an SDK calls it.
 //!
-//! - [`part`]: what can be measured, and what is found
+//! - [`part`]: the parts that can be measured, and their findings
 //! - [`process`]: the server from its start to its end
 //! - [`client`], [`calls`]: HTTP/1.1 over a unix socket or TCP, and the calls that are measured
 //! - [`parallel`]: many calls on several connections
-//! - [`memory`]: what /proc says of processes and of the machine
+//! - [`memory`]: the numbers of /proc for processes and for the host
 //! - [`first`], [`warm`], [`burst`], [`crowd`], [`stream`], [`fork`], [`recovery`]: one part each
-//! - [`gate`]: what leaves a sandbox; [`volumes`], [`scripts`]: what outlives it; [`jobs`]: a queue of work; [`machines`]: kernels of their own; [`live_fork`]: forks that remember
-//! - [`agents`]: what tools and MCP add to a call
+//! - [`gate`]: the network of a sandbox; [`volumes`], [`scripts`]: files that outlive it; [`jobs`]: a queue of work;
+//!   [`machines`]: kernels of their own; [`live_fork`]: forks that remember
+//! - [`agents`]: the time that tools and MCP add to a call
 //! - [`laptop`]: one person with the SDK; [`scale`]: thousands of sandboxes, many clients
-//! - [`code`]: run_code, with pools, beside what else runs Python
-//! - [`remains`]: what killed sandboxes left
-//! - [`promises`]: the targets, against what was found
+//! - [`code`]: run_code, with pools, beside other products that run Python
+//! - [`remains`]: the remains of killed sandboxes
+//! - [`promises`]: the targets, against the findings
 
 mod agents;
 mod burst;
@@ -51,9 +52,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// Of one part; several times what a slow machine needs.
+/// The time for one part; several times the need of a slow host.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A thousand interpreters are started; a minute is measured whole; emulated machines take their time.
+/// A thousand interpreters are started; a minute is measured whole; emulated VMs take their time.
 const PATIENCE_WITH_CODE: Duration = Duration::from_secs(400);
 
 /// Twenty thousand are made and killed; a soak takes as long as it was told.
@@ -113,7 +114,7 @@ async fn one(setting: Setting<'_>, paddock: &Path, beside: Option<&Field>, part:
     if part.is_code() || part.is_scale() {
         code::remove_pools(&server).await;
     }
-    // Whatever became of the part: sandboxes outlive their server.
+    // In any case: sandboxes outlive their server.
     let ended = remains::kill_all(&server).await;
     if ended.is_err() && server.crash_and_restart().await.is_ok() {
         let _ = remains::kill_all(&server).await;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 
-/// What a program with a pool of connections would keep busy.
+/// The connections that a program with a pool of them would keep busy.
 pub const CONNECTIONS: usize = 8;
 
 /// Each item once, on whichever connection is free; the outcomes are in no order.

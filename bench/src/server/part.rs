@@ -1,7 +1,7 @@
 use crate::measure::Timing;
 use anyhow::Result;
 
-/// What is measured with a server of its own.
+/// A part that is measured with a server of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     First,
@@ -34,7 +34,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Those that are measured beside peers come first: the others are not to run beside a daemon of docker's.
+    /// The parts that are measured beside peers come first: the others are not to run beside a daemon of docker's.
     pub const SERVER: [Part; 7] =
         [Part::First, Part::Warm, Part::Burst, Part::Crowd, Part::Stream, Part::Fork, Part::Recovery];
     pub const GATE: [Part; 2] = [Part::Gate, Part::GateIdle];
@@ -77,7 +77,7 @@ impl Part {
         Part::SCALE.contains(&self)
     }
 
-    /// What it is measured with, and which file its numbers go to.
+    /// The group that it is measured with, and the file of its numbers.
     pub fn group(self) -> &'static str {
         match self {
             _ if self.is_code() => "code",
@@ -97,7 +97,7 @@ impl Part {
         matches!(self, Part::First | Part::Machines | Part::CodeFirst | Part::CodePreloaded)
     }
 
-    /// As `--only` names it.
+    /// The name for `--only`.
     pub fn name(self) -> &'static str {
         match self {
             Part::First => "server-first",
@@ -173,15 +173,15 @@ pub struct Findings {
     pub timings: Vec<Timing>,
     pub facts: Vec<Fact>,
     pub curve: Option<Curve>,
-    /// How it was measured, where that is not plain, and what could not be.
+    /// How it was measured, if that is not plain, and the numbers that could not be.
     pub notes: Vec<String>,
-    /// What the sandboxes of this part left behind when all of them were killed.
+    /// The remains of this part's sandboxes when all of them were killed.
     pub left: Vec<String>,
 }
 
 /// The same numbers at several points.
 pub struct Curve {
-    /// The name of what grows from point to point.
+    /// The name of the number that grows from point to point.
     pub along: &'static str,
     pub columns: Vec<&'static str>,
     /// Each with a value for every column, where there is one.

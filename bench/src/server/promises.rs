@@ -1,4 +1,4 @@
-//! What is promised of the server's speed and size, against what was found.
+//! The promises about the server's speed and size, against the findings.
 
 use super::part::{Findings, Measured, Part};
 use super::{agents, code, gate, jobs, laptop, live_fork, machines, scale, volumes};
@@ -13,9 +13,9 @@ pub struct Promise {
 }
 
 pub enum Source {
-    /// Of a timing, in milliseconds.
+    /// A percentile of a timing, in milliseconds.
     Percentile(&'static str, usize),
-    /// Of two medians.
+    /// The ratio of two medians.
     Ratio(&'static str, &'static str),
     Fact(&'static str),
 }
@@ -118,7 +118,7 @@ fn all() -> impl Iterator<Item = &'static Promise> {
     PROMISES.iter().chain(more).chain(&code::PROMISES)
 }
 
-/// Those of the parts that were asked for, and whether anything was left.
+/// The targets of the chosen parts, and the verdict about remains.
 pub fn judge(measured: &[Measured]) -> Vec<Target> {
     let mut targets = Vec::new();
     for Measured { part, outcome } in measured {
@@ -135,7 +135,7 @@ pub fn judge(measured: &[Measured]) -> Vec<Target> {
         name: "left behind when all were killed",
         target: "0",
         measured: left.to_string(),
-        // What a failed part left was not counted; what was found counts all the same.
+        // The remains of a failed part were not counted; those that were found count all the same.
         met: if left > 0 { Some(false) } else { met },
     });
     targets
@@ -222,7 +222,7 @@ mod tests {
     /// A promise about something that no part finds would never be judged.
     #[test]
     fn every_part_has_a_promise() {
-        // What the kernel and Python take is nobody's promise.
+        // The time of the kernel and Python is not our promise.
         for part in Part::all().filter(|part| *part != Part::CodeFloor) {
             assert!(all().any(|promise| promise.part == part), "{}", part.name());
         }

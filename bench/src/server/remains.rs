@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What stays longer than this was left.
+/// A thing that stays longer than this was left.
 const PATIENCE: Duration = Duration::from_secs(5);
 const KILL: Duration = Duration::from_secs(60);
 
@@ -30,7 +30,7 @@ pub async fn look(server: &Server) -> Result<Vec<String>> {
         bail!("the server knows of no sandbox that ended, so nothing was looked for");
     }
     let until = Instant::now() + PATIENCE;
-    // What keeps a machine that stands to be copied is no sandbox's: it ends with the server.
+    // The processes of a VM that stands to be copied belong to no sandbox: they end with the server.
     let standing = super::machines::standing(&mut server.caller().await?).await?;
     loop {
         let found = of_sandboxes(&server.paddock.state, &ended);
@@ -45,7 +45,7 @@ pub async fn look(server: &Server) -> Result<Vec<String>> {
     }
 }
 
-/// What no sandbox had.
+/// Remains that belong to no single sandbox.
 ///
 /// Precondition: the server has ended.
 pub fn mounts(server: &Server) -> Vec<String> {
@@ -74,10 +74,10 @@ fn of_sandboxes(state: &Path, ids: &BTreeSet<String>) -> Vec<String> {
             || std::fs::read_to_string(path).is_ok_and(|text| ids.iter().any(|id| text.contains(id)))
     });
     found.extend(records.map(|path| format!("file {}", path.display())));
-    // Versions of volumes that are written out are no sandbox's: the next one begins with them, and their number is bounded.
+    // Checked out versions of volumes belong to no sandbox: the next one begins with them, and their number is bounded.
     let is_version =
         |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vv-"));
-    // A spare one is nobody's either, if it is empty.
+    // An empty spare disk belongs to no sandbox either.
     let is_spare = |path: &Path| {
         let spare = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".spare-"));
         spare && entries(&path.join("fs")).is_empty()

@@ -1,4 +1,4 @@
-//! Scripts with annotations: what volumes add to the time until `main` runs. Whole commands, as a person types them.
+//! Scripts with annotations: the time that volumes add before `main` runs. Whole commands, as a person types them.
 
 use super::process::Server;
 use crate::measure::Timing;
@@ -11,9 +11,9 @@ const MAIN: &str = "import time\ndef main(): return time.time()\n";
 const VOLUMES: &str = "# volume: many /data/many\n# volume: few /data/few\n";
 const STARTS: usize = 30;
 
-/// Until the first line of main, without volumes and with two warm ones, in turn.
+/// The time to the first line of main, without volumes and with two warm ones, in turn.
 ///
-/// Precondition: the volume `many` is there and nobody writes to it.
+/// Precondition: the volume `many` is there and has no writer.
 pub fn starts(server: &Server) -> Result<(Timing, Timing)> {
     let file = |name: &str, text: String| -> Result<PathBuf> {
         let path = server.paddock.temporary.join(name);

@@ -1,4 +1,4 @@
-//! One exec that prints a gibibyte, and one reader who follows it.
+//! One exec that prints a gibibyte, and one reader that follows it.
 
 use super::memory;
 use super::part::Findings;
@@ -35,7 +35,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
 async fn follow(server: &Server, sandbox: &str, bytes: u64) -> Result<Duration> {
     let mut caller = server.caller().await?;
     let path = format!("/v1/sandboxes/{sandbox}/execs");
-    // It waits for a line, so that nothing is printed before somebody follows.
+    // The command waits for a line, so that nothing is printed before the reader follows.
     let command = format!("read line; exec dd if=/dev/zero bs=64k count={} status=none", bytes / 65_536);
     let exec =
         caller.post(&path, &json!({ "command": command, "background": true, "open_stdin": true })).await?;

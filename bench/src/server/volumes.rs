@@ -1,4 +1,4 @@
-//! Volumes: what a sync moves, and what a sandbox with volumes waits for.
+//! Volumes: the bytes that a sync moves, and the time that a sandbox with volumes waits.
 
 use super::calls::{Caller, text, timed};
 use super::part::{Findings, Part};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// 10,240 files of 10 KiB.
 const FILL: &str = "cd /data/many && head -c 104857600 /dev/urandom | split -a 3 -b 10240 - f";
-/// One of a hundred.
+/// Changes one file of a hundred.
 const CHANGE: &str =
     "cd /data/many && for f in f?aa f?bb f?cc f?dd; do head -c 10240 /dev/urandom > $f; done";
 const COPY: &str = "cp -a /data/many /tmp/copy && rm -rf /tmp/copy";
@@ -65,7 +65,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     }
     let history = caller.get("/v1/volumes/many/history").await?;
     let moved = history["versions"][0]["stored_bytes"].as_f64().unwrap_or(0.0) / 1_048_576.0;
-    // What was written a moment ago cannot be told from what is written now, and is read again.
+    // A file that was written a moment ago cannot be told from one that is written now, and is read again.
     tokio::time::sleep(Duration::from_millis(200)).await;
     for _ in 0..ROUNDS {
         none.push(checkpoint(&mut caller, &sandbox).await?);

@@ -28,7 +28,7 @@ fn message(turn: &Turn) -> Value {
             // An empty text is refused, and so is a message without content.
             let said = (!text.is_empty()).then(|| json!({ "type": "text", "text": text }));
             let called = calls.iter().map(|call| {
-                // Arguments have to be an object here; what was wrong with them is told in the result.
+                // Arguments have to be an object here; a mistake in them is told in the result.
                 let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
                 let input = if input.is_object() { input } else { json!({}) };
                 json!({ "type": "tool_use", "id": call.id, "name": call.tool, "input": input })
@@ -53,7 +53,7 @@ fn message(turn: &Turn) -> Value {
     }
 }
 
-/// One event. Returns whether it was the last.
+/// One event. Returns true if it was the last.
 pub fn event(data: &Value, reply: &mut Reply, heard: &mut dyn FnMut(&str)) -> Result<bool, ModelError> {
     let number = data["index"].as_u64().unwrap_or(0);
     match data["type"].as_str() {
@@ -95,7 +95,7 @@ pub fn event(data: &Value, reply: &mut Reply, heard: &mut dyn FnMut(&str)) -> Re
             let message = data["error"]["message"].as_str().unwrap_or("unknown");
             return Err(ModelError::InStream(message.chars().take(300).collect()));
         }
-        // `ping`, and what is yet to be thought of.
+        // `ping`, and future kinds.
         Some(_) => {}
         None => return Err(ModelError::Nonsense("an event without a type".into())),
     }

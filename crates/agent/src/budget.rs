@@ -1,4 +1,4 @@
-//! Where a run ends if the model does not end it.
+//! The limits of a run, in case that the model does not end it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 pub struct Budget {
     /// Replies of the model.
     pub steps: u32,
-    /// Of all requests and replies together.
+    /// The tokens of all requests and replies together.
     pub tokens: Option<u64>,
     pub time: Duration,
 }

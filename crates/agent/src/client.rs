@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 const CONNECT: Duration = Duration::from_secs(20);
-/// Of a body that is an error's.
+/// The most bytes of an error's body.
 const LARGEST_ERROR: usize = 64 << 10;
 
 pub struct Client {
@@ -22,7 +22,7 @@ pub struct Client {
     silence: Duration,
 }
 
-/// What every request holds.
+/// The content of every request.
 pub struct Request<'a> {
     pub system: &'a str,
     pub turns: &'a [Turn],
@@ -59,7 +59,7 @@ impl Client {
         let response = match tokio::time::timeout(self.silence, sent).await {
             Err(_) => return Err(ModelError::Silent(self.silence.as_secs())),
             Ok(Err(error)) => {
-                // A URL can hold what is nobody's business.
+                // A URL can hold secrets.
                 return Err(ModelError::Unreachable { host: self.host(), source: error.without_url() });
             }
             Ok(Ok(response)) => response,

@@ -1,8 +1,8 @@
-//! Where a model is: from what a person writes to a URL, a wire format and a key.
+//! The address of a model: from a person's words to a URL, a wire format and a key.
 
 use reqwest::Url;
 
-/// Whose wire format is spoken.
+/// The wire format, by its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Anthropic,
@@ -40,10 +40,10 @@ impl std::fmt::Debug for Key {
 pub struct Endpoint {
     pub url: Url,
     pub dialect: Dialect,
-    /// What the provider calls it.
+    /// The provider's name for the model.
     pub model: String,
     pub key: Option<Key>,
-    /// Of one reply.
+    /// The most tokens of one reply.
     pub max_tokens: u32,
 }
 

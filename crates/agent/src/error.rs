@@ -1,4 +1,4 @@
-//! What goes wrong with a model.
+//! The errors of a model.
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 //!
 //! - [`Endpoint`]: where the model is, and in which of two wire formats it is spoken to
 //! - [`Client`]: one request and its streamed reply; `anthropic` and `openai` have a file each, `stream` reads the events
-//! - `retries`: what is asked again, when, and how often
+//! - `retries`: which requests are repeated, when, and how often
 //! - [`run`]: the loop, within its [`Budget`]
 //! - [`Turn`]: the conversation, the same for both; [`Transcript`]: the conversation on disk
-//! - [`Event`]: what whoever watches is told
+//! - [`Event`]: the events for a watcher
 //!
 //! The key stays here, and goes to the endpoint alone: nothing of it enters the sandbox or the transcript.
 

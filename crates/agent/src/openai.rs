@@ -60,7 +60,7 @@ pub fn event(data: &Value, reply: &mut Reply, heard: &mut dyn FnMut(&str)) -> Re
     let Some(choices) = data["choices"].as_array() else {
         return Err(ModelError::Nonsense("an event without choices".into()));
     };
-    // Only one was asked for.
+    // Only one choice was asked for.
     let Some(choice) = choices.first() else { return Ok(()) };
     let delta = &choice["delta"];
     if let Some(piece) = delta["content"].as_str().filter(|piece| !piece.is_empty()) {

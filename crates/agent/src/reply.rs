@@ -10,13 +10,13 @@ const MOST_CALLS: usize = 64;
 #[derive(Debug, Default)]
 pub struct Reply {
     pub text: String,
-    /// By the number that the provider gives them.
+    /// Calls by the provider's number.
     calls: BTreeMap<u64, Call>,
     usage: Usage,
     pub stop: Option<String>,
 }
 
-/// One that is whole.
+/// A whole reply.
 #[derive(Debug, PartialEq)]
 pub struct Whole {
     pub text: String,

@@ -1,4 +1,4 @@
-//! What is asked again, when, and how often.
+//! Which requests are repeated, when, and how often.
 
 use crate::client::{Client, Request};
 use crate::error::ModelError;
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct Patience {
-    /// With the first.
+    /// The number of attempts, with the first.
     pub attempts: u32,
-    /// Before the second; doubled for each that follows.
+    /// The wait before the second attempt; doubled for each that follows.
     pub first: Duration,
-    /// Whoever asks for a longer wait than this is not waited for.
+    /// A provider that asks for a longer wait than this is not waited for.
     pub longest: Duration,
 }
 
@@ -25,7 +25,8 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Before the attempt after `attempt`. Half of it is chance, so that many who failed together do not come back together.
+    /// The wait before the attempt after `attempt`. Half of it is chance, so that clients that failed together do not
+    /// come back together.
     fn wait(&self, attempt: u32, error: &ModelError, chance: f64) -> Option<Duration> {
         if attempt >= self.attempts || !error.is_passing() {
             return None;

@@ -1,4 +1,4 @@
-//! The loop: ask, do what is asked for, answer, ask again.
+//! The loop: ask the model, carry out its calls, answer, ask again.
 
 use crate::budget::Budget;
 use crate::client::{Client, Request};
@@ -9,7 +9,7 @@ use crate::turn::{Call, Result as CallResult, Turn, Usage};
 use paddock_tools::{Definition, Operations, Toolbox};
 use serde_json::Value;
 
-/// What one run needs besides its conversation.
+/// The parts of one run besides its conversation.
 pub struct Agent<'a, S: Operations> {
     pub client: &'a Client,
     pub sandbox: &'a S,
@@ -27,7 +27,7 @@ pub enum End {
     Answer {
         text: String,
     },
-    /// It stopped for a reason of its own, such as the length of its reply.
+    /// The model stopped for a reason of its own, such as the length of its reply.
     Stopped {
         reason: String,
         text: String,

@@ -12,7 +12,7 @@ use sse_stream::SseStream;
 use std::io;
 use std::time::Duration;
 
-/// Of one reply.
+/// The most bytes of one reply, in MiB.
 const MOST_MIB: usize = 32;
 
 /// `silence`: the longest time without a byte.

@@ -23,14 +23,14 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// A new one; what is there already is never written over.
+    /// A new transcript; an existing file is never written over.
     pub fn create(path: &Path) -> Result<Transcript, TranscriptError> {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|source| TranscriptError::Unusable { path: path.to_path_buf(), source })?;
         Ok(Transcript { path: path.to_path_buf(), file })
     }
 
-    /// One that is gone on with, and its turns. A last line that was cut off is left out.
+    /// An existing transcript, and its turns. A last line that was cut off is left out.
     pub fn open(path: &Path) -> Result<(Transcript, Vec<Turn>), TranscriptError> {
         let unusable = |source| TranscriptError::Unusable { path: path.to_path_buf(), source };
         let mut text = String::new();

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "turn", rename_all = "snake_case")]
 pub enum Turn {
-    /// What a person asks for.
+    /// A person's task.
     Task { text: String },
-    /// What the model said, and what it wants to be done.
+    /// The model's words, and the calls that it wants.
     Model {
         text: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -21,7 +21,7 @@ pub enum Turn {
 pub struct Call {
     pub id: String,
     pub tool: String,
-    /// As the model wrote them: it may be no JSON.
+    /// As the model wrote them: they may be no JSON.
     pub arguments: String,
 }
 

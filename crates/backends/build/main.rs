@@ -7,13 +7,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// It aborts when it panics, so that nobody looks up where to unwind to: that index is 27 KB.
+/// The guest aborts when it panics, so it needs no index of unwind tables: that index is 27 KB.
 const FLAGS: [&str; 3] =
     ["-Ctarget-feature=+crt-static", "-Crelocation-model=static", "-Clink-arg=-Wl,--no-eh-frame-hdr"];
 
-/// What SPECIFICATION.md promises.
+/// The largest guest executable that SPECIFICATION.md promises, in bytes.
 const MOST: usize = 2 << 20;
-/// And the tables for unwinding, where another linker than that of the pinned toolchain put them elsewhere.
+/// Allowance for the unwind tables: a linker other than that of the pinned toolchain may put them elsewhere.
 const TABLES: usize = 256 << 10;
 
 fn main() {
@@ -46,7 +46,7 @@ fn build_guest() -> Result<(), String> {
         .arg(crates.join("guest/Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_directory)
-        // Linters and coverage tools must not change what goes into a sandbox.
+        // Linters and coverage tools must not change the guest, which goes into every sandbox.
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("CLIPPY_ARGS")

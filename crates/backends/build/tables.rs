@@ -1,8 +1,8 @@
-//! Takes the tables for unwinding out of an executable that never unwinds: the guest aborts when it panics. They are a twelfth of
-//! it, and no flag keeps them from being made for the parts that come compiled.
+//! Takes the unwind tables out of an executable that never unwinds: the guest aborts when it panics. They are a twelfth
+//! of it, and no flag keeps them out of the parts that come compiled.
 //!
-//! They lie at the end of what is mapped to be read. Their first word becomes the mark of an empty table, for the C runtime that looks
-//! there at the start; the pages behind it go, and what follows in the file moves up.
+//! They lie at the end of the read-only segment. Their first word becomes the mark of an empty table, for the C runtime
+//! that looks there at the start; the pages behind it go, and the rest of the file moves up.
 
 const TABLE: &[u8] = b".eh_frame";
 const LOAD: u32 = 1;
@@ -36,7 +36,7 @@ pub fn take_out(executable: &[u8]) -> Option<Vec<u8>> {
         }
         end = end.max(offset + in_file);
     }
-    // Nobody needs to find its sections, and what is behind the last that is mapped is about them.
+    // The section headers go: no program needs them to run the guest, and the bytes behind the last segment are theirs.
     elf.put(40, 0)?;
     elf.0.get_mut(60..64)?.fill(0);
     elf.0.truncate(end);
@@ -44,7 +44,7 @@ pub fn take_out(executable: &[u8]) -> Option<Vec<u8>> {
 }
 
 struct Segment {
-    /// Of its entry.
+    /// The offset of its entry in the program headers.
     at: usize,
     kind: u32,
     offset: usize,
@@ -56,7 +56,7 @@ struct Segment {
 struct Elf(Vec<u8>);
 
 impl Elf {
-    /// Of 64 bits, the low byte first.
+    /// True for a 64-bit, little-endian file.
     fn is_known(&self) -> bool {
         self.0.starts_with(b"\x7fELF\x02\x01")
     }
@@ -77,7 +77,7 @@ impl Elf {
         entries.collect()
     }
 
-    /// Where it begins, and its length.
+    /// The offset and the length of the table.
     fn table(&self) -> Option<(usize, usize)> {
         let (first, size, count) = (self.long(40)?, self.short(58)?, self.short(60)?);
         let names = self.long(first + self.short(62)? * size + 24)?;

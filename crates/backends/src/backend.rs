@@ -1,4 +1,4 @@
-//! What a backend is asked for. Few methods, so that a new one is a day's work.
+//! The traits that every backend implements. They have few required methods, so that a new backend is a day's work.
 
 use crate::handover::Handover;
 use crate::host_limit::HostLimit;
@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// What a sandbox cannot be made without and this machine lacks, where a short look tells.
+    /// A part that every sandbox needs and this host lacks, if a quick check finds one.
     fn missing(&self) -> Option<String> {
         None
     }
 
-    /// What this machine can do, and what is missing, in words a person can act on.
+    /// The abilities of this host for this backend, and the missing parts, in words a person can act on.
     fn probe(&self) -> Availability;
 
-    /// What a sandbox of this spec will really have.
+    /// The guarantees that a sandbox of this spec will really have.
     fn guarantees(&self, spec: &Spec) -> Guarantees;
 
     /// Puts up a fence whose guest is coming up: it says that it is ready, or why not, over the stream.
@@ -31,8 +31,8 @@ pub trait Backend: Send + Sync {
     /// engine to [`adopt`](Backend::adopt) it. Any other ends with the stream.
     fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError>;
 
-    /// As [`Backend::create`] of a lasting sandbox that goes on from memory that [`Fence::keep_memory`] has kept, over a
-    /// disk as it was at that moment. Its guest is to be resumed: it says nothing by itself.
+    /// As [`Backend::create`] of a lasting sandbox that goes on from memory that [`Fence::keep_memory`] has kept, over
+    /// a disk of the same moment. Its guest is to be resumed: it sends nothing by itself.
     fn create_from_memory(
         &self,
         _id: &SandboxId,
@@ -45,9 +45,9 @@ pub trait Backend: Send + Sync {
         })
     }
 
-    /// Where memory is kept that any number of sandboxes of this spec, in which `what` was started, can begin with: a
-    /// directory that [`Backend::create_from_memory`] takes, once it is there. Another place when anything has changed that
-    /// makes what was kept there stale; `None` where there can be none.
+    /// The directory with memory that any number of sandboxes of this spec, in which `what` was started, can begin
+    /// with. [`Backend::create_from_memory`] takes it, once it is there. The path changes when a change elsewhere makes
+    /// the kept memory stale. `None` if no memory can be kept.
     ///
     /// It is made by [`Fence::keep_memory`] of a sandbox of [`Backend::create_to_bake`], in a directory of that name with an
     /// ending (`.new`), and renamed.
@@ -79,17 +79,17 @@ pub trait Backend: Send + Sync {
     /// one; its guest goes on where the old one broke.
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError>;
 
-    /// Whether the guest of a lasting sandbox runs. One that the kernel is just ending does not.
+    /// True if the guest of a lasting sandbox runs. A guest that the kernel is just ending does not count as running.
     fn stands(&self, id: &SandboxId) -> bool;
 
-    /// Ends and removes a lasting sandbox that an earlier engine left, or what others nested in: whether or not its guest can be
-    /// reached.
+    /// Ends and removes a lasting sandbox, or a shell that others nested in, that an earlier engine left. It does not
+    /// matter if its guest can still be reached.
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError>;
 
     /// Ends and removes every lasting sandbox of this state directory that is not in `keep`, those included whose
     /// engine was killed while it made them; says which.
     ///
-    /// Precondition: nobody else makes lasting sandboxes in this state directory meanwhile.
+    /// Precondition: no other engine makes lasting sandboxes in this state directory meanwhile.
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>>;
 }
 
@@ -97,9 +97,10 @@ pub trait Backend: Send + Sync {
 pub struct Raised {
     pub fence: Box<dyn Fence>,
     pub stream: UnixStream,
-    /// What leads out of it, where its spec has network rules. Until somebody serves it, nothing leaves.
+    /// The sandbox's end of the network link, where its spec has network rules. Until the engine serves it, nothing
+    /// leaves.
     pub network: Option<Handover>,
-    /// What the caller should know about this very sandbox, beyond the guarantees of its spec.
+    /// Notes for the caller about this very sandbox, beyond the guarantees of its spec.
     pub notes: Vec<String>,
 }
 
@@ -107,18 +108,18 @@ pub struct Raised {
 ///
 /// Dropping it destroys it; [`Fence::leave`] is the way to let go of it without.
 pub trait Fence: Send + Sync {
-    /// Why the guest never greeted, if the backend can tell. Ends what is left of it.
+    /// Why the guest never greeted, if the backend can tell. Ends the rest of it.
     fn why_not_started(&mut self) -> Option<CreateError>;
 
     /// Has the kernel end everything inside, and does not wait for it: nothing in there can put it off. A sandbox that
     /// is frozen stays as it is until it is destroyed.
     fn kill(&mut self) -> std::io::Result<()>;
 
-    /// Ends everything inside, at once, removes every trace of the fence, and says what the kernel counted.
+    /// Ends everything inside, at once, removes every trace of the fence, and returns the kernel's counts.
     /// Works on a frozen sandbox, and on one that has ended by itself.
     fn destroy(&mut self) -> std::io::Result<FenceUsage>;
 
-    /// What the kernel has counted so far.
+    /// The resource use that the kernel has counted so far.
     fn usage(&self) -> std::io::Result<FenceUsage>;
 
     /// One of those numbers, asked for more often than the others.
@@ -127,14 +128,15 @@ pub trait Fence: Send + Sync {
     }
 
     /// Stops all work where it stands, and returns when nothing of it runs any more. The guest goes on.
-    /// [`std::io::ErrorKind::Unsupported`] where this machine cannot.
+    /// [`std::io::ErrorKind::Unsupported`] where this host cannot.
     fn freeze(&self) -> std::io::Result<()>;
 
     /// Lets the work go on. Nothing happens to work that is not frozen.
     fn thaw(&self) -> std::io::Result<()>;
 
     /// Holds the work to other limits of memory, processors and processes from now on, or leaves the old ones.
-    /// Those that stay the same are written again: an engine that takes over does not know what the last one wrote.
+    /// Limits that stay the same are written again: an engine that takes over does not know the values its predecessor
+    /// wrote.
     /// [`std::io::ErrorKind::Unsupported`] where one changes that the kernel does not hold.
     fn change_limits(&self, old: &Limits, new: &Limits) -> std::io::Result<()>;
 
@@ -156,7 +158,7 @@ pub trait Fence: Send + Sync {
         })
     }
 
-    /// Where a fork of this sandbox can be made. It stays so while this sandbox lives.
+    /// The place for a fork of this sandbox. It stays valid while this sandbox lives.
     ///
     /// Precondition: the spec is this one's own, but for the disk.
     fn fork_site(&self, _spec: &Spec) -> Result<Box<dyn ForkSite>, CreateError> {
@@ -171,8 +173,8 @@ pub trait Fence: Send + Sync {
         Some("this backend carries no interpreters".into())
     }
 
-    /// Ends all work that is left, and removes every trace but the guest, in whose namespaces others nest. It stays to be
-    /// destroyed. Says what the kernel counted.
+    /// Ends all remaining work, and removes every trace but the guest, in whose namespaces others nest. It stays to be
+    /// destroyed. Returns the kernel's counts.
     ///
     /// Precondition: the guest was told to hold.
     fn hold(&self) -> std::io::Result<FenceUsage> {
@@ -184,8 +186,8 @@ pub trait Fence: Send + Sync {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on.
-    /// One that is not lasting is destroyed.
+    /// Forgets a lasting sandbox without destroying it: the engine ends, the sandbox goes on. A sandbox that is not
+    /// lasting is destroyed.
     fn leave(self: Box<Self>);
 
     /// A descriptor that becomes readable when the guest has ended, and everything inside with it.
@@ -196,24 +198,24 @@ pub trait Fence: Send + Sync {
 pub trait Kept: Send {
     fn go_on(self: Box<Self>) -> std::io::Result<()>;
 
-    /// It need not go on: its fence is about to be destroyed.
+    /// The sandbox need not go on: its fence is about to be destroyed.
     fn stay_down(self: Box<Self>) -> std::io::Result<()>;
 }
 
 /// A sandbox in which nothing runs, and that others are copied from, memory and all. Dropped, it goes on.
 pub trait Stem: Send + Sync {
-    /// As [`Backend::create_from_memory`], of a sandbox that nests in this one: it ends with it. Its disk is a copy of this one's
-    /// where it has none yet; `renamed`: it gets names of its own. An error leaves nothing, and is no reason not to make it in
-    /// another way. Blocks.
+    /// As [`Backend::create_from_memory`], for a sandbox that nests in this one and ends with it. If it has no disk
+    /// yet, it gets a copy of this one's; `renamed`: it gets names of its own. An error leaves nothing behind, and the
+    /// sandbox may then be made in another way. Blocks.
     ///
-    /// Precondition: the spec is that of the one that stands, but for the disk.
+    /// Precondition: the spec is that of this sandbox, except the disk.
     fn copy(&self, id: &SandboxId, spec: &Spec, renamed: bool) -> Result<Raised, CreateError>;
 }
 
 /// The sandbox of an interpreter that is forked into others. Every method may block for a moment.
 ///
-/// The interpreter is started as an exec with `zygote` set. It hears packets, and answers the first of them; what it
-/// does with a packet that asks for a fork is in its own source.
+/// The interpreter is started as an exec with `zygote` set. It receives packets, and answers the first of them; its own
+/// source says how it handles a packet that asks for a fork.
 pub trait Nursery: Send + Sync {
     fn tell(&self, packet: &[u8]) -> std::io::Result<()>;
 
@@ -221,7 +223,7 @@ pub trait Nursery: Send + Sync {
     /// `UnexpectedEof` when it has gone.
     fn hear(&self, patience: Duration) -> std::io::Result<Vec<u8>>;
 
-    /// What a sandbox that nests in it will really have.
+    /// The guarantees that a sandbox nested in this nursery will really have.
     fn guarantees(&self, spec: &Spec) -> Guarantees;
 
     /// As [`Backend::create`] of a lasting sandbox that nests in this one. Its first exec is awaited.
@@ -269,11 +271,11 @@ pub trait ForkComposed: Send {
 
 /// A sandbox into which interpreters of another one are carried.
 pub trait Landing: Send {
-    /// Forks interpreters that wait for their next calls, as they stand, into this sandbox; its guest has the streams of each
-    /// under the number of its place. Until `until` they are waited for. What was copied stands still until `ready` says that
-    /// the guest is, and is taken down again where that never happens. Whatever fails, the interpreter goes on as if nothing
-    /// had been, and nothing of it is in this sandbox. `alone` is held while one stands still: a process is traced by one
-    /// thread at a time. Blocks, and all of it is one thread's.
+    /// Forks waiting interpreters, as they stand, into this sandbox; its guest has the streams of each under the number
+    /// of its place. They are waited for until `until`. The copies stand still until `ready` says that the guest is
+    /// ready, and are taken down if that never happens. If a step fails, the interpreter goes on as before, and nothing
+    /// of it is in this sandbox. `alone` is held while an interpreter stands still: a process is traced by one thread
+    /// at a time. Blocks, and must stay on one thread.
     fn carry(
         self: Box<Self>,
         interpreters: &[Interpreter],
@@ -286,7 +288,7 @@ pub trait Landing: Send {
 /// The process of an interpreter, as its guest describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Interpreter {
-    /// Its number inside.
+    /// Its pid inside.
     pub pid: u32,
     /// The pipes that it writes to, by their inodes.
     pub stdout: u64,
@@ -298,7 +300,7 @@ pub struct Interpreter {
 pub struct Carried {
     /// The number that it has inside.
     pub pid: u32,
-    /// What it had open and has no more, in words.
+    /// The files that the interpreter had open and its copy has not, in words.
     pub closed: Vec<String>,
     /// How long the interpreter that it was copied from stood still.
     pub stood_still: Duration,
@@ -307,13 +309,13 @@ pub struct Carried {
 /// Why an interpreter could not be carried.
 #[derive(Debug, thiserror::Error)]
 pub enum CarryError {
-    /// This machine has not what it takes.
+    /// This host lacks something that a live fork needs.
     #[error("{0}")]
     Unavailable(String),
-    /// It is not one that can be.
+    /// This interpreter cannot be forked live.
     #[error("{0}")]
     Unable(String),
-    /// It did not wait for its next call in time.
+    /// The interpreter did not wait for its next call in time.
     #[error("{0}")]
     Busy(String),
     #[error("could not {step}: {source}")]
@@ -332,7 +334,7 @@ pub struct Birth {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FenceUsage {
     pub cpu_ms: Option<f64>,
-    /// What the work holds now; as the other counts of now, nothing once it has ended.
+    /// Bytes that the work holds now. Like the other counts of the present, `None` once the work has ended.
     pub memory: Option<u64>,
     pub processes: Option<u64>,
     pub peak_memory: Option<u64>,
@@ -340,11 +342,11 @@ pub struct FenceUsage {
     pub memory_kills: u64,
     /// How often the kernel refused a new process or thread.
     pub refused_processes: u64,
-    /// Whether the guest is held by the same limits, so that it goes with what they hit.
+    /// True if the same limits hold the guest, so that the guest dies when the work exceeds them.
     pub guest_counted: bool,
 }
 
-/// What a sandbox had too little of.
+/// The resource that a sandbox had too little of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortage {
     Memory,
@@ -352,7 +354,7 @@ pub enum Shortage {
 }
 
 impl FenceUsage {
-    /// What the guest was lost to, if it was one of its limits. Precondition: it was lost.
+    /// The limit that ended the guest, if a limit did. Precondition: the guest was lost.
     pub fn lost_to(&self) -> Option<Shortage> {
         match self {
             _ if !self.guest_counted => None,

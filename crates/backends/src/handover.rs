@@ -1,4 +1,5 @@
-//! What leads out of a sandbox with network rules, on its way from the guest that made it to the engine that serves it.
+//! The network link of a sandbox with network rules, on its way from the guest that made it to the engine that serves
+//! it.
 
 use paddock_protocol::HANDED_OVER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,7 +32,7 @@ impl Handover {
     }
 }
 
-/// The next byte, and the two that come with it. What is not what it should be is refused: a guest could send anything.
+/// The next byte, and the two descriptors that come with it. Anything else is refused: a guest could send anything.
 pub fn receive(socket: impl AsFd, patience: Duration) -> Result<NetworkEnds> {
     let timeout =
         Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };

@@ -13,9 +13,9 @@ const ASK_DOCTOR: &str =
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostLimit {
-    /// Of one kind, as `/proc/sys/user/max_KIND_namespaces` names it.
+    /// Namespaces of one kind, as `/proc/sys/user/max_KIND_namespaces` names it.
     Namespaces(&'static str),
-    /// In the mount namespace of one sandbox, which begins with all mounts of the server's.
+    /// Mounts in the namespace of one sandbox, which begins with all mounts of the server's.
     Mounts,
     /// Below a cgroup whose owner bounded them.
     CgroupsBelow,

@@ -1,5 +1,5 @@
-//! Programs and kernels of others, as this machine has them: where they are, how one that was replaced is told, and what was
-//! found out about them.
+//! Programs and kernels of others that are installed on this host: where they are, a stamp that changes when one is
+//! replaced, and the facts found about each.
 
 use serde::Serialize;
 use std::ffi::OsString;
@@ -34,9 +34,9 @@ pub fn locate(variable: &str, name: &str, more: &[&str]) -> Result<Option<PathBu
     Ok(found.find(|path| path.is_file()))
 }
 
-/// Writes down what was found out, never half. What cannot be noted is found out again.
+/// Writes down the found facts, never half of them. Facts that cannot be noted are found out again.
 pub fn note(path: &Path, found: &impl Serialize) {
-    // Others of this process may be at it too.
+    // Other threads of this process may do the same.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let own = format!("{}-{}.new", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let new = path.with_extension(own);
@@ -46,8 +46,8 @@ pub fn note(path: &Path, found: &impl Serialize) {
     }
 }
 
-/// A script to be executed, written by a process of its own: what this one has open for writing is also held, until it has
-/// begun, by each process that another test starts at that moment, and cannot be executed so long.
+/// A script to be executed, written by a process of its own. A file that this process has open for writing is also open
+/// in each process that another test is just starting, and cannot be executed for so long.
 #[cfg(test)]
 pub fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
     let path = directory.join(name);

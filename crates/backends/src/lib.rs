@@ -1,13 +1,13 @@
-//! Fences, and what each is made of.
+//! The fences, and the parts of each.
 //!
 //! - [`backend`]: the trait that every fence implements, and its errors
-//! - [`held`]: the names in a workspace that stay read-only because of what stands in it
-//! - [`handover`]: what leads out of a sandbox, from its guest to the engine
+//! - [`held`]: the names in a workspace that stay read-only because of the workspace's content
+//! - [`handover`]: the network link of a sandbox, from its guest to the engine
 //! - [`host_limit`]: limits of the host that refuse the next sandbox
-//! - [`installed`]: programs and kernels of others that this machine has
+//! - [`installed`]: programs and kernels of others that this host has
 //! - [`select`]: which backend a spec gets
 //! - [`gvisor`]: a kernel in user space, inside the process backend's fence
-//! - [`microvm`]: a machine with a kernel of its own, inside the process backend's fence
+//! - [`microvm`]: a VM with a kernel of its own, inside the process backend's fence
 //! - [`process`]: Linux namespaces, cgroups, seccomp and Landlock; no daemon, no KVM
 //!
 //! A backend only knows how to put up a fence and hand back a byte stream to the guest inside it.

@@ -39,7 +39,7 @@ pub fn select(
     }
     let mut refusals = Vec::new();
     for backend in candidates {
-        // Looking at the machine takes time; who demands nothing need not wait for it.
+        // Looking at the host takes time; a spec without requirements need not wait for it.
         let unmet = if spec.require.is_empty() { None } else { first_unmet(spec, backend.as_ref()) };
         match unmet {
             None => return Ok(backend),
@@ -56,6 +56,6 @@ pub fn select(
 fn first_unmet(spec: &Spec, backend: &dyn Backend) -> Option<(Requirement, String)> {
     let guarantees = backend.guarantees(spec);
     let unmet = spec.require.iter().find_map(|r| r.met_by(&guarantees).err().map(|reason| (*r, reason)));
-    // What it would give is of no use where it cannot be had at all.
+    // The guarantees of a backend are of no use where it cannot run at all.
     unmet.or_else(|| Some((*spec.require.first()?, backend.missing()?)))
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`settings`]: flags and environment -> which model, within which budget
 //! - [`session`]: the conversation, its transcript and its sandbox, from the first task to the last
-//! - [`screen`]: what a person, or a program with `--json`, sees of it
+//! - [`screen`]: the output for a person, or for a program with `--json`
 
 pub mod screen;
 pub mod session;

@@ -1,5 +1,5 @@
-//! What may be typed, one file per group of commands. Values stay text here where `settings` or the server has
-//! to give them the same checks wherever they come from.
+//! The command line, one file per group of commands. Values stay text here where `settings` or the server has to give
+//! them the same checks, wherever they come from.
 //!
 //! - [`fresh`]: `run`, `code` and `shield`, parsed without building the definitions of all the others
 //! - [`sandboxes`]: `create`, `ps`, `inspect`, `extend`, `kill` and the states between
@@ -10,9 +10,10 @@
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`job`]: work that is described once
 //! - [`machine`]: `serve`, `server`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
-//! - [`policy`]: the flags that say what a sandbox is, [`certificates`] among them; [`values`]: what the parser checks itself
+//! - [`policy`]: the flags that describe a sandbox, [`certificates`] among them; [`values`]: values that the parser
+//!   checks itself
 //! - [`script`]: `script`, `resource`
-//! - [`scan`]: `scan`, and the flags by which others scan
+//! - [`scan`]: `scan`, and the flags of other commands that scan
 //! - [`stop`]: help, version and mistakes
 
 pub mod agent;

@@ -1,4 +1,4 @@
-//! What surrounds one call: environment and streams. Tests hand in their own.
+//! The surroundings of one call: environment and streams. Tests hand in their own.
 
 use crate::env_vars;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Environment {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// Those that are text.
+    /// The variables whose values are text.
     pub(crate) fn texts(&self) -> BTreeMap<String, String> {
         let text = |value: &OsString| value.to_str().map(String::from);
         self.0.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()

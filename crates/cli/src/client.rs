@@ -5,9 +5,9 @@
 //! - [`connection`]: TCP, TLS or a unix socket, and HTTP/1.1 over it; [`connect_error`]: why there is none
 //! - [`target`]: paths and queries in which no text of the caller's can become syntax
 //! - [`answer`]: bodies, whole or as they come
-//! - [`calls`]: what the commands ask for; [`operations`]: what the tools of a model do
+//! - [`calls`]: the API calls of the commands; [`operations`]: the operations of a model's tools
 //! - [`room`]: a create that waits for its tenant's quota
-//! - [`error`]: what goes wrong, for people
+//! - [`error`]: errors, for people
 //!
 //! `run` and `code` touch nothing of this.
 
@@ -154,7 +154,7 @@ impl Client {
         }
     }
 
-    /// The answer's head. What the server refuses is an error.
+    /// The answer's head. A refusal of the server is an error.
     pub async fn send(&self, call: Call) -> Result<Answer, ClientError> {
         let (answer, _sender) = self.exchange(call).await?;
         Ok(answer)
@@ -168,7 +168,7 @@ impl Client {
         Ok(value)
     }
 
-    /// An answer without a body, or with one that nobody needs.
+    /// An answer without a body, or with a body that is not needed.
     pub async fn done(&self, call: Call) -> Result<(), ClientError> {
         let (answer, sender) = self.exchange(call).await?;
         answer.whole().await?;
@@ -179,7 +179,7 @@ impl Client {
     async fn exchange(&self, call: Call) -> Result<(Answer, Sender), ClientError> {
         let again = call.again();
         match (self.exchange_once(call).await, again) {
-            // Its server ended: the next one is asked the same, which does no harm.
+            // The server ended: the next one gets the same call, which does no harm.
             (Err(error), Some(again)) if error.is_of_an_ending_server() => {
                 tokio::time::sleep(STEP).await;
                 self.revive().await?;

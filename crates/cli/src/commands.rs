@@ -262,7 +262,7 @@ fn sandboxes(command: SandboxCommand, caller: &mut Caller) -> Result<i32, Comman
     }
 }
 
-/// Data for stdout. A reader that went away has what it wanted.
+/// Data for stdout. A reader that went away has read enough.
 pub fn print(text: &str, caller: &mut Caller) -> Result<(), CommandError> {
     let written = caller.stdout.write_all(text.as_bytes()).and_then(|()| caller.stdout.flush());
     match written {

@@ -1,5 +1,5 @@
-//! Files and directories between here and a sandbox. What comes from inside is hostile: its names, links, kinds
-//! and sizes are checked here, whatever the server let pass.
+//! Files and directories between here and a sandbox. Everything from inside is hostile: its names, links, kinds and
+//! sizes are checked here, even if the server let them pass.
 //!
 //! - [`place`]: which side an argument of `cp` names
 //! - [`download`], [`upload`]: the two directions
@@ -63,7 +63,7 @@ impl CopyError {
     }
 }
 
-/// What was left out of a copy, and why: for people.
+/// A file that was left out of a copy, and why: for people.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LeftOut {
     pub name: String,

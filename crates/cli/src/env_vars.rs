@@ -1,6 +1,6 @@
 //! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself,
 //! `PADDOCK_RUNSC` by the gVisor backend, `PADDOCK_QEMU`, `PADDOCK_KERNEL`, `PADDOCK_KVM` and
-//! `PADDOCK_MACHINE_COPIES` and `PADDOCK_MACHINE_ASLR` by that of machines.
+//! `PADDOCK_MACHINE_COPIES` and `PADDOCK_MACHINE_ASLR` by the microVM backend.
 
 /// Where templates, images and the records of sandboxes are kept.
 pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
@@ -12,7 +12,7 @@ pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// server of the state directory at its socket, started if need be. `serve` listens there, unless flags say otherwise.
 pub const PADDOCK_URL: &str = "PADDOCK_URL";
 
-/// What the server is shown as the right to ask; the owner's unix socket needs none.
+/// The token that gives the right to ask the server; the owner's unix socket needs none.
 pub const PADDOCK_TOKEN: &str = "PADDOCK_TOKEN";
 
 /// `1`: as if every command that makes sandboxes had --host-certs.
@@ -38,7 +38,7 @@ pub const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
 pub const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
 pub const OPENAI_MODEL: &str = "OPENAI_MODEL";
 
-/// What `paddock --help` says about them.
+/// The text of `paddock --help` about them.
 pub const HELP: &str = "\
 Environment:
   PADDOCK_STATE_DIR  where templates, images and records are kept

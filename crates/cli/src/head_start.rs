@@ -1,4 +1,4 @@
-//! Begins a sandbox while the arguments are still being read: its namespaces are the same whatever they say.
+//! Begins a sandbox while the arguments are still being read: its namespaces are the same with all arguments.
 
 use crate::caller::Environment;
 use crate::state;

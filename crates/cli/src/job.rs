@@ -1,9 +1,9 @@
 //! `paddock job run`: a job from its file to its end.
 //!
 //! - [`file`]: the description, with the files that it names beside it
-//! - [`local`]: this command as the server, where none is
-//! - [`run`]: sent, watched, and what its end means for the caller
-//! - [`logs`]: what its task prints, across lost connections
+//! - [`local`]: this command as the server, if there is none
+//! - [`run`]: sent, watched, and the meaning of its end for the caller
+//! - [`logs`]: the output of its task, across lost connections
 //! - [`progress`]: how far it is, for a person
 
 mod file;

@@ -111,9 +111,9 @@ fn from_flags(
         // Flags of their own, only where code is run.
         scan: None,
         allowed_imports: None,
-        // Nor is what lives no longer than its command forked.
+        // A sandbox that lives no longer than its command is not forked.
         live_forks: None,
-        // Nor is there an audit.
+        // It has no audit either.
         audit_outputs: None,
         host_certs,
         secrets,

@@ -1,6 +1,6 @@
 //! The `paddock` command: raw arguments -> resolved settings -> one action.
 //!
-//! - [`args`]: what may be typed, and the help
+//! - [`args`]: the command line, and the help
 //! - [`layers`]: template, policy file and flags, each turned into one layer of settings
 //! - [`commands`]: one file per command
 //! - [`client`]: the HTTP API, for the commands about sandboxes that last
@@ -10,11 +10,11 @@
 //! - [`agent`]: a model that works in a sandbox, from its settings to its end
 //! - [`once`]: a sandbox of the server for one command; [`script`]: a file with annotations in one
 //! - [`job`]: a job, from its file to its end
-//! - [`shield`]: a fence around a coding agent, and the account of what it did
+//! - [`shield`]: a fence around a coding agent, and the account of its actions
 //! - [`env_file`]: variables from a file
 //! - [`state`]: where things are kept between calls
 //! - [`render`]: tables, errors and explanations, safe for a terminal
-//! - [`head_start`]: what can begin before the arguments are understood
+//! - [`head_start`]: the part of a sandbox that can begin before the arguments are understood
 //! - [`caller`], [`env_vars`]: the environment and the streams of one call
 
 mod agent;
@@ -61,8 +61,8 @@ pub fn main() -> i32 {
     run(arguments, &mut caller)
 }
 
-/// What the Rust runtime would have done: a closed standard stream must not become the number of something else,
-/// and a reader that went away is an error of a write, not our end.
+/// Does the work of the Rust runtime: a closed standard stream must not become the number of another file, and a reader
+/// that went away is an error of a write, not our end.
 fn prepare_process() {
     for number in 0..3 {
         // SAFETY: plain system calls on numbers. The lowest free number is taken, which is the closed one.
@@ -88,7 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, caller: &mut Caller) -
         render::error::print(&error, error.hint().as_deref(), caller);
         failure_code
     });
-    // A full pipe or disk at this point has nobody left to be told.
+    // An error of a full pipe or disk at this point cannot be told anywhere.
     let _ = caller.stdout.flush();
     code
 }

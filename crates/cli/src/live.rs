@@ -2,8 +2,8 @@
 //! is made again, and goes on at the byte where it broke.
 //!
 //! - [`conversation`]: the loop between output, input, signals and the terminal
-//! - [`output`]: what the command prints, followed across lost connections
-//! - [`input`]: what the caller types, each byte exactly once
+//! - [`output`]: the command's output, followed across lost connections
+//! - [`input`]: the caller's input, each byte exactly once
 //! - [`detach`]: the keys that leave the command running
 
 mod conversation;

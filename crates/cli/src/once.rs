@@ -1,4 +1,4 @@
-//! A sandbox of the server for one command: made, used, and ended whatever happens.
+//! A sandbox of the server for one command: made, used, and ended in any case.
 
 use crate::client::{Client, ClientError, room};
 use crate::session::signals::Signals;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two attempts at a volume that somebody writes to.
+/// The pause between two attempts at a volume that another sandbox writes to.
 const PAUSE: Duration = Duration::from_millis(250);
 
 pub struct Once {
@@ -15,7 +15,7 @@ pub struct Once {
     pub id: String,
 }
 
-/// What came of the beginning.
+/// The result of the beginning.
 pub enum Begun {
     Ready(Once),
     /// The caller was told to end, and nothing is left.
@@ -37,7 +37,7 @@ impl Once {
             let made = tokio::select! {
                 made = &mut making => made,
                 number = signals.next_ending() => {
-                    // It comes to be all the same: whoever asked for it has to end it.
+                    // The sandbox comes to be all the same, so its creator has to end it.
                     if let Ok(Ok(sandbox)) = making.await {
                         let _ = client.end(&sandbox.id, true).await;
                     }
@@ -56,7 +56,7 @@ impl Once {
         }
     }
 
-    /// Its volumes are committed, or treated as a failure's. What became of them is in the answer.
+    /// Its volumes are committed, or treated as a failure's. The answer tells their fate.
     pub async fn end(self, failed: bool) -> Result<Sandbox, ClientError> {
         match self.client.end(&self.id, failed).await {
             Err(error) if error.is_passing() => {

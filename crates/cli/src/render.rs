@@ -1,4 +1,4 @@
-//! What a person reads: data on stdout, the rest on stderr. Text that is not Paddock's own is made harmless.
+//! Text for people: data on stdout, the rest on stderr. Text that is not Paddock's own is made harmless.
 
 pub mod access;
 pub mod build;

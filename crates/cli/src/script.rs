@@ -3,7 +3,7 @@
 //! - [`source`]: the file, its language and its arguments
 //! - [`run`]: the plan carried out in a sandbox of the server
 //! - [`begin`]: a script to begin with, written to a file
-//! - [`report`]: what a person, or a program with `--json`, gets of it
+//! - [`report`]: the output for a person, or for a program with `--json`
 
 pub mod begin;
 pub mod report;

@@ -1,12 +1,12 @@
-//! One sandbox from start to end: what the commands ask of the engine.
+//! One sandbox from start to end: the engine, as the commands use it.
 //!
 //! - [`conversation`]: the loop between the caller's streams and the command's
 //! - [`streams`]: the caller's stdin, stdout and stderr without blocking the loop
-//! - [`progress`]: what a person sees while an image is fetched
-//! - [`build_progress`]: what a person sees of a build
-//! - [`signals`]: those that the caller may get meanwhile
+//! - [`progress`]: the progress of fetching an image, for a person
+//! - [`build_progress`]: the progress of a build, for a person
+//! - [`signals`]: signals that the caller may get meanwhile
 //! - [`terminal`]: raw mode, size and Ctrl-C of the caller's terminal
-//! - [`network`], [`ledger`]: what its gate decided, each decision and by host
+//! - [`network`], [`ledger`]: the decisions of its gate, one by one and by host
 //! - [`report`]: exit code, messages and JSON of a run that is over
 
 pub mod build_progress;
@@ -42,18 +42,18 @@ pub struct Session {
     pub json: bool,
     /// Path inside and content, written before the command starts.
     pub file: Option<(PathBuf, Vec<u8>)>,
-    /// What was found in the code before it ran.
+    /// The findings of the scan before the code ran.
     pub scanned: ScanReport,
     /// Values that never enter.
     pub secrets: Vec<Bound>,
-    /// Its clients believe the certificates that this machine believes.
+    /// Its clients believe the certificates that this host believes.
     pub host_certs: bool,
     pub first: Option<First>,
-    /// Sees what is printed, in place of the caller's streams.
+    /// Gets the output, in place of the caller's streams.
     pub listener: Option<Listener>,
 }
 
-/// Called with each piece that the command prints, whichever stream it is of.
+/// Called with each piece of the command's output, of both streams.
 pub struct Listener(pub Box<Hears>);
 
 pub type Hears = dyn FnMut(&[u8]) + Send;
@@ -113,17 +113,17 @@ pub fn run(session: Session) -> Result<i32, SessionError> {
     hold(session)?.tell(json)
 }
 
-/// The same, and leaves it to the caller to tell what came of it.
+/// The same, but the caller tells the result.
 pub fn hold(session: Session) -> Result<Over, SessionError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Runtime)?;
     let over = runtime.block_on(conversation::run(session));
-    // A read of stdin may still be waiting; nobody waits for it.
+    // A read of stdin may still be waiting; the command does not wait for it.
     runtime.shutdown_background();
     over
 }
 
-/// What a sandbox of this session would really have. Starts nothing.
+/// The guarantees that a sandbox of this session would really have. Starts nothing.
 pub fn explain(session: &Session) -> Result<Guarantees, SessionError> {
     Ok(Engine::new(&session.state_dir).guarantees(session.backend.as_deref(), &session.spec)?)
 }
@@ -133,7 +133,7 @@ pub fn doctor(state_dir: &Path) -> Vec<Availability> {
 }
 
 impl Session {
-    /// The whole environment of the command: the image's, ours, and what the caller named. Nothing else.
+    /// The whole environment of the command: the image's variables, ours, and those that the caller named. No others.
     fn environment(&self, image: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut all = default_environment();
         if self.tty {

@@ -1,10 +1,10 @@
-//! A fence around a coding agent on a real repository, and the account of what it did there.
+//! A fence around a coding agent on a real repository, and the account of its actions there.
 //!
 //! - [`fence`]: arguments -> a session, by the same layers of settings as `paddock run`
 //! - [`home`]: where the agent keeps its login and its sessions, one for each repository
-//! - [`watch`]: what was in the writable places before, beside the start of the sandbox, and what is there after
+//! - [`watch`]: the files in the writable places before, listed beside the start of the sandbox, and the files after
 //! - [`listing`]: one walk through a directory that hostile code writes to
-//! - [`install`]: an agent is put into its home: how far it is, and why it failed
+//! - [`install`]: an agent is put into its home: the progress, and the reason of a failure
 //! - [`keeper`]: contents from before, for a patch
 //! - [`changes`]: the two listings compared; [`patch`]: the same as a patch
 

@@ -1,4 +1,4 @@
-//! The state directory: where it is, and that nobody else can write to it.
+//! The state directory: where it is, and that no other user can write to it.
 
 use crate::caller::Environment;
 use crate::env_vars;
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The machine's, unless somebody names another.
+/// The host's state directory, unless a variable names another.
 const OF_ROOT: &str = "/var/lib/paddock";
 
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,7 @@ pub fn prepare(environment: &Environment) -> Result<PathBuf, StateError> {
     Ok(path)
 }
 
-/// Whether this is the user's state directory when no variable names another.
+/// True if this is the user's state directory when no variable names another.
 pub fn is_usual(environment: &Environment, state_dir: &Path) -> bool {
     let usual = match geteuid().is_root() {
         true => Some(PathBuf::from(OF_ROOT)),

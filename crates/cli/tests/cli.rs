@@ -1,4 +1,4 @@
-//! The command as its user sees it, called in process: what is typed, what is printed, which exit code.
+//! The command as its user sees it, called in process: its arguments, its output, its exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests; clippy lets it pass only in the tests themselves")]
 
 use paddock_cli::{Caller, Terminals};

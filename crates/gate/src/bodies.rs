@@ -1,5 +1,5 @@
-//! Bodies on their way through the gate: what goes out is searched for placeholders, what comes back from a host that has a
-//! secret is masked.
+//! Bodies on their way through the gate: outgoing bodies are searched for placeholders, and answers from a host that
+//! has a secret are masked.
 
 use crate::flows::Target;
 use crate::refused::Refused;
@@ -80,10 +80,10 @@ impl Body for Sent {
 
 /// The body of an answer.
 pub enum Answered {
-    /// As the host sent it.
+    /// The bytes as the host sent them.
     Plain(Incoming),
     Masked(Box<MaskedBody>),
-    /// The gate's own words.
+    /// An answer of the gate itself.
     Own(Full<Bytes>),
 }
 
@@ -130,7 +130,7 @@ impl MaskedBody {
     }
 }
 
-/// The same headers, with values of secrets masked. A name that holds one is left out with what it says.
+/// The same headers, with values of secrets masked. A header whose name holds a value is left out.
 pub fn masked_headers(mut headers: HeaderMap, mask: &Mask) -> HeaderMap {
     let holds = |bytes: &[u8]| mask.apply(&mut bytes.to_vec());
     let named: Vec<_> = headers.keys().filter(|name| holds(name.as_str().as_bytes())).cloned().collect();

@@ -50,7 +50,7 @@ where
     }
 }
 
-/// Whether the client begins with letters and not with a record of TLS. What was read stands in `first`.
+/// True if the client begins with letters and not with a record of TLS. The bytes that were read are in `first`.
 pub async fn speaks_in_clear<C: AsyncRead + Unpin>(client: &mut C, first: &mut Vec<u8>) -> bool {
     if first.is_empty() {
         let mut space = [0; 4096];
@@ -61,7 +61,7 @@ pub async fn speaks_in_clear<C: AsyncRead + Unpin>(client: &mut C, first: &mut V
     first.first().is_some_and(u8::is_ascii_alphabetic)
 }
 
-/// As the host, for a client that asks for no other.
+/// Accepts TLS in the host's place, for a client that asks for no other.
 async fn accept<C>(
     shared: &Shared,
     client: C,

@@ -1,5 +1,5 @@
-//! Decisions on their way to the audit. What repeats is counted, and what floods is summed up: nothing inside can fill a
-//! disk or a channel by asking again.
+//! Decisions on their way to the audit. Repeated decisions are counted, and a flood is summed up: no program inside can
+//! fill a disk or a channel by asking again.
 
 use lru::LruCache;
 use paddock_model::net::{Denial, DomainName, NetEvent, NetOutcome, Way};
@@ -27,7 +27,7 @@ struct State {
     recent: LruCache<Kind, Repeats>,
     second: Instant,
     denials: u32,
-    /// What was told to nobody.
+    /// The number of decisions that were not told.
     lost: u64,
 }
 
@@ -37,7 +37,7 @@ struct Kind {
     name: Option<DomainName>,
     address: Option<IpAddr>,
     port: Option<u16>,
-    /// With no bytes in it.
+    /// The outcome without its byte counts.
     outcome: NetOutcome,
 }
 
@@ -48,7 +48,7 @@ struct Repeats {
     received: u64,
 }
 
-/// What is known of the thing that was decided on.
+/// The known facts about the thing that was decided on.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
     pub name: Option<DomainName>,
@@ -112,7 +112,7 @@ impl Events {
         self.send(&mut state, event);
     }
 
-    /// What was counted and not told yet, where its window is over. `true`: something is still to be told.
+    /// Tells the counted decisions whose window is over. Returns `true` if some are still to be told.
     pub fn flush(&self, all: bool) -> bool {
         let now = Instant::now();
         let mut state = self.locked();
@@ -144,7 +144,7 @@ impl Events {
         state.lost > 0 || state.recent.iter().any(|(_, repeats)| repeats.count > 0)
     }
 
-    /// Tells what was counted when its time comes; sleeps while there is nothing, for as long as it lives.
+    /// Tells the counted decisions when their time comes; sleeps while there are none.
     pub async fn keep_telling(&self) {
         loop {
             self.counted.notified().await;

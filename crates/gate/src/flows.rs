@@ -70,7 +70,7 @@ impl Flows {
         self.locked().len()
     }
 
-    /// Cuts whatever these rules would not let through. `own` is asked for addresses of this machine.
+    /// Cuts the connections that these rules would not let through. `own` is asked for addresses of this host.
     pub fn cut_forbidden(&self, rules: &NetRules, own: impl Fn(IpAddr) -> bool) {
         for open in self.locked().values() {
             let allowed = match (&open.target.host, open.address) {
@@ -102,7 +102,7 @@ impl Flows {
 }
 
 impl Flow {
-    /// It stands: which address was dialled.
+    /// The connection stands: notes the address that was dialled.
     pub fn connected(&self, address: IpAddr) {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
         if let Some(open) = self.flows.locked().get_mut(&self.id) {
@@ -126,7 +126,7 @@ impl Flow {
         }
     }
 
-    /// Resolves when somebody cuts it.
+    /// Resolves when the connection is cut.
     pub async fn cut(&self) {
         let mut cut = self.cut.clone();
         // The sender lives as long as this flow.
@@ -153,7 +153,7 @@ impl Drop for Flow {
         let why = self.cut.borrow().clone();
         self.flows.locked().remove(&self.id);
         let subject = self.subject();
-        // One that never stood has been told of already.
+        // A connection that never stood has been told of already.
         if subject.address.is_none() || self.address.lock().is_ok_and(|address| address.is_none()) {
             return;
         }

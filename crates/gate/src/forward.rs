@@ -44,7 +44,7 @@ struct Forward {
 struct Kept {
     target: Target,
     sender: SendRequest<Sent>,
-    /// It is open as long as the host is, and not as long as its client.
+    /// The flow is open as long as the host's side is, and not as long as its client's.
     flow: Weak<Flow>,
 }
 
@@ -163,7 +163,8 @@ impl Forward {
             self.shared.deny(target, None, denial.clone());
             return Err(denial.into());
         }
-        // What is carried after an upgrade is not looked into: never where methods count or a value is at stake.
+        // The bytes after an upgrade are not looked into. So there is none where methods are judged or a secret is
+        // bound.
         let opaque = self.fixed.is_some() && self.bound.is_none() && self.shared.rules().methods.is_none();
         let socket = wanted_socket(&parts).filter(|_| opaque);
         let client = parts.extensions.remove::<OnUpgrade>().filter(|_| socket.is_some());
@@ -185,7 +186,7 @@ impl Forward {
         }
     }
 
-    /// The host's answer, without what is between neighbours only, and without the value of a secret.
+    /// The host's answer, without hop-by-hop headers and without the value of a secret.
     fn answered(&self, mut response: Response<Incoming>) -> Response<Answered> {
         strip(response.headers_mut());
         let mask = self.shared.secrets.mask();
@@ -244,7 +245,7 @@ impl Forward {
         Ok(Target { host: self.shared.meant(host), port: port.unwrap_or(80), way: Way::Http })
     }
 
-    /// Everything that is refused before anybody is connected to.
+    /// All refusals that need no connection to the host.
     fn judge(&self, target: &Target, parts: &Parts) -> Result<(), Denial> {
         // Before the rules: a rule for the clear port would not help.
         if self.bound.is_none() {
@@ -298,7 +299,7 @@ impl Forward {
     }
 }
 
-/// With the path alone in its first line, the host that was judged, and nothing that is between neighbours only.
+/// Writes the request anew: the path alone in its first line, the host that was judged, and no hop-by-hop headers.
 fn write_anew(
     parts: &mut Parts,
     target: &Target,
@@ -329,7 +330,7 @@ fn strip(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
-        // What says how long the body is belongs to whoever reads the message.
+        // The headers for the length of the body belong to the reader of the message.
         .filter(|name| {
             *name != header::CONTENT_LENGTH && *name != header::TRANSFER_ENCODING && *name != header::HOST
         })

@@ -1,4 +1,5 @@
-//! What the fuzz targets and the short runs in `make test` both call: bytes as a hostile sandbox could send them.
+//! The entries that the fuzz targets and the short runs in `make test` both call: bytes as a hostile sandbox could send
+//! them.
 
 use crate::place::{GATE_4, GATE_6};
 use crate::wire::opening::{LONGEST_LINE, opening};
@@ -26,7 +27,7 @@ pub fn fuzz_hello(data: &[u8]) {
     if data.len() > 2 * hello::LONGEST_HELLO {
         assert_ne!(verdict, Err(Incomplete::More), "nothing is waited for without end");
     }
-    // Whatever was decided stays: more bytes change nothing.
+    // A decision stays: more bytes change nothing.
     if verdict != Err(Incomplete::More) {
         let mut more = data.to_vec();
         more.extend_from_slice(&[0x16, 3, 1, 0, 1, 0]);

@@ -1,4 +1,5 @@
-//! One sandbox's gate: started with what was made in the sandbox's network namespace, gone when it is dropped.
+//! One sandbox's gate: started with the two sockets that were made in the sandbox's network namespace, gone when it is
+//! dropped.
 
 use crate::events::Events;
 use crate::link::Link;
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 
 pub struct Gate {
     shared: Arc<Shared>,
-    /// Ended when this is dropped: then nobody answers any more, and nothing leaves.
+    /// Ended when this is dropped: from then on nothing is answered, and nothing leaves.
     _tasks: JoinSet<()>,
 }
 
@@ -33,9 +34,9 @@ pub struct Settings {
     pub rules: NetRules,
     /// Many gates may share one.
     pub resolver: Arc<Resolver>,
-    /// What was counted before, by a gate of the same sandbox, goes on.
+    /// The counts of an earlier gate of the same sandbox go on.
     pub meter: Arc<Meter>,
-    /// What is put into requests to the hosts that it is bound to.
+    /// The secrets that are put into requests to the hosts that they are bound to.
     pub secrets: Arc<Secrets>,
 }
 
@@ -69,7 +70,7 @@ impl Gate {
         Ok((Gate { shared, _tasks: tasks }, receiver))
     }
 
-    /// The new rules hold for what comes and for what is open.
+    /// The new rules hold for new connections and for open ones.
     pub fn update(&self, rules: NetRules) {
         self.shared.set_rules(rules);
     }

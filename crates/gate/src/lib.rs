@@ -12,12 +12,12 @@
 //! - `proxy`, `forward`: HTTP, CONNECT and SOCKS; requests that are seen
 //! - `requests`, `bodies`: the host and the method that a request means; bodies that are searched and masked
 //! - `refused`: a refusal, and the words for it that the program inside gets
-//! - `session`, `sniff`, `rewound`: a client and what it was connected to
-//! - `flows`, `meter`, `metered`: what is open, what it moved, how fast
+//! - `session`, `sniff`, `rewound`: a client, and the host that it was connected to
+//! - `flows`, `meter`, `metered`: the open connections, their bytes, their speed
 //! - `names`, [`Resolver`], `own`: an address for each name inside, and the real one outside
 //! - `secrets`, `ended`: values that never enter, and TLS that is ended for them
 //! - `events`: decisions on their way to the audit
-//! - [`wire`]: parsers for what a sandbox sends; [`fuzz`]: entries for the fuzz targets
+//! - [`wire`]: parsers for bytes from a sandbox; [`fuzz`]: entries for the fuzz targets
 
 mod bodies;
 mod ended;

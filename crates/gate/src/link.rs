@@ -1,4 +1,4 @@
-//! The link of a sandbox: a packet socket on the far end of its veth. It needs no right on the host: whoever made the
+//! The link of a sandbox: a packet socket on the far end of its veth. It needs no right on the host: the maker of the
 //! network namespace may open one in it.
 
 use crate::place::{GATE_MAC, LARGEST_PACKET, SANDBOX_MAC};
@@ -12,20 +12,20 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
-/// What the kernel says about a frame before it (`struct virtio_net_hdr`).
+/// The length of the kernel's header before each frame (`struct virtio_net_hdr`).
 const ABOUT: usize = 10;
 const ETHERNET: usize = 14;
 const FRONT: usize = ABOUT + ETHERNET;
-/// Of version 6, the header comes on top of the largest payload.
+/// In version 6 the header comes on top of the largest payload.
 const LARGEST_FRAME: usize = FRONT + LARGEST_PACKET as usize + 40;
 const TYPE_4: [u8; 2] = [0x08, 0x00];
 const TYPE_6: [u8; 2] = [0x86, 0xdd];
 const TCP: u8 = 6;
-/// The checksum is not there yet; between two ends of a veth nobody needs it.
+/// The checksum is not there yet; between two ends of a veth it is not needed.
 const CHECKSUM_LEFT_OUT: u8 = 1;
 
 thread_local! {
-    /// One for a thread and not one for a sandbox: nobody keeps it over a wait.
+    /// One for a thread and not one for a sandbox: it is never kept over a wait.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; LARGEST_FRAME]);
     static OUTGOING: RefCell<Vec<u8>> = RefCell::new(vec![0; LARGEST_FRAME]);
 }
@@ -47,7 +47,7 @@ pub fn open(device: &str) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     set_option(&socket, libc::PACKET_VNET_HDR)?;
-    // Newer kernels only; without it the gate hears itself, and drops what is not from inside.
+    // Newer kernels only. Without it the gate also receives its own frames, and drops all that are not from inside.
     let _ = set_option(&socket, PACKET_IGNORE_OUTGOING);
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -87,9 +87,9 @@ fn set_option(socket: &OwnedFd, option: libc::c_int) -> io::Result<()> {
 impl Link {
     /// Precondition: called within a runtime.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
-        // Whoever handed it over may have left it blocking.
+        // The guest that handed it over may have left it blocking.
         rustix::io::ioctl_fionbio(&socket, true)?;
-        // SAFETY: the descriptor is owned, is never replaced, and is closed by nobody but its drop.
+        // SAFETY: the descriptor is owned, is never replaced, and is closed only by its drop.
         let socket = unsafe { AsyncFd::register(socket)? };
         Ok(Link { socket: Some(socket) })
     }
@@ -123,7 +123,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a packet that `fill` writes. What the kernel has no room for is lost, as on any link; TCP sends it again.
+    /// Sends a packet that `fill` writes. A packet that the kernel has no room for is lost, as on any link; TCP sends
+    /// it again.
     pub fn send<R>(&self, length: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
         OUTGOING.with(|outgoing| {
             let mut own;
@@ -155,16 +156,17 @@ impl Drop for Link {
     }
 }
 
-/// The last owner of a packet socket waits for every processor, ten milliseconds and more. So the kernel is left alone with
-/// it: it lies in the queue of a socket that only this queue still holds, and is found there by who clears such up.
+/// The close of a packet socket waits for every processor, ten milliseconds and more. So the kernel does it alone: the
+/// socket is put into the queue of another socket that only this queue still holds. The kernel's garbage collector for
+/// sockets finds it there.
 pub fn close(socket: OwnedFd) {
     match queued(&socket) {
         Ok((sender, queue)) => {
-            // The end of one that is in no queue makes the kernel look, so that it comes last.
+            // The end of a socket that is in no queue starts that collector, so this one comes last.
             drop((socket, queue));
             drop(sender);
         }
-        // Where no thread can be had, it is dropped with the closure, here.
+        // If no thread can be had, the socket is dropped with the closure, here.
         Err(_) => {
             let _ = std::thread::Builder::new().name("paddock-link".into()).spawn(move || drop(socket));
         }

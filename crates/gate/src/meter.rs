@@ -14,7 +14,7 @@ pub struct Meter {
 
 struct Bucket {
     rate: u64,
-    /// Below zero after a piece that was larger than what was left.
+    /// Below zero after a piece that was larger than the rest of the tokens.
     tokens: f64,
     filled: Instant,
 }
@@ -27,7 +27,7 @@ pub struct Moved {
 }
 
 impl Meter {
-    /// Starts from what an engine before this one counted.
+    /// Starts from the counts of an engine before this one.
     pub fn starting_at(moved: Moved) -> Meter {
         Meter {
             sent: AtomicU64::new(moved.sent),
@@ -40,7 +40,7 @@ impl Meter {
         Moved { sent: self.sent.load(Ordering::Relaxed), received: self.received.load(Ordering::Relaxed) }
     }
 
-    /// Whether the bytes of a life are used up.
+    /// True if the bytes that the sandbox may move in its life are used up.
     pub fn is_spent(&self, rules: &NetRules) -> bool {
         let moved = self.moved();
         rules.bytes.is_some_and(|most| moved.sent.saturating_add(moved.received) >= most)

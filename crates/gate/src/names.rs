@@ -65,7 +65,7 @@ impl Names {
     }
 
     fn advance(&mut self) {
-        // Neither the first nor the last address of the block.
+        // Skips the first and the last address of the block.
         self.next = if self.next + 2 >= SLOTS { 1 } else { self.next + 1 };
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         }
         assert_eq!(names.name(forgotten), None);
         assert_eq!((names.slots.len(), names.names.len()), (MOST_NAMES, MOST_NAMES));
-        // Asked for again, it is somewhere else: nobody was given its old place meanwhile.
+        // Asked for again, it is somewhere else: its old place was given to no other name meanwhile.
         assert_ne!(names.addresses(&name(1))[0], forgotten);
     }
 

@@ -1,11 +1,11 @@
-//! Whether an address is one of this machine's own.
+//! Tells if an address is one of this host's own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// The kernel answers, so that an address that came a moment ago counts too: only on its own addresses can a socket be
 /// put. Nothing is sent.
 pub fn is_own(address: IpAddr) -> bool {
-    // Of version 6, the mapped form is bound where the other one is.
+    // The mapped form of version 6 is bound where the version 4 address is.
     let address = address.to_canonical();
     if address.is_loopback() || address.is_unspecified() {
         return true;
@@ -13,7 +13,7 @@ pub fn is_own(address: IpAddr) -> bool {
     if !can_bind(address) {
         return false;
     }
-    // Some machines let a socket be put anywhere (`ip_nonlocal_bind`): ask which address would talk to it.
+    // Some hosts let a socket be put anywhere (`ip_nonlocal_bind`): ask which address would talk to it.
     let nobodys = match address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// Until a client has said what it wants.
+/// The time for a client to say its wish.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes clients until it is dropped.

@@ -24,7 +24,7 @@ impl From<Denial> for Refused {
 }
 
 impl Refused {
-    /// The status of an answer, and what the program inside is told.
+    /// The status of an answer, and its text for the program inside.
     pub fn explained(&self, target: Option<&Target>) -> (u16, String) {
         let denial = &self.denial;
         let status = match denial {

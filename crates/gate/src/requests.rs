@@ -52,7 +52,7 @@ const METHODS: [&str; 27] = [
     "UPDATE",
 ];
 
-/// Whether the rules let this method pass, and any other that a server could take in its place.
+/// Refuses this method, and any other that a server could take in its place, unless the rules let it pass.
 pub fn judge_method(rules: &NetRules, parts: &Parts) -> Result<(), Denial> {
     if rules.methods.is_none() {
         return Ok(());
@@ -76,7 +76,7 @@ pub fn judge_method(rules: &NetRules, parts: &Parts) -> Result<(), Denial> {
     Ok(())
 }
 
-/// `all`: each word is a method, whatever it is.
+/// `all`: each word counts as a method, even an unknown one.
 fn judge_words(rules: &NetRules, text: &str, all: bool) -> Result<(), Denial> {
     let words = text.split(',').map(|word| word.trim().to_ascii_uppercase()).filter(|word| !word.is_empty());
     for word in words {
@@ -101,8 +101,8 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Whether the host that the request names may be asked for on a connection to the target. `is_bound`: a secret is bound to
-/// the target.
+/// Refuses the host that the request names, unless it may be asked for on a connection to the target. `is_bound`: a
+/// secret is bound to the target.
 pub fn judge_host(rules: &NetRules, parts: &Parts, target: &Target, is_bound: bool) -> Result<(), Denial> {
     let mut named = parts.headers.get_all(header::HOST).iter();
     let host = match (named.next(), named.next()) {
@@ -118,7 +118,7 @@ pub fn judge_host(rules: &NetRules, parts: &Parts, target: &Target, is_bound: bo
         // A front that many hosts share would pass a value on to another of them, allowed or not.
         _ if is_bound => false,
         (Host::Name(name), Host::Name(_)) => rules.name(name, target.port).is_ok(),
-        // An address that a rule names stands for whatever is there, but for what is denied.
+        // An address that a rule names stands for every host there, except denied ones.
         (Host::Name(name), Host::Address(_)) => rules.denied_name(name, target.port).is_none(),
         (Host::Address(address), _) => rules.address(*address, target.port, is_own(*address)).is_ok(),
     };

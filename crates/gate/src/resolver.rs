@@ -1,4 +1,4 @@
-//! The real addresses of a name. Nobody inside sees them.
+//! The real addresses of a name. No program inside sees them.
 
 use lru::LruCache;
 use paddock_model::net::DomainName;
@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 /// Where names are looked up.
 pub enum Resolver {
-    /// These names, and all others as this machine does it.
+    /// These names, and all others with this host's own resolver.
     SystemAnd(HashMap<DomainName, Vec<IpAddr>>, System),
     /// These names and no others.
     Table(HashMap<DomainName, Vec<IpAddr>>),
@@ -26,11 +26,11 @@ const LOOKUPS_AT_ONCE: usize = 16;
 const REMEMBERED: usize = 256;
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
-/// As many are tried.
+/// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;
 
 impl Resolver {
-    /// `table`: names that nobody else is asked for.
+    /// `table`: names for which no other resolver is asked.
     pub fn system_and(table: HashMap<DomainName, Vec<IpAddr>>) -> Resolver {
         let known = Mutex::new(LruCache::unbounded());
         Resolver::SystemAnd(table, System { lookups: Semaphore::new(LOOKUPS_AT_ONCE), known })

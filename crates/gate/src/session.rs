@@ -1,4 +1,4 @@
-//! A client inside and what it was connected to, until one of them ends or the connection is cut.
+//! A client inside and the host that it was connected to, until one of them ends or the connection is cut.
 
 use crate::ended;
 use crate::forward;
@@ -14,7 +14,7 @@ const LARGE: usize = 64 << 10;
 const SMALL: usize = 8 << 10;
 const FEW: usize = 64;
 
-/// `first`: what the client sent already.
+/// `first`: the bytes that the client sent already.
 pub async fn run<C>(shared: Arc<Shared>, mut client: C, mut first: Vec<u8>, mut upstream: Upstream)
 where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -34,7 +34,7 @@ where
         }
         return ended::run(shared, client, first, upstream, name).await;
     }
-    // Where methods count, only HTTP that can be seen passes.
+    // If methods are judged, only HTTP that can be read passes.
     if shared.rules().methods.is_some() {
         return forward::serve_fixed(shared, client, first, upstream).await;
     }

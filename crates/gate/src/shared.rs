@@ -1,4 +1,5 @@
-//! What every way out of one sandbox shares: the rules, the names, the counts, and the one door to the outside.
+//! The state that every way out of one sandbox shares: the rules, the names, the counts, and the one door to the
+//! outside.
 
 use crate::events::{Events, Subject};
 use crate::flows::{Flow, Flows, Target};
@@ -68,7 +69,7 @@ impl Shared {
             &mut *self.rules.write().unwrap_or_else(PoisonError::into_inner),
             rules.clone(),
         );
-        // Nobody looked at the requests of what is open.
+        // The requests of open connections were not judged by their methods.
         if before.methods != rules.methods && rules.methods.is_some() {
             self.flows.cut_all(&Denial::Changed);
         }
@@ -86,7 +87,7 @@ impl Shared {
         });
     }
 
-    /// Nothing leaves from now on, and whatever is open ends.
+    /// Nothing leaves from now on, and every open connection ends.
     pub fn close(&self) {
         self.set_rules(NetRules::default());
         self.closed.send_replace(true);
@@ -147,7 +148,7 @@ impl Shared {
             if let Ok(Ok(stream)) = tokio::time::timeout(LONGEST_CONNECT, connect).await {
                 let _ = stream.set_nodelay(true);
                 flow.connected(address);
-                // What changed while it connected holds too.
+                // The rules may have changed while it connected.
                 self.verdict(target)?;
                 let stream = Metered::new(stream, self.clone(), flow.clone());
                 return Ok((Upstream { stream, flow }, grant));
@@ -181,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// What somebody inside means: an address of ours stands for the name that was asked for.
+    /// The host that a program inside means: an address of ours stands for the name that was asked for.
     pub fn meant(&self, host: Host) -> Host {
         let Host::Address(address) = host else { return host };
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);

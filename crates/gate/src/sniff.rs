@@ -1,5 +1,5 @@
-//! The first bytes of a client, held back until it is clear which host it asks for, and a watch on what it sends after them.
-//! Whoever answers first, such as a mail server, is not waited for: only this direction is held.
+//! The first bytes of a client, held back until it is clear which host it asks for, and a watch on its later bytes. A
+//! server that speaks first, such as a mail server, is not waited for: only this direction is held.
 
 use crate::flows::Flow;
 use crate::own::is_own;
@@ -25,13 +25,13 @@ pub enum Spoken {
     Other,
 }
 
-/// Whether the rules have a say about names that are spoken on this connection. An address that a rule names stands for
-/// whatever is there, unless a rule denies names.
+/// True if the rules judge names that are spoken on this connection. An address that a rule names stands for every host
+/// there, unless a rule denies names.
 pub fn is_judged(shared: &Shared, flow: &Flow) -> bool {
     matches!(flow.target().host, Host::Name(_)) || shared.rules().denies_names()
 }
 
-/// Reads into `first` until it is clear what the client speaks; what the host says meanwhile is passed on.
+/// Reads into `first` until the client's protocol is clear; the host's bytes are passed on meanwhile.
 pub async fn begin<C, U>(
     shared: &Shared,
     flow: &Flow,
@@ -84,7 +84,7 @@ fn judged(shared: &Shared, flow: &Flow, found: Opening) -> Result<Spoken, Denial
         Opening::Other => Ok(Spoken::Other),
         Opening::Tls(None) => Ok(Spoken::Tls),
         Opening::Tls(Some(name)) => judge_name(shared, flow, &name).map(|()| Spoken::Tls),
-        // Only where nobody has a say about the names in it.
+        // Passes only if no rule judges the names in it.
         Opening::ClearHttp2 => match is_named_by_address(shared, flow) && !shared.rules().denies_names() {
             true => Ok(Spoken::Other),
             false => Err(Denial::ClearHttp2),
@@ -119,14 +119,14 @@ pub struct Watched<C> {
 
 enum Watch {
     Nothing,
-    /// A placeholder in what goes out in the clear.
+    /// A placeholder in bytes that go out in the clear.
     Placeholders(Search),
     /// A name in another ClientHello.
     Hellos(ClientRecords),
 }
 
 impl<C: AsyncRead + AsyncWrite + Unpin> Watched<C> {
-    /// `first`: what the client sent already.
+    /// `first`: the bytes that the client sent already.
     pub fn new(
         client: C,
         first: Vec<u8>,

@@ -2,8 +2,9 @@
 //!
 //! - [`host`]: the connection, and where the next one comes from
 //! - [`exec`], [`output`]: one command, and one of its streams
-//! - [`control`], [`alarm`]: for a program that serves many calls, what it says to the host alone, and their time limits
-//! - [`clock`]: when the guest itself has to act; [`limits`]: what it holds itself
+//! - [`control`], [`alarm`]: for a program that serves many calls, its messages to the host alone, and their time
+//!   limits
+//! - [`clock`]: when the guest itself has to act; [`limits`]: the limits that the guest holds itself
 
 mod alarm;
 mod clock;
@@ -31,16 +32,16 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Nothing has happened for so long: it may be long before something does.
+/// Nothing has happened for this long: it may be long before something does.
 const QUIET: Duration = Duration::from_millis(100);
-/// How long the killed may take to die; less than the host waits for last words.
+/// Time for killed processes to die. It is less than the host waits for the last messages.
 const DYING: Duration = Duration::from_millis(150);
 
-/// That a command has begun may wait so long for its end or its first output, in a machine: each message from there goes through two
-/// processes and a device, and takes the processor from the command.
+/// In a VM, the message that a command has begun may wait this long for the command's end or its first output. Each
+/// message from there goes through two processes and a device, and takes the processor from the command.
 const TOLD_TOGETHER: Duration = Duration::from_millis(8);
 
-/// How often a guest without a host, that stays for others, looks whether anybody still nests in it.
+/// How often a guest that has no host and stays for nested sandboxes checks that some are left.
 const LONELY: Duration = Duration::from_secs(2);
 
 /// Runs until the host goes away, or, with a listener, until its time is over. PID 1's end is the end of everything
@@ -93,25 +94,26 @@ struct Agent {
     over: bool,
     /// The most that any look has seen.
     most_memory: u64,
-    /// What the kernel of its own machine has killed for want of memory so far.
+    /// The number of processes that the VM's kernel has killed for want of memory so far.
     memory_kills: u64,
     lifetime: Lifetime,
-    /// Since when the work stands still.
+    /// The time at which the work was frozen.
     frozen: Option<Instant>,
-    /// Commands that came meanwhile: one that joins a frozen cgroup would hold up whoever waits for its start.
+    /// Commands that came meanwhile. A command that joins a frozen cgroup would block the guest, which waits for its
+    /// start.
     deferred: Vec<Start>,
-    /// Others nest in it, or may.
+    /// Other sandboxes nest in this one, or may.
     shelters: bool,
-    /// It has ended but for those that nest in it.
+    /// This sandbox has ended; the guest stays for the sandboxes that nest in it.
     holds: bool,
-    /// Whether anything but the host has acted inside.
+    /// True if anything but the host has acted inside.
     has_worked: bool,
-    /// Whether the memory that idleness does not need was given back.
+    /// True if the memory that an idle guest does not need was given back.
     trimmed: bool,
     buffer: Vec<u8>,
 }
 
-/// What woke the agent.
+/// The sources that woke the agent.
 struct Woken {
     by_host: bool,
     by_next_host: bool,
@@ -186,7 +188,7 @@ impl Agent {
                 self.lose_host();
             }
             if woken.by_next_host {
-                // What the host before it had sent was acknowledged by it: nothing of that may be lost.
+                // The former host's clients count on all that it had sent; none of that may be lost.
                 self.hear_out();
                 if self.host.accept() {
                     self.forget_connection();
@@ -203,7 +205,7 @@ impl Agent {
         }
     }
 
-    /// Everything that the host has sent until now. One that breaks the protocol is heard no further.
+    /// Handles all messages that the host has sent until now. A host that breaks the protocol is heard no further.
     fn hear_out(&mut self) {
         while self.handle_frames().is_ok() && self.host.has_more() && self.receive().unwrap_or(false) {}
     }
@@ -217,17 +219,17 @@ impl Agent {
 
     fn lose_host(&mut self) {
         if self.inside.nursery.is_some() {
-            // Nobody forks it any more. Those that it was forked into go on.
+            // No new host forks this nursery. The sandboxes that were forked from it go on.
             self.end_all_work();
         }
         self.host.disconnect();
         self.forget_connection();
     }
 
-    /// Before anything else: whoever takes over serves what leads out.
+    /// Sent before anything else: the new host serves the network link.
     fn hand_link_over(&mut self) {
         if let (Some(network), Some(control)) = (&self.inside.network, &self.host.control) {
-            // One that is gone again already is noticed by what is sent next.
+            // A host that is gone again already is noticed by the next send.
             let _ = network.hand_over(control);
         }
     }
@@ -314,13 +316,13 @@ impl Agent {
         match message {
             ToGuest::Enter(_) => return refuse("a second plan"),
             ToGuest::Resume => {
-                // Who takes over has let the work go on, whatever the host before it was at.
+                // The new host has let the work go on, whatever the former host was doing.
                 self.freeze(false, false);
-                // What was started just now is no more known to it than the rest, until it asks.
+                // The new host knows of no exec, new or old, until it asks.
                 self.execs.iter_mut().for_each(Exec::detach);
                 self.introduce();
             }
-            // It is not a sandbox any more.
+            // This guest is not a sandbox any more.
             ToGuest::Start(_) | ToGuest::TakeIn { .. } if self.holds => {}
             ToGuest::Start(start) if self.frozen.is_some() && start.tool.is_none() => self.defer(*start),
             ToGuest::Start(start) => self.start(&start),
@@ -393,7 +395,7 @@ impl Agent {
         }
     }
 
-    /// Sends at once what can be sent of one exec.
+    /// Sends the available output of one exec at once.
     fn advance(&mut self, number: u32) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let (counters, most) = (&self.inside.counters, self.most_memory);
@@ -457,7 +459,7 @@ impl Agent {
             }
         }
         if on && self.inside.is_in_a_machine() {
-            // The disk is one of the machine's: what is to be seen of it from outside has to be on it.
+            // The disk belongs to the VM: data must be written to it before it can be seen from outside.
             rustix::fs::sync();
         }
         match (on, self.frozen) {
@@ -476,7 +478,7 @@ impl Agent {
         }
     }
 
-    /// Collects every ended child, the work's orphans included: PID 1 is everybody's last parent. Whether any
+    /// Collects every ended child, the work's orphans included: PID 1 is the last parent of all. Returns true if any
     /// child is left.
     fn reap(&mut self) -> bool {
         let mut drain = [0; 512];
@@ -499,8 +501,8 @@ impl Agent {
         }
     }
 
-    /// Precondition: everything was killed. What a process used counts only once it is collected, and dying takes
-    /// a moment; one that hangs in the kernel is not waited for.
+    /// Precondition: everything was killed. The use of a process counts only once it is collected, and dying takes a
+    /// moment; a process that hangs in the kernel is not waited for.
     fn reap_killed(&mut self) {
         let patience = Instant::now() + DYING;
         while self.reap() && Instant::now() < patience {
@@ -518,11 +520,11 @@ impl Agent {
         self.execs.clear();
     }
 
-    /// Who ends it by force wants to hear afterwards what it used, so the guest stays for that.
+    /// A host that ends the sandbox by force asks afterwards for its use, so the guest stays for that.
     fn end_all_work(&mut self) {
         self.execs.iter_mut().for_each(|exec| exec.last = false);
         if self.shelters || self.is_for_others() {
-            // Everything would be the sandboxes that nest here, too.
+            // A kill of everything would hit the sandboxes that nest here, too.
             self.execs.iter_mut().for_each(Exec::kill);
             work::kill_all_but_nested();
         } else {
@@ -530,7 +532,7 @@ impl Agent {
         }
     }
 
-    /// Whether it is there for the sake of those that nest in it.
+    /// True if this guest is there for the sake of the sandboxes that nest in it.
     fn is_for_others(&self) -> bool {
         self.holds || self.inside.nursery.is_some()
     }
@@ -557,7 +559,7 @@ impl Agent {
     }
 }
 
-/// Whether nobody else is in the namespace, or in one below it.
+/// True if no other process is in the namespace, or in one below it.
 fn is_alone() -> bool {
     // SAFETY: plain integers; signal 0 only looks, and -1 means all others of the namespace.
     unsafe { libc::kill(-1, 0) != 0 && crate::work::last_errno() == Errno::SRCH }

@@ -1,6 +1,7 @@
-//! How the next host comes to a guest behind a kernel in user space: sockets of the host's cannot be listened on there. The
-//! guest has a socket of the sandbox's own; a process that the runtime starts inside, with the connection as its input,
-//! passes that connection through it and goes. Only who has the guest's id is let in, which no work can have.
+//! How the next host reaches a guest behind a kernel in user space, which cannot listen on sockets of the host. The
+//! guest has a socket of the sandbox's own. The runtime starts a process inside, with the connection as its input; that
+//! process passes the connection through the socket and ends. Only a process with the guest's id is let in, which no
+//! work can have.
 
 use crate::failure::{During, Failure, Outcome};
 use crate::system::{accept, receive_with_descriptors};
@@ -14,12 +15,12 @@ use rustix::net::{
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// What was let in sends at once.
+/// A process that was let in sends at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub struct Door {
     socket: OwnedFd,
-    /// Who is let in.
+    /// The id that is let in.
     id: u32,
 }
 
@@ -36,7 +37,7 @@ impl Door {
         Ok(Door { socket: open().during(|| "open the door for the next host".into())?, id })
     }
 
-    /// The connection that somebody brought.
+    /// The next connection that a process brought.
     pub fn next(&self) -> Result<OwnedFd> {
         let visitor = accept(&self.socket)?;
         if socket_peercred(&visitor)?.uid.as_raw() != self.id {

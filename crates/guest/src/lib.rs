@@ -3,13 +3,13 @@
 //! - [`enter`]: builds the inside of the fence from the backend's plan, then gives up the rights it needed
 //! - [`work`]: starts processes behind every layer: ids, capabilities, limits, Landlock, seccomp
 //! - [`agent`]: the loop between the host's byte stream and the processes
-//! - [`sentry`]: instead of all that, runs a kernel in user space with another guest behind it; [`door`]: how a later host
-//!   comes to that one
-//! - [`machine`]: runs a machine with a kernel of its own, and is its first process
-//! - [`outbound`]: what waits to be sent, bounded
+//! - [`sentry`]: instead of all that, runs a kernel in user space with another guest behind it; [`door`]: how a later
+//!   host reaches that guest
+//! - [`machine`]: runs a VM with a kernel of its own, and is the VM's first process
+//! - [`outbound`]: messages that wait to be sent, bounded
 //! - [`files`]: a new file for the host, before any work
 //! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
-//! - [`usage`]: what the work used
+//! - [`usage`]: the resources that the work used
 //! - [`memory`]: the memory watch for hosts where no kernel holds the limit
 //! - [`system`]: the few system calls that no crate wraps
 //! - [`weaken`]: layers that a test takes away; nothing in any other build
@@ -39,16 +39,16 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 const BAD_START: c_int = 70;
 const ENDED: c_int = 0;
 
-/// How a process begins that the runtime of a kernel in user space starts: one that brings a connection to the guest, and
-/// the guest itself. What leads to the host is their input.
+/// The first argument of a process that the runtime of a kernel in user space starts: a process that brings a
+/// connection to the guest, or the guest itself. The stream to the host is its input.
 const BRING: &str = "bring";
 const STAND: &str = "stand";
 
-/// What the kernel of a machine of its own calls the first process that it starts.
+/// The name that a VM's kernel gives to the first process that it starts.
 const FIRST: &str = "/init";
 
-/// The first argument is the number of the inherited descriptor that leads to the host; or one of the two above, the
-/// second of them with the directory of what the guest is told.
+/// The first argument is the number of the inherited descriptor that leads to the host; or one of the two words above.
+/// The second argument of the latter is the directory with the guest's plan.
 ///
 /// # Safety
 /// `arguments` are `count` C strings that outlive the call.

@@ -1,11 +1,11 @@
-//! What waits to be sent to the host. Bounded: while it is full, no more output is read from the work.
+//! Messages that wait to be sent to the host. Bounded: while the buffer is full, no more output is read from the work.
 
 use paddock_protocol::{FromGuest, encode_data, encode_message};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Above this, the agent stops reading what the work prints.
+/// Above this, the agent stops reading the work's output.
 const FULL: usize = 512 * 1024;
 /// A buffer that grew is given back when it is empty, so that an idle agent stays small.
 const KEEP: usize = 64 * 1024;
@@ -14,7 +14,7 @@ const KEEP: usize = 64 * 1024;
 pub struct Outbound {
     bytes: Vec<u8>,
     sent: usize,
-    /// How long a beginning may wait for what comes of it.
+    /// How long the message of a beginning may wait for the next message.
     patience: Duration,
     /// There is nothing but beginnings, and until then they may wait.
     may_wait: Option<Instant>,
@@ -30,20 +30,20 @@ impl Outbound {
         Outbound::with_patience(self.patience)
     }
 
-    /// Goes out with what comes next, if that comes soon.
+    /// Sends the message together with the next one, if that comes soon.
     pub fn beginning(&mut self, message: &FromGuest) {
         let until = if self.is_empty() { Some(Instant::now() + self.patience) } else { self.may_wait };
         self.message(message);
         self.may_wait = until;
     }
 
-    /// For how long there is no need to send what is there.
+    /// How long the messages may still wait.
     pub fn rest(&self) -> Option<Duration> {
         let rest = self.may_wait?.saturating_duration_since(Instant::now());
         (!rest.is_zero()).then_some(rest)
     }
 
-    /// Whether it would be sent if the stream took it.
+    /// True if it would be sent as soon as the stream takes it.
     pub fn is_due(&self) -> bool {
         !self.is_empty() && self.rest().is_none()
     }
@@ -68,7 +68,7 @@ impl Outbound {
         self.bytes.len() - self.sent >= FULL
     }
 
-    /// Writes as much as the stream takes now, of what may not wait.
+    /// Writes as much as the stream takes now, unless the messages may still wait.
     pub fn flush(&mut self, control: &impl AsFd) -> rustix::io::Result<()> {
         if self.rest().is_some() {
             return Ok(());

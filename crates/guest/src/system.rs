@@ -12,8 +12,8 @@ fn check(result: libc::c_long) -> Result<libc::c_long> {
     Ok(result)
 }
 
-/// Attributes to add to a mount. Only ever adds: inside a user namespace the kernel refuses to clear what
-/// the source mount has. Set-user-id files are dead in every mount.
+/// Attributes to add to a mount. They are only ever added: inside a user namespace the kernel refuses to clear those of
+/// the source mount. Set-user-id files have no effect in any mount.
 #[derive(Clone, Copy)]
 pub struct MountLimits {
     pub read_only: bool,
@@ -62,7 +62,7 @@ pub fn close_range(first: i32, last: i32) -> Result<()> {
 
 /// Marks every descriptor above the standard three to be closed by `execve`.
 pub fn close_on_exec_from(first: u32) -> Result<()> {
-    // SAFETY: takes plain integers; with CLOEXEC nothing is closed under anybody's feet.
+    // SAFETY: takes plain integers; with CLOEXEC no descriptor in use is closed.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, i32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     check(result).map(drop)
 }
@@ -92,7 +92,7 @@ pub fn set_packet_option(socket: &std::os::fd::OwnedFd, option: libc::c_int) -> 
     check(result.into()).map(drop)
 }
 
-/// From here on it hears every frame of this device and of no other.
+/// From here on the socket receives every frame of this device and of no other.
 pub fn bind_packet_socket(socket: i32, device: u32) -> Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -116,8 +116,8 @@ pub fn become_undumpable() -> Result<()> {
     check(result.into()).map(drop)
 }
 
-/// Hands back what was needed once, such as the code that built the inside: what is needed again comes back from
-/// the page cache.
+/// Gives back memory that was needed once, such as the code that built the inside. If it is needed again, it comes back
+/// from the page cache.
 pub fn give_memory_back() {
     unsafe extern "C" {
         static __executable_start: u8;
@@ -127,7 +127,7 @@ pub fn give_memory_back() {
     let (start, end) = (&raw const __executable_start as usize, &raw const etext as usize);
     let (start, end) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
     // SAFETY: the linker's own marks around the program's text, which is mapped from its file, read-only: a page that
-    // is dropped is read again from there when it is next executed. malloc_trim only gives back what is free.
+    // is dropped is read again from there when it is next executed. malloc_trim only gives back free memory.
     unsafe {
         libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED);
         libc::malloc_trim(0);
@@ -144,8 +144,8 @@ pub fn clear_ambient_capabilities() -> Result<()> {
     }
 }
 
-/// Sets the secure bits, where the kernel has them. Where not, an exec as root brings back what the bounding set holds, so
-/// that one is emptied too.
+/// Sets the secure bits, if the kernel has them. If not, an exec as root brings back the capabilities of the bounding
+/// set, so that set is emptied too.
 pub fn set_secure_bits(bits: rustix::thread::CapabilitiesSecureBits) -> Result<()> {
     match rustix::thread::set_capabilities_secure_bits(bits) {
         Err(Errno::INVAL) if !knows(libc::PR_GET_SECUREBITS, 0) => Ok(()),
@@ -153,7 +153,7 @@ pub fn set_secure_bits(bits: rustix::thread::CapabilitiesSecureBits) -> Result<(
     }
 }
 
-/// Whether the kernel answers a question that changes nothing.
+/// True if the kernel answers a question that changes nothing.
 fn knows(question: libc::c_int, argument: libc::c_ulong) -> bool {
     // SAFETY: both questions take plain integers, and answer a number.
     unsafe {
@@ -167,7 +167,7 @@ pub fn ignore_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Resets what a new program would inherit: the signal mask, and every signal that is ignored.
+/// Resets the signal state that a new program would inherit: the signal mask, and every ignored signal.
 pub fn reset_signals() {
     // SAFETY: plain calls on a zeroed, then initialised set, and with a zeroed action that outlives them and is no
     // smaller than the kernel's.
@@ -175,9 +175,9 @@ pub fn reset_signals() {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-        // Ignored signals stay ignored over an exec: whoever was started by nohup or in the background of a shell
-        // would hand that down. By the system call, since the library keeps two signals for itself and refuses
-        // them; all zeroes is the default action, whatever the layout. Those that cannot be set refuse.
+        // Ignored signals stay ignored over an exec: a process that was started by nohup or in the background of a
+        // shell would hand that down. By the system call, since the library keeps two signals for itself and refuses
+        // them; all zeroes is the default action, whatever the layout. Signals that cannot be set are refused.
         let default = [0u64; 4];
         for signal in 1..=64 {
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null::<u64>(), 8usize);
@@ -215,7 +215,7 @@ pub fn landlock_abi() -> u32 {
     u32::try_from(abi).unwrap_or(0)
 }
 
-/// One step down, through no link; with `stay`, onto no other file system. For names that somebody else chose.
+/// One step down, through no link; with `stay`, onto no other file system. For names that a stranger chose.
 pub fn open_below(
     directory: impl AsFd,
     name: &[u8],
@@ -248,7 +248,7 @@ pub fn accept(listener: &impl AsFd) -> Result<OwnedFd> {
     accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
 }
 
-/// As many descriptors as one message of the kernel can carry.
+/// The most descriptors that one message of the kernel can carry.
 const MOST_DESCRIPTORS: usize = 253;
 
 /// Reads, and collects the descriptors that came along.

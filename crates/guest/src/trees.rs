@@ -1,20 +1,20 @@
-//! The trees that a disk consists of, each apart from what the work sees of them together.
+//! The trees that a disk consists of, each apart from the joined view that the work has of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
-/// Absent where there is none, where the host made the root and the guest has no way to it, and where nobody will ask.
+/// A tree is absent if there is none, if the host made the root and the guest has no way to it, or if no host will ask.
 #[derive(Default)]
 pub struct Trees {
-    /// Everything that was written, and nothing of an image.
+    /// All written files, and none of an image.
     pub layer: Option<OwnedFd>,
-    /// What the layer was cloned from, as it was then.
+    /// The tree that the layer was cloned from, as it was then.
     pub start: Option<OwnedFd>,
     /// The image below.
     pub image: Option<OwnedFd>,
-    /// Whether files of the host's system are there with the host's own inodes, although the plan wanted others.
+    /// True if files of the host's system are there with the host's own inodes, although the plan wanted others.
     pub shares_system: bool,
-    /// What the guest itself wrote while it built the inside, by its path below the root.
+    /// The files that the guest itself wrote while it built the inside, by path below the root.
     pub built: BTreeMap<Vec<u8>, Built>,
     /// The links that it made, likewise.
     pub links: BTreeSet<Vec<u8>>,
@@ -35,7 +35,7 @@ impl Trees {
         self.built.insert(path, Built { mode, content: content.to_vec() });
     }
 
-    /// What was built, for a guest behind another kernel: lengths of path and content and the mode, then both.
+    /// The built files, for a guest behind another kernel: lengths of path and content and the mode, then both.
     pub fn write_built(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (path, Built { mode, content }) in &self.built {
@@ -48,7 +48,7 @@ impl Trees {
         out
     }
 
-    /// Precondition: `rest` is from [`Trees::write_built`]; what is cut off is not taken.
+    /// Precondition: `rest` is from [`Trees::write_built`]; an entry that is cut off is not taken.
     pub fn read_built(&mut self, mut rest: &[u8]) {
         while let Some((head, after)) = rest.split_first_chunk::<12>() {
             let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);

@@ -1,4 +1,4 @@
-//! What the work used, as far as the inside can tell.
+//! The resources that the work used, as far as the inside can tell.
 
 use paddock_protocol::WorkUsage;
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -27,8 +27,9 @@ impl Counters {
         }
     }
 
-    /// Processor time and bytes count every process that has ended: whoever reaps adds them up, and the last
-    /// to reap is this one. `most_memory` is the most that was seen of all processes together, 0 where nobody looked.
+    /// Processor time and bytes count every process that has ended: each parent that reaps adds them up, and the last
+    /// to reap is this one. `most_memory` is the most that was seen of all processes together, 0 if memory was not
+    /// watched.
     pub fn read(&self, most_memory: u64) -> WorkUsage {
         // SAFETY: rusage is plain data; getrusage fills it.
         let children = unsafe {
@@ -49,7 +50,8 @@ impl Counters {
         self.disk.as_ref().map_or(0, used)
     }
 
-    /// Of all file systems in memory, the disk among them where it is one. Removed files that somebody still has open count.
+    /// Bytes of all file systems in memory, the disk among them if it is one. Removed files that a process still has
+    /// open count.
     pub fn bytes_in_memory(&self) -> u64 {
         self.disk_bytes() + self.in_memory.iter().map(used).sum::<u64>()
     }
@@ -67,8 +69,8 @@ fn used(directory: &OwnedFd) -> u64 {
     found.map_or(0, |found| found.f_blocks.saturating_sub(found.f_bfree) * found.f_frsize)
 }
 
-/// Memory of all work now where the kernel serves nobody else: by its own count, which knows what processes share. Where it
-/// serves others too, [`crate::memory`] counts.
+/// Memory of all work now, for a kernel that serves no other sandbox: by that kernel's own count, which knows about
+/// shared pages. For a kernel that serves others too, [`crate::memory`] counts.
 pub fn memory_of_own_kernel(counters: &Counters) -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
@@ -80,7 +82,7 @@ pub fn memory_of_own_kernel(counters: &Counters) -> u64 {
     used * 1024 + counters.disk_bytes()
 }
 
-/// What a kernel says that it has killed for want of memory, in the file of its cgroup's events.
+/// The number of processes that a kernel has killed for want of memory, from the file of its cgroup's events.
 pub fn memory_kills(events: &impl std::os::fd::AsFd) -> u64 {
     let mut text = [0; 512];
     let Ok(count) = rustix::io::pread(events, &mut text, 0) else { return 0 };

@@ -18,7 +18,7 @@ use paddock_scripts::Plan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a sandbox lives on after its work's time, for files to come out.
+/// How long a sandbox lives on after its work's time, for files to come out.
 const GRACE_SECONDS: f64 = 900.0;
 /// Times that the server may fail to make a sandbox before that counts as an attempt.
 const MOST_REFUSALS: u32 = 10;
@@ -29,7 +29,7 @@ pub struct Attempt {
     pub index: u32,
     /// From 1.
     pub number: u32,
-    /// Of a script: what it asks for.
+    /// The plan of a script job.
     pub plan: Option<Plan>,
 }
 
@@ -58,12 +58,12 @@ pub struct Finished {
     pub artifacts: Vec<JobArtifact>,
     /// It is still to be ended.
     pub lives: bool,
-    /// Its end writes volumes.
+    /// The end of its sandbox writes volumes.
     pub writes: bool,
 }
 
 impl Attempt {
-    /// It cannot begin at all.
+    /// The attempt cannot begin at all.
     pub fn refused(&self, error: &FleetError) -> Finished {
         Finished::failed(self.blank(now_ms()), of_error(error))
     }
@@ -114,7 +114,7 @@ impl Attempt {
         Step::Done(Box::new(finished))
     }
 
-    /// What fails again and again without being full is a failure.
+    /// An error that repeats, without a lack of room, is a failure.
     fn may_wait(&self, error: &FleetError) -> bool {
         let refusals = self.job.progress().tasks.get(self.index as usize).map_or(0, |mark| mark.refusals);
         may_begin_later(error) && (error.kind != Kind::Unavailable || refusals < MOST_REFUSALS)
@@ -129,7 +129,7 @@ impl Attempt {
         tokio::select! {
             biased;
             () = self.job.stop.cancelled() => {
-                // What was begun is finished by the fleet, and ended then.
+                // The fleet finishes the create that was begun, and then the sandbox is ended.
                 let (fleet, actor) = (self.inner.fleet.clone(), self.job.actor.clone());
                 self.inner.tasks.spawn(async move {
                     if let Ok(Ok(sandbox)) = create.await {
@@ -145,7 +145,7 @@ impl Attempt {
         }
     }
 
-    /// Its files in, its command started.
+    /// Puts its files in, and starts its command.
     async fn begin(&self, sandbox: &str) -> Result<u32, FleetError> {
         let (fleet, actor, spec) = (&self.inner.fleet, &self.job.actor, &self.job.spec);
         inputs::put(fleet, actor, sandbox, spec).await?;
@@ -168,7 +168,7 @@ impl Attempt {
         Ok(started.exec)
     }
 
-    /// From a command that runs to all that is wanted of it.
+    /// Follows a running command to its end, and collects everything that the job wants of it.
     async fn see_through(&self, sandbox: &str, exec: u32, attempt: JobAttempt) -> Finished {
         let (fleet, actor) = (&self.inner.fleet, &self.job.actor);
         let exec = match self.wait(sandbox, exec).await {
@@ -225,7 +225,7 @@ impl Attempt {
         }
     }
 
-    /// Its end; `None` where the job was stopped.
+    /// Waits for its end; `None` if the job was stopped.
     async fn wait(&self, sandbox: &str, exec: u32) -> Result<Option<Exec>, FleetError> {
         tokio::select! {
             biased;
@@ -279,7 +279,7 @@ impl Attempt {
         let kept = collect.all().await;
         let mut artifacts = match kept {
             Ok(artifacts) => artifacts,
-            // It has failed for a better reason already.
+            // The attempt has failed for a better reason already.
             Err(_) if !ending.succeeded() => Vec::new(),
             Err(error) => return Err(Ending::new(AttemptEnd::Outputs, recover::chain(&error))),
         };
@@ -321,14 +321,14 @@ impl Attempt {
         request
     }
 
-    /// It says whose it is, so that whichever server finds it knows.
+    /// The labels name the attempt, so that every server that finds the sandbox knows.
     fn labels(&self) -> BTreeMap<String, String> {
         let labels =
             [(JOB, self.job.id.clone()), (TASK, self.index.to_string()), (ATTEMPT, self.number.to_string())];
         labels.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
     }
 
-    /// Whether it writes to volumes, by what the job says or its script.
+    /// True if it writes to volumes, by the job's description or its script.
     fn writes(&self) -> bool {
         let planned = self.plan.iter().flat_map(|plan| &plan.sandbox.volumes);
         self.job.spec.volumes.iter().chain(planned).any(|volume| volume.mode == VolumeMode::Rw)

@@ -16,7 +16,7 @@ const LONGEST_TIMEOUT: f64 = 604_800.0;
 /// The artifact that has the changes of a candidate.
 pub const PATCH: &str = "changes.patch";
 
-/// What a candidate changed, taken before the verifier adds something of its own.
+/// A candidate's changes, taken before the verifier adds some of its own.
 pub struct Changed {
     pub changes: Vec<Change>,
     pub patch: String,
@@ -73,7 +73,7 @@ pub fn patience(verifier: &Verifier) -> f64 {
     verifier.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT)
 }
 
-/// Starts the verifier; its exec is waited for by whoever asked.
+/// Starts the verifier; the caller waits for its exec.
 pub async fn start_verifier(
     fleet: &Fleet,
     actor: &Actor,
@@ -120,12 +120,12 @@ fn score(stdout: &str) -> Option<f64> {
     value.as_f64().or_else(|| value.get("score")?.as_f64()).filter(|score| score.is_finite())
 }
 
-/// Whether a score is better than what there is.
+/// True if a score is better than the best so far.
 pub fn beats(best: Option<&JobBest>, index: u32, score: f64) -> bool {
     best.is_none_or(|best| score > best.score || (score == best.score && index < best.index))
 }
 
-/// Whether nobody else is needed any more.
+/// True if no other candidate is needed any more.
 pub fn decides(best_of: &BestOf, score: f64) -> bool {
     match best_of.rule {
         BestRule::FirstPass => true,

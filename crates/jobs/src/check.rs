@@ -1,4 +1,4 @@
-//! What is wrong with a job before anything of it is kept: the field, its value, and what to write instead.
+//! Mistakes in a job's description, found before anything is stored: the field, its value, and a correct form.
 
 use crate::inputs::check_inputs;
 use crate::outputs::Patterns;

@@ -1,4 +1,4 @@
-//! How an attempt ended, from what the fleet says of its command and its sandbox.
+//! How an attempt ended, by the fleet's facts about its command and its sandbox.
 
 use paddock_fleet::{FleetError, Kind};
 use paddock_model::api::{
@@ -64,7 +64,7 @@ fn of_sandbox(sandbox: Option<&Sandbox>, exit_code: Option<i32>) -> Ending {
     Ending { end: kind, detail: Some(format!("its sandbox ended: {}", end.reason)), exit_code }
 }
 
-/// What a create, an input or a start was refused with.
+/// The ending for a refused create, input or start.
 pub fn of_error(error: &FleetError) -> Ending {
     let end = match error.kind {
         Kind::Internal | Kind::Unavailable | Kind::Busy { .. } | Kind::Gone => AttemptEnd::Lost,
@@ -74,7 +74,7 @@ pub fn of_error(error: &FleetError) -> Ending {
     Ending::new(end, format!("{}{hint}", error.message))
 }
 
-/// Whether there may be room later: nothing has begun, and it counts as no attempt.
+/// True if there may be room later: nothing has begun, and it counts as no attempt.
 pub fn may_begin_later(error: &FleetError) -> bool {
     matches!(error.kind, Kind::TooMany { .. } | Kind::Conflict | Kind::Unavailable | Kind::Busy { .. })
 }
@@ -92,7 +92,7 @@ pub fn is_retried(end: AttemptEnd, retries: &JobRetries, ended: u32) -> bool {
     ended <= retries.attempts && retries.on.contains(&on)
 }
 
-/// Of a task that is not tried again.
+/// The state of a task that is not tried again.
 pub fn state_after(end: AttemptEnd) -> JobState {
     match end {
         AttemptEnd::Succeeded => JobState::Succeeded,

@@ -2,7 +2,7 @@
 
 use paddock_model::api::JobSpec;
 
-/// As much as the server takes in one request.
+/// The most bytes that the server takes in one request.
 const LARGEST: usize = 8 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,7 +21,7 @@ pub async fn task(inner: &Arc<Inner>, job: &Arc<LiveJob>, index: u32, mut finish
     let end = finished.ending.end;
     let again = is_retried(end, &job.spec.retries, ended) && !job.stop.is_cancelled();
     let state = if again { JobState::Queued } else { state_after(end) };
-    // A volume is written by the end of its sandbox: what became of it belongs to the attempt.
+    // A volume is written by the end of its sandbox, and the result belongs to the attempt.
     if finished.writes {
         end_sandbox(inner, job, &mut finished).await;
     }
@@ -69,14 +69,14 @@ pub async fn task(inner: &Arc<Inner>, job: &Arc<LiveJob>, index: u32, mut finish
     if let Some(why) = ends_all(job, state, finished.score) {
         stop_rest(inner, job, why);
     } else if job.stop.is_cancelled() {
-        // Whoever stopped it may have looked at the queue before this task was back in it.
+        // The caller that stopped it may have looked at the queue before this task was back in it.
         stop_rest(inner, job, "it was stopped");
     }
     job.tell();
     close_if_over(inner, job);
 }
 
-/// What earlier attempts left.
+/// The record of earlier attempts.
 async fn previous(inner: &Inner, job: &LiveJob, index: u32, ended: u32) -> TaskRecord {
     let new = TaskRecord::new(JobState::Queued);
     if ended <= 1 {
@@ -149,7 +149,7 @@ pub fn ends_all(job: &LiveJob, state: JobState, score: Option<f64>) -> Option<&'
     (stops && state == JobState::Failed).then_some("another task failed, and `on_failure` is `stop`")
 }
 
-/// What waits is cancelled, what runs is stopped.
+/// Cancels the waiting tasks, and stops the running ones.
 pub fn stop_rest(inner: &Inner, job: &LiveJob, why: &str) {
     job.stop.cancel();
     let waiting = inner.queue().drain(&job.id);

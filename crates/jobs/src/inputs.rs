@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use paddock_fleet::{Actor, Fleet, FleetError, WriteOptions};
 use paddock_model::api::{JobInput, JobSpec};
 
-/// What one request has room for.
+/// The most bytes that one request has room for.
 pub const LARGEST_INPUTS: u64 = 5 << 20;
 const MOST: usize = 1000;
 const MODES: u32 = 0o7777;
@@ -49,7 +49,7 @@ pub fn check_inputs(inputs: &[JobInput]) -> Result<(), FleetError> {
     Ok(())
 }
 
-/// The guest resolves it; this only refuses what can mean nothing.
+/// The guest resolves the path; this only refuses paths without a meaning.
 pub fn check_path(field: &str, path: &str) -> Result<(), FleetError> {
     let parts = path.split('/').any(|part| part == "..");
     if path.is_empty() || path.len() > 4095 || path.contains('\0') || path.ends_with('/') || parts {

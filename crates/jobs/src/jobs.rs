@@ -1,4 +1,4 @@
-//! What callers ask of the jobs: look, cancel, remove.
+//! The callers' operations on jobs: look, cancel, remove.
 
 use crate::attempt::request_of;
 use crate::check::shown;
@@ -23,7 +23,7 @@ const LARGEST_PAGE: usize = 1000;
 const LARGEST_TASK_PAGE: usize = 1000;
 /// With this many tasks it pays to keep sandboxes ready.
 const MANY: u32 = 8;
-/// Attempts that were cut off by the end of the server are waited for so long; they leave nothing half done.
+/// How long the end of the server waits for attempts that it cut off; they leave nothing half done.
 const CLOSING: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Inner {
         self.live.write().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// From now on its tasks have their turns.
+    /// From now on the job's tasks have their turns.
     pub fn add(&self, job: Arc<LiveJob>, waiting: impl IntoIterator<Item = u32>) {
         if job.spec.count() >= MANY && is_plain(&job.spec) {
             let size =
@@ -103,7 +103,7 @@ impl Inner {
 }
 
 impl Jobs {
-    /// Finds what an earlier server left, and goes on with it.
+    /// Finds the jobs of an earlier server, and goes on with them.
     pub async fn open(fleet: Fleet, options: JobsOptions) -> Result<Jobs, FleetError> {
         let used = fleet.records().job_artifact_bytes()?;
         let writer = Writer::start(fleet.clone()).map_err(|error| FleetError::internal(&error))?;
@@ -130,7 +130,7 @@ impl Jobs {
         Ok(jobs)
     }
 
-    /// Nothing new begins. What runs goes on in its sandboxes, for the next server to find.
+    /// Nothing new begins. Running work goes on in its sandboxes, for the next server to find.
     pub async fn close(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
@@ -148,7 +148,7 @@ impl Jobs {
         self.0.live.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// With `patience`, as it is when it has ended or so much time has passed.
+    /// With `patience`, returns the job when it has ended or after that time.
     pub async fn get(&self, actor: &Actor, id: &str, patience: Option<Duration>) -> Result<Job, FleetError> {
         if let Some(job) = self.live(actor, id) {
             let mut changes = job.follow();
@@ -220,7 +220,7 @@ impl Jobs {
         Ok(JobTaskPage { tasks, next: (at < total).then_some(at) })
     }
 
-    /// What waits is not begun, what runs is stopped. One that has ended stays as it is.
+    /// Waiting tasks are not begun, running ones are stopped. A job that has ended stays as it is.
     pub async fn cancel(&self, actor: &Actor, id: &str) -> Result<Job, FleetError> {
         let Some(job) = self.live(actor, id) else { return self.get(actor, id, None).await };
         let record = {
@@ -241,9 +241,9 @@ impl Jobs {
         self.get(actor, id, Some(Duration::from_secs(10))).await
     }
 
-    /// One that has ended, with its logs' ends and artifacts.
+    /// Removes an ended job, with its logs' ends and artifacts.
     pub async fn remove(&self, actor: &Actor, id: &str) -> Result<Job, FleetError> {
-        // One whose end is just being stored has ended for whoever asks.
+        // A job whose end is just being stored counts as ended.
         let closed = self.live(actor, id).is_some_and(|job| job.progress().closed);
         let job = self.get(actor, id, closed.then_some(CLOSING)).await?;
         if self.live(actor, id).is_some() {
@@ -278,7 +278,7 @@ fn show_task(
 ) -> Result<JobTask, FleetError> {
     let record = match row {
         Some(row) => TaskRecord::parse(row).map_err(|error| FleetError::internal(&error))?,
-        // Of a job that has ended: it never came to its turn.
+        // The task of an ended job without a record: it never came to its turn.
         None => TaskRecord::new(if live.is_some() { JobState::Queued } else { JobState::Cancelled }),
     };
     let mut task = record.to_api(id, index);
@@ -288,7 +288,7 @@ fn show_task(
         task.state = mark.state;
         task.reason = task.reason.or_else(|| mark.note.clone());
     }
-    // One that has just ended may be in both.
+    // An attempt that has just ended may be in both.
     let known = task.attempts.last().map_or(0, |attempt| attempt.attempt);
     if let Some(running) = progress.running.get(&index).filter(|running| running.attempt > known) {
         task.not_before_ms = None;
@@ -297,7 +297,7 @@ fn show_task(
     Ok(task)
 }
 
-/// Whether its sandboxes are those of its template, as a pool has them.
+/// True if its sandboxes are those of its template, as a pool has them.
 fn is_plain(spec: &JobSpec) -> bool {
     let request = request_of(spec, None);
     let plain = paddock_model::api::CreateSandbox {

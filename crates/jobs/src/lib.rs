@@ -1,17 +1,19 @@
 //! Jobs: one description of work that runs the same behind every fence.
 //!
-//! - [`file`]: a job's file, TOML or JSON, to its description; [`check`]: what is refused before anything is kept
-//! - [`jobs`]: what callers ask: look, cancel, remove; [`submit`]: a new one; [`watch`]: logs and artifacts
-//! - [`queue`]: whose turn it is: tenants in turn, priorities within each
-//! - [`scheduler`]: starts what may start; [`attempt`]: one sandbox from its creation to its end
-//! - [`inputs`], [`outputs`]: files in and out; [`work`]: what runs in it; [`ending`]: how it ended; [`finish`]: what follows
+//! - [`file`]: a job's file, TOML or JSON, to its description; [`check`]: mistakes that are refused before anything is
+//!   stored
+//! - [`jobs`]: the callers' operations: look, cancel, remove; [`submit`]: a new one; [`watch`]: logs and artifacts
+//! - [`queue`]: the order of tasks: tenants in turn, priorities within each
+//! - [`scheduler`]: starts tasks when there is room; [`attempt`]: one sandbox from its creation to its end
+//! - [`inputs`], [`outputs`]: files in and out; [`work`]: the command or code in it; [`ending`]: how it ended;
+//!   [`finish`]: the steps after it
 //! - [`script`]: scripts with annotations
-//! - [`best_of`]: candidates from one state, and who wins
-//! - [`live`]: a job that has not ended, in memory; [`record`]: what is stored of it; [`writer`]: many changes, one write
-//! - [`recover`]: what a killed server left; [`retention`]: what is forgotten
+//! - [`best_of`]: candidates from one state, and the choice of the winner
+//! - [`live`]: a job that has not ended, in memory; [`record`]: its stored form; [`writer`]: many changes, one write
+//! - [`recover`]: the remains of a killed server; [`retention`]: removes old jobs
 //!
-//! A task's end is stored before its sandbox is ended, and its sandbox says whose it is: whenever the server is killed, the
-//! next one finds every sandbox of a job again, and no task is lost or counted twice.
+//! A task's end is stored before its sandbox is ended, and the sandbox's labels name the task: whenever the server is
+//! killed, the next one finds every sandbox of a job again, and no task is lost or counted twice.
 
 mod attempt;
 mod best_of;

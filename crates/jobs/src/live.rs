@@ -1,4 +1,4 @@
-//! A job that has not ended: what its tasks do, and who is told when that changes.
+//! A job that has not ended: the states of its tasks, and the followers that are told of changes.
 
 use crate::record::JobRecord;
 use paddock_fleet::{Actor, LentPool};
@@ -31,7 +31,7 @@ pub struct Progress {
     pub ended: bool,
     /// The first task that failed, and why.
     pub failure: Option<(u32, String)>,
-    /// Ready sandboxes, where there is much to do.
+    /// Ready sandboxes, if there is much to do.
     pub pool: Option<LentPool>,
 }
 
@@ -74,7 +74,7 @@ impl LiveJob {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits for something looks again.
+    /// Wakes the followers, which look again.
     pub fn tell(&self) {
         self.changed.send_modify(|changes| *changes += 1);
     }

@@ -1,4 +1,4 @@
-//! Files that are kept when a task has run. What the sandbox says of a file is only its name here: bytes are counted as they
+//! Files that are kept when a task has run. The sandbox only chooses the name of a file: bytes are counted as they
 //! come, and lie in numbered files of the host.
 
 use crate::check::{invalid, shown, wrong};
@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 
 const MOST_PATTERNS: usize = 64;
 const MOST_FILES: usize = 1000;
-/// Of one task.
+/// The most bytes of one task.
 const MOST_BYTES: u64 = 256 << 20;
 /// Entries that are looked at for all patterns of a task.
 const MOST_LISTED: usize = 100_000;
@@ -42,7 +42,7 @@ pub enum OutputsError {
     Store(#[source] std::io::Error),
 }
 
-/// What a job keeps.
+/// The patterns of the files that a job keeps.
 pub struct Patterns {
     patterns: Vec<Pattern>,
 }
@@ -83,7 +83,7 @@ impl Patterns {
     }
 }
 
-/// What the artifacts of each tenant take, within a bound.
+/// The bytes of each tenant's artifacts, within a bound.
 pub struct Room {
     most: u64,
     used: Mutex<HashMap<String, u64>>,
@@ -121,12 +121,12 @@ pub struct Collect<'a> {
     pub task: u32,
     pub directory: PathBuf,
     pub room: &'a Room,
-    /// Whether a path that is not there is a failure.
+    /// True if a missing path is a failure.
     pub demand: bool,
 }
 
 impl Collect<'_> {
-    /// Nothing is left of them where one of them fails.
+    /// If one of them fails, none is kept.
     pub async fn all(&self) -> Result<Vec<JobArtifact>, OutputsError> {
         let patterns = Patterns::new(self.spec)
             .map_err(|source| OutputsError::Read { path: "outputs".into(), source })?;
@@ -189,7 +189,7 @@ impl Collect<'_> {
                 );
                 let page = match page.await {
                     Ok(page) => page,
-                    // A directory that nobody made has nothing in it.
+                    // A directory that does not exist has no entries.
                     Err(error) if error.code == "file_not_found" => break,
                     Err(error) => return Err(read(error)),
                 };
@@ -258,7 +258,7 @@ impl Collect<'_> {
     }
 }
 
-/// The guest tells paths as it was asked: below what was listed, or whole.
+/// The guest returns paths in the form of the request: below the listed directory, or whole.
 fn whole(base: &str, path: &str) -> String {
     match path.starts_with('/') {
         true => path.to_string(),
@@ -267,7 +267,7 @@ fn whole(base: &str, path: &str) -> String {
 }
 
 pub fn make_directory(path: &Path) -> std::io::Result<()> {
-    // What an attempt that was cut off left is not this one's.
+    // The remains of an attempt that was cut off are not this one's.
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -275,7 +275,7 @@ pub fn make_directory(path: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// One that was made here.
+/// An artifact that was made here.
 pub fn of_text(task: u32, path: &str, text: &str) -> JobArtifact {
     let sha256 = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     JobArtifact { task, path: path.into(), bytes: text.len() as u64, sha256 }

@@ -1,5 +1,5 @@
-//! Whose turn it is. Tenants take turns, whatever each of them has waiting; of one tenant's jobs the highest priority goes
-//! first, then the oldest. Nothing here waits or knows the time.
+//! The order of tasks. Tenants take turns, however much each of them has waiting; of one tenant's jobs the highest
+//! priority goes first, then the oldest. Nothing here waits or knows the time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 #[derive(Default)]
 pub struct Queue {
     jobs: HashMap<String, Waiting>,
-    /// Of each tenant, in the order in which they may go.
+    /// The jobs of each tenant, in the order in which they may go.
     tenants: HashMap<String, BTreeMap<Place, String>>,
     /// The next tenant to be served is first.
     turns: VecDeque<String>,
@@ -26,7 +26,7 @@ struct Waiting {
     parallelism: u32,
 }
 
-/// What a job brings with it.
+/// The queue's facts about a job.
 pub struct Entry<'a> {
     pub id: &'a str,
     pub tenant: &'a str,
@@ -113,7 +113,7 @@ impl Queue {
         self.later.first().map(|(at, _, _)| *at)
     }
 
-    /// Nothing of the job is started any more. The tasks that waited.
+    /// Nothing of the job is started any more. Returns the tasks that waited.
     pub fn drain(&mut self, job: &str) -> Vec<u32> {
         let Some(waiting) = self.jobs.get_mut(job) else { return Vec::new() };
         let mut tasks: Vec<u32> = std::mem::take(&mut waiting.tasks).into_iter().collect();
@@ -155,7 +155,7 @@ mod tests {
         add(&mut queue, "b", "two", 0, 1000, 3);
         add(&mut queue, "c", "three", -100, 1000, 2);
         assert_eq!(taken(&mut queue, 9), ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "a3"]);
-        // Who comes late is not behind all that waits.
+        // A tenant that comes late is not behind all waiting tasks.
         add(&mut queue, "d", "four", 0, 1000, 1);
         assert_eq!(taken(&mut queue, 3), ["a4", "d0", "a5"]);
     }

@@ -1,4 +1,4 @@
-//! What is stored of jobs and tasks. Bodies of the store, versions of nothing: fields are added, never changed.
+//! The stored forms of jobs and tasks. They have no versions: fields are added, never changed.
 
 use paddock_fleet::Actor;
 use paddock_model::api::{
@@ -21,14 +21,14 @@ pub struct JobRecord {
     pub ended_at_ms: Option<u64>,
     #[serde(default)]
     pub kept_until_ms: Option<u64>,
-    /// As they were at the end.
+    /// The counts at the end.
     #[serde(default)]
     pub counts: JobCounts,
     #[serde(default)]
     pub cost: JobCost,
     #[serde(default)]
     pub best: Option<JobBest>,
-    /// Somebody asked for its end, and why it ends.
+    /// Set when a caller asked for its end; the reason of the end.
     #[serde(default)]
     pub cancelled: Option<String>,
     /// The state that candidates begin with; it goes with the job.
@@ -39,7 +39,7 @@ pub struct JobRecord {
     pub sealed: Option<String>,
 }
 
-/// On whose behalf it runs.
+/// The caller on whose behalf it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submitter {
     pub tenant: String,
@@ -165,7 +165,7 @@ pub fn parse_row(row: &JobRow) -> Result<(JobSpec, JobRecord), serde_json::Error
     Ok((serde_json::from_str(&row.spec)?, serde_json::from_str(&row.body)?))
 }
 
-/// Without what is large, and without what is secret.
+/// Leaves out large fields and secrets.
 pub fn shown(spec: &JobSpec) -> JobSpec {
     let input =
         |input: &JobInput| JobInput { path: input.path.clone(), mode: input.mode, ..JobInput::default() };

@@ -1,4 +1,4 @@
-//! What an earlier server left. Every sandbox of a job says which attempt it is:
+//! Takes over the jobs of an earlier server. Every sandbox of a job names its attempt:
 //!
 //! - it lives, and its command runs or has ended: the attempt goes on from there
 //! - it lives, and no command was started in it: it is ended, and the attempt begins anew
@@ -34,7 +34,7 @@ pub async fn all(inner: &Arc<Inner>) -> Result<(), FleetError> {
         }
     }
     for sandbox in found.into_values().filter(|sandbox| sandbox.end.is_none()) {
-        // Its task's end was stored, or its job's, and the server was killed before it could end it.
+        // The end of its task or job was stored, and the server was killed before it could end the sandbox.
         if let Err(error) = inner.fleet.kill(&Actor::owner(), &sandbox.id).await {
             tracing::warn!(sandbox = %sandbox.id, %error, "it was left by a job, and ends with its time to live");
         }
@@ -42,8 +42,8 @@ pub async fn all(inner: &Arc<Inner>) -> Result<(), FleetError> {
     retention::sweep(inner)
 }
 
-/// Those of jobs: all that live, and those that ended since the oldest job that has not. Of two for one attempt the one that
-/// lives, then the newer.
+/// The sandboxes of jobs: all live ones, and those that ended since the oldest job that has not. Of two for one
+/// attempt, the live one, then the newer.
 async fn sandboxes(fleet: &Fleet, since_ms: Option<u64>) -> Result<HashMap<Whose, Sandbox>, FleetError> {
     use SandboxState::{Creating, Ended, Hibernated, Paused, Running};
     let owner = Actor::owner();
@@ -58,7 +58,7 @@ async fn sandboxes(fleet: &Fleet, since_ms: Option<u64>) -> Result<HashMap<Whose
             let over = page.sandboxes.last().is_none_or(|last| last.created_at_ms < since);
             for sandbox in page.sandboxes {
                 if let Some(whose) = whose(&sandbox) {
-                    // Those that live were looked at first, and the list is from the newest on.
+                    // Live sandboxes were looked at first, and the list begins with the newest.
                     found.entry(whose).or_insert(sandbox);
                 }
             }
@@ -162,7 +162,7 @@ async fn go_on(
                 let started_at_ms = exec.started_at_ms;
                 adopted.push((index, Adopted { sandbox: sandbox.id, exec: Some(exec.exec), started_at_ms }));
             }
-            // Nothing ran in it: it is ended with the rest of what was found.
+            // Nothing ran in it: it is ended with the other remains.
             _ => waiting.push(index),
         }
     }

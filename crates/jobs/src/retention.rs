@@ -1,4 +1,4 @@
-//! What is forgotten: jobs whose time is over, with their artifacts.
+//! Removes jobs whose time is over, with their artifacts.
 
 use crate::jobs::Inner;
 use crate::outputs::job_directory;

@@ -1,4 +1,4 @@
-//! Starts what may start: as many attempts at one time as the server allows, each task in its turn.
+//! Starts tasks: as many attempts at one time as the server allows, each task in its turn.
 
 use crate::attempt::{Adopted, Attempt, Step};
 use crate::jobs::Inner;
@@ -38,7 +38,7 @@ pub async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// `adopted`: what an earlier server began it with.
+/// `adopted`: the sandbox that an earlier server began it with.
 pub fn begin(inner: &Arc<Inner>, job: &Arc<LiveJob>, index: u32, adopted: Option<Adopted>) {
     inner.running.fetch_add(1, Ordering::Relaxed);
     let first = {
@@ -61,7 +61,7 @@ pub fn begin(inner: &Arc<Inner>, job: &Arc<LiveJob>, index: u32, adopted: Option
         }
         tokio::select! {
             biased;
-            // Its sandbox runs on, for the next server.
+            // The sandbox runs on, for the next server.
             () = inner.closing.cancelled() => {}
             () = work(&inner, &job, index, adopted) => {
                 inner.running.fetch_sub(1, Ordering::Relaxed);
@@ -103,7 +103,7 @@ fn wait_for_room(inner: &Inner, job: &LiveJob, index: u32, error: &FleetError) {
         inner.queue().put_later(&job.id, index, at);
     }
     if job.stop.is_cancelled() {
-        // Whoever stopped it may have looked at the queue before this task was back in it.
+        // The caller that stopped it may have looked at the queue before this task was back in it.
         finish::stop_rest(inner, job, "it was stopped");
         finish::close_if_over(inner, job);
     }

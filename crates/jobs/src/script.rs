@@ -1,4 +1,4 @@
-//! Scripts with annotations as jobs: the plan says what to make and to start, the job what it overrides.
+//! Scripts with annotations as jobs: the plan names the sandbox and the command, the job overrides parts of it.
 
 use crate::check::invalid;
 use crate::ending::Ending;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 const INDEX: &str = "{index}";
-/// It is kept with its task's record.
+/// The most bytes of a result that are kept with its task's record.
 const LARGEST_KEPT: usize = 1 << 20;
 
-/// What a task of a script job does; `None` for other jobs.
+/// The plan of one task of a script job; `None` for other jobs.
 pub fn plan(fleet: &Fleet, spec: &JobSpec, actor: &Actor, index: u32) -> Result<Option<Plan>, FleetError> {
     plan_with(spec, actor, index, |names| fleet.script_resources(actor, names))
 }
@@ -31,7 +31,7 @@ fn plan_with(
     let arguments = arguments(spec, index);
     let needed = paddock_scripts::needs(source, language, &arguments).map_err(refused)?;
     let resources = if needed.is_empty() { BTreeMap::new() } else { resources(&needed)? };
-    // The job is its sender's own words; the script in it may be anybody's.
+    // The job is its sender's own words; a stranger may have written the script in it.
     let allow = match &spec.policy.network {
         Some(NetSetting::Rules(layer)) => layer.allow.clone(),
         _ => Vec::new(),
@@ -41,7 +41,7 @@ fn plan_with(
     paddock_scripts::plan(source, language, &arguments, &context).map(Some).map_err(refused)
 }
 
-/// What the script says, and over it what the job says.
+/// The script's settings, and the job's settings over them.
 pub fn overlay(planned: CreateSandbox, job: CreateSandbox, spec: &JobSpec) -> CreateSandbox {
     let image = job.image.clone().or(planned.image);
     let own = spec.timeout_seconds.is_some();
@@ -77,7 +77,7 @@ fn limits(planned: LimitsRequest, job: &LimitsRequest) -> LimitsRequest {
     }
 }
 
-/// Its files in, and what is then to be started.
+/// Puts its files in, and returns the command to start.
 pub async fn prepare(
     fleet: &Fleet,
     actor: &Actor,
@@ -100,7 +100,7 @@ pub async fn prepare(
     Ok(exec)
 }
 
-/// What main returned, or why there is nothing.
+/// The return value of main, or the reason why there is none.
 pub async fn conclude(
     fleet: &Fleet,
     actor: &Actor,

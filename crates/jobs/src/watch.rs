@@ -1,4 +1,4 @@
-//! What a task prints, as it prints it; and the files that it left.
+//! The output of a task, as it comes; and its artifacts.
 
 use crate::check::shown;
 use crate::jobs::Jobs;
@@ -19,7 +19,7 @@ pub struct LogsOf {
     pub task: u32,
     /// Without it the last one there is; and with `follow` all that follow it.
     pub attempt: Option<u32>,
-    /// Wait for what is still to be printed.
+    /// Wait for output that is still to come.
     pub follow: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct LogReader {
     /// The attempt that is read, or was read last.
     at: Option<u32>,
     reader: Option<OutputReader>,
-    /// The end of an attempt, until it is known whether it is the last one.
+    /// The end of an attempt, until it is known to be the last one or not.
     ended: Option<OutputEvent>,
-    /// What is left of an attempt whose whole output is not kept any more.
+    /// The kept rest of an attempt whose whole output is not stored any more.
     kept: VecDeque<OutputEvent>,
     finished: bool,
 }
@@ -100,7 +100,7 @@ impl Jobs {
             return Err(FleetError::new(Kind::NotFound, "artifact_not_found", message)
                 .hint("`paddock job artifacts` lists those there are"));
         };
-        // The caller's words are compared with what was kept; only numbers lead to a file.
+        // The caller's words are only compared with the stored names; numbers lead to the file.
         let file = task_directory(&self.0.fleet, id, task, *attempt).join(place.to_string());
         let file = tokio::fs::File::open(file).await.map_err(|error| FleetError::storage(&error))?;
         let artifact = artifacts[place].clone();
@@ -154,7 +154,7 @@ impl LogReader {
         Some(Err(error))
     }
 
-    /// Waits until it is known whether another attempt follows the one that has ended.
+    /// Waits until it is known if another attempt follows the ended one.
     async fn is_last(&self) -> Result<bool, FleetError> {
         if self.wanted.attempt.is_some() || !self.wanted.follow {
             return Ok(true);

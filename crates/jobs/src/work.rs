@@ -1,4 +1,4 @@
-//! What runs in a sandbox of a job: a command or code, with the arguments and variables of its task.
+//! The work in a sandbox of a job: a command or code, with the arguments and variables of its task.
 
 use crate::check::{invalid, shown, wrong};
 use paddock_fleet::FleetError;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const LARGEST_CODE: usize = 4 << 20;
 const INDEX: &str = "{index}";
 
-/// What is started; which of the two decides how it is waited for.
+/// The work to start; its kind decides how it is waited for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     Command(StartExec),
@@ -98,7 +98,7 @@ pub fn check_args(spec: &JobSpec, args: Option<&JobArgs>, field: &str) -> Result
     }
 }
 
-/// What one task of the job starts.
+/// The work of one task of the job.
 pub fn of_task(spec: &JobSpec, task: &Task) -> Option<Work> {
     let env = environment(spec, task);
     let timeout_seconds = Some(crate::check::timeout(spec).as_secs_f64());

@@ -1,4 +1,4 @@
-//! Many changes, one write: whoever has something to store waits for the next transaction, which takes all that came meanwhile.
+//! Many changes, one write: each caller waits for the next transaction, which takes all changes that came meanwhile.
 
 use paddock_fleet::{Fleet, FleetError};
 use paddock_records::store::JobChange;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::oneshot;
 
-/// A transaction that is larger keeps everybody waiting.
+/// The most changes in one transaction: a larger one keeps all callers waiting.
 const MOST_AT_ONCE: usize = 500;
 
 pub struct Writer {
@@ -43,7 +43,7 @@ impl Writer {
         answer.await.map_err(|_| gone())?
     }
 
-    /// What was handed over is written; nothing more is taken.
+    /// Writes the changes that were handed over, and takes no more.
     pub fn close(&self) {
         drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -66,7 +66,7 @@ fn run(fleet: &Fleet, wanted: &Receiver<Wanted>) {
             together.iter_mut().flat_map(|wanted| std::mem::take(&mut wanted.changes)).collect();
         let written = fleet.records().write_jobs(&changes).map_err(FleetError::from);
         for wanted in together {
-            // Who does not wait any more has gone with the server.
+            // A caller that does not wait any more has gone with the server.
             let _ = wanted.done.send(written.clone());
         }
     }

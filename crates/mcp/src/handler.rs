@@ -1,4 +1,4 @@
-//! Lists the tools of a session and answers calls. A call that its client gives up on kills what it started.
+//! Lists the tools of a session and answers calls. A call that its client gives up on kills its work.
 
 use crate::lifecycle;
 use crate::session::Session;
@@ -36,7 +36,7 @@ pub struct Handler<H: Host> {
 }
 
 impl<H: Host> Handler<H> {
-    /// Whose transport is the session, so that every version of the protocol will do.
+    /// For a transport that is itself the session, such as a pair of streams: every version of the protocol will do.
     pub fn new(session: Arc<Session<H>>, loopstack: Option<Arc<Loopstack<H>>>) -> Handler<H> {
         Handler {
             session,
@@ -57,7 +57,7 @@ impl<H: Host> Handler<H> {
             return paddock_tools::loopstack::definitions();
         }
         let facts = self.session.facts().await;
-        // None is named, so all of them come.
+        // No tool is named, so all of them come.
         let all = definitions(&facts, &[]).unwrap_or_default();
         let tools = all.iter().map(|definition| {
             let mut tool = render(definition, Format::Mcp);
@@ -70,7 +70,7 @@ impl<H: Host> Handler<H> {
     }
 
     async fn answer(&self, tool: &str, arguments: Map<String, Value>) -> CallToolResult {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _room = self.room.acquire().await;
         let _call = self.session.begin_call();
         match &self.loopstack {
@@ -166,7 +166,7 @@ impl<H: Host> ServerHandler for Handler<H> {
         loop {
             tokio::select! {
                 answer = &mut answer => return Ok(answer.into()),
-                // Nobody waits for the answer any longer: what is dropped here kills its work.
+                // The client has given up: the dropped call kills its work.
                 () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
                 _ = tick.tick(), if token.is_some() => {
                     if let Some(token) = token.clone() {

@@ -1,4 +1,4 @@
-//! What a session has, and who prolongs its life while the session is there.
+//! The sandboxes of a session, and the task that prolongs their lives while the session is there.
 
 use paddock_tools::{Facts, Host};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub struct State {
     pub owned: BTreeSet<String>,
     pub snapshots: BTreeSet<String>,
     pub born: Option<Instant>,
-    /// The session has ended; what comes late ends at once.
+    /// The session has ended; a late sandbox ends at once.
     pub over: bool,
     pub last_call: Option<Instant>,
     /// Something happened to the sandbox that the model has to hear.
@@ -34,7 +34,7 @@ pub async fn end_all<H: Host>(host: &H, state: &Mutex<State>) {
         state.over = true;
         (std::mem::take(&mut state.owned), std::mem::take(&mut state.snapshots))
     };
-    // First what has no time to live: who ends us may not wait for long.
+    // Snapshots first, which have no time to live: the process that ends us may not wait for long.
     for id in snapshots {
         let _ = host.delete_snapshot(&id).await;
     }

@@ -6,7 +6,7 @@
 //! - `lifecycle`: tools that make, list, fork, keep and end sandboxes
 //! - [`serve_streams`]: over a pair of streams, such as standard input and output
 //!
-//! Where sandboxes come from is a [`paddock_tools::Host`]: the command's client of the API, or the server itself.
+//! Sandboxes come from a [`paddock_tools::Host`]: the command's client of the API, or the server itself.
 
 mod handler;
 mod keeper;

@@ -4,7 +4,7 @@ use crate::session::Session;
 use paddock_tools::{Answer, BadCall, Host, OperationError};
 use serde_json::{Map, Value, json};
 
-/// Name, what it does, its parameters with their descriptions, and whether it only reads.
+/// Name, action, its parameters with their descriptions, and true if it only reads.
 type Entry = (&'static str, &'static str, &'static [(&'static str, &'static str)], bool);
 
 const SANDBOX: (&str, &str) =
@@ -69,7 +69,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|(name, ..)| *name)
 }
 
-/// Nothing where it is no tool of these.
+/// `None` if it is no tool of these.
 pub async fn call<H: Host>(
     session: &Session<H>,
     tool: &str,

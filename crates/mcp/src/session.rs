@@ -1,5 +1,5 @@
 //! The sandboxes of one client. The first is made at the first call that needs one; all are ended with the session. Each has
-//! a time to live that the session prolongs for as long as it is there: whoever is killed leaves nothing for long.
+//! a time to live that the session prolongs for as long as it is there: a killed session leaves nothing for long.
 
 use crate::keeper::{Keeper, LEASE, State, end_all, locked};
 use paddock_model::api::{CreateSandbox, Sandbox};
@@ -16,20 +16,20 @@ pub const MOST_SNAPSHOTS: usize = 16;
 
 #[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
-    /// What each sandbox of the session is made from.
+    /// The settings of each sandbox of the session.
     pub create: CreateSandbox,
-    /// Use this one instead, which was there before and stays.
+    /// Use this sandbox instead, which was there before and stays.
     pub attach: Option<String>,
-    /// What the descriptions say before a sandbox is there.
+    /// The facts in the descriptions before a sandbox is there.
     pub facts: Facts,
     pub toolbox: ToolboxOptions,
     /// No sandbox lives longer, however long the session does.
     pub longest_life: Option<Duration>,
-    /// A sandbox that nobody asks anything for so long is ended; the next call gets a new one.
+    /// A sandbox without a request for this long is ended; the next call gets a new one.
     pub idle: Option<Duration>,
 }
 
-/// One client's.
+/// The session of one client.
 pub struct Session<H: Host> {
     pub toolbox: Toolbox,
     host: H,
@@ -59,7 +59,7 @@ impl<H: Host> Session<H> {
         &self.host
     }
 
-    /// What the descriptions of the tools say.
+    /// The facts in the descriptions of the tools.
     pub async fn facts(&self) -> Facts {
         if let Some(facts) = self.state().facts.clone() {
             return facts;
@@ -141,7 +141,7 @@ impl<H: Host> Session<H> {
         Ok(snapshot)
     }
 
-    /// One that was made elsewhere for this session, and ends with it.
+    /// Takes over a sandbox that was made elsewhere for this session; it ends with the session.
     pub fn adopt(&self, id: &str) {
         self.keep();
         self.state().owned.insert(id.to_string());
@@ -178,12 +178,12 @@ impl<H: Host> Session<H> {
         }
     }
 
-    /// What the model has to hear before its next answer; told once.
+    /// A message that the model must get before its next answer; told once.
     pub fn news(&self) -> Option<&'static str> {
         self.state().news.take()
     }
 
-    /// A call is under way until what comes back is dropped.
+    /// A call is under way until the returned value is dropped.
     pub fn begin_call(&self) -> impl Drop + use<H> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         UnderWay { calls: self.calls.clone(), state: self.state.clone() }
@@ -219,7 +219,7 @@ impl<H: Host> Session<H> {
         }
     }
 
-    /// What is made is the session's, also where nobody waits for it any longer.
+    /// A new sandbox is the session's, even if its caller has given up.
     async fn owning(
         &self,
         making: impl Future<Output = Result<Sandbox, OperationError>> + Send + 'static,
@@ -276,7 +276,7 @@ impl<H: Host> Drop for Session<H> {
             return;
         }
         let (host, state) = (self.host.clone(), self.state.clone());
-        // Without a runtime nothing can be asked; the time to live ends what is left.
+        // Without a runtime no request can be sent; the time to live ends the remaining sandboxes.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { end_all(&host, &state).await });
         }

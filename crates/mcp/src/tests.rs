@@ -12,7 +12,7 @@ fn session(ledger: &Ledger, options: SessionOptions) -> Session<Ledger> {
     Session::new(ledger.clone(), options)
 }
 
-/// What was asked for by now has happened.
+/// All requests up to now have taken effect.
 async fn settled() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

@@ -1,11 +1,11 @@
-//! What this machine can do for one backend, in words a person can act on.
+//! The abilities of this host for one backend, in words a person can act on.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
     pub backend: String,
-    /// Whether a sandbox can be made at all.
+    /// True if a sandbox can be made at all.
     pub usable: bool,
     pub checks: Vec<Check>,
 }
@@ -14,7 +14,7 @@ pub struct Availability {
 pub struct Check {
     pub name: String,
     pub state: CheckState,
-    /// What was found.
+    /// The finding of the check.
     pub detail: String,
     /// The exact command or setting that would mend the lack.
     pub remedy: Option<String>,

@@ -1,10 +1,10 @@
-//! Whether one host can hold a number of sandboxes at one time: each of its limits beside what they would need.
+//! The capacity of one host for a number of sandboxes at one time: each of its limits beside their needs.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// That are to live at one time, with those that live now.
+    /// The number that is to live at one time, and the number that lives now.
     pub sandboxes: u64,
     pub live: u64,
     /// Every limit suffices. False also where one could not be read.
@@ -15,13 +15,13 @@ pub struct Capacity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitCheck {
     pub name: String,
-    /// As the kernel or the service manager names it, where it can be set.
+    /// The setting's name, as the kernel or the service manager calls it, if it can be set.
     pub setting: Option<String>,
     pub state: LimitState,
     pub unit: LimitUnit,
-    /// Absent where there is no limit, or `state` is `unknown`.
+    /// Absent if there is no limit, or if `state` is `unknown`.
     pub limit: Option<u64>,
-    /// With what everybody uses now, as far as the kernel tells.
+    /// Includes the present use by all processes, as far as the kernel tells.
     pub needed: u64,
     /// The same with a command in each, whose output is followed and which watches files and talks to the network.
     pub needed_at_work: u64,
@@ -41,7 +41,7 @@ pub enum LimitState {
     TooLowForWork,
     /// The last ones cannot be made.
     TooLow,
-    /// It could not be read.
+    /// The limit could not be read.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! What a sandbox really has on this machine, and what a caller may demand of it.
+//! The guarantees that a sandbox really has on this host, and those that a caller may demand.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum NetworkEnforcement {
     Host,
 }
 
-/// Who holds a limit.
+/// The holder of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitKind {
@@ -33,7 +33,7 @@ pub enum LimitKind {
     Kernel,
     /// The guest looks at regular intervals and kills: a burst can pass it for a moment.
     Watched,
-    /// Nobody: this machine has no means.
+    /// No limit: this host has no means.
     None,
 }
 
@@ -60,7 +60,7 @@ pub enum PauseKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SnapshotKind {
-    /// By the file system, at once, whatever the disk holds.
+    /// By the file system, at once, for a disk of any size.
     FilesystemInstant,
     /// File by file: takes as long as the disk is large.
     FilesystemCopy,
@@ -82,22 +82,22 @@ pub enum ForkKind {
     Memory,
 }
 
-/// What is still there afterwards.
+/// The parts that are still there after hibernation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Survivor {
     Files,
     Memory,
     Processes,
-    /// On this side: whoever is at the other end may have given up meanwhile.
+    /// Connections on this side: the peer may have given up meanwhile.
     Connections,
 }
 
-/// Whose host ids the code inside has.
+/// The host ids of the code inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {
-    /// Host ids that nothing else on the machine has.
+    /// Host ids that nothing else on the host has.
     Own,
     /// The caller's own host id: separated from the caller's other processes by namespaces only.
     Caller,
@@ -107,7 +107,7 @@ pub enum Identity {
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     On,
-    /// Also what a record says that is older than the guarantee.
+    /// Also the value of a record that is older than the guarantee.
     #[default]
     Absent,
 }
@@ -136,15 +136,15 @@ pub struct Guarantees {
     pub seccomp: Isolation,
     pub landlock_abi: LandlockLevel,
     pub time_namespace: Isolation,
-    /// Whether files of the host's system have inodes of the sandbox's own: then the code inside can neither watch what others do
-    /// with them nor share locks with others. On, too, where there are no such files inside.
+    /// On if files of the host's system have inodes of the sandbox's own: then the code inside can neither watch how
+    /// others use them nor share locks with others. On, too, if there are no such files inside.
     #[serde(default)]
     pub system_inodes: Isolation,
-    /// What is weaker than the fullest form of this fence, each in words a person can act on.
+    /// The parts that are weaker than the fullest form of this fence, each in words a person can act on.
     pub weaknesses: Vec<String>,
 }
 
-/// What a caller may demand; `create` fails where the machine cannot give it.
+/// A guarantee that a caller may demand; `create` fails if the host cannot give it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Requirement {
@@ -192,7 +192,7 @@ impl Requirement {
         }
     }
 
-    /// `Err` says what the sandbox would have instead.
+    /// `Err` names the weaker property that the sandbox would have instead.
     pub fn met_by(self, guarantees: &Guarantees) -> Result<(), String> {
         let g = guarantees;
         let limit = |kind: LimitKind| match kind {

@@ -1,17 +1,17 @@
-//! What a sandbox is, in plain data: no I/O.
+//! The description of a sandbox, in plain data: no I/O.
 //!
 //! - [`spec`]: the resolved description that a backend turns into a fence
 //! - [`limits`]: memory, cpu, processes, disk, files, output, time
 //! - [`quantity`]: the text forms of sizes and durations
-//! - [`availability`]: what a machine can do for a backend, and what would mend each lack
-//! - [`capacity`]: whether a host can hold a number of sandboxes
-//! - [`guarantees`]: what a sandbox really has, and what a caller may demand
-//! - [`outcome`]: how a run ended, why, and what it used
+//! - [`availability`]: the abilities of a host for a backend, and a remedy for each lack
+//! - [`capacity`]: the limits of a host beside the needs of a number of sandboxes
+//! - [`guarantees`]: the guarantees that a sandbox really has, and those that a caller may demand
+//! - [`outcome`]: how a run ended, why, and its resource use
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
-//! - [`net`]: what may leave a sandbox: rules, and the verdict on everything that wants out
-//! - [`secrets`]: values that never enter a sandbox, as a policy says them
+//! - [`net`]: the network rules of a sandbox, and the verdict on every connection
+//! - [`secrets`]: values that never enter a sandbox, in the form of a policy
 //! - [`protected`]: the names in a workspace that stay read-only, with reasons
-//! - [`scan`]: what is looked for in code before it runs, and what was found
+//! - [`scan`]: the rules of the scan of code before it runs, and its findings
 //! - [`api`]: the bodies of the HTTP API
 //! - [`names`]: names and ids that are safe to print, to use as file names and to log
 

@@ -1,5 +1,5 @@
-//! What a sandbox may use. Every value is positive: zero would mean "nothing" to one kernel interface and
-//! "no limit" to another, so it is refused before it can reach either.
+//! The limits of a sandbox. Every value is positive: zero would mean "nothing" to one kernel interface and "no limit"
+//! to another, so it is refused before it can reach either.
 
 use crate::quantity::{format_bytes, format_duration};
 use serde::{Deserialize, Serialize};

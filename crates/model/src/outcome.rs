@@ -1,4 +1,4 @@
-//! How a run ended, why, and what it used.
+//! How a run ended, why, and its resource use.
 
 use crate::api::NetworkDecision;
 use crate::guarantees::Guarantees;
@@ -67,13 +67,13 @@ impl std::fmt::Display for Cause {
     }
 }
 
-/// What a sandbox used, over its whole life.
+/// The resource use of a sandbox, over its whole life.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     pub wall_ms: f64,
-    /// User and system time of everything that ran inside; `None` where nothing on the machine counts it.
+    /// User and system time of everything that ran inside; `None` if nothing on the host counts it.
     pub cpu_ms: Option<f64>,
-    /// `None` where nothing on the machine counts it.
+    /// `None` if nothing on the host counts it.
     pub peak_memory: Option<u64>,
     /// Bytes held by the private disk at the end, and bytes written to host directories.
     pub bytes_written: Option<u64>,
@@ -105,7 +105,7 @@ impl Captured {
     }
 }
 
-/// What `paddock run --json` prints.
+/// The output of `paddock run --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
     pub sandbox: String,
@@ -118,13 +118,13 @@ pub struct RunReport {
     pub cause: Cause,
     pub usage: Usage,
     pub guarantees: Guarantees,
-    /// Of code that was scanned before it ran.
+    /// The findings in code that was scanned before it ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// Findings beyond the first hundred.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub findings_missing: u64,
-    /// What its gate decided: the first hundred.
+    /// The first hundred decisions of its gate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkDecision>,
 }

@@ -1,5 +1,5 @@
-//! One layer of settings. A template, a policy file and the flags of one call are each a layer; the later
-//! one wins where both speak, lists add up. What is scanned for only ever becomes stricter.
+//! One layer of settings. A template, a policy file and the flags of one call are each a layer; if both set a value,
+//! the later one wins, and lists add up. The scan only ever becomes stricter.
 
 use crate::net::NetSetting;
 use crate::scan::{ScanMode, common_imports};
@@ -41,26 +41,26 @@ pub struct Policy {
     /// Run when the caller names no command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Python modules that are imported before anybody asks for a sandbox.
+    /// Python modules that are imported before a sandbox is asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preload: Vec<String>,
     /// `off`, `warn` or `deny`; the strictest of the layers holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<String>,
-    /// Only what every layer that has a list allows.
+    /// Only imports that every layer with a list allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_imports: Option<Vec<String>>,
-    /// Whether interpreters can be forked as they stand: absent, where that is possible.
+    /// True if interpreters can be forked as they stand. Absent: wherever that is possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_forks: Option<bool>,
-    /// Whether the audit keeps what is printed: absent, yes. The lowest layer that says so decides, so that nobody turns it off whose
-    /// template has it on.
+    /// True if the audit keeps the output of commands. Absent: true. The lowest layer that sets it decides, so that no
+    /// caller turns it off whose template has it on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_outputs: Option<bool>,
-    /// Whether its clients believe the certificates that the host believes.
+    /// True if its clients believe the certificates that the host believes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_certs: Option<bool>,
-    /// By the variable that holds the placeholder; the layer above replaces one of the same name whole.
+    /// Key: the variable that holds the placeholder. The layer above replaces an entry of the same name whole.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretLayer>,
     #[serde(skip_serializing_if = "LimitsLayer::is_empty")]
@@ -149,7 +149,7 @@ impl Policy {
     }
 }
 
-/// A word that is not known stays, so that whoever resolves the layers meets it.
+/// An unknown word stays, so that the code that resolves the layers meets it.
 fn stricter(below: Option<String>, above: Option<String>) -> Option<String> {
     let (Some(below), Some(above)) = (&below, &above) else { return above.or(below) };
     let strictness = |word: &str| word.parse::<ScanMode>().map_or(u8::MAX, |mode| mode as u8);

@@ -15,7 +15,7 @@ pub struct Protected {
     pub node: Node,
     pub held: Held,
     pub scope: Scope,
-    /// The reason: which tool would do what with it.
+    /// The reason: the tool that uses it, and how.
     pub reason: &'static str,
 }
 
@@ -42,7 +42,7 @@ pub enum Held {
 pub enum Scope {
     /// In every workspace; a name of one part also in directories below, where it exists.
     Workspace,
-    /// Only under `paddock shield`: a push would run what stands there, with the secrets of the project.
+    /// Only under `paddock shield`: a push would run its content, with the secrets of the project.
     Shield,
     /// Only where the workspace is the caller's home directory.
     Home,
@@ -276,7 +276,8 @@ pub const PROTECTED: &[Protected] = &[
     home(".claude.json", File, AGENT_PROGRAMS),
 ];
 
-/// Those of `.git` that stay read-only where an agent may commit: all by which git runs code, or takes settings from elsewhere.
+/// Names in `.git` that stay read-only where an agent may commit: all by which git runs code, or takes settings from
+/// elsewhere.
 pub const IN_A_REPOSITORY: &[(&str, Node, &str)] = &[
     ("config", File, "names programs that git runs"),
     ("config.worktree", File, "names programs that git runs"),
@@ -290,7 +291,7 @@ pub const IN_A_REPOSITORY: &[(&str, Node, &str)] = &[
 /// Where a repository that is made inside stands on the host until the sandbox ends.
 pub const NEW_REPOSITORY: &str = ".git/paddock-new-repository";
 
-/// Of `.git`, besides those, what a shield marks: git runs commands that stand there when a rebase goes on. An empty stand-in
+/// Further names in `.git` that a shield marks: git runs commands from there when a rebase goes on. An empty stand-in
 /// would make git believe that a rebase is under way.
 pub const TOLD_IN_A_REPOSITORY: &[&str] = &["rebase-merge", "rebase-apply", "sequencer"];
 

@@ -1,4 +1,4 @@
-//! Scan before run: how strict it is, what may be imported, and what was found.
+//! Scan before run: how strict it is, the allowed imports, and the findings.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ impl ScanRules {
     }
 }
 
-/// Whether an entry of `allowed_imports` stands for `name`: the same name, or one below it (behind `.` or `/`).
+/// True if an entry of `allowed_imports` stands for `name`: the same name, or one below it (behind `.` or `/`).
 pub fn import_covers(entry: &str, name: &str) -> bool {
     let Some(rest) = name.strip_prefix(entry) else { return false };
     // `.` and `..` are places of files, not packages.
@@ -79,7 +79,7 @@ pub fn import_covers(entry: &str, name: &str) -> bool {
     rest.is_empty() || rest.starts_with('/') || (!places_only && rest.starts_with('.'))
 }
 
-/// What both lists allow; where only one speaks, that one.
+/// The imports that both lists allow; if there is only one list, that one.
 pub fn common_imports(one: Option<Vec<String>>, other: Option<Vec<String>>) -> Option<Vec<String>> {
     let (one, other) = match (one, other) {
         (Some(one), Some(other)) => (one, other),

@@ -1,4 +1,4 @@
-//! What one layer of policy says about a secret: a value that never enters the sandbox.
+//! A secret in one layer of policy: a value that never enters the sandbox.
 
 use serde::{Deserialize, Serialize};
 

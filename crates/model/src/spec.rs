@@ -13,22 +13,22 @@ pub struct Spec {
     pub workspace: Option<Workspace>,
     pub mounts: Vec<Mount>,
     pub limits: Limits,
-    /// Where everything lives that the sandbox writes outside its workspace and mounts.
+    /// The place of all files that the sandbox writes outside its workspace and mounts.
     #[serde(default)]
     pub disk: Disk,
     pub network: Network,
     pub user: User,
     pub hostname: String,
     pub require: Vec<Requirement>,
-    /// What is looked for in code before it runs; whoever is made from this sandbox has it too.
+    /// The rules of the scan of code before it runs; a sandbox made from this one has them too.
     #[serde(default)]
     pub scan: ScanRules,
-    /// Whether it is made so that its interpreters can be forked as they stand, where that is possible.
+    /// True if it is made so that its interpreters can be forked as they stand, where that is possible.
     #[serde(default)]
     pub live_forks: bool,
 }
 
-/// What the sandbox sees as `/`.
+/// The root file system of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Root {
@@ -38,7 +38,7 @@ pub enum Root {
     Directory { path: PathBuf },
 }
 
-/// The private disk: what the sandbox writes outside its workspace and mounts.
+/// The private disk: the files that the sandbox writes outside its workspace and mounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Disk {
@@ -48,7 +48,7 @@ pub enum Disk {
     /// A directory of the engine's storage, which holds the limit itself. Absolute, without symbolic links.
     Directory {
         path: PathBuf,
-        /// What it was cloned from, and what it is compared with; nobody changes that any more.
+        /// The tree that it was cloned from, and is compared with; it never changes any more.
         #[serde(default)]
         start: Option<PathBuf>,
     },
@@ -94,13 +94,13 @@ pub enum Network {
     /// Loopback only.
     #[default]
     None,
-    /// What the rules allow, through the gate.
+    /// The traffic that the rules allow, through the gate.
     Gate(NetRules),
     /// The host's own network, unfenced.
     Host,
 }
 
-/// Who the command runs as, inside.
+/// The user that the command runs as, inside.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum User {

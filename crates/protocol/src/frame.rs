@@ -48,7 +48,7 @@ pub fn encode_data(channel: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Cuts a byte stream into frames. Holds at most one frame and what was pushed since.
+/// Cuts a byte stream into frames. Holds at most one frame and the bytes that were pushed since.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -72,8 +72,8 @@ impl Decoder {
         self.buffer.len() - self.consumed
     }
 
-    /// How many bytes are missing until the next frame is whole, as far as can be told: who reads no more than that
-    /// leaves what comes after it to somebody else.
+    /// How many bytes are missing until the next frame is whole, as far as can be told. A reader that reads no more
+    /// than that leaves the bytes behind the frame to another reader.
     pub fn missing(&self) -> Result<usize, FrameError> {
         let rest = &self.buffer[self.consumed..];
         let Some((header, body)) = rest.split_at_checked(FRAME_HEADER) else {

@@ -1,10 +1,10 @@
-//! What host and guest say to each other, over any byte stream.
+//! The messages between host and guest, over any byte stream.
 //!
 //! - [`frame`]: length-prefixed frames; output and input travel as raw bytes, everything else as messages
 //! - [`message`]: the messages, as MessagePack maps, so that a field can be added without breaking an old peer
-//! - [`tool`]: what the guest does with files and ports for the host, and the records in which it answers
+//! - [`tool`]: the guest's operations on files and ports for the host, and the records in which it answers
 //! - [`extents`]: files with holes in the archives of a disk
-//! - [`machine`]: the same for a machine with a kernel of its own
+//! - [`machine`]: the same for a VM with a kernel of its own
 //! - [`plan`]: how the guest builds the inside of a fence when its backend leaves that to it
 //!
 //! Both sides treat the other as able to send anything: a length is checked before it is used, and a frame
@@ -49,7 +49,7 @@ pub const FIRST_TOOL: u32 = 1 << 29;
 /// Bytes of one stream that may be under way before the receiver grants more.
 pub const WINDOW: u32 = 256 * 1024;
 
-/// What the fuzz target and the short run in `make test` both call: arbitrary bytes, in arbitrary pieces.
+/// The entry that the fuzz target and the short run in `make test` both call: arbitrary bytes, in arbitrary pieces.
 #[doc(hidden)]
 pub fn fuzz_frames(data: &[u8]) {
     let mut decoder = Decoder::new();

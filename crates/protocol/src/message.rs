@@ -36,11 +36,11 @@ pub enum ToGuest {
         append: bool,
         content: ByteBuf,
     },
-    /// Kill all work and say what it used. Answered by `Stopped`.
+    /// Kill all work and tell its use. Answered by `Stopped`.
     Stop,
     /// The first message of every connection but the first: a host that takes over. Answered by `Resumed`.
     Resume,
-    /// What the host has safely: go on from these offsets, and say again what became of the exec. Until then nothing
+    /// The offsets that the host has safely: go on from there, and tell the state of the exec again. Until then nothing
     /// of it is sent over a new connection.
     Continue {
         exec: u32,
@@ -61,11 +61,11 @@ pub enum ToGuest {
     Deadline {
         ms: Option<u64>,
     },
-    /// What commands from now on may have at most.
+    /// The limits of commands from now on.
     Limits {
         pids: u64,
         files: u64,
-        /// Where the guest watches it.
+        /// Set if the guest watches the memory.
         #[serde(default)]
         memory: Option<u64>,
     },
@@ -80,7 +80,7 @@ pub enum ToGuest {
     /// Only for an exec with a control stream.
     Alarm {
         exec: u32,
-        /// Comes back in `Interrupted`: an alarm that rang too late is told from one that did not.
+        /// Comes back in `Interrupted`, so that an alarm that rang too late can be told from one in time.
         call: u32,
         ms: Option<u64>,
         grace_ms: u64,
@@ -95,11 +95,11 @@ pub enum ToGuest {
         place: usize,
         /// How many seccomp filters it has at least.
         filters: u32,
-        /// It is under the limits already.
+        /// The process is under the limits already.
         #[serde(default)]
         is_limited: bool,
     },
-    /// Where the process of an exec is to be found. Answered by `Described`.
+    /// Asks for the process of an exec. Answered by `Described`.
     Describe {
         request: u32,
         exec: u32,
@@ -119,11 +119,11 @@ pub enum FromGuest {
         version: u32,
         landlock_abi: u32,
         time_namespace: bool,
-        /// When the inside was built, by the clock that stamps files, in nanoseconds since 1970: what has changed
-        /// later was changed by the work.
+        /// When the inside was built, by the clock that stamps files, in nanoseconds since 1970: later changes are the
+        /// work's.
         #[serde(default)]
         ready_at: u64,
-        /// Whether files of the host's system are there with the host's own inodes, although the plan wanted others.
+        /// True if files of the host's system are there with the host's own inodes, although the plan wanted others.
         #[serde(default)]
         shares_system: bool,
     },
@@ -142,7 +142,7 @@ pub enum FromGuest {
         step: String,
         errno: i32,
     },
-    /// The process is gone and what it had written has been sent. Others may still hold its streams.
+    /// The process is gone and its output has been sent. Other processes may still hold its streams.
     Exited {
         exec: u32,
         status: ExitKind,
@@ -230,7 +230,7 @@ pub struct Start {
     pub stdin: bool,
     /// The guest's own backstop: it ends the exec so many milliseconds after its start.
     pub deadline_ms: Option<u64>,
-    /// What it ends then.
+    /// The processes that it ends then.
     #[serde(default)]
     pub deadline_kills: Kills,
     /// A tool of the guest's own instead of a program: `argv`, `env` and `tty` mean nothing then.
@@ -239,8 +239,8 @@ pub struct Start {
     /// The sandbox ends with it: the guest goes once it has told its end, without waiting to be killed.
     #[serde(default)]
     pub last: bool,
-    /// A private stream beside the standard three: what is written to the exec's input comes there, standard input is
-    /// empty, and what the program answers there is the control stream. Its number is in [`CONTROL_VARIABLE`].
+    /// A private stream beside the standard three: bytes for the exec's input come there, standard input is empty, and
+    /// the program's answers there are the control stream. Its number is in [`CONTROL_VARIABLE`].
     #[serde(default)]
     pub control: bool,
     /// The interpreter of a nursery: it gets the plan's socket, its number in [`ZYGOTE_VARIABLE`], and keeps the one
@@ -270,9 +270,9 @@ impl Start {
     }
 }
 
-/// Where the interpreter of a nursery finds the number of its socket.
+/// The variable with the number of a nursery's socket, for its interpreter.
 pub const ZYGOTE_VARIABLE: &str = "PADDOCK_ZYGOTE";
-/// Where a program that has a control stream finds the number of its descriptor.
+/// The variable with the number of the control stream's descriptor, for the program.
 pub const CONTROL_VARIABLE: &str = "PADDOCK_CONTROL";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -324,7 +324,7 @@ pub enum StreamKind {
     Stdin,
     Stdout,
     Stderr,
-    /// What a program says to the host alone.
+    /// A program's messages to the host alone.
     Control,
 }
 

@@ -10,26 +10,27 @@ pub struct Plan {
     pub hostname: String,
     pub root: RootPlan,
     pub disk: DiskPlan,
-    /// What the disk was cloned from, read-only, for whoever asks later what was there.
+    /// The tree that the disk was cloned from, read-only, for later questions about the files at the start.
     #[serde(default)]
     pub start: Option<Source>,
     /// Done in order, below the new root, before the guest moves into it.
     pub steps: Vec<Step>,
     pub ids: Ids,
-    /// Whether the work keeps what installing packages needs: rights over the files and ids of its own user namespace.
+    /// True if the work keeps the rights that installing packages needs: over the files and ids of its own user
+    /// namespace.
     #[serde(default)]
     pub install: bool,
-    /// Whether the network namespace is the sandbox's own, so that its loopback has to be brought up.
+    /// True if the network namespace is the sandbox's own, so that its loopback has to be brought up.
     pub own_network: bool,
     /// With it, the sandbox has a link to its host's gate.
     #[serde(default)]
     pub link: Option<LinkPlan>,
-    /// How many of the descriptors that came with the plan, from the first, put whoever writes `0` to them
-    /// into the work's cgroup.
+    /// How many of the plan's descriptors, from the first, put the process that writes `0` to them into the work's
+    /// cgroup.
     pub cgroup_descriptors: usize,
     /// The work's seccomp program, eight bytes an instruction.
     pub seccomp: ByteBuf,
-    /// The same for tools that work on the disk itself: they bring back an overlay's marks of what was removed.
+    /// The same for tools that work on the disk itself: they bring back an overlay's marks of removed files.
     pub disk_seccomp: ByteBuf,
     pub landlock: Option<LandlockPlan>,
     pub limit_pids: u64,
@@ -39,7 +40,7 @@ pub struct Plan {
     pub limit_files: u64,
     /// Set where the kernel holds no memory limit.
     pub watch_memory: Option<MemoryWatch>,
-    /// Whether the work gets clocks that begin at its own start.
+    /// True if the work gets clocks that begin at its own start.
     pub time_namespace: bool,
     /// A listening socket, by its place as in [`Source::Descriptor`]. With one the guest outlives its host: it goes
     /// on when the connection closes, and takes the next one here.
@@ -48,37 +49,37 @@ pub struct Plan {
     /// Descriptors, by their place, that stay open for as long as the guest lives: a lock that says so.
     #[serde(default)]
     pub keep: Vec<usize>,
-    /// Of a sandbox into which processes come from outside: our ends of their streams, one entry for each.
+    /// For a sandbox into which processes come from outside: our ends of their streams, one entry for each.
     #[serde(default)]
     pub awaited: Vec<AwaitedPlan>,
-    /// A directory that all sandboxes of this machine have above their root, as a detached mount by its place. What it
-    /// grants in a Landlock domain is granted in every one of them, so that a domain means the same in a fork.
+    /// A directory that all sandboxes of this host have above their root, as a detached mount by its place. A right
+    /// that a Landlock domain has there holds in every one of them, so that a domain means the same in a fork.
     #[serde(default)]
     pub anchor: Option<usize>,
-    /// Of a nursery: the socket of its interpreter, by its place. Other sandboxes nest in its namespaces, so it ends
+    /// For a nursery: the socket of its interpreter, by its place. Other sandboxes nest in its namespaces, so it ends
     /// neither with its host nor before them.
     #[serde(default)]
     pub nursery: Option<usize>,
-    /// With it the guest that builds the inside does not go there: it runs a kernel in user space on what it built,
-    /// and another guest, behind that kernel, does the work.
+    /// With it the guest that builds the inside does not go there: it runs a kernel in user space on the root that it
+    /// built, and another guest, behind that kernel, does the work.
     #[serde(default)]
     pub sentry: Option<SentryPlan>,
-    /// With it the guest that builds the inside runs a machine of its own kernel there, and another guest, in that
-    /// machine, does the work.
+    /// With it the guest that builds the inside runs a VM with its own kernel there, and another guest, in that VM,
+    /// does the work.
     #[serde(default)]
     pub machine: Option<MachinePlan>,
-    /// Of a guest in a machine of its own: the file by which its kernel tells what it killed for want of memory, by its
-    /// place.
+    /// For a guest in a VM: the file in which the VM's kernel counts the processes that it killed for want of memory,
+    /// by its place.
     #[serde(default)]
     pub memory_events: Option<usize>,
 }
 
-/// How a kernel in user space is run, and what the guest behind it is told.
+/// How a kernel in user space is run, and the plan of the guest behind it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SentryPlan {
     /// The runtime's executable, by its place.
     pub runtime: usize,
-    /// What every call of the runtime begins with.
+    /// The first arguments of every call of the runtime.
     pub arguments: Vec<String>,
     /// Its name for the sandbox.
     pub id: String,
@@ -86,11 +87,11 @@ pub struct SentryPlan {
     pub bundle: ByteBuf,
     /// The guest's executable.
     pub guest: Source,
-    /// Name below /dev, and the host's node: what the runtime itself needs.
+    /// Name below /dev, and the host's node: the devices that the runtime itself needs.
     pub devices: Vec<(String, Source)>,
     /// The plan of the guest behind it, as it would come from the host.
     pub inner: ByteBuf,
-    /// A listening socket, by its place: where the host says that the memory is to be kept or brought back.
+    /// A listening socket, by its place: over it the host orders that the memory is kept or brought back.
     #[serde(default)]
     pub commands: Option<usize>,
     /// A directory with kept memory: the guest behind it goes on from there, and is told nothing.
@@ -101,7 +102,7 @@ pub struct SentryPlan {
     pub limit_threads: Option<u64>,
 }
 
-/// Where a guest behind such a kernel finds its own executable, what it is told, and the trees of its disk. Only the
+/// The directory with the executable of a guest behind such a kernel, its plan, and the trees of its disk. Only the
 /// guest's id can enter it.
 pub const SENTRY_PLACE: &str = "/dev/.paddock";
 /// The abstract socket of a lasting guest behind such a kernel. Only the guest's own id is let in.
@@ -111,8 +112,8 @@ pub const KEEP_MEMORY: u8 = b'k';
 /// Says to it: go on from the memory in the directory that comes along.
 pub const RECALL_MEMORY: u8 = b'r';
 
-/// What a process that comes in from outside enters, in this order: the names below /proc/PID/ns of its own, and of the
-/// guest's, whose children alone have its clocks.
+/// The namespaces that a process from outside enters, in this order: the names below /proc/PID/ns of its own, and of
+/// the guest's, whose children alone have its clocks.
 pub const NAMESPACES: [(&str, &str); 8] = [
     ("user", "user"),
     ("pid", "pid"),
@@ -132,7 +133,7 @@ pub struct LinkPlan {
     pub messages: Vec<ByteBuf>,
     /// The same, for version 6, where the kernel has it.
     pub messages_6: Vec<ByteBuf>,
-    /// Of the near end, where it is nobody's way out but passes on the frames of a machine.
+    /// The number of the near end, for a link that carries a VM's frames and is no program's way out.
     #[serde(default)]
     pub near_index: Option<u32>,
     /// The number of the far end.
@@ -147,8 +148,8 @@ pub struct LinkPlan {
 /// Comes before anything else over a connection that is not the first, with the packet socket and the proxy's.
 pub const HANDED_OVER: u8 = 0x4e;
 
-/// The directory of the anchor of which a Landlock domain speaks. It is not the anchor itself: whether a file may be moved from one
-/// directory to another is decided by the kernel one step above the last rule that it finds.
+/// The directory of the anchor that a Landlock domain names. It is not the anchor itself: the kernel decides one step
+/// above the last rule that it finds if a file may be moved from one directory to another.
 pub const GRANTED: &str = "sandbox";
 /// The directory of the anchor on which a sandbox's own root is mounted.
 pub const ANCHORED: &str = "sandbox/root";
@@ -161,12 +162,12 @@ pub struct AwaitedPlan {
     pub control: usize,
 }
 
-/// Where what the work writes is kept.
+/// The place of the files that the work writes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum DiskPlan {
     /// A file system in memory, gone with the guest.
     Memory { bytes: u64, inodes: u64 },
-    /// A directory of the host's, perhaps with what an earlier life left in it: the root itself, or what lies above
+    /// A directory of the host's, perhaps with the files of an earlier life in it: the root itself, or the layer above
     /// the image.
     Mounted(Source),
 }
@@ -179,13 +180,13 @@ pub enum RootPlan {
     Overlay { lower: Source },
     /// A root that the host has made whole, its private layer included.
     Mounted { root: Source },
-    /// The one that the guest stands in already, behind a kernel in user space; and what that kernel has mounted without
-    /// being asked, and is to be gone. No step is done. With a listener, whose place means nothing, the next host comes
-    /// by [`SENTRY_DOOR`].
+    /// The root that the guest stands in already, behind a kernel in user space; and the mounts that this kernel made
+    /// unasked, and that are to be removed. No step is done. With a listener, whose place means nothing, the next host
+    /// comes by [`SENTRY_DOOR`].
     Standing { uncover: Vec<String> },
 }
 
-/// Where something of the host comes from.
+/// The source of a directory or file of the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Source {
     /// A detached mount, made by the host: one of the descriptors that came with the plan, by its place
@@ -236,9 +237,9 @@ pub enum Step {
         read_only: bool,
         allow_exec: bool,
     },
-    /// Directories and files of the host, read-only, with inodes that are the sandbox's own: what others do with the same files
-    /// is not told to a watcher inside, and no lock on them is shared. Where the kernel cannot make such inodes they are
-    /// the host's, and `Ready` says so.
+    /// Directories and files of the host, read-only, with inodes that are the sandbox's own: a watcher inside is not
+    /// told how others use the same files, and no lock on them is shared. If the kernel cannot make such inodes they
+    /// are the host's, and `Ready` says so.
     System {
         /// A directory of the host.
         source: Source,
@@ -271,7 +272,7 @@ pub struct KernelPlan {
     pub shm_bytes: u64,
     /// The sandbox's own, instead of the host's.
     pub boot_id: String,
-    /// What this kernel does not have is passed over.
+    /// A file that this kernel does not have is passed over.
     pub hide_files: Vec<String>,
     pub hide_directories: Vec<String>,
     pub read_only: Vec<String>,
@@ -289,7 +290,7 @@ pub struct ProtectedPath {
 /// The ids inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// The guest's own, which no work may have; the same as `work` only where the machine gave one id.
+    /// The guest's own, which no work may have; the same as `work` only if the host gave one id.
     pub guest: u32,
     /// Owner of the root: 0, or the only id there is.
     pub root: u32,
@@ -314,7 +315,7 @@ pub struct LandlockPlan {
 pub struct MemoryWatch {
     pub limit_bytes: u64,
     pub interval_ms: u64,
-    /// Whether the kernel inside is the sandbox's own, so that all that it counts is the work's.
+    /// True if the kernel inside is the sandbox's own, so that all that it counts is the work's.
     #[serde(default)]
     pub own_kernel: bool,
 }

@@ -26,7 +26,7 @@ pub fn decode_record<T: DeserializeOwned>(body: &[u8]) -> Result<T, FrameError> 
     rmp_serde::from_slice(body).map_err(|e| FrameError::Decode(e.to_string()))
 }
 
-/// Cuts a stream into records. Holds at most one record and what was pushed since.
+/// Cuts a stream into records. Holds at most one record and the bytes that were pushed since.
 #[derive(Debug, Default)]
 pub struct Records {
     buffer: Vec<u8>,
@@ -58,7 +58,7 @@ impl Records {
         Ok(Some(&self.buffer[start..start + length]))
     }
 
-    /// What came after the last record.
+    /// The bytes behind the last record.
     pub fn into_rest(mut self) -> Vec<u8> {
         self.buffer.split_off(self.consumed)
     }

@@ -1,6 +1,6 @@
-//! Tools: what the guest itself does for the host, each in a process of its own with the rights of the work's user.
-//! They speak over the streams of an exec: raw bytes, or records. One that fails says why in one [`ToolFailure`] on
-//! its standard error and exits with 1.
+//! Tools: the guest's own operations for the host, each in a process of its own with the rights of the work's user.
+//! They speak over the streams of an exec: raw bytes, or records. A tool that fails tells the reason in one
+//! [`ToolFailure`] on its standard error and exits with 1.
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -32,7 +32,7 @@ pub enum Tool {
     List {
         path: ByteBuf,
         recursive: bool,
-        /// Relative to `path`: only what comes later.
+        /// Relative to `path`: only later entries.
         after: Option<ByteBuf>,
         limit: u32,
     },
@@ -81,26 +81,27 @@ pub enum Tool {
         /// With attributes, holes and names of the same file, for `Merge`.
         exact: bool,
     },
-    /// In: paths below the root, as records, an empty one at the end; with `archive`, after them what `Export` gave of
-    /// the disk at its start. Out: [`ContentRecord`]s of what is or was there, of a directory all that is below it.
+    /// In: paths below the root, as records, an empty one at the end; with `archive`, after them the archive that
+    /// `Export` gave of the disk at its start. Out: [`ContentRecord`]s of the files that are or were there, for a
+    /// directory of all files below it.
     Contents {
         when: When,
         /// The content of larger files is left out.
         largest: u64,
         archive: bool,
     },
-    /// In: [`MergeStep`]s, then a tar of what is to be put. Everything is done, or nothing.
+    /// In: [`MergeStep`]s, then a tar of the files to put. Everything is done, or nothing.
     Merge,
-    /// Out: a tar of the whole disk, with owners, attributes and what hides parts of the image.
+    /// Out: a tar of the whole disk, with owners, attributes and the marks that hide parts of the image.
     Export,
-    /// In: what `Export` gave. Only before any work has started.
+    /// In: the archive of `Export`. Only before any work has started.
     Import,
-    /// As `Manifest`, of what the disk was cloned from.
+    /// As `Manifest`, for the tree that the disk was cloned from.
     ManifestOfStart,
 }
 
 impl Tool {
-    /// Whether it works on the disk itself, beneath what the work sees, with the guest's own rights.
+    /// True if it works on the disk itself, beneath the work's view, with the guest's own rights.
     pub fn is_of_the_disk(&self) -> bool {
         matches!(
             self,
@@ -133,7 +134,7 @@ pub enum NodeType {
 /// One file as the kernel describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// As it was asked for; in a list, relative to what was asked for.
+    /// The path of the request; in a list, relative to it.
     pub path: ByteBuf,
     pub kind: NodeType,
     pub size: u64,
@@ -166,11 +167,11 @@ pub enum WatchKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchRecord {
     pub kind: WatchKind,
-    /// Relative to what is watched; empty for that itself.
+    /// Relative to the watched path; empty for that itself.
     pub path: ByteBuf,
 }
 
-/// Something that the disk's own layer holds.
+/// An entry of the disk's own layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEntry {
     pub node: Node,
@@ -180,13 +181,13 @@ pub struct LayerEntry {
     /// The image below has something at this path.
     pub in_image: bool,
     pub inode: u64,
-    /// It hides what the image has at this path.
+    /// It hides the image's file at this path.
     pub whiteout: bool,
-    /// A directory that hides everything that the image has below this path.
+    /// A directory that hides all entries of the image below this path.
     pub opaque: bool,
 }
 
-/// What a merge does with a path below the root.
+/// A merge's step for a path below the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MergeStep {
     Put(ByteBuf),
@@ -196,14 +197,15 @@ pub enum MergeStep {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
-    /// When the sandbox began: the image, what its disk was cloned from, and what the guest itself wrote.
+    /// When the sandbox began: the image, the tree that its disk was cloned from, and the files that the guest itself
+    /// wrote.
     Start,
     Now,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContentRecord {
-    /// Its bytes follow, as pieces, where they are `Given`.
+    /// Its bytes follow, as pieces, if they are `Given`.
     Found {
         node: Node,
         content: Content,

@@ -7,11 +7,11 @@ use crate::Language;
 pub struct Starter {
     pub name: &'static str,
     pub language: Language,
-    /// Where no file is named.
+    /// The file name if none is given.
     pub file: &'static str,
     pub text: &'static str,
     pub about: &'static str,
-    /// What `paddock script run FILE` needs besides.
+    /// The further arguments of `paddock script run FILE`.
     pub arguments: &'static str,
 }
 
@@ -106,13 +106,13 @@ pub const STARTERS: [Starter; 11] = [
     },
 ];
 
-/// What a source imports when it is written for an agent, and the build file of Paddock's that has this agent.
+/// The packages that a source for an agent imports, and the build file of Paddock's that has this agent.
 const PACKAGES: [(&str, &str); 3] = [
     ("@anthropic-ai/claude-agent-sdk", "claude"),
     ("@anthropic-ai/claude-code", "claude"),
     ("@openai/codex", "codex"),
 ];
-/// What it starts; the build file has the same name.
+/// The commands that a source starts; the build file has the same name.
 const COMMANDS: [&str; 2] = ["codex", "opencode"];
 /// How programs are started in Node and Python.
 const CALLS: [&str; 12] = [
@@ -133,8 +133,9 @@ const QUOTES: [char; 3] = ['"', '\'', '`'];
 
 /// The template for a script that asks for an agent and whose caller names no template.
 ///
-/// Those that come with Paddock reach the agent's own service and nothing else, which a header may ask for as well. A template
-/// of the owner's that has this name takes its place. Only what is certain counts: a template that is not needed takes minutes.
+/// The shipped templates reach the agent's own service and nothing else, which a header may ask for as well. A template
+/// of the owner's that has this name takes its place. Only certain signs count: a template that is not needed takes
+/// minutes.
 pub fn agent_template(source: &str, language: Language) -> Option<&'static str> {
     let comment = language.comment();
     let code = source.lines().filter(|line| !line.trim_start().starts_with(comment));

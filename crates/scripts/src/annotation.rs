@@ -1,4 +1,5 @@
-//! What a header asks for. Every line is checked by itself here; names that hold arguments are filled in by [`crate::plan`].
+//! The annotations of a header. Every line is checked by itself here; names that hold arguments are filled in by
+//! [`crate::plan`].
 
 use crate::header::{self, Class};
 use crate::resource::{Reference, ReferenceError};
@@ -55,11 +56,11 @@ impl Key {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
-    /// It is fenced whether it says so or not.
+    /// The script is fenced even without this line.
     pub sandbox: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Where the image stands; 0 where none does.
+    /// The line of the image; 0 if there is none.
     #[serde(skip_serializing_if = "is_zero")]
     pub image_line: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -92,7 +93,7 @@ fn is_zero(line: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeLine {
     pub line: u32,
-    /// With `$workspace` and `$args[...]` as they were written.
+    /// With `$workspace` and `$args[...]` unchanged.
     pub name: String,
     pub target: String,
 }
@@ -229,7 +230,7 @@ fn example(key: &str) -> &'static str {
 }
 
 impl Annotations {
-    /// Reads the header, and finds what stands below it by mistake.
+    /// Reads the header, and finds annotations that stand below it by mistake.
     pub fn parse(source: &str, language: Language) -> Result<Annotations, ScriptError> {
         let comment = language.comment();
         let (lines, below) = header::lines(source, comment);

@@ -1,4 +1,4 @@
-//! The arguments of a script: one JSON object, in its order, and what its references stand for.
+//! The arguments of a script: one JSON object, in its order, and the values of its references.
 
 use crate::ScriptError;
 use crate::resource::{Reference, Resource, field, kind_of};
@@ -7,7 +7,7 @@ use paddock_model::SecretLayer;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// By name, in the order in which they were given.
+/// Arguments by name, in the order in which they were given.
 pub type Arguments = IndexMap<String, Value>;
 
 pub const LARGEST_ARGUMENTS: usize = 2 << 20;
@@ -27,7 +27,7 @@ pub fn parse_arguments(text: &str) -> Result<Arguments, ScriptError> {
     }
 }
 
-/// One of `k=v`: JSON where it is some, else text.
+/// The value of one `k=v`: parsed as JSON if it is JSON, else text.
 pub fn parse_value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()))
 }
@@ -50,9 +50,9 @@ pub(crate) fn named(arguments: &Arguments) -> Result<Vec<String>, ScriptError> {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Resolved {
     pub arguments: Map<String, Value>,
-    /// By the place in the arguments (RFC 6901): the variable whose placeholder belongs there.
+    /// Key: the place in the arguments (RFC 6901). Value: the variable whose placeholder belongs there.
     pub placeholders: BTreeMap<String, String>,
-    /// By that variable: the resource whose value stays outside.
+    /// Key: that variable. Value: the resource whose value stays outside.
     pub secrets: BTreeMap<String, SecretLayer>,
     /// In the order given, with their values.
     pub ordered: Vec<String>,
@@ -134,7 +134,7 @@ impl Resolved {
     }
 }
 
-/// Named, and not held: whoever makes the sandbox has the value.
+/// Named, without its value: the maker of the sandbox has that.
 pub(crate) fn bound(name: &str, field: &str, hosts: &[String]) -> SecretLayer {
     let dot = if field.is_empty() { "" } else { "." };
     let from = Some(format!("resource:{name}{dot}{field}"));

@@ -4,7 +4,7 @@ use crate::ScriptError;
 use crate::arguments::Resolved;
 use serde_json::Value;
 
-/// `name="$1"`, `name=${2:-default}`: what Windmill reads a script's parameters from.
+/// `name="$1"`, `name=${2:-default}`: Windmill reads a script's parameters from these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     pub name: String,
@@ -63,7 +63,7 @@ pub fn launcher(source: &str, script: &str, resolved: &Resolved) -> Result<Strin
     Ok(text)
 }
 
-/// By the names that the script gives its positions; else in the order in which they were given.
+/// Arguments by the names that the script gives its positions; else in the order in which they were given.
 fn positions(parameters: &[Parameter], resolved: &Resolved) -> Result<Vec<String>, ScriptError> {
     let word = |name: &str| one(name, &resolved.arguments[name], resolved);
     if parameters.is_empty() {

@@ -1,4 +1,4 @@
-//! What can be wrong with a script before it runs: a stable code, its line where it has one, words, and what to do.
+//! Mistakes in a script before it runs: a stable code, its line where it has one, words, and a remedy.
 
 use crate::annotation::AnnotationError;
 
@@ -100,7 +100,7 @@ impl ScriptError {
     }
 }
 
-/// Somebody else's words in a message: not longer than a line, nothing that moves a terminal's cursor.
+/// A stranger's words in a message: not longer than a line, nothing that moves a terminal's cursor.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(120).collect::<String>().escape_debug().to_string()
 }

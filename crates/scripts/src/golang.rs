@@ -54,7 +54,7 @@ fn find(bytes: &[u8], from: usize, what: &[u8]) -> usize {
     bytes[from..].windows(what.len()).position(|window| window == what).map_or(bytes.len(), |at| from + at)
 }
 
-/// What stands between the brackets of `func NAME(`.
+/// The text between the brackets of `func NAME(`.
 fn parameter_list<'a>(bare: &'a str, name: &str) -> Option<&'a str> {
     for line in bare.split_inclusive('\n') {
         let Some(rest) = line.strip_prefix("func ") else { continue };

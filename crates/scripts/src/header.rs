@@ -1,6 +1,6 @@
-//! Which lines of a script are annotations. A script begins with its header: comments and empty lines, up to the first
-//! line that is neither. Prose there is left alone; what was meant as an annotation and is none is an error, for it would
-//! be a script without the fence or the memory that its writer counted on.
+//! The lines of a script that are annotations. A script begins with its header: comments and empty lines, up to the
+//! first line that is neither. Prose there is left alone. A line that was meant as an annotation and is none is an
+//! error: the script would run without the fence or the memory that its author counted on.
 
 use crate::annotation::{AnnotationError, Key};
 use paddock_model::{Requirement, parse_bytes, parse_duration};
@@ -12,7 +12,7 @@ pub struct Line<'a> {
     pub text: &'a str,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Class<'a> {
     Annotation(Key, &'a str),
@@ -74,7 +74,7 @@ pub fn unknown_key(text: &str) -> Option<&str> {
     (shaped && !ORDINARY.contains(&word)).then_some(word)
 }
 
-/// An annotation below the header, where nobody reads it: only in the exact forms, for code has comments too.
+/// An annotation below the header, where it has no effect: only in the exact forms, for code has comments too.
 pub fn is_below(text: &str, comment: &str) -> bool {
     let Some(text) = text.strip_prefix(comment).map(str::trim) else { return false };
     match text.strip_prefix("volume:") {
@@ -83,7 +83,7 @@ pub fn is_below(text: &str, comment: &str) -> bool {
     }
 }
 
-/// `sandbox`, `sandbox IMAGE`, and what looks like it.
+/// `sandbox`, `sandbox IMAGE`, and similar lines.
 fn sandbox<'a>(first: &'a str, rest: &'a str) -> Option<Class<'a>> {
     let (word, setting) = match first.split_once(['=', ':']) {
         Some((word, _)) => (word, &first[word.len()..]),
@@ -127,7 +127,7 @@ fn without_colon<'a>(first: &str, rest: &str) -> Class<'a> {
     }
 }
 
-/// Whether it can be meant as this key's value, and not as the rest of a sentence.
+/// True if it can be meant as this key's value, and not as the rest of a sentence.
 fn is_value(key: Key, value: &str) -> bool {
     let words = value.split_whitespace().count();
     match key {
@@ -148,7 +148,8 @@ fn meant(word: &str) -> Option<Key> {
     synonym.or_else(|| Key::WITH_VALUE.into_iter().find(|key| is_near(word, key.name())))
 }
 
-/// One letter too many, too few or wrong, or two in the wrong order; in a word of three that is another word.
+/// One letter too many, too few or wrong, or two in the wrong order. Not for words of three letters, where that is
+/// another word.
 fn is_near(word: &str, key: &str) -> bool {
     key.len() > 3 && strsim::damerau_levenshtein(word, key) == 1
 }

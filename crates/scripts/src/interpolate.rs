@@ -1,5 +1,5 @@
-//! Names of volumes that hold `$workspace` and `$args[...]`. What an argument leaves empty is an error and no empty text:
-//! two callers would find themselves in one volume.
+//! Names of volumes that hold `$workspace` and `$args[...]`. An empty argument is an error and no empty text: two
+//! callers would find themselves in one volume.
 
 use crate::annotation::AnnotationError;
 use crate::arguments::Arguments;
@@ -44,7 +44,7 @@ fn text(path: &str, arguments: &Arguments) -> Result<String, &'static str> {
     let found = steps.fold(first, |inside, step| inside?.as_object()?.get(step));
     match found {
         Some(Value::String(text)) if text.trim_matches('"').is_empty() => Err("is empty"),
-        // What it stands for is not to be seen in a name.
+        // The value of a reference must not be seen in a name.
         Some(Value::String(text)) if text.starts_with("$res:") || text.starts_with("$var:") => {
             Err("is a reference to a resource")
         }
@@ -70,7 +70,7 @@ mod tests {
         let fill = |name| volume_name(name, &arguments, "team-a");
         assert_eq!(fill("plain").unwrap(), "plain");
         assert_eq!(fill("$workspace-$args[user]-$args[n]-$args[o.in.x]").unwrap(), "team-a-ada-7-q");
-        // What came from an argument is not looked at again.
+        // Text from an argument is not interpolated again.
         assert_eq!(fill("x-$args[d]").unwrap(), "x-$workspace");
         for (name, words) in [
             ("a-$args[nobody]", "is not given"),

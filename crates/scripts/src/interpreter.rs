@@ -3,7 +3,7 @@
 use crate::Language;
 use crate::outcome::Failure;
 
-/// Of a shell that does not find what it is to run, and of the guest.
+/// The exit code of a shell that does not find its program, and of the guest.
 pub const NOT_FOUND: i32 = 127;
 
 impl Language {
@@ -33,9 +33,9 @@ impl Language {
     }
 }
 
-/// Why a script was not begun. What was to be executed is not shown: it is the wrapper, which nobody has written by hand.
+/// Why a script was not begun. The command is not shown: it is the wrapper, which the author has not written.
 ///
-/// `detail`: what the guest says of it.
+/// `detail`: the guest's message.
 pub fn not_started(language: Language, exit_code: i32, detail: &str) -> Failure {
     let program = language.interpreter();
     if exit_code != NOT_FOUND {
@@ -46,7 +46,7 @@ pub fn not_started(language: Language, exit_code: i32, detail: &str) -> Failure 
     let message = format!("there is no `{program}` inside the sandbox, and it runs scripts in {language}");
     let template = language.template();
     let hint = match template {
-        // One of this name is there at any rate, and shows what the host has.
+        // A template of this name always exists, and shows the host's own programs.
         "code-interpreter" => format!("`paddock template build {template}` makes a template that has it"),
         _ => format!(
             "--template {template} has it: it comes with Paddock, and is built when it is asked for first"

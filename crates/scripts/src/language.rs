@@ -1,4 +1,4 @@
-//! What a script is written in, and what runs it.
+//! The language of a script, and the program that runs it.
 
 use crate::ScriptError;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl Language {
         }
     }
 
-    /// What begins a comment, and with it an annotation.
+    /// The beginning of a comment, and with it of an annotation.
     pub fn comment(self) -> &'static str {
         match self {
             Language::Python | Language::Bash | Language::Ruby => "#",
@@ -54,7 +54,7 @@ impl Language {
         }
     }
 
-    /// By the file's name; `x.bun.ts` and `x.deno.ts` say who runs them, as Windmill's files do.
+    /// By the file's name; `x.bun.ts` and `x.deno.ts` name their runtime, as Windmill's files do.
     pub fn of_file(path: &Path) -> Result<Language, ScriptError> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let mut parts = name.rsplit('.');

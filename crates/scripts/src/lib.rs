@@ -1,13 +1,15 @@
 //! Scripts with annotations: from a file as it is to a sandbox, a command and a result. Pure: nothing is read, made or
-//! started here; whoever has sandboxes does what the [`Plan`] says.
+//! started here; the caller carries out the [`Plan`].
 //!
-//! - [`header`]: which lines are annotations, and which are comments; [`annotation`]: what they ask for
-//! - [`arguments`]: one JSON object, and what its references stand for; [`resource`]: those
+//! - [`header`]: which lines are annotations, and which are comments; [`annotation`]: their meaning
+//! - [`arguments`]: one JSON object, and the values of its references; [`resource`]: those
 //! - [`interpolate`]: names of volumes that hold arguments
 //! - [`plan`]: all of it together: the sandbox, the command, where the result is
-//! - [`runners`]: how each language calls `main`, with the wrappers of `wrappers/`; [`bash`], [`golang`]: what those two need
-//! - [`interpreter`]: what a template has to have for a language; [`agents`]: templates of agents, and scripts to begin with
-//! - [`outcome`]: what a script left behind -> its result, or a [`Failure`]
+//! - [`runners`]: how each language calls `main`, with the wrappers of `wrappers/`; [`bash`], [`golang`]: the needs of
+//!   those two
+//! - [`interpreter`]: the program that a template needs for a language; [`agents`]: templates of agents, and scripts to
+//!   begin with
+//! - [`outcome`]: the files and output of a script -> its result, or a [`Failure`]
 //! - [`language`], [`error`]
 //!
 //! How it is used, by the command, the server and jobs alike:

@@ -1,12 +1,12 @@
-//! What a script left behind -> its result, or why there is none. All of it was written by hostile code: it is bounded, and
-//! parsed here.
+//! From the files and output of a script to its result, or the reason why there is none. Hostile code wrote all of it:
+//! it is bounded, and parsed here.
 
 use crate::Language;
 use crate::interpreter::{NOT_FOUND, not_started};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Nobody has to fetch more than this, and one byte to see that there is more.
+/// A caller need not fetch more than this, and one byte to see that there is more.
 pub const LARGEST_RESULT: usize = 8 << 20;
 const LONGEST_MESSAGE: usize = 4000;
 const LONGEST_NAME: usize = 120;
@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 120;
 pub struct ResultPlan {
     /// In this order; the first that is there counts.
     pub files: Vec<ResultFile>,
-    /// Where none is there, the last line of stdout is the result; else there is none.
+    /// If none is there, the last line of stdout is the result; else there is none.
     pub last_line: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct ResultFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// What a wrapper wrote: `{"result": ...}` or `{"error": {"code", "name", "message"}}`.
+    /// A wrapper's answer: `{"result": ...}` or `{"error": {"code", "name", "message"}}`.
     Answer,
     Json,
     Text,
@@ -43,7 +43,7 @@ pub struct Failure {
     /// `script_failed`, `no_main`, `arguments_do_not_fit`, `result_not_json`, `result_too_large`, `no_result`,
     /// `interpreter_missing`.
     pub code: String,
-    /// Of an exception, its type.
+    /// The type of an exception.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub message: String,
@@ -61,7 +61,7 @@ impl Failure {
     }
 }
 
-/// What a wrapper may say of itself.
+/// The codes that a wrapper may use.
 const CODES: [&str; 5] = ["script_failed", "no_main", "arguments_do_not_fit", "result_not_json", "no_result"];
 
 #[derive(Deserialize)]
@@ -137,10 +137,10 @@ fn answer(content: &[u8], exit_code: i32) -> Result<Value, Failure> {
         }
     };
     match answer.error {
-        // Who ended with a failure had none, whatever it wrote before.
+        // A script that ended with a failure has no result, even if it wrote one before.
         None if exit_code != 0 => Err(own()),
         None => Ok(answer.result),
-        // The launcher of Go is a shell, which finds out for itself.
+        // The launcher of Go is a shell, which notices a missing compiler itself.
         Some(error) if error.code == "interpreter_missing" => Err(not_started(Language::Go, NOT_FOUND, "")),
         Some(error) => {
             let known = CODES.into_iter().find(|code| *code == error.code).unwrap_or("script_failed");

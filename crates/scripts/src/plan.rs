@@ -1,4 +1,4 @@
-//! From a script and its arguments to what has to be done: one sandbox, one command, one result.
+//! From a script and its arguments to the steps of a run: one sandbox, one command, one result.
 
 use crate::annotation::{AnnotationError, Annotations, SecretLine, VolumeLine};
 use crate::arguments::{self, Arguments};
@@ -18,23 +18,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where neither the script nor its caller says how long it may take.
+/// The time limit if neither the script nor its caller sets one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3600);
-/// The sandbox outlives the script by so much, should nobody be there to end it.
+/// The sandbox outlives the script by this time, in case that no caller ends it.
 const MARGIN: Duration = Duration::from_secs(120);
 const DEFAULT_TEMPLATE: &str = "code-interpreter";
 
-/// What surrounds a script.
+/// The surroundings of a script.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// What `$workspace` stands for.
+    /// The value of `$workspace`.
     pub workspace: String,
-    /// Where the header names no image; without it `code-interpreter`.
+    /// Used if the header names no image; without it `code-interpreter`.
     pub template: Option<String>,
-    /// Network rules that the person gives, outside of the script. The header's own open public addresses only, and name
-    /// only images of public registries, but for what stands here.
+    /// Network rules that the person gives, outside of the script. The header's own rules open only public addresses,
+    /// and its images come only from public registries, unless a rule here names them.
     pub allow: Vec<String>,
-    /// Those that [`needs`] named, as far as they are there.
+    /// The resources that [`needs`] named, as far as they exist.
     pub resources: BTreeMap<String, Resource>,
 }
 
@@ -44,13 +44,13 @@ impl Default for Context {
     }
 }
 
-/// What has to be done, in this order: make the sandbox, write the files, start the command, wait for its end, read the
-/// result, end the sandbox (as failed where the result is a [`crate::Failure`], so that volumes know).
+/// The steps, in this order: make the sandbox, write the files, start the command, wait for its end, read the result,
+/// end the sandbox (as failed if the result is a [`crate::Failure`], so that volumes know).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub language: Language,
     pub annotations: Annotations,
-    /// A caller may overlay what is its own to say, such as a name, metadata or smaller limits.
+    /// A caller may overlay its own settings, such as a name, metadata or smaller limits.
     pub sandbox: CreateSandbox,
     pub files: Vec<PlannedFile>,
     pub exec: StartExec,
@@ -170,7 +170,7 @@ fn checked_name(line: &VolumeLine, name: &str) -> Result<(), ScriptError> {
     check_name(name).map_err(|error| volume_error(line, &error))
 }
 
-/// Where it stands, apart from the script and from the others.
+/// The place of a volume, apart from the script and from the other volumes.
 fn target(line: &VolumeLine, others: &[VolumeLine]) -> Result<PathBuf, ScriptError> {
     let path = check_target(&line.target).map_err(|error| volume_error(line, &error))?;
     let wrong = |error| ScriptError::Annotation { line: line.line, error };
@@ -192,7 +192,7 @@ fn volume_error(line: &VolumeLine, error: &paddock_volumes::VolumeError) -> Scri
     ScriptError::Annotation { line: line.line, error }
 }
 
-/// A header is text of somebody else: it names no place that only the host can reach.
+/// A stranger wrote the header: it may name no place that only the host can reach.
 fn check_reach(annotations: &Annotations, allow: &[String]) -> Result<(), ScriptError> {
     let wrong = |line, error| Err(ScriptError::Annotation { line, error });
     if let Some(image) = &annotations.image
@@ -247,8 +247,9 @@ fn secret(line: &SecretLine, resources: &BTreeMap<String, Resource>) -> Result<S
     Ok(arguments::bound(&line.from.name, &line.from.field, &line.hosts))
 }
 
-/// As Windmill's scripts know them. Programs keep their state in the home directory, and a script's volumes are below the
-/// directory where it starts: `volume: claude .claude` is to be `~/.claude`. One who mounts below /home means that home.
+/// The variables that Windmill's scripts know. Programs keep their state in the home directory, and a script's volumes
+/// are below the directory where it starts: `volume: claude .claude` is to be `~/.claude`. A script that mounts below
+/// /home means that home.
 fn environment(workspace: &str, volumes: &[VolumeMount]) -> BTreeMap<String, String> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let variable = |name: &str| format!("WM_VOLUME_{}", name.chars().map(letter).collect::<String>());

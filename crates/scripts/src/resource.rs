@@ -4,14 +4,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// As a store has it. Text that is bound to hosts may be any other text here: only that it is one is looked at.
+/// A resource as a store has it. Text that is bound to hosts may be replaced by any other text here: only its type is
+/// looked at.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
-    /// What it is, in its owner's word: `anthropic`, `postgresql`; a variable's is `variable`.
+    /// The kind, in its owner's word: `anthropic`, `postgresql`; a variable's is `variable`.
     pub kind: String,
     pub value: Value,
-    /// By the field (`apiKey`, `auth.token`, empty for the value itself): the hosts that this text is bound to. It never
-    /// enters a sandbox; a placeholder stands for it there, and the gate puts it into requests to these hosts.
+    /// Key: the field (`apiKey`, `auth.token`, empty for the value itself). Value: the hosts that this text is bound
+    /// to. It never enters a sandbox; a placeholder stands for it there, and the gate puts it into requests to these
+    /// hosts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, Vec<String>>,
 }

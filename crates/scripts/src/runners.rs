@@ -1,4 +1,4 @@
-//! How each language calls `main`: the program that is started, and what it reads from its standard input.
+//! How each language calls `main`: the program that is started, and its standard input.
 //!
 //! The wrapper's source travels with the call, so that no template has to have it and nothing inside can replace it for the
 //! next one. It writes the script to a file, for messages and relative imports.
@@ -10,7 +10,7 @@ use paddock_model::api::StartExec;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Where scripts start, and what their relative paths count from.
+/// The directory where scripts start, and from which their relative paths count.
 pub const DIRECTORY: &str = "/workspace";
 /// The script itself and its result; no volume stands there.
 pub const OWN_DIRECTORY: &str = "/workspace/.paddock";
@@ -19,7 +19,7 @@ const PYTHON: &str = include_str!("wrappers/python.py");
 const RUBY: &str = include_str!("wrappers/ruby.rb");
 const JAVASCRIPT: &str =
     concat!(include_str!("wrappers/javascript.js"), include_str!("wrappers/parameters.js"));
-/// TypeScript to JavaScript, also of contexts: Sucrase, and what calls it.
+/// TypeScript to JavaScript, also for contexts: Sucrase, and the code that calls it.
 pub const NODE_TYPES: &str =
     concat!(include_str!("../vendor/sucrase/sucrase.min.js"), include_str!("wrappers/node_types.js"));
 const GO_MAIN: &str = include_str!("wrappers/go/main.go");
@@ -152,7 +152,7 @@ pub(crate) fn main_hint(language: Language) -> String {
     )
 }
 
-/// Whether something that could be `main` is to be seen. Only what is certain is refused here: the wrapper knows more.
+/// True if the source may have a `main`. Only certain cases are refused here: the wrapper knows more.
 pub(crate) fn may_have_main(language: Language, source: &str) -> bool {
     match language {
         Language::Bash => true,
@@ -160,7 +160,7 @@ pub(crate) fn may_have_main(language: Language, source: &str) -> bool {
     }
 }
 
-/// As it goes over standard input, for tests.
+/// The call as it goes over standard input, for tests.
 #[cfg(test)]
 pub(crate) fn call_of(exec: &StartExec) -> serde_json::Value {
     serde_json::from_str(exec.stdin.as_deref().unwrap()).unwrap()

@@ -180,7 +180,7 @@ fn volumes_follow_the_rules_of_names_and_targets() {
     let mounts: Vec<_> = plan.sandbox.volumes.iter().map(|v| (v.name.as_str(), v.path.as_str())).collect();
     assert_eq!(mounts, [("default-5", "/workspace/.agent"), ("ab", "/data/x")]);
     assert_eq!(plan.sandbox.env["WM_VOLUME_AB"], "/data/x");
-    // `~/.agent` is the volume, whatever home the template has.
+    // `~/.agent` is the volume, with any home of the template.
     assert_eq!(plan.sandbox.env["HOME"], "/workspace");
     let at_home = planned("# volume: ab /home/agent/.agent", "{}").unwrap();
     assert!(!at_home.sandbox.env.contains_key("HOME"));
@@ -228,7 +228,7 @@ fn a_plan_says_what_the_header_asks_for() {
     let call = crate::runners::call_of(&plan.exec);
     assert_eq!(call["args"], serde_json::json!({}));
     assert_eq!(planned("", "{}").unwrap().sandbox.template.as_deref(), Some("code-interpreter"));
-    // It can be kept in a queue.
+    // The plan can be kept in a queue.
     let text = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
 }
@@ -267,7 +267,7 @@ fn a_header_names_public_places_only() {
         let made = plan_with(header, &["a.example"]).unwrap();
         assert_eq!(made.sandbox.network, Some(NetSetting::Rules(person.clone())), "{header}");
     }
-    // Of an image, the address behind its name is looked at, unless the person named its registry.
+    // The address behind an image's name is checked, unless the person named its registry.
     let image =
         |allow: &[&str]| plan_with("# sandbox registry.corp:5000/x", allow).unwrap().sandbox.public_image;
     assert!(image(&[]) && image(&["*"]) && image(&["registry.corp"]) && !image(&["registry.corp:5000"]));

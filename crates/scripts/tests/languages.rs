@@ -1,5 +1,5 @@
-//! The wrappers with the interpreters of this machine, in a directory of their own in place of /workspace. The fence has
-//! its turn end to end.
+//! The wrappers with the interpreters of this host, in a directory of their own in place of /workspace. The end-to-end
+//! tests try them behind the fence.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What came of a script, and what it printed to both streams.
+/// The result of a script, and its output on both streams.
 struct Ran {
     result: Result<Value, Failure>,
     stdout: String,
@@ -39,7 +39,7 @@ fn run(language: Language, source: &str, arguments: Value) -> Ran {
     carry_out(&plan(source, language, &arguments, &context).unwrap(), &BTreeMap::new())
 }
 
-/// `env`: what the engine would put there, such as placeholders.
+/// `env`: the variables that the engine would set, such as placeholders.
 fn carry_out(plan: &Plan, env: &BTreeMap<String, String>) -> Ran {
     let place = tempfile::tempdir().unwrap();
     let own = |text: &str| text.replace("/workspace", place.path().to_str().unwrap());
@@ -59,7 +59,7 @@ fn carry_out(plan: &Plan, env: &BTreeMap<String, String>) -> Ran {
         .spawn()
         .unwrap();
     let stdin = own(plan.exec.stdin.as_deref().unwrap_or_default());
-    // One that cannot begin does not read it.
+    // A program that cannot begin does not read it.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.wait_with_output().unwrap();
     let read = |path: &String| {
@@ -147,7 +147,7 @@ fn python_says_what_does_not_fit() {
         assert_eq!(found, code, "{body}: {}", ran.stderr);
         assert!(message.contains(words), "{body}: {message}");
     }
-    // What is no text becomes a question mark, and stays a result.
+    // A character that is no text becomes a question mark, and stays a result.
     assert_eq!(*run(Language::Python, "def main(): return '\\ud800'", json!({})).value(), "?");
     let ran = run(Language::Python, "def main():\n    raise ValueError('no luck')", json!({}));
     assert_eq!(ran.result.unwrap_err().name.as_deref(), Some("ValueError"));
@@ -373,7 +373,7 @@ fn typescript_says_which_parameters_are_optional() {
     let ts = |source: &str, arguments: Value| run(Language::TypeScript, source, arguments);
     let first = ts("export function main(a: number): number { return a + 1 }", json!({ "a": 1 }));
     assert_eq!(*first.value(), 2);
-    // What is imported and only a type is not asked for when it runs.
+    // An import of a type only is not resolved at run time.
     let types = "import { Stats } from 'fs'\nimport type { Nowhere } from 'nowhere'\n\
         export function main(a: Stats | Nowhere | number) { return a satisfies unknown }";
     assert_eq!(*ts(types, json!({ "a": 3 })).value(), 3);

@@ -1,4 +1,4 @@
-//! Whether anybody asks anything: what `--idle-exit` looks at.
+//! The time since the last request, which `--idle-exit` looks at.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ impl Activity {
         self.change(|_| {});
     }
 
-    /// For how long there has been nothing at all.
+    /// How long there has been no request at all.
     pub fn quiet_for(&self) -> Duration {
         let state = self.lock();
         match state.requests {

@@ -1,4 +1,4 @@
-//! What every handler shares, and the routes put together.
+//! The state that every handler shares, and the routes put together.
 
 use crate::activity::Activity;
 use crate::bodies::LargeBodies;
@@ -87,7 +87,7 @@ impl App {
         &self.0.activity
     }
 
-    /// Cancelled when the server shall end: streams end then, and nobody waits any longer.
+    /// Cancelled when the server shall end: streams end then, and no request waits any longer.
     pub fn ending(&self) -> &CancellationToken {
         &self.0.ending
     }
@@ -110,7 +110,7 @@ impl App {
         &self.0.large_bodies
     }
 
-    /// Of clients that speak MCP.
+    /// The sessions of clients that speak MCP.
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
     }
@@ -121,7 +121,7 @@ fn now_ms() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Routes that need to know who asks.
+/// Routes that need a known caller.
 pub fn protected() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(sandboxes::routes())
@@ -144,7 +144,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(dialects::routes())
 }
 
-/// Routes that anybody may ask, or that look at their caller themselves.
+/// Routes for every caller, or routes that check their caller themselves.
 pub fn open() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(ports::routes())

@@ -1,4 +1,4 @@
-//! Who asks: the owner through the unix socket, or whoever holds a token.
+//! The caller of a request: the owner through the unix socket, or the holder of a token.
 
 use crate::app::App;
 use crate::connections::Connection;
@@ -24,7 +24,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Lets through who is known and may use this method.
+/// Lets a request through if its caller is known and may use this method.
 pub async fn require(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().copied();
     let Known { actor, revoked } = identify(&app, peer, bearer(request.headers())?).await?;
@@ -42,14 +42,14 @@ pub async fn require(State(app): State<App>, mut request: Request, next: Next) -
     Ok(revoked::bounded(leash, next.run(request)).await)
 }
 
-/// Who asks, and until when.
+/// The caller, and the moment at which its token is revoked.
 pub struct Known {
     pub actor: Actor,
-    /// Of the owner's socket there is nothing to revoke.
+    /// `None` for the owner's socket, which cannot be revoked.
     pub revoked: Option<Revoked>,
 }
 
-/// A token decides where there is one, on the owner's socket too.
+/// If there is a token, it decides, on the owner's socket too.
 pub async fn identify(app: &App, peer: Option<Peer>, secret: Option<&str>) -> Result<Known, Failure> {
     match secret {
         Some(secret) => match app.fleet().authenticate(secret).await {
@@ -69,7 +69,7 @@ impl From<Admitted> for Known {
     }
 }
 
-/// Whoever has shown a right is no stranger any more, as long as the connection lasts.
+/// A client that has shown a right is no stranger any more, as long as the connection lasts.
 pub fn is_known(extensions: &Extensions) {
     if let Some(connection) = extensions.get::<Arc<Connection>>() {
         connection.is_known();

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// From this size on a body needs room, and is parsed off the threads that serve others.
 pub const LARGE: usize = 64 << 10;
-/// Of all large bodies together.
+/// The bytes of all large bodies together.
 const ROOM_BYTES: usize = 64 << 20;
 /// Room is handed out in pieces of this size.
 const PIECE: usize = 1 << 10;

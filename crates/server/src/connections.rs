@@ -1,7 +1,7 @@
 //! The connections of one listener: how many there may be, and which one goes when there is no room.
 //!
-//! A stranger is a connection over which nobody has shown a right yet. Strangers have bounds of their own, one for each
-//! peer and one for all of them, and a short time: whoever only connects cannot keep others out. Where there is no
+//! A stranger is a connection whose client has shown no right yet. Strangers have bounds of their own, one for each
+//! peer and one for all of them, and a short time: a client that only connects cannot keep others out. If there is no
 //! room, the oldest stranger without a request goes first.
 
 use std::collections::{BTreeSet, HashMap};
@@ -39,7 +39,7 @@ struct Table {
     peers: HashMap<IpAddr, Strangers>,
 }
 
-/// Those of one peer.
+/// The strangers of one peer.
 #[derive(Default)]
 struct Strangers {
     count: usize,
@@ -69,8 +69,8 @@ impl Connections {
         Arc::new(Connections { bounds, table: Mutex::default(), room: Notify::new() })
     }
 
-    /// Returns when there is room for one more, and a descriptor for it. Where those are few, idle connections give theirs back:
-    /// whoever waits then does so outside, and no request that was begun fails for want of one.
+    /// Returns when there is room for one more, and a descriptor for it. If descriptors are few, idle connections give
+    /// theirs back: a new client then waits outside, and no request that was begun fails for want of a descriptor.
     pub async fn room(&self, has_descriptor: impl Fn() -> bool) {
         loop {
             let told = self.room.notified();
@@ -129,7 +129,7 @@ impl Connection {
         self.close.cancelled().await;
     }
 
-    /// Somebody has shown a right over it.
+    /// Its client has shown a right.
     pub fn is_known(&self) {
         self.change(|entry| entry.known = true);
     }

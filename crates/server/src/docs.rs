@@ -38,7 +38,7 @@ async fn reference(_: NoQuery) -> Response {
     (headers, PAGE.as_str()).into_response()
 }
 
-/// Nothing but this one style sheet.
+/// Allows nothing but this one style sheet.
 pub fn policy(style: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, style.as_bytes());
     let hash = base64::engine::general_purpose::STANDARD.encode(digest);

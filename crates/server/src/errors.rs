@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use paddock_fleet::{FleetError, Kind};
 use paddock_model::api::{ApiError, ErrorDetails};
 
-/// What went wrong. It becomes an answer without its request's id; [`crate::request::answer`] writes the body, as
-/// only there the id is known.
+/// A failed request. It becomes an answer without its request's id; [`crate::request::answer`] writes the body, as only
+/// there the id is known.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub status: StatusCode,
@@ -47,7 +47,7 @@ impl Failure {
             .hint("The server's log has the details under this request's id.")
     }
 
-    /// The server is ending; what runs inside goes on.
+    /// The server is ending; the sandboxes and their work go on.
     pub fn shutting_down() -> Failure {
         let mut failure =
             Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the server is shutting down")
@@ -61,11 +61,11 @@ impl Failure {
         self
     }
 
-    /// How the server itself failed names places of the host, which are only its owner's to see.
+    /// Failures of the server itself name paths of the host, which only its owner may see.
     pub fn without_host(self) -> Failure {
         let message = match (self.code, self.status) {
             ("storage_failed", _) => "the server's storage failed",
-            // What the server has too little of, it may be told by anybody; not where it found out.
+            // Every caller may know which resource the server lacks; only the owner may know where it found out.
             ("too_many_open_files", _) => return self.saying("the server has no file descriptors left"),
             ("too_many_processes", _) => return self.saying("the server can start no more processes"),
             ("too_many_namespaces", _) => return self.saying("the server's host has no namespaces left"),
@@ -112,7 +112,7 @@ impl From<FleetError> for Failure {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            // Well understood and well formed, and yet not to be had on this machine.
+            // Understood and well formed, but impossible on this host.
             Kind::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
             Kind::Gone => StatusCode::GONE,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -169,7 +169,7 @@ pub async fn wrong_method(request: Request) -> Failure {
     .hint("The Allow header of this answer names the methods that it takes.")
 }
 
-/// A part of what a stranger sent, short enough for a message.
+/// A part of a stranger's text, short enough for a message.
 pub fn shorten(text: &str) -> String {
     const KEPT: usize = 120;
     match text.char_indices().nth(KEPT) {

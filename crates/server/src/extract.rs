@@ -1,4 +1,4 @@
-//! Reading what a caller sends, with answers that name the field, the parameter or the header that is wrong.
+//! Reads a caller's request, with answers that name the field, the parameter or the header that is wrong.
 
 use crate::app::App;
 use crate::bodies::{self, WholeBody};
@@ -28,7 +28,7 @@ pub struct Query<T>(pub T);
 /// For a route that takes no parameters at all.
 pub struct NoQuery;
 
-/// The id or name of the path, and what follows it.
+/// The id or name in the path, and the parts behind it.
 pub struct Target<T = String>(pub T);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
@@ -129,7 +129,7 @@ async fn collect(request: Request, app: &App) -> Result<WholeBody, Failure> {
     whole_body(request.into_body(), app).await
 }
 
-/// Of a request that is read before it is understood: within the bounds of size and time.
+/// The body of a request, read whole before it is parsed: within the bounds of size and time.
 pub async fn whole_body(body: Body, app: &App) -> Result<WholeBody, Failure> {
     let most = app.limits().json_bytes;
     let too_large = || {
@@ -164,7 +164,7 @@ pub fn too_slow() -> Failure {
         .hint("Send it again over a connection that moves.")
 }
 
-/// A large body is parsed where nobody else waits.
+/// A large body is parsed on a thread of its own, which no other request waits for.
 async fn understood<T: DeserializeOwned + Send + 'static>(body: WholeBody) -> Result<T, Failure> {
     if body.bytes.len() < bodies::LARGE {
         return parse(&body.bytes);
@@ -181,7 +181,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     strict::parse(body).map_err(refused)
 }
 
-/// For a body that somebody else parses.
+/// For a body that another parser reads.
 pub async fn within_bounds(body: WholeBody) -> Result<WholeBody, Failure> {
     let check = |body: &WholeBody| match strict::check(&body.bytes) {
         Err(Refusal::TooManyValues) => Err(refused(Refusal::TooManyValues)),
@@ -266,8 +266,8 @@ impl FromRequest<App> for Incoming {
 }
 
 impl Incoming {
-    /// The next bytes; `None` at the end. A client that sends nothing for too long is an error, and so is one that
-    /// went away: what is half sent must never look complete.
+    /// The next bytes; `None` at the end. A client that sends nothing for too long is an error, and so is one that went
+    /// away: a half sent body must never look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match tokio::time::timeout(self.patience, self.body.frame()).await {

@@ -120,7 +120,7 @@ async fn write_file(
     Ok(Answer(fill(upload, body).await?))
 }
 
-/// Whatever breaks off drops the upload, and nothing has happened inside.
+/// An error drops the upload, and nothing has happened inside.
 pub async fn fill<T>(mut upload: Upload<T>, mut body: Incoming) -> Result<T, Failure> {
     while let Some(bytes) = body.next().await? {
         upload.write(&bytes).await?;

@@ -1,5 +1,5 @@
-//! Refuses requests that a web page of somebody else made a browser send: by a name that was pointed at this machine
-//! (Host), or from another origin (Origin).
+//! Refuses requests that a stranger's web page made a browser send: by a name that was pointed at this host (Host), or
+//! from another origin (Origin).
 
 use crate::app::App;
 use crate::errors::{Failure, shorten};
@@ -72,7 +72,7 @@ impl Guard {
     }
 
     fn host_is_ours(&self, peer: Option<Peer>, host: &Name) -> bool {
-        // Nobody's name can be pointed at a unix socket.
+        // No name can be pointed at a unix socket.
         let Some(Peer { route: Route::Tcp { local }, .. }) = peer else { return true };
         if let Ok(ip) = host.host.trim_matches(['[', ']']).parse::<IpAddr>() {
             let same = |a: IpAddr, b: IpAddr| a.to_canonical() == b.to_canonical();

@@ -1,4 +1,4 @@
-//! Whether the server lives, and whether it can work.
+//! Tells if the server lives, and if it can work.
 
 use crate::app::App;
 use crate::errors::Failure;

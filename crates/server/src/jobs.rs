@@ -1,4 +1,4 @@
-//! Jobs: work that is described once, queued, and outlives whoever sent it.
+//! Jobs: work that is described once, queued, and outlives the client that sent it.
 
 use crate::app::App;
 use crate::auth::Caller;

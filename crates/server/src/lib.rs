@@ -1,12 +1,14 @@
 //! Paddock over HTTP: `/v1` in JSON, streams, ports inside, a description of itself.
 //!
-//! - [`serve`]: listeners, connections, the end; [`listen`], [`connections`], [`tls`] and [`prompt`] are their parts; [`reload`]: what SIGHUP changes
-//! - [`app`]: what handlers share, and all routes
+//! - [`serve`]: listeners, connections, the end; [`listen`], [`connections`], [`tls`] and [`prompt`] are their parts;
+//!   [`reload`]: the settings that SIGHUP changes
+//! - [`app`]: the state that handlers share, and all routes
 //! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`jobs`], [`ports`] (with [`proxy`])
 //! - [`dialects`]: the same in the words of others: MCP, Loopstack
 //! - [`health`], [`control`], [`metrics`], [`docs`], [`openapi`]: about the server itself
-//! - [`guard`] and [`auth`]: who may ask; [`revoked`]: until when; [`extract`] (with [`strict`] and [`bodies`]), [`errors`], [`request`], [`unread`], [`stream`]: in and out
+//! - [`guard`] and [`auth`]: the callers that may ask; [`revoked`]: until when; [`extract`] (with [`strict`] and
+//!   [`bodies`]), [`errors`], [`request`], [`unread`], [`stream`]: in and out
 //!
 //! Decisions are the engine's: a handler reads a request, asks the fleet, and writes its answer.
 

@@ -41,7 +41,7 @@ impl Listener {
         Ok(Listener { socket: Socket::Tcp(socket), tls: None })
     }
 
-    /// Makes the directory of `path` where it is missing. Replaces a socket at which nobody answers, and nothing else.
+    /// Makes the directory of `path` if it is missing. Replaces only a socket at which no server answers.
     pub async fn unix(path: &Path) -> Result<Listener, ListenError> {
         let failed = |source| ListenError::Unix { path: path.into(), source };
         let refused = |reason| ListenError::Refused { path: path.into(), reason };
@@ -77,7 +77,7 @@ impl Listener {
         }
     }
 
-    /// The stream, who is at its other end, and the address of that.
+    /// The stream, its peer, and the peer's address.
     pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Io>, Peer, Option<IpAddr>)> {
         let tls = self.tls.is_some();
         match &self.socket {
@@ -85,7 +85,7 @@ impl Listener {
                 let (stream, remote) = socket.accept().await?;
                 let local = stream.local_addr()?;
                 stream.set_nodelay(true)?;
-                // A client whose machine is gone is noticed, also by streams that have nothing to say.
+                // A client whose computer is gone is noticed, also by streams that have nothing to send.
                 rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
                 Ok((Box::new(stream), Peer { route: Route::Tcp { local }, tls }, Some(remote.ip())))
             }
@@ -99,7 +99,7 @@ impl Listener {
     }
 }
 
-/// Gone with the listener, unless somebody else has put another there.
+/// Removed with the listener, unless another server has put another there.
 struct SocketFile {
     path: PathBuf,
     inode: u64,
@@ -113,7 +113,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Nobody but root and this user may be able to put another socket, or another directory, in its place.
+/// No user but root and this one may be able to put another socket, or another directory, in its place.
 fn check_directory(directory: &Path) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     for (distance, part) in directory.ancestors().enumerate() {
@@ -132,7 +132,7 @@ fn check_directory(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// `Some` says why what is there stays.
+/// `Some` says why the existing file stays.
 async fn remove_dead(path: &Path) -> io::Result<Option<String>> {
     let seen = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

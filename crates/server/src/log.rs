@@ -6,13 +6,13 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
-/// Chooses what is logged, as in `paddock_server=debug,warn`.
+/// Chooses the logged events, as in `paddock_server=debug,warn`.
 const FILTER_VARIABLE: &str = "PADDOCK_LOG";
 
-/// Of other crates only warnings: they know nothing of what is secret here.
+/// Other crates log only warnings: they do not know which values are secret here.
 const DEFAULT_FILTER: &str = "paddock=info,paddock_server=info,paddock_engine=info,warn";
 
-/// No filter is longer; what is, is another file.
+/// The longest filter file in bytes; a longer file is no filter.
 const LONGEST_FILTER: usize = 4096;
 
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
@@ -55,7 +55,7 @@ pub fn start_log(json: bool, filter_file: Option<&Path>) -> Result<(), LogError>
     Ok(())
 }
 
-/// What is logged from now on. Where the file cannot be used, the filter of before stays.
+/// Sets the filter from now on. If the file cannot be used, the former filter stays.
 pub(crate) fn reload_filter(path: &Path) -> Result<(), LogError> {
     let filter = read_filter(path)?;
     let Some(handle) = FILTER.get() else { return Ok(()) };

@@ -1,12 +1,12 @@
 //! Memory that large requests leave behind.
 //!
-//! What a body of JSON becomes is many small pieces, and the allocator keeps freed pieces for the thread that asked
-//! for them: a hundred thousand variables, sent once to each thread, would stay as a hundred megabytes for good.
+//! A body of JSON becomes many small pieces, and the allocator keeps freed pieces for the thread that asked for them: a
+//! hundred thousand variables, sent once to each thread, would stay as a hundred megabytes for good.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// From this size on a body is worth a look at what it left.
+/// From this size on, freed memory is given back after a body was read.
 const LARGE: usize = 256 << 10;
 /// By then its answer is out; and many at once are one look.
 const LATER: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ pub fn was_read(bytes: usize) {
     }
     tokio::spawn(async {
         tokio::time::sleep(LATER).await;
-        // Before the look: who comes during it is looked after by the next one.
+        // Reset before the memory is given back: a body that comes meanwhile starts the next round.
         AWAITED.store(false, Ordering::Release);
         let _ = tokio::task::spawn_blocking(give_back).await;
     });

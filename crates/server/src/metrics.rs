@@ -88,7 +88,7 @@ async fn read_metrics(
     if !app.options().open_metrics {
         let peer = peer.map(|Extension(peer)| peer);
         let actor = auth::identify(&app, peer, auth::bearer(&headers)?).await?.actor;
-        // Sums over all tenants would tell one of them what the others do.
+        // Sums over all tenants would tell one tenant about the others.
         let is_admin_of_owners = actor.tenant == Actor::OWNER_TENANT && actor.role == Role::Admin;
         if !actor.owner && !is_admin_of_owners {
             return Err(Failure::forbidden("the numbers of the whole server are for its owner")

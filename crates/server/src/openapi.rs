@@ -70,7 +70,7 @@ pub fn document() -> Value {
     document
 }
 
-/// What is true of every operation is said here once, instead of at each handler.
+/// The facts that hold for every operation, said here once instead of at each handler.
 fn complete(path: &str, method: &str, operation: &mut Value) {
     if operation["operationId"] == "through_port" {
         // One handler for all methods; an id is to be unique.
@@ -94,11 +94,11 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         statuses.extend([404, 409, 410, 422, 429, 507]);
     }
     if path.starts_with("/v1/jobs") {
-        // What its sandboxes would be refused with is told when it is sent.
+        // The refusals that its sandboxes would meet are told when the job is sent.
         statuses.extend([404, 409, 410, 422, 429, 507]);
     }
     if path.starts_with("/v1/volumes") {
-        // Somebody else writes to it, a quota is full, or the store cannot be reached.
+        // Another sandbox writes to it, a quota is full, or the store cannot be reached.
         statuses.extend([409, 422, 429, 502, 507]);
     }
     if let Some(body) = &body {

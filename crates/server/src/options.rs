@@ -1,4 +1,4 @@
-//! What whoever starts the server may choose.
+//! The settings of a server.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ pub struct Options {
     pub domain: Option<String>,
     /// Further names (or `name:port`) that are allowed as Host and as Origin.
     pub allow_hosts: Vec<String>,
-    /// End when for so long no sandbox lived and nobody asked anything.
+    /// End when for this long no sandbox lived and no request came.
     pub idle_exit: Option<Duration>,
-    /// Anybody who reaches the server may read /metrics; else only the owner by the socket.
+    /// Every client may read /metrics; else only the owner by the socket, and admin tokens of the tenant `owner`.
     pub open_metrics: bool,
     pub limits: ServerLimits,
 }
 
-/// Bounds on what strangers can make the server hold or wait for.
+/// Bounds on the memory and the time that strangers can cost the server.
 #[derive(Debug, Clone)]
 pub struct ServerLimits {
     /// Per listener, so that a flood over TCP leaves the owner's socket free.
     pub connections: usize,
-    /// Of these, those over which nobody has shown a right yet: all of them, and of one peer.
+    /// The most of these whose client has shown no right yet: all of them, and of one peer.
     pub strangers: usize,
     pub strangers_per_peer: usize,
     /// How long such a connection may be without a request.
@@ -32,7 +32,7 @@ pub struct ServerLimits {
     pub head_timeout: Duration,
     /// Time for a JSON body, and between two pieces of an upload.
     pub body_timeout: Duration,
-    /// Time for what is under way when the server shall end.
+    /// Time for the requests under way when the server shall end.
     pub shutdown_grace: Duration,
     pub concurrent_streams: u32,
 }

@@ -1,11 +1,11 @@
 //! A token of this server in a request to a port inside. It may stand in the query, in `Referer`, or in a header that a
-//! proxy before us wrote; whatever is inside must not see it.
+//! proxy before us wrote. The program inside must not see it.
 
 use crate::ports::TOKEN;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::percent_decode;
 
-/// A text that was encoded more often than this is nobody's.
+/// A text that was encoded more often than this is refused: no honest client sends it.
 const MOST_ROUNDS: usize = 8;
 
 /// The first token among the parameters.
@@ -28,7 +28,7 @@ pub fn clean_query(query: Option<&str>, secrets: &[String]) -> String {
     if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
 }
 
-/// Takes the token out of all headers. `Referer` and cookies keep the rest of what they say.
+/// Takes the token out of all headers. `Referer` and cookies keep their other parts.
 pub fn clean_headers(headers: &mut HeaderMap, secrets: &[String]) {
     let found: Vec<HeaderName> = headers
         .iter()
@@ -67,7 +67,7 @@ fn clean_header(name: &HeaderName, value: HeaderValue, secrets: &[String]) -> Op
     clean.then(|| HeaderValue::from_str(&rest).ok())?
 }
 
-/// Whether the name of our parameter, or one of these secrets, is in a text, encoded or not.
+/// True if the name of our parameter, or one of these secrets, is in a text, encoded or not.
 pub fn holds(text: &[u8], secrets: &[String]) -> bool {
     let contains = |text: &[u8], wanted: &[u8]| text.windows(wanted.len().max(1)).any(|part| part == wanted);
     let found = |text: &[u8]| {
@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(query(given), left, "{given}");
         }
         assert_eq!(clean_query(None, &[]), "");
-        // Encoded again and again it is refused, whatever it is.
+        // Encoded again and again it is refused, whatever its content.
         let mut deep = "%61".to_string();
         for _ in 0..MOST_ROUNDS {
             deep = deep.replace('%', "%25");

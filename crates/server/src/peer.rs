@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The other end of a connection.
 
 use std::net::SocketAddr;
 
@@ -12,11 +12,11 @@ pub struct Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     Tcp {
-        /// The address of this machine that was called.
+        /// The address of this host that was called.
         local: SocketAddr,
     },
     Unix {
-        /// By the kernel's word the machine's owner: the server's own user, or root.
+        /// True if the kernel says that the peer is the host's owner: the server's own user, or root.
         owner: bool,
     },
 }

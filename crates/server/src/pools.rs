@@ -1,4 +1,4 @@
-//! Sandboxes that are ready before anybody asks, per template.
+//! Sandboxes that are ready before a request comes, per template.
 
 use crate::app::App;
 use crate::auth::Caller;

@@ -1,4 +1,5 @@
-//! Ports inside, by path and by host name: who may, and which port is meant. [`crate::proxy`] carries the bytes.
+//! Ports inside, by path and by host name: the callers that may use them, and which port is meant. [`crate::proxy`]
+//! carries the bytes.
 
 use crate::app::App;
 use crate::auth::{self, Known, bearer};
@@ -74,7 +75,7 @@ pub async fn by_host(State(app): State<App>, request: Request) -> Response {
     answer.unwrap_or_else(|failure| refuse(failure, wants_page))
 }
 
-/// `/v1/sandboxes/{id}/ports/{port}/{rest}`; what follows the port goes inside exactly as it came.
+/// `/v1/sandboxes/{id}/ports/{port}/{rest}`; the part behind the port goes inside unchanged.
 fn inside_by_path(uri: &Uri) -> Result<Inside, Failure> {
     let path = uri.path();
     let mut parts = path.splitn(7, '/').skip(3);
@@ -108,14 +109,15 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
     let Known { actor, revoked } = identify(app, peer, &mut request, &mut secrets).await?;
     auth::is_known(request.extensions());
     may_use(&actor)?;
-    // Whatever the method, no token of ours goes inside: not by its parameter, and not by a header that repeats the address.
+    // With every method, no token of ours goes inside: not by its parameter, and not by a header that repeats the
+    // address.
     let query = own_token::clean_query(request.uri().query(), &secrets);
     own_token::clean_headers(request.headers_mut(), &secrets);
     if own_token::holds(inside.rest.as_bytes(), &secrets) {
         return Err(Failure::invalid("the path holds a token of this server, which does not go inside")
             .hint("Send the token by Authorization, or by the cookie paddock_token."));
     }
-    // Without the slash at the end, what a page names relatively would lie outside of it.
+    // Without the slash at the end, relative links of a page would lead out of it.
     let bare = inside.rest == "/" && !inside.prefix.is_empty() && !request.uri().path().ends_with('/');
     if bare && *request.method() == Method::GET && wants_page(request.headers()) {
         return Ok(redirect(
@@ -133,8 +135,8 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
     Ok(revoked::bounded(leash.clone(), forwarded).await)
 }
 
-/// By cookie, else by Authorization, else by the owner's socket. What was ours is taken out of the request, and put among
-/// the `secrets`.
+/// The caller by cookie, else by Authorization, else by the owner's socket. Our own token is taken out of the request,
+/// and put among the `secrets`.
 async fn identify(
     app: &App,
     peer: Option<Peer>,
@@ -199,7 +201,7 @@ fn set_cookie(inside: &Inside, request: &Request, peer: Option<Peer>, secret: &s
         format!("{}{query}", own_address(request, peer, &format!("{}{}", inside.prefix, inside.rest)));
     let mut response = redirect(StatusCode::SEE_OTHER, &target);
     let secure = if peer.is_some_and(|peer| peer.tls) { "; Secure" } else { "" };
-    // Only for this port: what runs behind another one is not to get it.
+    // Only for this port: the program behind another port is not to get it.
     let cookie = format!("{TOKEN}={secret}; Path={}/; HttpOnly; SameSite=Strict{secure}", inside.prefix);
     if let Ok(value) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, value);

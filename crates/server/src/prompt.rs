@@ -1,4 +1,4 @@
-//! A connection whose first bytes have to come in time: whoever connects and stays silent is let go.
+//! A connection whose first bytes have to come in time: a client that connects and stays silent is let go.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// As long as the opening of HTTP/2, before which nobody knows which HTTP is spoken; no request of HTTP/1.1 is shorter.
+/// The length of the HTTP/2 preface: before that many bytes the version of HTTP is not known. No request of HTTP/1.1 is
+/// shorter.
 const FIRST_BYTES: usize = 24;
 
 pub struct Prompt<S> {

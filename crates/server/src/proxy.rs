@@ -18,7 +18,7 @@ use paddock_fleet::{Actor, PortStream};
 pub struct Inside {
     pub sandbox: String,
     pub port: u16,
-    /// What the outside has before the path inside; empty where the host names the port.
+    /// The outside's path before the path inside; empty where the host names the port.
     pub prefix: String,
     /// The path inside, with its slash.
     pub rest: String,
@@ -26,7 +26,7 @@ pub struct Inside {
     pub query: String,
 }
 
-/// Of one connection only, never to be passed on.
+/// Headers of one connection only, which are never passed on.
 const HOP_BY_HOP: [HeaderName; 7] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -37,7 +37,7 @@ const HOP_BY_HOP: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// What would speak for this server's whole name, or to what stands before it.
+/// Headers that would speak for this server's whole name, or to the proxies before it.
 const NOT_FROM_INSIDE: [&str; 6] = [
     "strict-transport-security",
     "clear-site-data",
@@ -155,7 +155,7 @@ fn for_inside(
         headers.remove(name);
     }
     let own = |text: String| HeaderValue::from_str(&text).map_err(|_| Failure::internal());
-    // The program inside sees itself as it would on a developer's machine; so no check of names fails there.
+    // The program inside sees itself as on a developer's computer; so no check of names fails there.
     headers.insert(header::HOST, own(format!("localhost:{}", inside.port))?);
     if headers.contains_key(header::ORIGIN) {
         headers.insert(header::ORIGIN, own(format!("http://localhost:{}", inside.port))?);
@@ -221,7 +221,7 @@ fn own_cookie(cookie: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_str(&kept).ok()
 }
 
-/// Where the program inside sends its visitors, as seen from outside.
+/// The target of a redirect by the program inside, as seen from outside.
 fn moved(location: &str, inside: &Inside) -> Option<HeaderValue> {
     let hosts = [format!("http://localhost:{}", inside.port), format!("http://127.0.0.1:{}", inside.port)];
     let path = hosts.iter().find_map(|host| location.strip_prefix(host.as_str())).unwrap_or(location);

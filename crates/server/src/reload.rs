@@ -1,4 +1,5 @@
-//! SIGHUP: what can be changed while the server runs is read again. Each part that cannot be read stays as it was.
+//! SIGHUP: the settings that can change while the server runs are read again. A part that cannot be read stays as it
+//! was.
 
 use crate::log;
 use crate::tls::Tls;
@@ -13,7 +14,7 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Blocks for a moment. The log says what became of each part.
+    /// Blocks for a moment. The log tells the result of each part.
     pub fn now(&self) {
         if let Some(path) = &self.log_filter {
             tell("log filter", log::reload_filter(path).map_err(Box::from));

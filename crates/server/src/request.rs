@@ -25,14 +25,14 @@ pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Res
     let method = request.method().clone();
     let owner = request.extensions().get::<Peer>().is_some_and(Peer::is_owner);
     let route = route(&app, &request);
-    // Only the pattern of the route: paths hold secrets (signed URLs) and whatever a stranger typed.
+    // Only the pattern of the route: paths hold secrets (signed URLs) and any text that a stranger typed.
     let span = tracing::info_span!("request", id = %id, %method, route, tenant = tracing::field::Empty);
 
     let (request, unread) = Unread::watch(request);
     let mut response = next.run(request).instrument(span.clone()).await;
     unread.tell(&mut response);
     if !method.is_safe() {
-        // Nobody is told that something happened before its timeline tells of it.
+        // No caller is told of a change before the timeline has it.
         app.fleet().written().await;
     }
     let failure = response.extensions_mut().remove::<Failure>();
@@ -66,14 +66,14 @@ fn log(status: StatusCode, took_ms: f64, failure: Option<&Failure>) {
         Some(failure) if status >= 500 => {
             tracing::error!(status, took_ms, code = failure.code, message = ?shorten(&failure.message), "failed");
         }
-        // Without its message, which quotes the request: what is quoted can be a secret in the wrong place.
+        // Without its message, which quotes the request: the quoted part can be a secret in the wrong place.
         Some(failure) => tracing::info!(status, took_ms, code = failure.code, "refused"),
         None => tracing::info!(status, took_ms, "answered"),
     }
 }
 
 fn write_failure(response: &mut Response, failure: &Failure, id: &str, method: &Method) {
-    // What was written already, such as a page for people, stays.
+    // A body that was written already, such as a page for people, stays.
     if response.headers().contains_key(header::CONTENT_TYPE) {
         return;
     }

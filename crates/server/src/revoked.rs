@@ -1,5 +1,5 @@
-//! What a token opened ends when the token is revoked: requests under way, answers that are still being written, and
-//! connections that have become something else than HTTP.
+//! When a token is revoked, everything ends that it opened: requests under way, answers that are still being written,
+//! and connections that have become something else than HTTP.
 
 use crate::errors::Failure;
 use axum::body::{Body, Bytes};
@@ -66,10 +66,10 @@ fn refused() -> Failure {
 
 /// A body that breaks off when the token is revoked: half an answer never looks like a whole one.
 struct Bounded {
-    /// Taken away when the token is revoked, also while nobody asks for more of it.
+    /// Taken away when the token is revoked, even while the client reads no more of it.
     body: Arc<Mutex<Option<Body>>>,
     ends: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Tells who watches that this body is done with.
+    /// Tells the watching task that this body is done with.
     _done: DropGuard,
 }
 
@@ -87,7 +87,7 @@ impl Bounded {
     }
 }
 
-/// A client that reads nothing holds neither what is behind the answer nor its connection.
+/// A client that reads nothing holds neither the source of the answer nor its connection.
 async fn watch_over(leash: Leash, body: Arc<Mutex<Option<Body>>>, done: CancellationToken) {
     tokio::select! {
         () = done.cancelled() => return,

@@ -31,13 +31,13 @@ use tower::ServiceExt;
 pub enum Ended {
     /// `shutdown` was ready, or its owner asked over the API.
     Asked,
-    /// Nobody needed it for as long as the options say.
+    /// The server was not needed for as long as the options say.
     Idle,
 }
 
 const H2_PING: Duration = Duration::from_secs(20);
 
-/// Serves until `shutdown` is ready or nobody needs the server. Streams end cleanly, sandboxes stay.
+/// Serves until `shutdown` is ready or the server is not needed any more. Streams end cleanly, sandboxes stay.
 pub async fn run(
     listeners: Vec<Listener>,
     fleet: Fleet,
@@ -82,9 +82,9 @@ pub async fn run(
     if tokio::time::timeout(grace, app.sessions().end()).await.is_err() {
         tracing::warn!("some sandboxes of MCP sessions did not end in time; their time to live ends them");
     }
-    // What runs goes on in its sandboxes.
+    // Running work goes on in its sandboxes.
     jobs.close().await;
-    // Nobody but the fleet itself shall hold it when it closes.
+    // Only the fleet itself shall hold it when it closes.
     drop((server, app, jobs));
     fleet.close().await;
     ended
@@ -95,7 +95,7 @@ struct Server {
     api: Router,
     ports: Router,
     connections: TaskTracker,
-    /// Cancelled when what is still there is not waited for any longer.
+    /// Cancelled when the remaining connections are not waited for any longer.
     cut: CancellationToken,
 }
 
@@ -197,7 +197,7 @@ async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer, connection:
             conversation.as_mut().graceful_shutdown();
             conversation.await
         }
-        // Its client is no longer allowed to read what it was sent.
+        // Its client may not read the rest of the answer any more.
         () = cut.cancelled() => return,
     };
     if let Err(error) = result {

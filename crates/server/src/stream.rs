@@ -1,5 +1,5 @@
-//! Answers that come piece by piece. Nothing is asked of the sandbox before the client has taken what came before,
-//! and all of them end when the client goes or the server ends.
+//! Answers that come piece by piece. The sandbox is asked for the next piece only after the client has taken the last
+//! one, and all of them end when the client goes or the server ends.
 
 use crate::app::App;
 use axum::body::Body;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A quiet stream says so little as this often, so that both ends know that the other lives.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
-/// How long the first byte of output is waited for, to know whether bytes are missing before it.
+/// How long the first byte of output is waited for, to know if bytes are missing before it.
 const FIRST_PIECE: Duration = Duration::from_millis(50);
 
 pub const NDJSON: &str = "application/x-ndjson";
@@ -165,9 +165,9 @@ pub fn events(app: &App, mut events: EventReader) -> Response {
     )
 }
 
-/// The exact bytes from `offset` on, up to the end or to the first that was not kept. Where the bytes at `offset`
-/// itself were not kept, the answer begins behind them, and its headers say so. What is not all there is to be had from
-/// `offset` on never looks like it: the answer is 206, or, with `follow`, broken off.
+/// The exact bytes from `offset` on, up to the end or to the first that was not kept. If the bytes at `offset` itself
+/// were not kept, the answer begins behind them, and its headers say so. An incomplete answer never looks complete: it
+/// is 206, or, with `follow`, broken off.
 pub async fn raw(
     app: &App,
     mut reader: RawReader,
@@ -249,7 +249,7 @@ fn line<T: Serialize>(value: &T) -> Result<Bytes, FleetError> {
 fn typed(body: Body, kind: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
-        // What code in a sandbox wrote is never a page of this server's.
+        // Bytes that code in a sandbox wrote are never a page of this server.
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];

@@ -1,8 +1,8 @@
 //! JSON straight into its type, in one pass, with a bound on how many values it may hold. A list is never taken for an
 //! object: serde's own derive takes one, with the fields in their order, and the API does not.
 //!
-//! Depth is bounded by serde_json (128), bytes by whoever reads the body. What serde buffers (untagged enums) is
-//! counted too; structs inside of such an enum refuse lists by themselves.
+//! Depth is bounded by serde_json (128), bytes by the reader of the body. Values that serde buffers (untagged enums)
+//! are counted too; structs inside of such an enum refuse lists by themselves.
 
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, MapAccess, SeqAccess,
@@ -39,7 +39,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     Ok(value)
 }
 
-/// For a body that somebody else parses: whether it is within the bounds. Nothing is kept of it.
+/// For a body that another parser reads: checks that it is within the bounds. Keeps nothing of it.
 pub fn check(body: &[u8]) -> Result<(), Refusal> {
     parse::<IgnoredAny>(body).map(drop)
 }
@@ -88,7 +88,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         deserialize_identifier
     }
 
-    /// The parser would skip what is ignored without a word, and nothing of it would be counted.
+    /// The parser would skip ignored values silently, and they would not be counted.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         self.deserialize_any(visitor)
     }

@@ -1,4 +1,4 @@
-//! What sandboxes can be made from.
+//! The templates that sandboxes can be made from.
 
 use crate::app::App;
 use crate::auth::Caller;

@@ -1,5 +1,6 @@
-//! Says that a connection is closed after an answer to a request whose body was not read: who is refused for its token, its route or
-//! its size is answered before the body has come, and what is still under way cannot be told from another request.
+//! Tells the client that a connection is closed after an answer to a request whose body was not read. A request that is
+//! refused for its token, its route or its size is answered before the body has come, and the rest of the body cannot
+//! be told from another request.
 //!
 //! The HTTP library closes such a connection; a client that was not told sends its next request into it.
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-/// Knows whether a request's body has been read to its end.
+/// Knows if a request's body has been read to its end.
 pub struct Unread(Option<Arc<AtomicBool>>);
 
 impl Unread {

@@ -95,7 +95,7 @@ async fn who_is_refused_before_its_body_is_read_is_told_that_the_connection_ends
         refused.head
     );
 
-    // A refusal for what the body says leaves the connection as it is, for the next request.
+    // A refusal because of the body's content leaves the connection as it is, for the next request.
     let mut stream = tokio::net::UnixStream::connect(&server.socket).await.expect("connects");
     for _ in 0..2 {
         let request = "POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n{...}";
@@ -257,7 +257,7 @@ async fn idle_strangers_do_not_keep_others_out() {
     options.limits.strangers = 16;
     options.limits.strangers_per_peer = 8;
     let server = Server::start(options).await;
-    // Three times as many as there is room for; each waits for nothing, as whoever attacks does.
+    // Three times as many as there is room for; each waits for nothing, as an attacker would.
     let mut idle = Vec::new();
     for _ in 0..72 {
         idle.push(TcpStream::connect(server.address).await.expect("connects"));

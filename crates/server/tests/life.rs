@@ -61,7 +61,7 @@ async fn commands_run_and_their_output_can_be_read_again() {
     let path = format!("{sandbox}/execs/{}", background.json()["exec"]);
     let fed = server.ask("POST", &format!("{path}/stdin?offset=0"), Some("hello ")).await;
     assert_eq!(fed.json(), json!({"offset": 6}), "{}", fed.text());
-    // A retry of what has arrived, with more behind it.
+    // A retry of bytes that have arrived, with more behind them.
     let fed = server.ask("POST", &format!("{path}/stdin?offset=0&close=true"), Some("hello world\n")).await;
     assert_eq!(fed.json(), json!({"offset": 12}));
     let ended = server.ask("GET", &format!("{path}/wait?timeout_seconds=20"), None).await;
@@ -249,7 +249,7 @@ async fn ports_inside_are_reached_by_path_by_name_and_by_upgrade() {
     kill(&server, &sandbox).await;
 }
 
-/// By whatever method, parameter and header it comes.
+/// Tries every method, parameter and header.
 async fn no_token_goes_inside(server: &Server, sandbox: &str, host: &str, secret: &str) {
     let port = format!("{sandbox}/ports/8000");
     let bearer = format!("Authorization: Bearer {secret}\r\n");
@@ -275,7 +275,7 @@ async fn no_token_goes_inside(server: &Server, sandbox: &str, host: &str, secret
             let answer = server.ask_tcp(method, &format!("/{method}?{query}"), &by_name, body).await;
             assert_eq!(answer.status, 200, "{method} {query}: {}", answer.text());
         }
-        // The parameter alone lets nobody in.
+        // The parameter alone admits no caller.
         let target = format!("{port}/alone?paddock_token={secret}");
         assert_eq!(server.ask_tcp(method, &target, "", None).await.status, 401, "{method}");
     }

@@ -1,4 +1,4 @@
-//! Tokens and their roles: who may what, and that nobody learns of another's things.
+//! Tokens and their roles: the rights of each, and that no tenant learns of another's things.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test: whatever is missing shall fail it")]
 

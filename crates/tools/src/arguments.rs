@@ -1,4 +1,4 @@
-//! What a model wrote, checked against the tool's parameters. It may be anything; a mistake is told to the model.
+//! A model's arguments, checked against the tool's parameters. They may be anything; a mistake is told to the model.
 
 use crate::definitions::{Kind, Parameter, Tool, UnknownTool, known};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 #[error("{0}")]
 pub struct BadCall(pub String);
 
-/// Only such as the tool has, each of its type, all that are required.
+/// Only arguments that the tool has, each of its type, and all required ones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arguments(Map<String, Value>);
 
@@ -35,7 +35,7 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_str)
     }
 
-    /// Of a parameter that is required.
+    /// The text of a required parameter.
     pub fn required(&self, name: &str) -> &str {
         self.text(name).unwrap_or_default()
     }
@@ -72,7 +72,7 @@ fn checked(tool: &str, definition: &Tool, given: Map<String, Value>) -> Result<A
         }
     }
     let mut checked = Map::new();
-    // Some models write null for what they leave out.
+    // Some models write null for an argument that they leave out.
     for (name, value) in given.into_iter().filter(|(_, value)| !value.is_null()) {
         if let Some(parameter) = definition.parameters.get(&name) {
             let value = check(tool, &name, value, parameter)?;

@@ -85,7 +85,7 @@ pub struct UnknownTool {
     pub name: String,
 }
 
-/// Those named in `only`, in the order of the file; all where it is empty.
+/// The tools named in `only`, in the order of the file; all if it is empty.
 pub fn definitions(facts: &Facts, only: &[String]) -> Result<Vec<Definition>, UnknownTool> {
     if let Some(name) = only.iter().find(|name| !known().contains_key(name.as_str())) {
         return Err(UnknownTool { name: name.escape_debug().to_string() });
@@ -115,11 +115,11 @@ fn definition(name: &str, tool: &Tool, facts: &Facts) -> Definition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Anthropic,
-    /// Of chat completions.
+    /// The format of chat completions.
     OpenAi,
     OpenAiResponses,
     Mcp,
-    /// Name, description and `parameters`, for whatever else there is.
+    /// Name, description and `parameters`, for any other client.
     JsonSchema,
 }
 

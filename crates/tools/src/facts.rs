@@ -1,4 +1,4 @@
-//! What the texts of the tools say of one sandbox.
+//! The facts about one sandbox in the texts of the tools.
 
 use paddock_model::api::Sandbox;
 use paddock_model::net::NetRules;
@@ -6,19 +6,19 @@ use paddock_model::{Limits, NetworkEnforcement};
 
 /// Where commands start and relative paths begin.
 const WORKING_DIRECTORY: &str = "/workspace";
-/// More hosts than this are not worth a model's reading.
+/// The most hosts that are named: more are not worth a model's reading.
 const NAMED_HOSTS: usize = 20;
-/// Of a call that names none.
+/// The time limit of a call that names none, in seconds.
 const TIMEOUT_SECONDS: f64 = 120.0;
 
-/// What is not known is not told.
+/// An unknown fact is not told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     pub network: Option<NetworkFacts>,
     pub memory_bytes: Option<u64>,
     pub cpus: Option<f64>,
     pub disk_bytes: Option<u64>,
-    /// Of a call that names none.
+    /// The time limit of a call that names none.
     pub timeout_seconds: f64,
 }
 
@@ -45,7 +45,7 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// Of a sandbox that lives.
+    /// The facts of a live sandbox.
     pub fn of(sandbox: &Sandbox) -> Facts {
         let network = match sandbox.guarantees.network {
             NetworkEnforcement::None => NetworkFacts::None,

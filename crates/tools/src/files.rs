@@ -97,7 +97,7 @@ pub fn edited(
     Ok((content.replace(old, new), count))
 }
 
-/// Where it would stand if white space did not count: the commonest mistake.
+/// The place of the text if white space did not count: the commonest mistake.
 fn nearly(content: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim_matches('\n').split('\n').map(str::trim).collect();
     let have: Vec<&str> = content.split('\n').map(str::trim).collect();

@@ -1,4 +1,4 @@
-//! Where sandboxes come from: a client of the API, or the server itself.
+//! The source of sandboxes: a client of the API, or the server itself.
 
 use crate::operations::{OperationError, Operations};
 use paddock_model::api::{CreateSandbox, Sandbox, Snapshot};
@@ -6,18 +6,18 @@ use paddock_model::net::NetRules;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// As one caller. Cheap to clone: a session hands it to the task that ends its sandboxes.
+/// Acts as one caller. Cheap to clone: a session hands it to the task that ends its sandboxes.
 pub trait Host: Clone + Send + Sync + 'static {
     type Sandbox: FileOperations + Send + 'static;
 
-    /// One that exists; nothing is asked yet.
+    /// A sandbox that exists; no request is sent yet.
     fn sandbox(&self, id: &str) -> Self::Sandbox;
 
     fn create(&self, request: CreateSandbox) -> impl Future<Output = Result<Sandbox>> + Send;
 
     fn get(&self, id: &str) -> impl Future<Output = Result<Sandbox>> + Send;
 
-    /// Those that live and have this note.
+    /// The live sandboxes that have this note.
     fn find(&self, key: &str, value: &str) -> impl Future<Output = Result<Vec<Sandbox>>> + Send;
 
     fn kill(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
@@ -33,16 +33,16 @@ pub trait Host: Clone + Send + Sync + 'static {
 
     fn delete_snapshot(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
 
-    /// Of a sandbox behind the gate.
+    /// The rules of a sandbox behind the gate.
     fn network_rules(&self, id: &str) -> impl Future<Output = Result<Option<NetRules>>> + Send;
 }
 
-/// What the dialects of other products need besides.
+/// Further operations that the dialects of other products need.
 pub trait FileOperations: Operations {
-    /// With `parents`, what is missing above it too, and it may exist already.
+    /// With `parents`, missing directories above it are made too, and it may exist already.
     fn make_directory(&self, path: &str, parents: bool) -> impl Future<Output = Result<()>> + Send;
 
-    /// A directory with all that is below it only where `recursive` says so.
+    /// A directory with all its entries is removed only with `recursive`.
     fn remove_file(&self, path: &str, recursive: bool) -> impl Future<Output = Result<()>> + Send;
 
     /// All at once or not at all, and only where its directory exists.

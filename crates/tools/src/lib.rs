@@ -1,11 +1,11 @@
-//! A sandbox as tools of a model: what a model is told of them, and answers to what it calls.
+//! A sandbox as tools of a model: the descriptions of the tools for a model, and the answers to its calls.
 //!
 //! - `definitions`: the tools in the shapes of the providers; their texts are the Python SDK's own file
-//! - `facts`: what the texts say of one sandbox: network, limits, time
-//! - `arguments`: what a model wrote, checked
-//! - [`Toolbox`]: does what one call asks
-//! - [`Operations`]: what that needs of a sandbox; a client of the API or the engine implements it
-//! - [`Host`]: where sandboxes come from, for those who make and end them
+//! - `facts`: the facts about one sandbox in the texts: network, limits, time
+//! - `arguments`: a model's arguments, checked
+//! - [`Toolbox`]: carries out one call
+//! - [`Operations`]: the operations of a sandbox that calls need; a client of the API or the engine implements it
+//! - [`Host`]: the source of sandboxes, for code that makes and ends them
 //! - [`loopstack`]: ten tools in another product's words
 //! - `results`, `files`: answers as texts; `outputs`: cut to a budget, the rest kept to be read on
 //!

@@ -1,12 +1,12 @@
-//! What the tools need of a sandbox.
+//! The operations of a sandbox that the tools need.
 
 use paddock_model::api::{Exec, FileEntry, FilePage, RunCode, StartExec};
 
-/// What the sandbox or its server refused, for the model.
+/// A refusal of the sandbox or its server, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OperationError {
-    /// Of the API, such as `file_not_found`.
+    /// The code of the API, such as `file_not_found`.
     pub code: String,
     pub message: String,
     pub hint: Option<String>,
@@ -38,7 +38,7 @@ impl OperationError {
 /// One sandbox. A client of the API implements it, and so does the server itself.
 ///
 /// Preconditions of an implementation: a future of [`run_code`](Operations::run_code) or
-/// [`run_command`](Operations::run_command) that is dropped kills what it started.
+/// [`run_command`](Operations::run_command) that is dropped kills its work.
 pub trait Operations: Sync {
     /// Returns when the code has ended, its output filled in.
     fn run_code(&self, request: RunCode) -> impl Future<Output = Result<Exec, OperationError>> + Send;

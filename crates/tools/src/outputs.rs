@@ -3,7 +3,7 @@
 use crate::arguments::BadCall;
 use std::collections::VecDeque;
 
-/// Of one answer, in characters: some four thousand tokens.
+/// The size of one answer, in characters: some four thousand tokens.
 pub const OUTPUT_BUDGET: usize = 16_000;
 pub const LEAST_BUDGET: usize = 200;
 /// Long outputs that are kept to be read on.
@@ -29,7 +29,7 @@ impl Outputs {
         self.budget
     }
 
-    /// The text, or its head and its tail and how to read what is between them.
+    /// The text, or its head and its tail and how to read the part between them.
     pub fn shown(&mut self, text: &str) -> String {
         if text.len() <= self.budget {
             return text.to_string();
@@ -51,7 +51,7 @@ impl Outputs {
         shown
     }
 
-    /// What stands at `offset` of a long output, as much as fits.
+    /// The part of a long output at `offset`, as much as fits.
     pub fn piece(&self, name: &str, offset: usize) -> Result<String, BadCall> {
         let Some((name, text)) = self.kept.iter().find(|(kept, _)| kept == name) else {
             let name: String = name.chars().take(80).collect();

@@ -1,4 +1,4 @@
-//! What a command or code came to, as a text for a model.
+//! The result of a command or code, as a text for a model.
 
 use crate::outputs::Outputs;
 use paddock_model::api::{CodeResult, Exec, ExecCause};
@@ -11,7 +11,7 @@ pub fn failed(exec: &Exec) -> bool {
     exec.exit_code != Some(0) || exec.cause != Some(ExecCause::Exited)
 }
 
-/// What a command printed and how it ended.
+/// The output of a command, and how it ended.
 pub fn of_command(exec: &Exec, outputs: &mut Outputs) -> String {
     let mut parts = Vec::new();
     if !exec.stdout.is_empty() {
@@ -29,7 +29,7 @@ pub fn of_command(exec: &Exec, outputs: &mut Outputs) -> String {
     joined(parts)
 }
 
-/// The same of code that ran in a context: also what it gave besides what it printed.
+/// The same for code that ran in a context, with its values besides its output.
 pub fn of_code(exec: &Exec, outputs: &mut Outputs) -> String {
     let printed = of_command(exec, outputs);
     let values: Vec<String> = exec.results.iter().map(|result| outputs.shown(&value(result))).collect();
@@ -54,7 +54,7 @@ fn joined(parts: Vec<String>) -> String {
     parts.iter().map(|part| part.trim_end_matches('\n')).collect::<Vec<_>>().join("\n")
 }
 
-/// What a model can read of it.
+/// The form of a value that a model can read.
 fn value(result: &CodeResult) -> String {
     let pictures = [("png", &result.png), ("jpeg", &result.jpeg), ("svg", &result.svg), ("pdf", &result.pdf)];
     let named: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Does what a model's call asks, and answers in a text. What goes wrong is told in the answer too.
+//! Carries out a model's call, and answers in a text. Errors are told in the answer too.
 
 use crate::arguments::{Arguments, BadCall};
 use crate::files::{LARGEST_FILE, edited, of_entries, of_file};
@@ -17,11 +17,11 @@ const PERMISSIONS: u32 = 0o7777;
 
 #[derive(Debug, Clone)]
 pub struct ToolboxOptions {
-    /// Characters of one answer. What is longer comes with its head and its tail, and can be read on.
+    /// Characters of one answer. A longer answer comes with its head and its tail, and can be read on.
     pub output_budget: usize,
     /// Bytes of long outputs that are kept to be read on.
     pub kept_bytes: usize,
-    /// Of a call that names none.
+    /// The time limit of a call that names none.
     pub timeout_seconds: f64,
 }
 
@@ -31,15 +31,15 @@ impl Default for ToolboxOptions {
     }
 }
 
-/// What a model is told.
+/// The answer to a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     pub text: String,
-    /// The call did not do what it should.
+    /// The call failed.
     pub is_error: bool,
-    /// What code drew, for models that see.
+    /// The pictures that code drew, for models that see.
     pub pictures: Vec<Picture>,
-    /// Nothing more can be asked of this sandbox.
+    /// The sandbox answers no more calls.
     pub sandbox_is_gone: bool,
 }
 
@@ -58,13 +58,13 @@ impl Answer {
         Answer { text: text.into(), is_error: true, ..Answer::default() }
     }
 
-    /// For those whose results have no field for it: nothing but the text says that it failed.
+    /// For clients whose results have no error field: only the text says that the call failed.
     pub fn marked_text(&self) -> String {
         if self.is_error { format!("error: {}", self.text) } else { self.text.clone() }
     }
 }
 
-/// The tools of one conversation; it keeps what `read_output` reads.
+/// The tools of one conversation; it keeps the outputs that `read_output` reads.
 #[derive(Debug)]
 pub struct Toolbox {
     outputs: Mutex<Outputs>,
@@ -94,7 +94,7 @@ impl Toolbox {
         Toolbox { outputs: Mutex::new(outputs), timeout_seconds: options.timeout_seconds }
     }
 
-    /// `arguments` are an object, or the text of one. A call that is dropped kills what it started.
+    /// `arguments` are an object, or the text of one. A call that is dropped kills its work.
     pub async fn call(&self, sandbox: &impl Operations, tool: &str, arguments: &Value) -> Answer {
         let answered = match Arguments::parse(tool, arguments) {
             Ok(arguments) => self.answer(sandbox, tool, &arguments).await,
@@ -108,7 +108,7 @@ impl Toolbox {
         })
     }
 
-    /// Of a call that needs no sandbox at all; else nothing.
+    /// The answer to a call that needs no sandbox at all; else `None`.
     pub fn call_without_sandbox(&self, tool: &str, arguments: &Value) -> Option<Answer> {
         match Arguments::parse(tool, arguments) {
             Err(error) => Some(Answer::error(error.0)),
@@ -133,7 +133,7 @@ impl Toolbox {
             "edit_file" => edit_file(sandbox, arguments).await,
             "list_files" => self.list_files(sandbox, arguments).await,
             "read_output" => Ok(self.read_output(arguments)?),
-            // A tool of the file that nobody wrote yet; a test calls all of them.
+            // A tool of the file without code; a test calls all of them.
             other => Err(BadCall(format!("the tool {other} cannot be called")).into()),
         }
     }

@@ -1,16 +1,16 @@
-//! What an attack is, and what came of it.
+//! An attack, and its outcome.
 
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// What came of an attack, as the probe saw it.
+/// The outcome of an attack, as the probe saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The operation succeeded: outside the fence this is what must come.
+    /// The operation succeeded: outside the fence it must.
     Done,
     Denied,
-    /// What was looked for is not there, or holds no value of the host.
+    /// The target is not there, or holds no value of the host.
     Hidden,
     /// A limit was hit.
     Bounded,
@@ -56,8 +56,8 @@ impl Finding {
         }
     }
 
-    /// For calls with arguments that cannot work: whatever is not a refusal came from the kernel's own check
-    /// of the arguments, so the call is open.
+    /// For calls with arguments that cannot work: any error but a refusal came from the kernel's own check of the
+    /// arguments, so the call is open.
     pub fn reached<T>(result: io::Result<T>, what: &str) -> Finding {
         match result {
             Ok(_) => Finding::new(Outcome::Done, what),
@@ -106,7 +106,7 @@ pub enum Control {
     Namespaces,
     /// In the host's own namespaces: only for attacks that read or connect.
     Host,
-    /// None: the attack succeeds by nature, and it is its effect that must not be seen.
+    /// None: the attack succeeds by nature, and only its effect must not be seen.
     EffectOnly,
 }
 

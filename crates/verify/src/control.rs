@@ -1,7 +1,7 @@
-//! The same probe outside the fence: what it must be able to do there, or its failure inside shows nothing.
+//! The same probe outside the fence: it must succeed there, or its failure inside shows nothing.
 //!
 //! Mounts, signals and settings are tried in throw-away namespaces only, which the probe makes for itself
-//! (`probe::throw_away`). A bare mount over /tmp once broke a machine.
+//! (`probe::throw_away`). A bare mount over /tmp once broke a host.
 
 use crate::attack::{Attack, Control, Finding, Line, Outcome};
 use crate::expectations::Expectation;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What the attacks come to outside; the same for every fence, so found out once.
+/// The outcomes of the attacks outside; the same for every fence, so found out once.
 pub struct Controls {
     findings: BTreeMap<String, Finding>,
     as_root: bool,
@@ -43,7 +43,7 @@ impl Controls {
         Ok(Controls { findings, as_root: host.as_root })
     }
 
-    /// `Ok(None)` when the attack is shown to work; a reason when the machine cannot show it.
+    /// `Ok(None)` when the attack is shown to work; a reason when the host cannot show it.
     pub fn show(&self, id: &str, expectation: &Expectation) -> Result<Option<String>, String> {
         let said = match self.findings.get(id) {
             Some(finding) if finding.outcome == Outcome::Done => return Ok(None),

@@ -1,4 +1,4 @@
-//! Why the suite could not be run, as opposed to what it found.
+//! Why the suite could not be run, as opposed to its findings.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What must come of each attack, from `expectations.toml`: one file for all backends and identities.
+//! The expected outcome of each attack, from `expectations.toml`: one file for all backends and identities.
 
 use crate::attack::Outcome;
 use crate::fence::{Engine, Identity};
@@ -40,7 +40,7 @@ pub struct Expectation {
     pub verdict: Verdict,
     /// The engines the attack is meant for; both when absent.
     engines: Option<Vec<Engine>>,
-    /// Why the control may fail on a machine: usually that its kernel was built without the thing attacked.
+    /// Why the control may fail on a host: usually because its kernel was built without the thing attacked.
     pub control_may_fail: Option<String>,
     #[serde(default)]
     not_applicable: Vec<NotApplicable>,

@@ -15,10 +15,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// The user that the rootless engine runs as; nobody's on any machine, and it needs no passwd entry.
+/// The user that the rootless engine runs as; an id without an owner on any host, and without a passwd entry.
 pub const ORDINARY_UID: u32 = 61_234;
 
-/// Longest that any one run may take before the suite calls it hung: the first of a size boots a machine, on one that is busy.
+/// Longest that any one run may take before the suite calls it hung: the first of a size boots a VM, perhaps on a busy
+/// host.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// More than any report has.
 const MOST_KEPT: u64 = 32 << 20;
@@ -41,7 +42,7 @@ impl std::fmt::Display for Engine {
     }
 }
 
-/// Whose engine, and who inside.
+/// The user of the engine, and the user inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     pub engine: Engine,
@@ -83,7 +84,7 @@ impl Run {
 }
 
 impl Fence {
-    /// The command line up to `--`, with what every run has.
+    /// The command line up to `--`, with the flags of every run.
     pub fn command(&self, host: &Host, json: bool, flags: &[&str], inside: &[&str]) -> Command {
         let mut command = self.paddock(host);
         command.args(["run", "--backend", &self.backend, "--user", self.identity.user]);
@@ -98,7 +99,7 @@ impl Fence {
         command
     }
 
-    /// `paddock` as its caller: who it is, where its home is, and a secret in its environment.
+    /// `paddock` with its caller's user and home, and a secret in its environment.
     pub fn paddock(&self, host: &Host) -> Command {
         let mut command = Command::new(&self.binary);
         as_caller(&mut command, self.identity.engine, host.as_root, &self.home);
@@ -148,7 +149,7 @@ pub fn as_caller(command: &mut Command, engine: Engine, as_root: bool, home: &Pa
     }
 }
 
-/// Ended when it is dropped, if nobody saw its end before.
+/// Ended when it is dropped, if its end was not seen before.
 pub struct Started {
     pub child: Child,
     collected: bool,
@@ -188,7 +189,7 @@ pub fn finish(mut started: Started) -> Result<Run> {
 impl Drop for Started {
     fn drop(&mut self) {
         if !self.collected {
-            // One that has ended, and that `kill_engine` collected, is left alone by both.
+            // A child that has ended, and that `kill_engine` collected, is left alone by both.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -199,8 +200,8 @@ fn drain(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // An early end of the stream shows in what the caller makes of the bytes; a caller that has given up
-        // wants none. What comes after the first megabytes is read and forgotten: code inside may print for ever.
+        // An early end of the stream shows when the caller parses the bytes; a caller that has given up wants none. The
+        // bytes after the first megabytes are read and forgotten: code inside may print for ever.
         let _ = from.by_ref().take(MOST_KEPT).read_to_end(&mut bytes);
         let _ = std::io::copy(&mut from, &mut std::io::sink());
         let _ = sender.send(bytes);

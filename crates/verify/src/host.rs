@@ -55,7 +55,7 @@ pub const USED_BY_ALL: [&str; 3] = ["/usr/bin/env", "/etc/ld.so.cache", "/usr/bi
 pub struct Host {
     pub as_root: bool,
     pub secret: String,
-    /// For the executable under test, beside what every caller has.
+    /// For the executable under test, beside every caller's variables.
     pub environment: Vec<(String, String)>,
     pub folder: tempfile::TempDir,
     binary: PathBuf,
@@ -79,7 +79,7 @@ struct Usage {
 impl Usage {
     fn begin() -> Usage {
         let files = USED_BY_ALL.iter().filter_map(|path| File::open(path).ok());
-        // Where another run of the suite holds one, that does as well.
+        // If another run of the suite holds one, that does as well.
         let try_lock = |file: &File| {
             let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         };
@@ -266,7 +266,7 @@ impl Host {
             fs::write(at(file), "as it was\n")?;
         }
         fs::write(at("workspace/.git/config"), SETTINGS_OF_GIT)?;
-        // Open to everyone, so that only the fence can be what refuses.
+        // Open to every user, so that only the fence can refuse.
         for (file, mode) in [("readonly", 0o777), ("readonly/file", 0o666)] {
             open_to_all(&at(file), mode)?;
         }
@@ -311,7 +311,7 @@ impl Host {
         Ok(home)
     }
 
-    /// What the executable under test says of this machine's backends, asked by that engine.
+    /// The report of the executable under test about this host's backends, made by that engine.
     pub fn backends(&self, engine: Engine) -> Result<Vec<Availability>> {
         let home = self.home(&format!("home-of-{engine}"), engine)?;
         let mut command = Command::new(&self.binary);
@@ -333,7 +333,7 @@ impl Host {
         self.canaries.iter().map(hash).collect()
     }
 
-    /// Nothing that an attack tried to make is there, and the victim lives.
+    /// Checks that no file which an attack tried to make is there, and that the victim lives.
     pub fn unharmed(&mut self) -> Result<()> {
         let made: Vec<_> = self.marks.iter().filter(|mark| mark.symlink_metadata().is_ok()).collect();
         ensure!(made.is_empty(), "made on the host from inside: {made:?}");
@@ -353,7 +353,7 @@ impl Drop for Host {
     }
 }
 
-/// What runs as its owner, and what has a capability, where the fence lets a file have either.
+/// A program that runs as its owner, and one that has a capability, if the fence lets a file have either.
 const SETUID: &str = "setuid-probe";
 const CAPABLE: &str = "fscaps-probe";
 

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM end the suite as an error does, so that whatever it started and planted is taken away.
+//! Ctrl-C and SIGTERM end the suite as an error does, so that its processes and canaries are taken away.
 
 use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicBool, Ordering};

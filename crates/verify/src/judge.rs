@@ -1,4 +1,4 @@
-//! What one attack comes to: what was expected, what the control showed, what was found inside.
+//! The verdict on one attack: the expectation, the control's outcome, the finding inside.
 
 use crate::attack::{Attack, Control, Finding, Outcome, Stage as Staging};
 use crate::control::{Controls, lines};
@@ -23,7 +23,8 @@ pub struct Judge<'a> {
 
 /// Longest that an attack in a sandbox of its own may hold up the end of the run.
 const PROMPT: Duration = Duration::from_secs(30);
-/// What an emulated processor may need beyond that: seconds, where others are at work too. What holds up a run does so for minutes.
+/// Extra time for an emulated processor: seconds, if others are at work too. An attack that blocks a run does so for
+/// minutes.
 const MACHINES: Duration = Duration::from_secs(30);
 
 impl Judge<'_> {
@@ -74,7 +75,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// The run must be reported as finished by itself, whatever the attack did to the guest.
+    /// The run must be reported as finished by itself, even if the attack hit the guest.
     fn alone(&self, attack: &Attack, grace: Duration) -> Result<Finding> {
         let run = self.fence.probe(self.host, &["--timeout", "20s"], &[attack.id])?;
         let report = run.report()?;

@@ -1,21 +1,21 @@
 //! One suite for every fence: attacks carried out from inside by a probe, each with a control outside that
 //! shows that the attack can succeed. `paddock verify` runs it for a user, `tests/conformance` for CI.
 //!
-//! - [`suite`]: the whole of it, from options to a report; [`judge`]: what one attack comes to
+//! - [`suite`]: the whole of it, from options to a report; [`judge`]: the verdict on one attack
 //! - [`report`]: the result as data; [`table`]: the same for people
-//! - [`attack`]: what an attack is, and what came of it
+//! - [`attack`]: an attack, and its outcome
 //! - [`probe`]: the half that runs inside, one file per group of attacks; the executable under test is its own probe
 //! - [`fence`]: runs a command behind a backend of `paddock`, as root and rootless
 //! - [`host`]: canaries, listeners and a victim process on the host, for the attacks to miss
 //! - [`control`]: runs the same probe outside, in throw-away namespaces
 //! - [`scenarios`]: attacks that need limits, two sandboxes or a look from outside
 //! - [`behaviour`]: every operation of the API against a real server
-//! - [`expectations`]: what must come of each attack, from one file
-//! - [`sweep`]: what a run has left behind
+//! - [`expectations`]: the expected outcome of each attack, from one file
+//! - [`sweep`]: the remains of a run
 //! - [`interrupt`]: a suite that is broken off cleans up too
 //!
-//! Inside, errors are words of anyhow: they end in the report, and nobody tells them apart. What the caller can
-//! tell apart is [`VerifyError`].
+//! Inside, errors are words of anyhow: they end in the report, and no code tells them apart. Errors that a caller can
+//! tell apart are [`VerifyError`].
 
 mod attack;
 mod behaviour;
@@ -40,7 +40,7 @@ pub use probe::serve_if_asked;
 pub use report::{Judged, Judgement, NotRun, Report, Row};
 pub use suite::{Options, Step, ids, operations, verify};
 
-/// The letters of the groups, and what each is about.
+/// The letters of the groups, and the subject of each.
 pub const GROUPS: [(char, &str); 8] = [
     ('A', "files of the host"),
     ('B', "processes and the guest"),

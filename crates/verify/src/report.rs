@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub enum Judgement {
     Held,
     Failed(String),
-    /// With the reason, which was measured on this machine or said by the sandbox itself.
+    /// With the reason, which was measured on this host or told by the sandbox itself.
     NotApplicable(String),
 }
 
@@ -27,12 +27,12 @@ pub struct Row {
     pub backend: String,
     pub engine: String,
     pub user: String,
-    /// What the sandbox said of itself; absent when none came up.
+    /// The guarantees that the sandbox reported; absent when none came up.
     pub guarantees: Option<Guarantees>,
     pub attacks: Vec<Judged>,
 }
 
-/// A backend that this machine does not have for this engine.
+/// A backend that this host does not have for this engine.
 #[derive(Debug, Clone, Serialize)]
 pub struct NotRun {
     pub backend: String,
@@ -45,7 +45,7 @@ pub struct Report {
     pub held: bool,
     pub rows: Vec<Row>,
     pub not_run: Vec<NotRun>,
-    /// What all rows together left on the machine; empty when nothing.
+    /// The remains of all rows together on the host; empty when there are none.
     pub left_behind: Vec<String>,
     /// Lines of the catalogue that other tests of the source tree try, and which.
     pub elsewhere: BTreeMap<String, Vec<String>>,
@@ -80,7 +80,7 @@ impl Row {
 }
 
 impl Report {
-    /// Row, attack and reason of everything that did not hold, what was left behind included.
+    /// Row, attack and reason of everything that did not hold, the remains included.
     pub fn failures(&self) -> Vec<String> {
         let of_row = |row: &Row| {
             let name = row.name();

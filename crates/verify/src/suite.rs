@@ -1,5 +1,5 @@
-//! The whole suite: every attack, behind every backend that the machine has, as root and rootless, as an ordinary
-//! user and as root inside; with the controls, the canaries and the sweep.
+//! The whole suite: every attack, behind every backend that the host has, as root and rootless, as an ordinary user and
+//! as root inside; with the controls, the canaries and the sweep.
 
 use crate::attack::Attack;
 use crate::control::Controls;
@@ -21,18 +21,18 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// The `paddock` to verify, which is also the probe.
     pub executable: PathBuf,
-    /// All that the machine has when empty.
+    /// All backends of the host when empty.
     pub backends: Vec<String>,
     /// Beginnings of the ids to try; all when empty.
     pub only: Vec<String>,
-    /// All that can be when empty: without root there is only the rootless one.
+    /// All possible engines when empty: without root there is only the rootless one.
     pub engines: Vec<Engine>,
     pub verbose: bool,
-    /// For the executable under test, beside what every caller has.
+    /// For the executable under test, beside every caller's variables.
     pub environment: Vec<(String, String)>,
 }
 
-/// Where the suite is, for whoever waits.
+/// The progress of the suite, for the waiting user.
 #[derive(Debug)]
 pub enum Step<'a> {
     Controls,
@@ -40,7 +40,7 @@ pub enum Step<'a> {
     Attack { id: &'a str, done: usize, of: usize },
 }
 
-/// The id of every attack, for whoever compares them with other lists.
+/// The id of every attack, for comparison with other lists.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     attacks().map(|attack| attack.id).chain(scenarios().map(|scenario| scenario.id))
 }
@@ -115,7 +115,7 @@ fn run(options: &Options, chosen: &Chosen, tell: &mut dyn FnMut(Step)) -> Result
         )?;
         report.rows.push(row);
     }
-    // What was killed last needs a moment to be gone.
+    // The processes that were killed last need a moment to be gone.
     std::thread::sleep(Duration::from_millis(300));
     report.left_behind = sweep::leftovers(host.folder.path(), &host.sandboxes());
     report.elsewhere = expectations.elsewhere.into_iter().filter(|(line, _)| chosen.has(line)).collect();
@@ -173,10 +173,10 @@ fn one_row(
     Ok(())
 }
 
-/// A backend, and who uses it.
+/// A backend, and its users outside and inside.
 type Wanted = (String, Identity);
 
-/// Which backends and identities there are to try, and which the machine lacks.
+/// Which backends and identities there are to try, and which the host lacks.
 fn rows(host: &Host, options: &Options) -> Result<(Vec<Wanted>, Vec<NotRun>)> {
     let possible: &[Engine] =
         if host.as_root { &[Engine::Root, Engine::Rootless] } else { &[Engine::Rootless] };

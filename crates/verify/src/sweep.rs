@@ -1,5 +1,5 @@
-//! What the suite's sandboxes have left on the machine. Other people's sandboxes may run beside: only what
-//! bears the name of the suite's own directory or of one of its sandboxes counts.
+//! The remains of the suite's sandboxes on the host. Other people's sandboxes may run beside: only remains with the
+//! name of the suite's own directory or of one of its sandboxes count.
 
 use std::fs;
 use std::path::Path;

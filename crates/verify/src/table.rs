@@ -8,7 +8,7 @@ use std::fmt::Write;
 const NAME_WIDTH: usize = 26;
 
 impl Report {
-    /// Colour is for a terminal only. Details hold what code inside said, so all that is not plain ASCII is escaped.
+    /// Colour is for a terminal only. Details hold words of code inside, so all characters but plain ASCII are escaped.
     pub fn text(&self, colour: bool) -> String {
         let mut text = String::new();
         self.write_table(&mut text, colour);
@@ -54,7 +54,7 @@ impl Report {
     }
 
     fn write_reasons(&self, text: &mut String) {
-        // By reason: one lack of the machine usually takes many attacks along.
+        // By reason: one lack of the host usually takes many attacks along.
         let mut reasons: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<String>)> = BTreeMap::new();
         for row in &self.rows {
             for attack in &row.attacks {
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// What the control said differs from attack to attack; the reason before it does not.
+/// The control's words differ from attack to attack; the reason before them does not.
 fn without_control(why: &str) -> &str {
     why.split_once(" (control: ").map_or(why, |(reason, _)| reason)
 }

@@ -79,7 +79,7 @@ impl Cache {
         }
     }
 
-    /// What turned out to be damaged.
+    /// Removes a pack that turned out to be damaged.
     pub fn drop_pack(&self, volume: &str, pack: &str) {
         let name = file_name(volume, pack);
         let mut held = self.held();

@@ -1,4 +1,5 @@
-//! From a version to a directory, of which only what differs is written. No step follows a link or leaves it.
+//! From a version to a directory, where only differing files are written. No step follows a link or leaves the
+//! directory.
 
 use crate::VolumeError;
 use crate::index::{Fingerprint, Index, now_ns};
@@ -24,15 +25,15 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What is in the directory already: the version that it was, and how it looked then.
+/// The present content of the directory: the version that it was, and the index of that time.
 pub struct Before<'a> {
     pub manifest: &'a Manifest,
     pub index: &'a Index,
 }
 
-/// Blocks. Makes the directory what the version is, and says how it looks now.
+/// Blocks. Makes the directory equal to the version, and returns its index.
 ///
-/// Precondition: nobody else writes to it.
+/// Precondition: no other process writes to it.
 pub fn write_out(
     volume: &str,
     directory: &Path,
@@ -50,7 +51,7 @@ pub fn write_out(
             out.make(entry, version, chunks)?;
         }
     }
-    // What is made in a directory changes its time: the deepest first, the root last.
+    // A new file changes the time of its directory: so the deepest directories come first, the root last.
     for entry in version.entries.iter().rev() {
         out.finish(entry, kept.contains(entry.path.as_slice()))?;
     }
@@ -79,7 +80,7 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Removes what the version does not have; the paths that are right already.
+    /// Removes files that the version does not have; returns the paths that are right already.
     fn clear(
         &mut self,
         directory: &Path,

@@ -1,5 +1,5 @@
-//! Frees what no version names any more. Whoever collects holds the lease, and touches nothing that a later lease
-//! made: one that lost it cannot take anything from who came after.
+//! Frees objects that no version names any more. The collector holds the lease, and touches nothing that a later lease
+//! made: a collector that lost its lease cannot take anything from its successor.
 
 use crate::pack::generation_of;
 use crate::store::Volumes;
@@ -13,7 +13,7 @@ pub struct Collected {
 }
 
 impl Volumes {
-    /// `Busy` while somebody writes.
+    /// `Busy` while another writer has the lease.
     pub async fn collect(&self, tenant: &str, name: &str) -> Result<Collected, VolumeError> {
         let mut writer = self.acquire(tenant, name, "the collector of what is not needed", false).await?;
         let collected = self.collect_with(&mut writer).await;
@@ -21,7 +21,7 @@ impl Volumes {
         collected
     }
 
-    /// The same for who has the lease already.
+    /// The same for a writer that has the lease already.
     pub async fn collect_with(&self, writer: &mut crate::Writer) -> Result<Collected, VolumeError> {
         let grace = self.0.grace.as_millis() as u64;
         writer
@@ -36,7 +36,7 @@ impl Volumes {
         let (mut packs, mut manifests) = (HashSet::new(), HashSet::new());
         for version in head.versions.iter().chain(head.retired.iter().map(|retired| &retired.version)) {
             if manifests.insert(version.manifest.clone()) {
-                // One that cannot be read says not what it needs: then nothing is freed.
+                // A manifest that cannot be read does not tell which packs it needs: then nothing is freed.
                 packs.extend(self.manifest_of(&head, version).await?.packs);
             }
         }

@@ -1,4 +1,4 @@
-//! From a directory to a version: what changed is read, cut at places that its content chooses, and packed.
+//! From a directory to a version: changed files are read, cut at places that their content chooses, and packed.
 
 use crate::index::{Fingerprint, Index, now_ns};
 use crate::key::Cipher;
@@ -18,21 +18,22 @@ use std::path::Path;
 const SMALLEST: usize = 64 << 10;
 const AVERAGE: usize = 256 << 10;
 const LARGEST: usize = 1 << 20;
-/// A file that somebody writes to is read so often before it is given up.
+/// How often a file that is being written to is read before it is given up.
 const TRIES: usize = 5;
-/// So many of what was left out are named.
+/// The most left out files that are named.
 const MOST_SKIPPED: usize = 100;
 
-/// What a sync did.
+/// The result of a sync.
 #[derive(Debug, Clone)]
 pub struct Committed {
     pub version: Version,
-    /// Whether there was anything new; else it is the version that was there before.
+    /// True if there was anything new; else `version` is the one that was there before.
     pub changed: bool,
-    /// Of the directory as it is now.
+    /// The index of the directory as it is now.
     pub index: Index,
     pub skipped: Vec<Skipped>,
-    /// Whether the directory has nothing that the version has not: what was left out, more bits of modes, second names.
+    /// True if the version has everything of the directory: no file left out, no further bits of modes, no second
+    /// names.
     pub exact: bool,
 }
 
@@ -43,7 +44,7 @@ struct Near {
     base: Cell<usize>,
 }
 
-/// What has been read of a directory.
+/// The content that has been read of a directory.
 pub struct Built {
     pub manifest: Manifest,
     pub index: Index,
@@ -66,7 +67,7 @@ pub struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Blocks. Packs go to `send` as they are filled. `live`: what `directory` is a copy of.
+    /// Blocks. Packs go to `send` as they are filled. `live`: the directory that `directory` is a copy of.
     pub fn run(
         &self,
         directory: &Path,
@@ -155,7 +156,7 @@ impl Build<'_> {
         Err(failed(std::io::Error::other("it was written to each time that it was read")))
     }
 
-    /// Its size and content in the version before, where nothing touched it since.
+    /// Its size and content in the version before, if nothing touched it since.
     fn known(&self, path: &[u8], looked: &Fingerprint, near: &Near) -> Option<(u64, &[(u32, u64)])> {
         let base = self.base?;
         if !self.index?.is_unchanged(path, looked, &near.index) {

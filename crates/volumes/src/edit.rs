@@ -149,7 +149,7 @@ impl Edit {
     }
 }
 
-/// Its entries, with the numbers that their chunks have now.
+/// The entries of the base, with the numbers that their chunks have now.
 fn again(base: &Manifest, packer: &mut Packer<'_>) -> Vec<Entry> {
     let mut entries = base.entries.clone();
     for entry in &mut entries {

@@ -1,4 +1,4 @@
-//! What can go wrong with a volume: a stable code, words, and what to do.
+//! The errors of a volume: a stable code, words, and a remedy.
 
 use std::io;
 
@@ -99,7 +99,7 @@ impl VolumeError {
         Some(hint.into())
     }
 
-    /// From the store, where it has no better meaning.
+    /// From an error of the store that has no better meaning.
     pub(crate) fn store(step: impl Into<String>, error: object_store::Error) -> VolumeError {
         let step = step.into();
         if let Some(kind) = full(&error) {

@@ -1,4 +1,4 @@
-//! The head of a volume: the one object that changes, always by a swap. What it does not name does not exist.
+//! The head of a volume: the one object that changes, always by a swap. An object that it does not name does not exist.
 
 use crate::key::{Key, hex, random};
 use crate::objects::{Objects, Seen, Swapped};
@@ -17,25 +17,25 @@ const MOST_UNANSWERED: u32 = 3;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     format: u32,
-    /// Of this volume, and of none that had or will have its name.
+    /// The id of this volume, which no other volume of the same name had or will have.
     pub id: String,
     pub name: String,
     pub tenant: String,
     pub created_at_ms: u64,
     pub removed: bool,
-    /// Rises with every lease; what a writer puts into the store has it in its name.
+    /// Rises with every lease; the objects that a writer puts into the store have it in their names.
     pub generation: u64,
     pub lease: Option<Lease>,
     pub next_version: u64,
-    /// What a sandbox gets.
+    /// The version that a sandbox gets.
     pub current: Option<u64>,
     pub versions: Vec<Version>,
-    /// Not shown any more, and kept for whoever reads them still.
+    /// Not shown any more, and kept for their present readers.
     pub retired: Vec<Retired>,
     pub shared: BTreeMap<String, Share>,
-    /// Of the key that its content is encrypted with.
+    /// The id of the key that its content is encrypted with.
     pub key: Option<String>,
-    /// Of the swap that wrote this, so that its writer knows it when the answer was lost.
+    /// A mark of the swap that wrote this. Its writer recognises it when the answer was lost.
     mark: String,
 }
 
@@ -61,7 +61,7 @@ pub enum Kind {
     Commit,
     /// While a sandbox ran.
     Checkpoint,
-    /// After a failure: kept aside, and not what the next sandbox gets.
+    /// After a failure: kept aside, and not given to the next sandbox.
     Kept,
     /// An earlier version again.
     Restore,
@@ -81,7 +81,7 @@ pub struct Version {
     pub manifest_hash: String,
     pub files: u64,
     pub bytes: u64,
-    /// What it added to the store.
+    /// The bytes that it added to the store.
     pub stored_bytes: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct Retired {
     pub at_ms: u64,
 }
 
-/// As it lies in the store.
+/// The form of a head in the store.
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     head: String,
@@ -119,7 +119,7 @@ impl Head {
         })
     }
 
-    /// The current one where none is named; `None` for a volume that nobody wrote to.
+    /// The current version if none is named; `None` for a volume that was never written to.
     pub fn version(&self, number: Option<u64>) -> Result<Option<&Version>, VolumeError> {
         let Some(number) = number.or(self.current) else { return Ok(None) };
         let found = self.versions.iter().find(|version| version.number == number);
@@ -140,7 +140,7 @@ impl Head {
         }
     }
 
-    /// What its versions hold, each byte of the store once.
+    /// The size of its versions, each byte of the store counted once.
     pub fn stored_bytes(&self) -> u64 {
         let all = self.versions.iter().chain(self.retired.iter().map(|retired| &retired.version));
         all.map(|version| version.stored_bytes).sum()
@@ -151,7 +151,7 @@ fn place<'a>(tenant: &'a str, name: &'a str) -> [&'a str; 4] {
     ["heads", tenant, name, "head"]
 }
 
-/// Those of a volume that is there.
+/// Reads the head of an existing volume.
 pub async fn read(
     objects: &Objects,
     key: Option<&Key>,
@@ -174,7 +174,7 @@ async fn look(
     Ok((head, seen))
 }
 
-/// Changes a head, whatever others do at the same time: `change` is asked again with what they made of it.
+/// Changes a head, even if others change it at the same time: `change` is then called again with their head.
 pub async fn update<T>(
     objects: &Objects,
     key: Option<&Key>,

@@ -1,4 +1,4 @@
-//! What a directory looked like at the last sync, so that only what changed since is read again.
+//! The state of a directory at the last sync, so that only files that changed since are read again.
 
 use crate::VolumeError;
 use crate::manifest::find_near;
@@ -10,10 +10,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Clocks of file systems tick so coarsely at most: what changed within it of a look may look unchanged.
+/// The coarsest tick of a file system's clock: a file that changed within it of a look may look unchanged.
 const TICK_NS: i128 = 50_000_000;
 
-/// Nobody inside can set the time of the last change of an inode, whatever else it sets.
+/// No program inside can set the time of an inode's last change, even if it sets the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     inode: u64,
@@ -22,12 +22,12 @@ pub struct Fingerprint {
     changed: (i64, u32),
 }
 
-/// Of one directory, for the version that it was the same as.
+/// The index of one directory, for the version that it was equal to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Index {
     pub volume: String,
     pub version: Option<u64>,
-    /// As a walk meets them.
+    /// In the order of a walk.
     files: Vec<(ByteBuf, Fingerprint)>,
 }
 
@@ -54,7 +54,7 @@ impl Index {
         Index { volume: volume.into(), version, files: Vec::new() }
     }
 
-    /// `looked_ns`: when the look at the directory began. What is younger is looked at again the next time.
+    /// `looked_ns`: when the look at the directory began. A younger file is read again the next time.
     ///
     /// Precondition: files are noted in the order of a walk.
     pub fn note(&mut self, path: &[u8], found: Fingerprint, looked_ns: i128) {
@@ -63,12 +63,12 @@ impl Index {
         }
     }
 
-    /// Quick for who asks in the order of a walk; `near` is where the last one was.
+    /// Quick if paths are asked for in the order of a walk; `near` is the place of the last one.
     pub fn is_unchanged(&self, path: &[u8], found: &Fingerprint, near: &Cell<usize>) -> bool {
         find_near(&self.files, |(path, _)| path, path, near).is_some_and(|(_, known)| known == found)
     }
 
-    /// One that cannot be read is one that knows nothing.
+    /// An index that cannot be read is treated as none.
     pub fn load(path: &Path, volume: &str) -> Option<Index> {
         let index: Index = rmp_serde::from_slice(&std::fs::read(path).ok()?).ok()?;
         (index.volume == volume).then_some(index)

@@ -1,4 +1,5 @@
-//! Encryption at rest: what leaves this host is unreadable without the key, and names nothing that it holds.
+//! Encryption at rest: data that leaves this host is unreadable without the key, and its names tell nothing about the
+//! content.
 
 use crate::VolumeError;
 use base64::Engine as _;
@@ -17,7 +18,7 @@ pub type ChunkId = [u8; 32];
 #[derive(Clone)]
 pub struct Key(Zeroizing<[u8; 32]>);
 
-/// What one volume's content is hashed and sealed with.
+/// The keys by which one volume's content is hashed and sealed.
 #[derive(Clone)]
 pub struct Cipher {
     ids: Option<Zeroizing<[u8; 32]>>,
@@ -76,7 +77,7 @@ impl Cipher {
         }
     }
 
-    /// Appends to `out`; `name` is what it can be opened as, and as nothing else.
+    /// Appends to `out`; `name` is the only name under which it can be opened.
     pub fn seal(&self, name: &[u8], plain: &[u8], out: &mut Vec<u8>) -> Result<(), VolumeError> {
         let Some(cipher) = &self.seal else {
             out.extend_from_slice(plain);

@@ -4,11 +4,11 @@
 //! - [`writer`]: the one writer of a volume, by a fenced lease; [`commit`]: from a directory to a version;
 //!   [`edit`]: one file
 //! - [`checkout`]: from a version to a directory; [`reader`]: the content of chunks, verified
-//! - [`scan`]: a directory that hostile code wrote; [`index`]: what it looked like at the last sync
+//! - [`scan`]: a directory that hostile code wrote; [`index`]: its state at the last sync
 //! - [`head`]: the one object of a volume that changes; [`manifest`]: one version, which never does
 //! - [`pack`]: chunks travel many at a time; [`cache`]: packs that were fetched before;
 //!   `remembered`: manifests that writers had last
-//! - [`collect`]: what no version names any more
+//! - [`collect`]: frees objects that no version names any more
 //! - [`objects`], [`location`]: the store below; [`key`]: encryption at rest
 //!
 //! Everything in the store is treated as damaged until its hash was right, and everything in a directory as hostile.

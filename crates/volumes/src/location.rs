@@ -18,10 +18,10 @@ use url::Url;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     pub url: String,
-    /// Of the bucket, by the names that the object_store crate has for them (`endpoint`, `region`, ...), over those
-    /// that the environment has (`AWS_*`, `GOOGLE_*`, `AZURE_*`).
+    /// Settings of the bucket, by the names that the object_store crate has for them (`endpoint`, `region`, ...), over
+    /// those that the environment has (`AWS_*`, `GOOGLE_*`, `AZURE_*`).
     pub settings: BTreeMap<String, String>,
-    /// How long an unanswered request is tried again; 30 s where it is not said.
+    /// How long an unanswered request is tried again; 30 s if not set.
     pub retry: Option<Duration>,
 }
 
@@ -114,7 +114,7 @@ fn bucket_store(scheme: &str, bucket: &str, options: &Options) -> Result<Arc<dyn
     }
 }
 
-/// The client takes the process's own; whoever chose one before chose the same.
+/// The client takes the process's own provider; an earlier choice was the same one.
 fn install_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

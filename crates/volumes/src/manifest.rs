@@ -1,4 +1,5 @@
-//! One version: its tree, and where the chunks of its files are. Written once, read as if somebody had changed it.
+//! One version: its tree, and where the chunks of its files are. Written once, and read as if a stranger had changed
+//! it.
 
 use crate::VolumeError;
 use crate::key::ChunkId;
@@ -17,7 +18,7 @@ pub const HOLE: u32 = u32::MAX;
 pub const LONGEST: u64 = 1 << 30;
 pub const LONGEST_NAME: usize = 255;
 pub const LONGEST_PATH: usize = 4095;
-/// Set-uid and set-gid are not kept: who mounts it is somebody else than who wrote it.
+/// Set-uid and set-gid are not kept: the user that mounts it is not the user that wrote it.
 pub const MODES: u32 = 0o1777;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub struct Manifest {
     /// Names of the objects that hold the chunks.
     pub packs: Vec<String>,
     pub chunks: Vec<Chunk>,
-    /// Parents before what is in them; the first is the root itself.
+    /// Parents before their entries; the first is the root itself.
     pub entries: Vec<Entry>,
 }
 
@@ -69,7 +70,7 @@ impl Manifest {
         Manifest { format: FORMAT, packs, chunks, entries }
     }
 
-    /// Of a volume that nobody wrote to.
+    /// The manifest of a volume that was never written to.
     pub fn empty() -> Manifest {
         let path = ByteBuf::new();
         let root = Entry { path, mode: 0o755, modified: (0, 0), node: Node::Directory };
@@ -93,12 +94,12 @@ impl Manifest {
         found.ok().map(|at| &self.entries[at])
     }
 
-    /// The same for who asks in the order of the entries; `near` is where the last one was.
+    /// The same for paths in the order of the entries; `near` is the place of the last one.
     pub fn find_near(&self, path: &[u8], near: &Cell<usize>) -> Option<&Entry> {
         find_near(&self.entries, |entry| &entry.path, path, near)
     }
 
-    /// Whether both are the same tree with the same content, wherever that lies.
+    /// True if both are the same tree with the same content, wherever the chunks lie.
     pub fn same_tree(&self, other: &Manifest) -> bool {
         let id = |manifest: &Manifest, chunk: u32| manifest.chunks.get(chunk as usize).map(|chunk| chunk.id);
         let same = |(one, two): (&Entry, &Entry)| {
@@ -121,7 +122,7 @@ impl Manifest {
         zstd::encode_all(plain.as_slice(), LEVEL).map_err(|error| VolumeError::io("write a manifest", error))
     }
 
-    /// What comes back can be written out without leaving its directory.
+    /// The result can be written out without leaving its directory.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, String> {
         let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
         let mut plain = Vec::new();
@@ -201,13 +202,13 @@ impl Manifest {
     }
 }
 
-/// As a walk meets them: a directory, all that is in it, then what comes after it.
+/// The order of a walk: a directory, all its entries, then its next neighbour.
 pub fn order(one: &[u8], other: &[u8]) -> Ordering {
     let key = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
     one.iter().map(key).cmp(other.iter().map(key))
 }
 
-/// Among what is in [`order`], quick where one after the other is looked for; `near` is where the last one was.
+/// Searches a list in [`order`]. Quick if one path after the other is looked for; `near` is the place of the last one.
 pub fn find_near<'a, T>(
     all: &'a [T],
     path_of: impl Fn(&T) -> &[u8],

@@ -1,4 +1,4 @@
-//! What is asked of the store: objects that are written once, and heads that are swapped.
+//! The operations of the store: objects that are written once, and heads that are swapped.
 
 use crate::error::VolumeError;
 use crate::location::Location;
@@ -16,23 +16,23 @@ use std::path::PathBuf;
 pub enum Seen {
     /// There was none.
     Nothing,
-    /// By what the store calls it.
+    /// By the store's own tag.
     Tag(UpdateVersion),
     /// By its content, in a directory of this host.
     Content([u8; 32]),
 }
 
-/// What became of a swap.
+/// The result of a swap.
 #[derive(Debug)]
 pub enum Swapped {
     Done,
-    /// Somebody was faster.
+    /// Another writer was faster.
     Overtaken,
     /// It was refused, or its answer was lost: only reading it tells.
     Unanswered(VolumeError),
 }
 
-/// No head is longer, whatever the store says.
+/// The longest head, even if the store says more.
 const LONGEST_HEAD: u64 = 32 << 20;
 
 #[derive(Clone)]
@@ -49,7 +49,7 @@ impl Objects {
         self.location.directory.is_some()
     }
 
-    /// Writes an object that nobody else writes.
+    /// Writes an object that has no other writer.
     pub async fn put(&self, name: &[&str], bytes: Bytes) -> Result<(), VolumeError> {
         let path = self.path(name);
         let put = self.location.store.put(&path, bytes.into()).await;
@@ -84,7 +84,7 @@ impl Objects {
         }
     }
 
-    /// The last parts of what is below a name, with their sizes.
+    /// The last parts of the names below a name, with their sizes.
     pub async fn list(&self, name: &[&str]) -> Result<Vec<(String, u64)>, VolumeError> {
         let path = self.path(name);
         let listed: Result<Vec<_>, _> = self.location.store.list(Some(&path)).try_collect().await;
@@ -96,7 +96,7 @@ impl Objects {
         Ok(listed.into_iter().filter_map(last).collect())
     }
 
-    /// What stands directly below a name and has something below itself.
+    /// The names directly below a name that have objects below themselves.
     pub async fn folders(&self, name: &[&str]) -> Result<Vec<String>, VolumeError> {
         let path = self.path(name);
         let listed = self.location.store.list_with_delimiter(Some(&path)).await;
@@ -105,7 +105,7 @@ impl Objects {
         Ok(folders.collect())
     }
 
-    /// Nothing happens where there is none.
+    /// A missing object is no error.
     pub async fn delete(&self, name: &[&str]) -> Result<(), VolumeError> {
         let path = self.path(name);
         match self.location.store.delete(&path).await {
@@ -133,7 +133,7 @@ impl Objects {
         }
     }
 
-    /// Puts `bytes` in the place of what was seen, or nothing.
+    /// Puts `bytes` in the place of the head that was seen, or changes nothing.
     pub async fn swap_head(&self, name: &[&str], seen: Seen, bytes: Bytes) -> Result<Swapped, VolumeError> {
         let path = self.path(name);
         let step = || format!("write {path}");
@@ -160,7 +160,7 @@ impl Objects {
                 | object_store::Error::NotSupported { .. }),
             ) => Err(VolumeError::store(format!("write {path} on a condition, which fences writers"), error)),
             Err(error) => match VolumeError::store(step(), error) {
-                // The answer may be what was lost, not the request.
+                // The answer may have been lost, and not the request.
                 error @ VolumeError::Store { .. } => Ok(Swapped::Unanswered(error)),
                 other => Err(other),
             },
@@ -168,7 +168,7 @@ impl Objects {
     }
 
     fn path(&self, name: &[&str]) -> ObjectPath {
-        // Each is one part, whatever it holds.
+        // Each is one part, with any content.
         let own = self.location.prefix.parts();
         own.chain(name.iter().map(|part| PathPart::from(*part))).collect()
     }

@@ -19,14 +19,14 @@ pub struct Pack {
 pub struct Packer<'a> {
     cipher: &'a Cipher,
     generation: u64,
-    /// Of the packs of this lease.
+    /// The number of the next pack of this lease.
     next: u64,
     open: Vec<u8>,
     /// The number of the open pack, from its first chunk on.
     open_pack: Option<u32>,
-    /// What is in the store already, because a version that is kept names it.
+    /// The version whose chunks are in the store already, because it is kept.
     base: Option<&'a Manifest>,
-    /// Its chunks by their id: only who adds a new one has to know.
+    /// Its chunks by their id: made only when a new chunk is added.
     known: OnceCell<HashMap<ChunkId, u32>>,
     /// New numbers of its chunks and packs, as far as they are used.
     carried: Vec<Option<u32>>,
@@ -85,7 +85,7 @@ impl<'a> Packer<'a> {
         Ok(added)
     }
 
-    /// One that is in the store, or on its way there.
+    /// A chunk that is in the store, or on its way there.
     fn reuse(&mut self, id: &ChunkId) -> Option<u32> {
         if let Some(number) = self.added.get(id) {
             return Some(*number);
@@ -96,7 +96,7 @@ impl<'a> Packer<'a> {
         Some(self.carry(number))
     }
 
-    /// A chunk of the version before, by its number there; what is none there is a hole.
+    /// A chunk of the version before, by its number there; an unknown number is a hole.
     pub fn carry(&mut self, number: u32) -> u32 {
         let at = number as usize;
         let Some((base, chunk)) = self.base.and_then(|base| Some((base, base.chunks.get(at)?))) else {
@@ -119,7 +119,7 @@ impl<'a> Packer<'a> {
         carried
     }
 
-    /// What is still open goes out; afterwards it is known how many packs there were.
+    /// Sends the open pack; afterwards the number of packs is known.
     pub fn close(
         &mut self,
         send: &mut dyn FnMut(Pack) -> Result<(), VolumeError>,
@@ -144,7 +144,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// The lease is in the name: nobody else writes it, and whoever collects knows which are older than itself.
+/// The lease is in the name: no other writer uses it, and a collector knows which packs are older than itself.
 pub fn pack_name(generation: u64, number: u64) -> String {
     format!("{generation:016x}-{number:08x}")
 }

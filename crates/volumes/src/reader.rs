@@ -113,7 +113,7 @@ impl<'a> Sequence<'a> {
             if let Some(plain) = cut(&pack, chunk).and_then(|stored| self.reader.open(chunk, stored)) {
                 return Ok(plain);
             }
-            // The copy of it on this host may be what is damaged.
+            // The damaged copy may be the one in this host's cache.
             self.held.retain(|(number, _)| *number != chunk.pack);
             match &self.reader.cache {
                 Some(cache) => cache.drop_pack(&self.reader.id, name),

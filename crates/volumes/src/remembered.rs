@@ -1,4 +1,4 @@
-//! Manifests that writers had last: whoever syncs every few seconds does not read ten thousand entries each time.
+//! Manifests that writers had last: a writer that syncs every few seconds does not read ten thousand entries each time.
 
 use crate::head::Version;
 use crate::manifest::Manifest;
@@ -13,7 +13,7 @@ const MOST_ENTRIES: usize = 200_000;
 pub struct Remembered(Mutex<VecDeque<(String, Arc<Manifest>)>>);
 
 impl Remembered {
-    /// By its hash, too: what has the name of another is another.
+    /// Found by its hash, too: another manifest may have the same name.
     pub fn find(&self, volume: &str, version: &Version) -> Option<Arc<Manifest>> {
         let mut kept = self.kept();
         let at = kept.iter().position(|(known, _)| *known == name(volume, version))?;

@@ -36,14 +36,14 @@ impl Default for Limits {
     }
 }
 
-/// What a version cannot have.
+/// An entry that a version cannot hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub path: String,
     pub why: &'static str,
 }
 
-/// What the walk met.
+/// An entry that the walk met.
 pub struct Met<'a> {
     /// Relative; empty for the directory itself.
     pub path: &'a [u8],
@@ -55,7 +55,7 @@ pub enum What<'a> {
     Directory,
     File(Unopened<'a>),
     Link(Vec<u8>),
-    /// Nothing that a version can have, and what it is.
+    /// An entry that a version cannot hold, and its kind.
     Other(&'static str),
 }
 
@@ -71,7 +71,7 @@ impl Unopened<'_> {
         &self.found
     }
 
-    /// `None` where it is not there any more, or not what it was.
+    /// `None` if it is not there any more, or has become something else.
     pub fn open(&self) -> Result<Option<File>, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat2(self.parent, self.name, flags, Mode::empty(), BENEATH) {
@@ -86,8 +86,8 @@ impl Unopened<'_> {
     }
 }
 
-/// The same tree where it lives on, and whether a file there is as it was at the last sync: then it was so all the time in
-/// between, and the file in the copy, which nobody looked at yet and is slow to look at, is not looked at.
+/// The same tree in its live place, with a check that a file there is as it was at the last sync. Then it was so all
+/// the time in between, and the file in the copy, which is slow to look at, is not looked at.
 pub struct Beside<'a> {
     pub directory: &'a Path,
     pub is_unchanged: &'a dyn Fn(&[u8], &Stat) -> bool,
@@ -99,7 +99,7 @@ struct Name {
     is_file: bool,
 }
 
-/// From where an entry is looked at.
+/// The directories through which an entry is looked at.
 struct Reached<'a> {
     parent: &'a OwnedFd,
     beside: Option<&'a OwnedFd>,
@@ -155,7 +155,7 @@ impl Scan<'_> {
                 if path.len() > LONGEST_PATH {
                     return Err(self.refuse(path, "its path is longer than 4095 bytes"));
                 }
-                // As it is where it lives on, if that is what it was at the last sync.
+                // The entry as it is in the live place, if that is unchanged since the last sync.
                 let look = looks.get(at).copied().flatten();
                 let unchanged = look.filter(|found| {
                     found.st_ino == name.inode && name.is_file && (self.is_unchanged)(path, found)
@@ -251,7 +251,7 @@ impl Scan<'_> {
     }
 }
 
-/// What the names are there, by two threads where there are many.
+/// The kernel's facts about the names, by two threads if there are many.
 fn looks(directory: &OwnedFd, names: &[Name]) -> Vec<Option<Stat>> {
     let look = |names: &[Name]| -> Vec<Option<Stat>> {
         let one = |name: &Name| match name.is_file {
@@ -275,7 +275,7 @@ fn looks(directory: &OwnedFd, names: &[Name]) -> Vec<Option<Stat>> {
     })
 }
 
-/// Whether a version has all of it.
+/// True if a version holds all of it.
 pub fn is_exact(found: &Stat, what: &What<'_>) -> bool {
     let bits = found.st_mode & 0o7777 & !MODES == 0;
     match what {
@@ -290,7 +290,7 @@ pub fn mode(found: &Stat) -> u32 {
     found.st_mode & MODES
 }
 
-/// A file of holes takes no room, and a small one takes what it holds.
+/// A file of holes takes no room, and a small one takes its length.
 fn allocated(found: &Stat) -> u64 {
     let size = u64::try_from(found.st_size).unwrap_or(0);
     size.min(u64::try_from(found.st_blocks).unwrap_or(0).saturating_mul(512).max(size.min(4096)))

@@ -26,13 +26,13 @@ pub(crate) struct Inner {
     pub objects: Objects,
     pub key: Option<Key>,
     cache: Option<Arc<Cache>>,
-    /// Of each volume; older ones are retired.
+    /// The versions that each volume keeps; older ones are retired.
     pub keep_versions: usize,
-    /// So long somebody may still read what was retired.
+    /// How long a reader may still read a retired version.
     pub grace: Duration,
-    /// A writer that was not heard of for so long is gone.
+    /// A writer that was silent for this long is gone.
     pub lease: Duration,
-    /// What the last commits were made from, so that the next need not read it again.
+    /// The manifests of the last commits, so that the next commit need not read them again.
     pub remembered: Remembered,
 }
 
@@ -57,7 +57,7 @@ impl Volumes {
         }))
     }
 
-    /// As they are not by default: versions kept, how long retired ones stay, how long a lease lasts.
+    /// Other times than the default: versions kept, how long retired ones stay, how long a lease lasts.
     pub fn with_times(self, keep_versions: usize, grace: Duration, lease: Duration) -> Volumes {
         let inner = &self.0;
         Volumes(Arc::new(Inner {
@@ -131,7 +131,7 @@ impl Volumes {
         changed.await.map(|(head, ())| head)
     }
 
-    /// Refused while somebody writes to it.
+    /// Refused while a writer has it.
     pub async fn remove(&self, tenant: &str, name: &str) -> Result<(), VolumeError> {
         let removed = self.update(tenant, name, |found| {
             let mut head = there(found, name)?;
@@ -144,7 +144,7 @@ impl Volumes {
             Ok((head, ()))
         });
         let (head, ()) = removed.await?;
-        // From here on nobody finds it; what stays behind when this is cut off is only room.
+        // From here on it cannot be found; if this is cut off, the rest only takes room.
         for part in ["manifests", "packs"] {
             for (object, _) in self.0.objects.list(&["data", &head.id, part]).await? {
                 self.0.objects.delete(&["data", &head.id, part, &object]).await?;
@@ -153,7 +153,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// Of a version, or of the current one; `None` where nothing was ever written.
+    /// The manifest of a version, or of the current one; `None` if nothing was ever written.
     pub async fn manifest(&self, head: &Head, version: Option<u64>) -> Result<Option<Manifest>, VolumeError> {
         match head.version(version)? {
             Some(version) => self.manifest_of(head, version).await.map(Some),
@@ -183,7 +183,7 @@ impl Volumes {
         Ok(FileReader { reader: self.reader(head), manifest, entry, at: 0, hole: 0 })
     }
 
-    /// Makes a directory what a version is. `index` is of that directory, where it was a version before.
+    /// Makes a directory equal to a version. `index` is of that directory, if it was a version before.
     pub async fn checkout(
         &self,
         head: &Head,

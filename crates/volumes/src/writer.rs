@@ -1,5 +1,5 @@
-//! The one writer of a volume. Its lease is fenced: what it puts into the store counts only by a swap of the head,
-//! and the head takes none from a lease that is not the last.
+//! The one writer of a volume. Its lease is fenced: its objects in the store count only by a swap of the head, and the
+//! head takes no swap from a lease that is not the last.
 
 use crate::VolumeError;
 use crate::commit::{Build, Committed};
@@ -35,7 +35,7 @@ pub struct Writer {
     head: Head,
     /// The version that the next one is made from.
     base: Option<(u64, Arc<Manifest>)>,
-    /// Of the objects of this lease.
+    /// The number of the next object of this lease.
     next: u64,
 }
 
@@ -69,7 +69,7 @@ impl Sealed {
 }
 
 impl Volumes {
-    /// The lease, where nobody has it; a volume that nobody made yet is made where `create` says so.
+    /// Takes the lease, if it is free; with `create` makes a volume that does not exist yet.
     pub async fn acquire(
         &self,
         tenant: &str,
@@ -101,7 +101,7 @@ impl Volumes {
         Ok(Writer { volumes: self.clone(), token, head, base: None, next: 0 })
     }
 
-    /// The same lease again, for whoever comes after a process that had it.
+    /// The same lease again, for a successor of a process that had it.
     pub async fn resume(&self, token: Token) -> Result<Writer, VolumeError> {
         let head = self.head(&token.tenant, &token.name).await?;
         if head.id != token.id {
@@ -118,7 +118,7 @@ impl Writer {
         &self.token
     }
 
-    /// As it was when the lease was last looked at.
+    /// The head at the last look at the lease.
     pub fn head(&self) -> &Head {
         &self.head
     }
@@ -145,7 +145,7 @@ impl Writer {
         }
     }
 
-    /// From a directory to a version; the one before again where nothing changed. `index` is of that directory.
+    /// From a directory to a version; if nothing changed, the one before again. `index` is of that directory.
     ///
     /// Precondition: a runtime with more than this task, for the directory is read on another thread.
     pub async fn commit(
@@ -158,7 +158,7 @@ impl Writer {
         self.commit_from(directory, None, index, limits, kind).await
     }
 
-    /// The same from a copy that was made a moment ago, of `live`, where somebody may write again. `index` is of `live`.
+    /// The same from a copy that was made a moment ago, of `live`, which may be written to again. `index` is of `live`.
     pub async fn commit_copy(
         &mut self,
         copy: &Path,
@@ -213,14 +213,14 @@ impl Writer {
         let built = async {
             let failed = |error| VolumeError::io("read a directory", std::io::Error::other(error));
             let (built, sealed): (_, Option<Sealed>) = reading.await.map_err(failed)??;
-            // Nothing is named before both are there, so that their order is nobody's concern.
+            // Nothing is named before both are there, so that their order does not matter.
             if let Some(sealed) = &sealed {
                 self.put_manifest(sealed).await?;
             }
             Ok::<_, VolumeError>((built, sealed))
         };
         let (uploaded, built) = tokio::join!(self.upload(receiver), built);
-        // Why the packs could not be taken, before that nobody took them.
+        // The reason why packs were not taken comes before the error that they were not.
         uploaded?;
         let (mut built, sealed) = built?;
         self.next = built.next_pack;
@@ -279,7 +279,7 @@ impl Writer {
         VolumeError::NoVersion { volume: self.token.name.clone(), version }
     }
 
-    /// What the next version is made from.
+    /// The version that the next one is made from.
     pub(crate) async fn base(&mut self) -> Result<Option<(u64, Arc<Manifest>)>, VolumeError> {
         let wanted = self.head.current;
         if self.base.as_ref().map(|(number, _)| *number) != wanted {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Who may depend on whom, directly. A crate that is not named here may depend on nothing of ours.
+/// The direct dependencies that each crate may have. A crate that is not named here may depend on nothing of ours.
 const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-model", &[]),
     ("paddock-protocol", &[]),
@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-backends", &["paddock-protocol", "paddock-model"]),
     ("paddock-gate", &["paddock-model"]),
     ("paddock-volumes", &[]),
-    // What a script asks for, and how its main is called: plans, for whoever has sandboxes.
+    // The requests of a script, and how its main is called: plans, for a caller that has sandboxes.
     ("paddock-scripts", &["paddock-model", "paddock-volumes"]),
     // Pieces that know nothing of a running sandbox.
     ("paddock-images", &["paddock-model", "paddock-protocol"]),
@@ -64,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "paddock-volumes",
         ],
     ),
-    // Tools of a model: definitions and answers, in the words of the model crate; who has a sandbox hands it in.
+    // Tools of a model: definitions and answers, in the words of the model crate; the caller hands the sandbox in.
     ("paddock-tools", &["paddock-model"]),
     ("paddock-mcp", &["paddock-tools", "paddock-model"]),
     // Work that outlives its caller: one description, sandboxes of the engine's.
@@ -81,7 +81,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "paddock-tools",
         ],
     ),
-    // The suite only starts the executable and looks at what it says, in the words of the model.
+    // The suite only starts the executable and looks at its output, in the words of the model.
     ("paddock-verify", &["paddock-model"]),
     // The loop knows tools and models, and no way to a server.
     ("paddock-agent", &["paddock-tools", "paddock-model"]),

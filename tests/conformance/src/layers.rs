@@ -1,7 +1,8 @@
-//! What each layer of the process fence stops: taken away, every one of these attacks succeeds that the machine knows.
+//! The attacks that each layer of the process fence stops: without the layer, each of them succeeds that the host
+//! knows.
 //! The table of docs/security/layers.md says the same, and a test compares the two.
 
-/// Who has to find the hole: a layer may matter to one of them only.
+/// The engine that has to find the hole: a layer may matter to one of them only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Root,
@@ -9,7 +10,7 @@ pub enum Who {
 }
 
 pub struct Case {
-    /// As PADDOCK_TEST_WITHOUT takes them: several where one is behind the other, which the table then says.
+    /// The value of PADDOCK_TEST_WITHOUT: several layers if one is behind the other, which the table then says.
     pub without: &'static str,
     pub attacks: &'static [&'static str],
     pub who: Who,

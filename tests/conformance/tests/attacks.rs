@@ -1,8 +1,8 @@
-//! Every attack, behind every backend that the machine has, as root and rootless, as an ordinary user and as
-//! root inside. The suite itself is `crates/verify`, which `paddock verify` runs too.
+//! Every attack, behind every backend that the host has, as root and rootless, as an ordinary user and as root inside.
+//! The suite itself is `crates/verify`, which `paddock verify` runs too.
 //!
-//! PADDOCK_BIN names the executable (else the one built beside this test), PADDOCK_BACKENDS and PADDOCK_ENGINES what
-//! to run of all that there is, PADDOCK_ATTACKS beginnings of ids; PADDOCK_VERBOSE prints every finding.
+//! PADDOCK_BIN names the executable (else the one built beside this test), PADDOCK_BACKENDS and PADDOCK_ENGINES a
+//! choice of the backends and engines, PADDOCK_ATTACKS beginnings of ids; PADDOCK_VERBOSE prints every finding.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test: whatever is missing shall fail it")]
 
@@ -29,11 +29,11 @@ fn every_line_of_d_e_and_g_is_tried_or_has_a_reason() {
     expectations.complete(&LINES).unwrap();
     expectations.complete(&["A21", "B14", "F7"]).unwrap();
     expectations.found_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap();
-    // A line that nobody wrote down would be noticed.
+    // A missing line would be noticed.
     assert!(expectations.complete(&["E99"]).is_err());
 }
 
-/// An operation that nobody tries would be one that may differ from backend to backend.
+/// An untested operation may differ from backend to backend.
 #[test]
 fn every_operation_of_the_api_is_tried() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/openapi.json");

@@ -1,7 +1,7 @@
 //! Every layer is there for something: a build of `paddock` whose layers can be taken away is attacked without each of
 //! them, and something gives way. The ordinary executable cannot be weakened.
 //!
-//! Built in debug, beside everything else: only what depends on the feature is compiled anew.
+//! Built in debug, beside everything else: only crates with the feature are compiled anew.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test: whatever is missing shall fail it")]
 
@@ -38,7 +38,7 @@ fn without_any_one_layer_an_attack_succeeds() {
     assert!(useless.is_empty(), "{}", useless.join("\n"));
 }
 
-/// What code inside, or whoever sets an ordinary user's environment, could try.
+/// Tries the variable as code inside, or a user's environment, could set it.
 #[test]
 fn the_ordinary_executable_has_no_such_variable() {
     let executable = std::fs::read(ordinary()).unwrap();
@@ -83,7 +83,7 @@ fn attacked(executable: &Path, only: &[&str], engines: &[Engine], without: &str)
     verify(&options, &mut |_| {}).unwrap()
 }
 
-/// Only what came through counts: an attack that could not be carried out shows nothing.
+/// Only attacks that came through count: an attack that could not be carried out shows nothing.
 fn succeeded(report: &Report) -> Vec<String> {
     let judged = report.rows.iter().flat_map(|row| &row.attacks);
     let through = judged.filter(|attack| match &attack.judgement {
@@ -96,23 +96,23 @@ fn succeeded(report: &Report) -> Vec<String> {
     ids
 }
 
-/// The machine has nothing there to attack, which the control measured.
+/// The host has nothing there to attack, which the control measured.
 fn is_excused(report: &Report, id: &str) -> bool {
     let mut judged = report.rows.iter().flat_map(|row| &row.attacks).filter(|attack| attack.id == id);
     judged.all(|attack| matches!(attack.judgement, Judgement::NotApplicable(_)))
 }
 
-/// The feature's own executable, taken out of the target directory so that nobody finds it there.
+/// The feature's own executable, taken out of the target directory so that no other test finds it there.
 fn build(to: &Path) -> PathBuf {
     let place = std::env::current_exe().unwrap().parent().unwrap().with_file_name("paddock");
     let (kept, weakened) = (to.join("kept"), to.join("paddock"));
     let had = std::fs::hard_link(&place, &kept).or_else(|_| std::fs::copy(&place, &kept).map(drop)).is_ok();
-    // Where everything is built for a named machine it lies one deeper.
+    // If everything is built for a named target it lies one deeper.
     let depth = if std::env::var_os("CARGO_BUILD_TARGET").is_some() { 3 } else { 2 };
     let target = place.ancestors().nth(depth).unwrap();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // What cargo told this test about itself would have some packages built anew, here and at the next ordinary build.
+    // Cargo's variables of this test would have some packages built anew, here and at the next ordinary build.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_"].iter().any(|start| name.starts_with(start)) {
@@ -120,7 +120,7 @@ fn build(to: &Path) -> PathBuf {
         }
     }
     let built = command
-        // As the tests were built, so that only what knows the feature is built again.
+        // Built as the tests were, so that only crates with the feature are built again.
         .args([
             "test",
             "--no-run",

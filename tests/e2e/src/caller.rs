@@ -1,4 +1,4 @@
-//! Who starts Paddock.
+//! The user that starts Paddock.
 
 use crate::cgroups::Groups;
 use crate::{FileSystem, Finished, Invocation, UserNamespace, executable};
@@ -19,13 +19,13 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 pub struct Caller {
     pub uid: u32,
     pub is_root: bool,
-    /// Set when the tests run as somebody else.
+    /// Set when the tests run as another user.
     becomes: Option<u32>,
-    /// The one that all its sandboxes are to have, where a test is about that.
+    /// The backend of all its sandboxes, if a test is about that.
     backend: Option<&'static str>,
     /// Where the state directory has a file system of its own.
     file_system: OnceLock<FileSystem>,
-    /// Where its programs run in one of their own.
+    /// Set if its programs run in a user namespace of their own.
     user_namespace: OnceLock<UserNamespace>,
     place: TempDir,
     groups: Option<Groups>,
@@ -36,7 +36,7 @@ impl Caller {
         Caller::new(0, None)
     }
 
-    /// What it runs and creates from now on has this backend.
+    /// Its later runs and sandboxes have this backend.
     pub fn behind(self, backend: &'static str) -> Caller {
         Caller { backend: Some(backend), ..self }
     }
@@ -179,10 +179,10 @@ impl Caller {
             // An ordinary user's default is in the home directory already.
             command.env("PADDOCK_STATE_DIR", self.state());
         }
-        // Only tests of machines have any: whether a kernel is installed here changes nothing for the others.
+        // Only tests of VMs have a kernel: an installed one changes nothing for the others.
         let kernel = std::env::var_os("PADDOCK_TEST_KERNEL").filter(|_| self.backend == Some("microvm"));
         command.env("PADDOCK_KERNEL", kernel.unwrap_or_else(|| "/nowhere/vmlinuz".into()));
-        // Seconds, on a machine whose processor is not for this; the test of it asks.
+        // A try takes seconds, on a host whose processor cannot do it; the test of it asks.
         command.env("PADDOCK_KVM", "off");
         if let Some(uid) = self.becomes {
             command.uid(uid).gid(uid);

@@ -1,5 +1,5 @@
-//! Cgroups of a caller's own, below which Paddock makes those of its sandboxes: so they can be told from
-//! the sandboxes of everybody else on this machine. Version 1 only: on version 2 Paddock goes to the top.
+//! Cgroups of a caller's own, below which Paddock makes those of its sandboxes: so they can be told from the sandboxes
+//! of all other users of this host. Version 1 only: on version 2 Paddock goes to the top.
 
 use anyhow::Result;
 use std::fs::{File, OpenOptions, read_to_string};

@@ -1,5 +1,5 @@
 //! The executable under test: one copy for the whole run, which an ordinary user can read and which stays the
-//! same when somebody builds a new one meanwhile.
+//! same when a new one is built meanwhile.
 
 use anyhow::{Context, Result, anyhow};
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! A small file system of the test's own for a caller's state directory: in a mount namespace that goes with the test,
-//! so that it can be filled and made read-only and nobody else notices.
+//! A small file system of the test's own for a caller's state directory: in a mount namespace that ends with the test,
+//! so that it can be filled and made read-only without any effect on others.
 
 use crate::wait::{PATIENCE, until};
 use anyhow::{Context, Result, ensure};
@@ -17,7 +17,7 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Of that kind in a file beside `at`, of that many mebibytes. Only root can.
+    /// A file system of that kind in a file beside `at`, of that many mebibytes. Only root can.
     pub fn mount(at: &Path, kind: &str, mebibytes: u64, owner: u32) -> Result<FileSystem> {
         let image = at.with_extension(kind);
         let (make, options) = match kind {
@@ -74,7 +74,7 @@ impl FileSystem {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        // What allocation ahead leaves over goes in small pieces.
+        // Small pieces fill the rest that the allocation ahead left.
         while file.write_all(&[0; 1024]).is_ok() {}
         Ok(())
     }
@@ -85,7 +85,7 @@ impl FileSystem {
         Ok(rustix::fs::syncfs(File::open(self.path(&self.at))?)?)
     }
 
-    /// Whoever opens anything below it from now on can only read. [`FileSystem::make_writable`] takes it back.
+    /// From now on every file below it can only be opened for reading. [`FileSystem::make_writable`] takes it back.
     pub fn make_read_only(&self) -> Result<()> {
         let at = self.at.display();
         self.run(&format!("mount --bind {at} {at} && mount -o remount,bind,ro {at}"))
@@ -95,7 +95,7 @@ impl FileSystem {
         self.run(&format!("umount -l {}", self.at.display()))
     }
 
-    /// As after an error of the disk: ext4 takes no more writes from anybody, not even those who have files open.
+    /// As after an error of the disk: ext4 takes no more writes, not even through open files.
     pub fn fail(&self) -> Result<()> {
         let device = rustix::fs::stat(self.path(&self.at))?.st_dev;
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -109,7 +109,7 @@ impl FileSystem {
         })
     }
 
-    /// Everything of it is gone when those who use it are.
+    /// The file system is gone when its last user is.
     pub fn end(&self) {
         let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = holder.kill();

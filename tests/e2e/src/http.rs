@@ -1,4 +1,4 @@
-//! The API itself: for what no command shows, and requests as bytes for what no client of ours would send.
+//! The API itself: for answers that no command shows, and requests as bytes that no client of ours would send.
 
 use crate::Server;
 use crate::wait::PATIENCE;
@@ -116,7 +116,7 @@ fn exchange(mut stream: impl Read + Write, request: &[u8]) -> Result<Answer> {
     Ok(Answer { status, head, body })
 }
 
-/// As much as came.
+/// As many bytes as came.
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(end) = bytes.windows(2).position(|two| two == b"\r\n") {

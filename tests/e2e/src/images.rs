@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const BUSYBOX: &str = "/bin/busybox";
-/// What the tests run inside.
+/// The programs that the tests run inside.
 const APPLETS: [&str; 14] =
     ["sh", "cat", "echo", "env", "id", "ls", "mkdir", "pwd", "rm", "sleep", "test", "touch", "true", "wc"];
 pub const GREETING: &str = "made for the test\n";
 
-/// Or why there is none on this machine.
+/// Or the reason why there is none on this host.
 pub fn busybox() -> Result<Vec<u8>, String> {
     let bytes =
         std::fs::read(BUSYBOX).map_err(|error| format!("{BUSYBOX}: {error} (package busybox-static)"))?;
@@ -24,7 +24,7 @@ pub fn busybox() -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Whether a 64-bit ELF file asks for a loader: a program header of type PT_INTERP.
+/// True if a 64-bit ELF file asks for a loader: a program header of type PT_INTERP.
 fn is_dynamic(elf: &[u8]) -> bool {
     let number = |at: usize, length: usize| {
         elf.get(at..at + length)
@@ -56,7 +56,7 @@ pub fn directory(path: &Path, busybox: &[u8]) -> Result<()> {
     Ok(std::fs::write(path.join("etc/greeting"), GREETING)?)
 }
 
-/// A root with the Python of this machine: the interpreter, what it loads, and its standard library as it is compiled.
+/// A root with the Python of this host: the interpreter, its libraries, and its standard library as it is compiled.
 pub fn python(path: &Path) -> Result<()> {
     let script = include_str!("../../../scripts/python-root.sh");
     let made = Command::new("sh").args(["-c", script, "sh"]).arg(path).output()?;
@@ -64,7 +64,7 @@ pub fn python(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Of an image that has something to say: environment, directory and command of its own.
+/// The config of an image with its own environment, directory and command.
 pub fn config(layer: &[u8]) -> Result<Value> {
     Ok(json!({
         "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
@@ -120,7 +120,7 @@ pub fn oci_layout(path: &Path, busybox: &[u8]) -> Result<()> {
     Ok(std::fs::write(path.join("index.json"), serde_json::to_vec(&index)?)?)
 }
 
-/// What `docker save` writes.
+/// The output of `docker save`.
 pub fn docker_archive(busybox: &[u8]) -> Result<Vec<u8>> {
     let layer = tar(busybox).finish();
     let config = serde_json::to_vec(&config(&layer)?)?;

@@ -44,7 +44,7 @@ impl Invocation {
         let input = std::mem::take(&mut self.input);
         let mut running = self.start()?;
         let stdin = running.child.stdin.take().context("stdin is not ours")?;
-        // From a thread: a program may write before it has read everything. It need not read at all either.
+        // Written by a thread: a program may write before it has read everything. It need not read at all either.
         let writer = std::thread::spawn(move || {
             let mut stdin = stdin;
             let _ = stdin.write_all(&input);
@@ -86,13 +86,13 @@ impl Running {
         self.child.stdin = None;
     }
 
-    /// Until stdout holds this text.
+    /// Waits until stdout holds this text.
     pub fn wait_for(&mut self, text: &str) -> Result<()> {
         let seen = until(PATIENCE, &format!("{text:?} on stdout"), || {
             let found = self.stdout.text().contains(text);
             (found || self.has_ended()).then_some(found)
         });
-        // What was written last may be read only after the end was seen.
+        // The last bytes may be read only after the end was seen.
         if seen? || (self.stdout.complete() && self.stdout.text().contains(text)) {
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Running {
         Ok(kill_process(id, signal)?)
     }
 
-    /// What it has said so far, for a message.
+    /// Its output so far, for a message.
     pub fn said(&self) -> String {
         format!("stdout {:?}, stderr {:?}", shortened(self.stdout.text()), shortened(self.stderr.text()))
     }
@@ -146,7 +146,7 @@ impl Drop for Running {
     }
 }
 
-/// As a shell would say it.
+/// The exit code in a shell's form.
 pub fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
@@ -233,7 +233,7 @@ impl Collected {
         String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    /// Whether the other end is closed and everything read.
+    /// True if the other end is closed and everything was read.
     fn complete(&mut self) -> bool {
         let closed = |reader: &JoinHandle<()>| reader.is_finished().then_some(());
         match self.reader.take() {

@@ -1,5 +1,5 @@
-//! What a run must not leave behind. Other people's sandboxes may live and die on this machine meanwhile, so
-//! a thing counts only if it is this caller's; where that cannot be told, if nobody alive holds it.
+//! The things that a run must not leave behind. Other users' sandboxes may live and die on this host meanwhile, so a
+//! thing counts only if it is this caller's; if that cannot be told, only if no live process holds it.
 
 use crate::wait::until;
 use crate::{Caller, PATIENCE};
@@ -48,7 +48,7 @@ pub fn no_guests_of(caller: &Caller, limit: Duration) -> Result<()> {
 /// Everything of this caller's that is there now.
 pub fn find(caller: &Caller) -> Vec<String> {
     let mut left = guests(caller);
-    // Paddock itself, and whatever it started to look after things.
+    // Paddock itself, and its helper processes.
     left.extend(with_text("environ", &format!("HOME={}", caller.home().display())));
     left.extend(with_text("cmdline", &caller.place().display().to_string()));
     left.extend(mounts(caller));
@@ -130,7 +130,7 @@ fn lasting(caller: &Caller, run: &Path) -> Vec<String> {
     found.map(|path| format!("directory of a sandbox {}", path.display())).collect()
 }
 
-/// Whatever is in a place for unfinished things, and names of unfinished things elsewhere.
+/// All entries of the places for unfinished things, and names of unfinished things elsewhere.
 fn temporary_files(caller: &Caller) -> Vec<String> {
     let mut left = entries(&caller.state().join("images/temporary"));
     for directory in ["", "guest", "templates", "images/roots", "images/records", "images/blobs/sha256"] {
@@ -183,7 +183,7 @@ fn records(run: &Path) -> (Vec<(PathBuf, String)>, Vec<String>) {
     (dead, held)
 }
 
-/// Looks without taking the lock, so that nobody is disturbed.
+/// Looks without taking the lock, so that no sandbox is disturbed.
 fn is_locked(locks: &File, slot: i64) -> bool {
     // SAFETY: flock is plain data for which all zeroes is valid.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };

@@ -1,17 +1,18 @@
-//! What a person meets: the `paddock` executable, from outside, on this machine. Nothing of Paddock's own
-//! crates is linked here; the executable is the one that `PADDOCK_BIN` names, else the one beside the tests.
+//! The `paddock` executable as a person meets it, from outside, on this host. Nothing of Paddock's own crates is linked
+//! here; the executable is the one that `PADDOCK_BIN` names, else the one beside the tests.
 //!
-//! - [`Caller`]: who starts Paddock, root or an ordinary user, with a home and a state directory of its own
+//! - [`Caller`]: the user that starts Paddock, root or an ordinary user, with a home and a state directory of its own
 //! - [`Invocation`], [`Running`], [`Finished`]: one start of it, with deadlines so that a hang is a failure
 //! - [`Server`]: a `paddock serve` of such a caller, and commands that talk to it
 //! - [`Terminal`]: a pseudo-terminal to run it under
 //! - [`images`], [`Registry`], [`Tar`]: root file systems around a static busybox, in every form
-//! - [`Outside`]: what stands for the world behind a gate
-//! - [`http`], [`Answer`]: the server's API, for what no command shows and no client of ours would send
-//! - [`Model`]: a language model that says what the test wants, in two wire formats
+//! - [`Outside`]: the servers that stand for the world behind a gate
+//! - [`http`], [`Answer`]: the server's API, for answers that no command shows and requests that no client of ours
+//!   would send
+//! - [`Model`]: a language model that says the test's words, in two wire formats
 //! - [`FileSystem`]: a small disk of its own for a state directory, to be filled and made read-only
 //! - [`UserNamespace`]: one of the test's own, with limits of its own
-//! - [`leftovers`]: what a run must not leave behind; looked for after every test
+//! - [`leftovers`]: the things that a run must not leave behind; looked for after every test
 //!
 //! Nothing is judged by the clock: a deadline only tells a hang from an answer.
 
@@ -48,7 +49,7 @@ pub use wait::{PATIENCE, until};
 
 use anyhow::{Context, Result};
 
-/// What a test is: it gets a caller, and whatever that caller's runs leave behind fails it too.
+/// A test: it gets a caller, and fails also if that caller's runs leave anything behind.
 pub type Test = fn(&Caller) -> Result<()>;
 
 pub fn as_root(name: &str, test: Test) -> Result<()> {
@@ -72,8 +73,8 @@ pub fn as_ordinary_user(_name: &str, test: Test) -> Result<()> {
     run(&Caller::ordinary()?, test)
 }
 
-/// The reason why a case does not apply to this machine, in a form that a person can search the log for.
-/// Written past the capture of the test harness, which hides what passing tests print.
+/// Tells why a case does not apply to this host, in a form that a person can search the log for. Written past the
+/// capture of the test harness, which hides the output of passing tests.
 pub fn skip(name: &str, reason: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "\nSKIP {name}: {reason}");

@@ -1,4 +1,4 @@
-//! A language model of the tests' own: `models/server.py`, which says what a script tells it to say.
+//! A language model of the tests' own: `models/server.py`, which says the words of a script.
 
 use crate::Caller;
 use anyhow::{Context, Result};

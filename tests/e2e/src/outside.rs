@@ -1,4 +1,4 @@
-//! What stands for the world: an HTTPS server on this machine's loopback with a package index, a registry and a git
+//! The outside world of the tests: an HTTPS server on this host's loopback with a package index, a registry and a git
 //! repository, all as plain files, under names that only the caller's own table knows.
 
 use crate::{Caller, PATIENCE, until};
@@ -35,7 +35,7 @@ print(*(server.server_address[1] for server in servers), flush=True)
 threading.Thread(target=servers[1].serve_forever, daemon=True).start()
 servers[0].serve_forever()";
 
-/// Makes what is served, in the current directory.
+/// Makes the served files, in the current directory.
 const CONTENT: &str = "\
 set -e
 mkdir -p certs www && cd www
@@ -117,7 +117,7 @@ impl Outside {
         Ok(())
     }
 
-    /// Rules for a name on both ports, and for the address behind it: it is this machine's own.
+    /// Rules for a name on both ports, and for the address behind it: it is this host's own.
     pub fn rules(&self, names: &[&str]) -> Vec<String> {
         let ports = format!("{},{}", self.tls, self.clear);
         let named = names.iter().map(|name| format!("--allow-net={name}:{ports}"));

@@ -1,4 +1,4 @@
-//! A registry on loopback that serves one image and counts what is asked of it.
+//! A registry on loopback that serves one image and counts its requests.
 
 use crate::images::{Blobs, sha256};
 use anyhow::Result;

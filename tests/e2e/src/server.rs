@@ -55,7 +55,7 @@ impl<'a> Server<'a> {
         Ok(self.running.as_ref().context("no server runs")?.id())
     }
 
-    /// What it has written to its log so far.
+    /// Its log so far.
     pub fn said(&self) -> String {
         self.running.as_ref().map(Running::said).unwrap_or_default()
     }
@@ -77,7 +77,7 @@ impl<'a> Server<'a> {
         http::over_socket(&self.socket, method, target, headers, body)
     }
 
-    /// A start that is to fail: what it says.
+    /// A start that must fail: its output.
     pub fn fails_to_start(&self) -> Result<Finished> {
         let socket = self.socket.display().to_string();
         self.caller.paddock(["serve", "--socket", &socket])?.arguments(&self.options).finish()
@@ -139,7 +139,7 @@ impl<'a> Server<'a> {
         running.finish().map(drop)
     }
 
-    /// After somebody else has ended it.
+    /// For a server that was ended from outside.
     pub fn has_stopped(&mut self) -> Result<()> {
         self.running.take().context("no server runs")?.finish().map(drop)
     }

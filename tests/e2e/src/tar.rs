@@ -1,4 +1,4 @@
-//! A tar archive, written by hand so that it can also hold what no honest tool would put there.
+//! A tar archive, written by hand so that it can also hold entries that no honest tool would put there.
 
 /// Type flags of an entry.
 const FILE: u8 = b'0';
@@ -48,7 +48,7 @@ impl Tar {
         put(156, &char::from(kind).to_string());
         put(157, target);
         put(257, "ustar\x0000");
-        // Of a device: 1:3, which is /dev/null.
+        // The numbers of a device: 1:3, which is /dev/null.
         put(329, "0000001");
         put(337, "0000003");
         let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();

@@ -1,4 +1,4 @@
-//! A user namespace of the test's own, in which limits of the host can be set and nobody else notices.
+//! A user namespace of the test's own, in which limits of the host can be set without any effect on others.
 
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader};
@@ -37,7 +37,7 @@ impl UserNamespace {
         format!("/proc/{}/ns/user", self.process)
     }
 
-    /// A number of `/proc/sys/user`, as those in the namespace see it. It holds for all of them together.
+    /// A number of `/proc/sys/user`, as processes in the namespace see it. It holds for all of them together.
     pub fn set(&self, limit: &str, value: u64) -> Result<()> {
         let script = format!("echo {value} > /proc/sys/user/{limit}");
         let set = Command::new("nsenter")

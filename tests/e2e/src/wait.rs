@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use std::time::{Duration, Instant};
 
-/// Only a hang takes longer, even behind an emulated processor on a machine that is busy with other things.
+/// Only a hang takes longer, even behind an emulated processor on a busy host.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 const STEP: Duration = Duration::from_millis(5);

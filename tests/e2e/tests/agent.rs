@@ -172,7 +172,7 @@ fn a_model_that_never_stops_is_stopped(caller: &Caller) -> Result<()> {
     let model = Model::start(caller, "tokens", &endless)?;
     agent(&server, &model, "openai", &["--tokens", "300", "x"])?.finish()?.exited(4)?;
     assert_eq!(model.asked()?.len(), 2);
-    // One that counts nothing has an end too.
+    // A model that counts no tokens has an end too.
     let uncounted = json!([{ "calls": [call("run_shell", json!({ "command": "true" }))], "tokens": null }]);
     let model = Model::start(caller, "uncounted", &uncounted)?;
     agent(&server, &model, "openai", &["--tokens", "300", "x"])?.finish()?.exited(4)?;

@@ -1,4 +1,4 @@
-//! What `paddock agent` refuses before anything is made, and what it says.
+//! The refusals of `paddock agent` before anything is made, and their messages.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, for_both_callers};

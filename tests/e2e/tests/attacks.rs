@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use paddock_e2e::{Server, http};
 use std::path::Path;
 
-/// Fixed bytes on the host: whoever inside reads or changes them is out.
+/// Fixed bytes on the host: code inside that reads or changes them is out.
 pub const CANARY: &str = "canary-of-the-host-5a1f\n";
 
 /// A path as a part of a query.

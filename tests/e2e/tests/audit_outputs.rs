@@ -1,4 +1,4 @@
-//! Outputs in the audit: kept sealed, checked against the signed digests, bounded, and off where somebody says so.
+//! Outputs in the audit: kept sealed, checked against the signed digests, bounded, and off if a setting says so.
 
 use crate::attacks::with_token;
 use anyhow::{Context, Result, ensure};
@@ -92,7 +92,7 @@ fn outputs_are_kept_sealed_and_fit_their_digests(caller: &Caller) -> Result<()> 
         "{shown}"
     );
     ensure!(!server.run(["audit", "show", &id])?.success()?.contains(WORDS), "it was not asked for");
-    // Nothing of it lies in the state directory in the clear; the control is what does.
+    // No output lies in the state directory in the clear; the control is an id that does.
     let clear = holding(&caller.state(), WORDS)?;
     ensure!(clear.is_empty(), "{clear:?}");
     ensure!(!holding(&caller.state(), &id)?.is_empty(), "the search finds nothing at all");
@@ -158,7 +158,7 @@ fn outputs_are_off_by_request_and_by_the_template(caller: &Caller) -> Result<()>
     assert_eq!(state(json!({}))?, "kept");
     assert_eq!(state(json!({ "audit_outputs": false }))?, "off");
     assert_eq!(state(json!({ "template": "quiet" }))?, "off");
-    // The template is the owner's word, and counts before that of who creates.
+    // The template is the owner's word, and counts before that of the creator.
     assert_eq!(state(json!({ "template": "quiet", "audit_outputs": true }))?, "off");
     assert_eq!(state(json!({ "template": "strict", "audit_outputs": false }))?, "kept");
     Ok(())
@@ -170,7 +170,7 @@ fn outputs_are_off_by_the_server(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Of a command in a new sandbox.
+/// The state of the output of a command in a new sandbox.
 fn state_of_output(caller: &Caller, server: &Server, create: &Value) -> Result<Value> {
     let made = server.ask("POST", "/v1/sandboxes", Some(create))?.json()?;
     let id = made["id"].as_str().context("id")?.to_string();

@@ -62,7 +62,7 @@ fn images_that_cannot_be_read(caller: &Caller) -> Result<()> {
     caller.run(["--image", "/dev/zero", "--", "true"])?.refused(&["/dev/zero"])
 }
 
-/// Whatever is decided, nothing appears outside and no device inside.
+/// In all cases, nothing appears outside and no device inside.
 fn archives_that_reach_outside(caller: &Caller) -> Result<()> {
     let outside = caller.directory("outside")?;
     let absolute = outside.join("absolute").display().to_string();
@@ -113,7 +113,7 @@ fn workspaces_that_are_refused(caller: &Caller) -> Result<()> {
     }
     let file = caller.file("file", "x")?.display().to_string();
     caller.run(["--workspace", &file, "--", "true"])?.refused(&[&file])?;
-    // The place where Paddock keeps what it trusts.
+    // The place of the files that Paddock trusts.
     caller.run(["--", "true"])?.success()?;
     let state = caller.state().display().to_string();
     caller.run(["--workspace", &state, "--", "true"])?.refused(&[&state])?;
@@ -146,7 +146,7 @@ fn names_with_control_characters(caller: &Caller) -> Result<()> {
         let finished = caller.run(options.iter().chain(&["--", "echo", "ran"]))?;
         finished.refused(&[]).map_err(|error| error.context(format!("{options:?}")))?;
         let message = finished.err();
-        // The value is shown, but what moves a terminal is not passed on as it is.
+        // The value is shown, but characters that move a terminal's cursor are escaped.
         ensure!(
             message.contains("a\\nb") || message.contains("A\\nB") || message.contains("[31mred"),
             "{message:?}"
@@ -157,7 +157,7 @@ fn names_with_control_characters(caller: &Caller) -> Result<()> {
 }
 
 fn arguments_that_are_too_long(caller: &Caller) -> Result<()> {
-    // The kernel lets nobody start a program with such an argument; a policy file can hold one.
+    // The kernel lets no user start a program with such an argument; a policy file can hold one.
     let text = format!("command = [\"echo\", \"{}\"]\n", "x".repeat(200_000));
     let file = caller.file("long.toml", text)?.display().to_string();
     caller.run(["--policy", &file])?.refused(&["argument 1", "128 KiB"])?;

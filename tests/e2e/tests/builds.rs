@@ -1,4 +1,4 @@
-//! `paddock template build`: steps in sandboxes, cached layers, and what is left of them.
+//! `paddock template build`: steps in sandboxes, cached layers, and their results.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, Finished, PATIENCE, for_both_callers, images, skip, until};
@@ -21,7 +21,7 @@ for_both_callers!(
     bad_input_is_told,
 );
 
-/// A directory with a root around a busybox in it; `None` where this machine has none.
+/// A directory with a root around a busybox in it; `None` if this host has none.
 fn project(caller: &Caller) -> Result<Option<PathBuf>> {
     let busybox = match images::busybox() {
         Ok(busybox) => busybox,
@@ -113,7 +113,7 @@ fn the_second_time_is_from_the_cache(caller: &Caller) -> Result<()> {
     assert_eq!(cached(&second.json()?), [true; 5]);
     ensure!(second.err().contains("[4/5] cached"), "{}", second.err());
     assert_eq!(first["image"], second.json()?["image"]);
-    // What is copied has changed: so has everything after it.
+    // A copied file has changed: so has everything after it.
     std::fs::write(project.join("tools/hello"), "#!/bin/sh\necho hi $1\n")?;
     let third = build(caller, &project, &["--json"])?.json()?;
     assert_eq!(cached(&third), [true, false, false, false, false]);
@@ -142,7 +142,7 @@ fn a_step_that_fails_is_told_and_leaves_no_template(caller: &Caller) -> Result<(
     let listed = caller.paddock(["template", "ls"])?.finish()?.success()?;
     ensure!(!listed.contains("box"), "{listed}");
     assert_eq!((stored(caller, "roots"), stored(caller, "temporary")), (2, 0));
-    // What worked is kept for the next time; a program that is not there is told too.
+    // Steps that worked are kept for the next time; a missing program is told too.
     build_file(caller, &project, "base = './root'\nrun = ['touch /etc/first', 'kill -9 $$']\nnpm = ['x']\n")?;
     let failed = build(caller, &project, &[])?;
     ensure!(
@@ -211,7 +211,7 @@ fn a_hostile_step_stays_in_its_fence(caller: &Caller) -> Result<()> {
         .collect();
     // A guest that could be killed would take the whole step with it, and the build would fail.
     let script = format!("kill -9 1\n{script}");
-    // Set-user-id bits, devices and files under a name of the host's: what an image cannot carry out.
+    // Set-user-id bits, devices and files under a name of the host's: things that an image must not carry out.
     let more = "busybox cp /bin/busybox /bin/evil; busybox chmod 4755 /bin/evil; busybox ln -s / /srv/host; \
                 busybox mkfifo /srv/pipe; echo nameserver 6.6.6.6 > /etc/resolv.conf; true";
     build_file(caller, &project, &format!("base = './root'\nrun = ['''{script}{more}''']\n"))?;
@@ -225,7 +225,7 @@ fn a_hostile_step_stays_in_its_fence(caller: &Caller) -> Result<()> {
         seen.out()
     );
     if caller.is_root {
-        // The control: what a step may do that no other sandbox may.
+        // The control: rights of a step that no other sandbox has.
         build_file(
             caller,
             &project,

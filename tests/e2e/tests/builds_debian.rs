@@ -7,7 +7,7 @@ use std::time::Duration;
 const NAME: &str = "builds_debian::debian_packages_become_a_template";
 /// A minute's work, where nothing else runs and the mirror is near.
 const LONG: Duration = Duration::from_secs(900);
-/// What apt says where nobody answers it.
+/// The messages of apt if no server answers.
 const NOBODY: [&str; 4] = ["Could not resolve", "Failed to fetch", "Unable to fetch", "Could not connect"];
 
 #[test]

@@ -225,7 +225,7 @@ fn pools_give_them_to_whoever_asked(caller: &Caller) -> Result<()> {
         let id = made(&server, &json!({ "template": template, "host_certs": host_certs }))?;
         Ok::<_, anyhow::Error>((server.script(&id, &curl(&outside))?.code == 0, id))
     };
-    // One that was ready without them gets them on its way.
+    // A ready sandbox without them gets them on its way.
     let (trusts, id) = create("plain", Some(true))?;
     ensure!(trusts && crate::pools::pool(&server, "plain")?["hits"] == 1, "it was made anew");
     assert_eq!(server.run(["diff", &id])?.success()?, "nothing was changed\n");

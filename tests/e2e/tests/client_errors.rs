@@ -1,4 +1,4 @@
-//! A server that cannot be talked to: what is wrong is told as what it is, each with its remedy.
+//! A server that cannot be talked to: each error is told by its cause, with its remedy.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Outside, for_both_callers};
@@ -22,7 +22,7 @@ fn what_is_wrong_with_the_way_to_a_server(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let (tls, clear) = (outside.tls, outside.clear);
     let file = caller.file("network.pem", &outside.certificate)?.display().to_string();
-    // It is known by its name, and by nobody's word but its authority's.
+    // It is known by its name, and only by its own authority.
     let localhost = format!("https://localhost:{tls}");
     said(caller, &localhost, None, &["an authority that this machine does not trust", "SSL_CERT_FILE"])?;
     said(caller, &localhost, Some(&file), &["not a Paddock server"])?;
@@ -37,7 +37,7 @@ fn what_is_wrong_with_the_way_to_a_server(caller: &Caller) -> Result<()> {
     said(caller, "http://127.0.0.1:1", None, &["no server listens at", "refused", "paddock serve"])?;
     let nowhere = caller.file("certificates", "none")?.display().to_string();
     said(caller, &localhost, Some(&nowhere), &["has no certificates", "SSL_CERT_FILE"])?;
-    // Somebody listens and says nothing.
+    // A server listens and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
     let silent = format!("https://{}", silent.local_addr()?);
     said(caller, &silent, Some(&file), &["did not answer within 15 seconds", "firewall"])
@@ -50,7 +50,7 @@ fn a_socket_of_somebody_else(caller: &Caller) -> Result<()> {
     let _listener = std::os::unix::net::UnixListener::bind(&socket)?;
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
     if caller.is_root {
-        // Nothing is denied to root; that of nobody is missing.
+        // Root has every permission; a missing socket of another user is told.
         let missing = format!("unix:{}/other.sock", place.path().display());
         return said(caller, &missing, None, &["no server listens at", "No such file"]);
     }

@@ -46,7 +46,7 @@ impl<'a> Place<'a> {
         self.server.api("POST", &self.path(rest), Some(&body))?.expect(status)
     }
 
-    /// Without a body: none is read, and what is sent and not read may cut the answer off.
+    /// Without a body: the server reads none, and unread bytes may cut the answer off.
     pub fn act(&self, rest: &str) -> Result<Value> {
         self.server.api("POST", &self.path(rest), None)?.expect(200)
     }
@@ -185,7 +185,7 @@ fn a_time_limit_interrupts_and_keeps_the_state(caller: &Caller) -> Result<()> {
     assert_eq!(answer["error"]["name"], "KeyboardInterrupt");
     assert_eq!((answer["stdout"].as_str(), answer["exit_code"].as_i64()), (Some("before\n"), Some(124)));
     assert_eq!(place.value("x")?, "'kept'");
-    // By hand, too.
+    // An interrupt by hand, too.
     let body =
         json!({ "code": "print('begun', flush=True)\nimport time\ntime.sleep(1000)", "background": true });
     let number = place.post("/code", body, 201)?["exec"].clone();
@@ -268,7 +268,7 @@ fn many_contexts_live_side_by_side(caller: &Caller) -> Result<()> {
     assert_eq!(text_of(&run(&two, "x")?)?, "'second'");
     assert_eq!(place.python("x")?["error"]["name"], "NameError");
     assert_eq!(place.get("/contexts")?["contexts"].as_array().map(Vec::len), Some(3));
-    // One that was made on purpose does not begin anew by itself.
+    // A context that was made on purpose does not begin anew by itself.
     run("one", "import os; os._exit(1)")?;
     let refused = place.post("/code", json!({ "code": "x", "context": "one" }), 409)?;
     assert_eq!(refused["code"], "context_ended", "{refused}");
@@ -293,7 +293,7 @@ fn calls_wait_for_their_turn(caller: &Caller) -> Result<()> {
     for number in numbers {
         assert_eq!(place.get(&format!("/execs/{number}"))?["exit_code"], 0);
     }
-    // One that waits can be taken back, and does not hold up the others.
+    // A waiting call can be taken back, and does not hold up the others.
     let long = place.post("/code", json!({ "code": "time.sleep(1000)", "background": true }), 201)?;
     let waits = place.post("/code", json!({ "code": "seen.append('never')", "background": true }), 201)?;
     for exec in [&waits, &long] {

@@ -23,14 +23,14 @@ for_both_callers!(
     floods_of_results,
 );
 
-/// After whatever it was: a call in the same context is answered.
+/// After all that, a call in the same context is answered.
 fn goes_on(place: &Place<'_>) -> Result<()> {
     let answer = place.python("6 * 7")?;
     assert_eq!(text_of(&answer)?, "42", "{answer}");
     Ok(())
 }
 
-/// What came from inside was never held whole: the most that the server ever had of memory.
+/// Output from inside was never held whole: checks the most memory that the server ever had.
 fn stays_small(place: &Place<'_>) -> Result<()> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", place.server.process()?))?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().split(' ').next());
@@ -55,7 +55,7 @@ fn a_gigabyte_of_output(caller: &Caller) -> Result<()> {
     goes_on(&place)
 }
 
-/// In each way that does not heed an interrupt: the call ends all the same, and what became of the context is told.
+/// In each way that ignores an interrupt: the call ends all the same, and the fate of the context is told.
 fn code_that_never_ends(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     place.python("x = 'kept'")?;
@@ -84,7 +84,7 @@ fn code_that_never_ends(caller: &Caller) -> Result<()> {
     goes_on(&place)
 }
 
-/// They hold the interpreter's streams: nobody waits for that.
+/// They hold the interpreter's streams: the call does not wait for that.
 fn children_that_never_end(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     let code = "import subprocess\nchild = subprocess.Popen(['sh', '-c', 'echo at once; exec sleep 1000'])\n\
@@ -97,7 +97,7 @@ fn children_that_never_end(caller: &Caller) -> Result<()> {
     let answer = place.python(code)?;
     assert_eq!(text_of(&answer)?, "5");
     assert_eq!((&answer["stdout_bytes"], &answer["stderr_bytes"]), (&json!(3_000_000), &json!(2_000_000)));
-    // One that asks for input finds its end.
+    // A child that asks for input finds its end.
     let answer = place
         .code(with_limit("subprocess.run(['sh', '-c', 'read line || echo nothing']).returncode", 20.0))?;
     assert_eq!(answer["stdout"], "nothing\n");
@@ -111,7 +111,7 @@ fn forks_of_the_interpreter(caller: &Caller) -> Result<()> {
     let answer =
         place.python("import os\npid = os.fork()\nif pid == 0: x = 'child'\nelse: os.waitpid(pid, 0)\nx")?;
     assert_eq!(text_of(&answer)?, "1", "{answer}");
-    // One that lives on is not the context, and holds nobody up.
+    // A child that lives on is not the context, and holds no call up.
     place.python("import time\nif os.fork() == 0:\n    time.sleep(1000)")?;
     goes_on(&place)
 }
@@ -140,7 +140,7 @@ fn every_descriptor_written_to(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     let code = "import os\nfor number in range(3, 1024):\n    try: os.write(number, b'garbage without end' * 20)\n    except OSError: pass\nprint('written')";
     let answer = place.python(code)?;
-    // What says nothing that makes sense any more is ended, and that is told.
+    // A runner that says nothing sensible any more is ended, and that is told.
     assert_eq!(answer["error"]["name"], "ContextDied", "{answer}");
     ensure!(
         answer["error"]["value"].as_str().unwrap_or_default().contains("runner's own stream"),
@@ -188,12 +188,12 @@ fn the_runner_monkeypatched(caller: &Caller) -> Result<()> {
                 linecache.cache = None";
     place.python(code)?;
     let answer = place.code(with_limit("6 * 7", 5.0))?;
-    // It may have broken itself; then that is told by name, and a restart mends it.
+    // The context may have broken itself; then that is told by name, and a restart mends it.
     let told = answer["error"]["name"].as_str().is_some_and(|name| !name.is_empty());
     ensure!(told || text_of(&answer)? == "42", "{answer}");
     place.act("/contexts/python/restart")?;
     goes_on(&place)?;
-    // From the runner's own objects on, whatever it can reach.
+    // From the runner's own objects on, everything that the code can reach.
     let code = "import gc\nfor thing in gc.get_objects():\n    \
                 if type(thing).__name__ == 'Runner': thing.answer = thing.run = thing.serve = thing.control = None";
     place.code(with_limit(code, 5.0))?;

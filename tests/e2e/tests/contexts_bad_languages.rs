@@ -24,7 +24,7 @@ struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// Nothing, with a word about it, where there is no Node.
+    /// `None`, with a message, if there is no Node.
     fn node(caller: &'a Caller, options: &[&str]) -> Result<Option<Script<'a>>> {
         if !std::path::Path::new("/usr/bin/node").exists() {
             paddock_e2e::skip("javascript", "there is no /usr/bin/node");
@@ -45,7 +45,7 @@ impl<'a> Script<'a> {
         self.place.code(json!({ "code": code, "language": self.language, "timeout_seconds": seconds }))
     }
 
-    /// What it prints is there.
+    /// Checks that its output comes.
     fn goes_on(&self) -> Result<()> {
         let code = if self.language == "bash" { "echo $((6 * 7))" } else { "console.log(6 * 7)" };
         let answer = self.run(code)?;

@@ -14,7 +14,7 @@ for_both_callers!(
     figures_come_once_with_the_inline_magic,
 );
 
-/// One whose Python has IPython; nothing, with a word about it, where there is none.
+/// A sandbox whose Python has IPython; `None`, with a message, if there is none.
 fn place(caller: &Caller) -> Result<Option<Place<'_>>> {
     let Some(packages) = given(caller, "PADDOCK_TEST_IPYTHON")? else {
         paddock_e2e::skip("ipython", "PADDOCK_TEST_IPYTHON does not name a directory with IPython");

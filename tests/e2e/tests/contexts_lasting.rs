@@ -1,4 +1,4 @@
-//! What of a context outlives what: a server's death, a pause, a sleep, a fork, a thousand calls.
+//! Contexts outlive a server's death, a pause, a sleep, a fork, a thousand calls: which of their parts do.
 
 use crate::contexts::{Place, text_of};
 use anyhow::{Context, Result, ensure};
@@ -36,7 +36,7 @@ fn a_killed_server_loses_nothing(caller: &Caller) -> Result<()> {
         ended["results"].as_array().into_iter().flatten().map(|one| one["text"].clone()).collect();
     assert_eq!(shown, ["5", "15", "25", "'kept'"]);
     assert_eq!((ended["exit_code"].as_i64(), ended["cause"]["kind"].as_str()), (Some(0), Some("exited")));
-    // While nothing ran, too: and what was printed meanwhile is there.
+    // While nothing ran, too: and the output of meanwhile is there.
     place.python("import threading\nthreading.Timer(0.3, lambda: print('meanwhile')).start()")?;
     place.server.kill()?;
     std::thread::sleep(std::time::Duration::from_millis(600));
@@ -94,7 +94,7 @@ fn answers_of_long_ago_are_kept_for_a_day(caller: &Caller) -> Result<()> {
     }
     let listed = place.get("/execs")?["execs"].as_array().map_or(0, Vec::len);
     ensure!((1000..1210).contains(&listed), "{listed} are listed");
-    // Those that left the list are still there, for whoever knows their number or their key.
+    // Execs that left the list are still there, by their number or their key.
     let read = |place: &Place<'_>| -> Result<()> {
         let again = place.get(&format!("/execs/{}", first["exec"]))?;
         assert_eq!((&again["stdout"], &again["cause"]), (&first["stdout"], &first["cause"]));
@@ -106,7 +106,7 @@ fn answers_of_long_ago_are_kept_for_a_day(caller: &Caller) -> Result<()> {
     };
     read(&place)?;
     assert_eq!(place.value("count")?, "1250");
-    // Whoever takes over still knows how far each interpreter was.
+    // The next server still knows how far each interpreter was.
     place.server.kill()?;
     place.server.start_again()?;
     read(&place)?;

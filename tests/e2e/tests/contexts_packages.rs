@@ -1,4 +1,5 @@
-//! Packages that are installed while a context lives: the same context imports them, whoever installed them.
+//! Packages that are installed while a context lives: the same context imports them, even if another command installed
+//! them.
 
 use crate::contexts::{Place, text_of};
 use crate::contexts_values::given;
@@ -61,12 +62,12 @@ fn what_pip_installs_is_imported_by_the_same_context(caller: &Caller) -> Result<
     assert_eq!(place.python("import late_one.part")?["error"]["name"], "ModuleNotFoundError");
     exec(format!("{PIP} late_three"))?;
     assert_eq!(place.value("import late_one.part\nlate_one.part.value")?, "3");
-    // What has a version has it, and what is not there is still told as Python tells it.
+    // A package with a version has it, and a missing one is still told in Python's own words.
     assert_eq!(place.value("import importlib.metadata as m\nm.version('late_two')")?, "'99.0'");
     let missing = place.python("import late_nowhere")?;
     assert_eq!(missing["error"]["value"], "No module named 'late_nowhere'", "{missing}");
     ensure!(!missing["error"]["traceback"].to_string().contains("find_spec"), "{missing}");
-    // A user's package comes before the machine's, as in a new interpreter.
+    // A user's package comes before the system's, as in a new interpreter.
     let order = "[path for path in sys.path if path.endswith('-packages')]";
     let new = exec(format!("python3 -c \"import sys; print({order})\""))?;
     assert_eq!(

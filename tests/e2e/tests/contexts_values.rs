@@ -1,4 +1,4 @@
-//! What a call gives back, language by language, against a real server: values, pictures, tables, errors.
+//! The values that a call gives back, language by language, against a real server: values, pictures, tables, errors.
 
 use crate::contexts::{Place, text_of};
 use anyhow::{Context, Result, ensure};
@@ -89,8 +89,8 @@ fn javascript_keeps_its_declarations(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// By Paddock's own means, with whatever Node there is. A package called typescript that cannot do it, as npm has it since
-/// version 7, changes nothing.
+/// By Paddock's own means, with any Node. A package called typescript that cannot do it, as npm has it since version 7,
+/// changes nothing.
 fn typescript_is_checked_and_has_values(caller: &Caller) -> Result<()> {
     if !std::path::Path::new("/usr/bin/node").exists() {
         paddock_e2e::skip("typescript", "there is no /usr/bin/node");
@@ -237,7 +237,7 @@ pub fn given(caller: &Caller, variable: &str) -> Result<Option<String>> {
     Ok(Some(to.display().to_string()))
 }
 
-/// Where the machine's Python has pandas and matplotlib, as `scripts/setup.py --tests` installs them.
+/// If the host's Python has pandas and matplotlib, as `scripts/setup.py --tests` installs them.
 fn figures_and_tables_are_results(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     if place.python("import pandas, matplotlib")?["error"].is_object() {

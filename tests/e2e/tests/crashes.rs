@@ -16,7 +16,7 @@ for_both_callers!(
 );
 
 const KILLS: u32 = 30;
-/// By then the kernel has taken down what hung on the killed process.
+/// By then the kernel has taken down everything that hung on the killed process.
 const SOON: Duration = Duration::from_secs(5);
 
 fn two_hundred_runs_leave_nothing(caller: &Caller) -> Result<()> {
@@ -72,7 +72,7 @@ fn a_killed_run_in_a_workspace_is_cleaned_up_by_the_next(caller: &Caller) -> Res
     Ok(())
 }
 
-/// What removes the stand-ins of the dead must leave those of the living, which may have the same names.
+/// The cleanup of dead runs' stand-ins must leave those of live ones, which may have the same names.
 fn protection_holds_while_a_killed_run_is_cleaned_up(caller: &Caller) -> Result<()> {
     let workspace = caller.directory("workspace")?;
     let option = workspace.display().to_string();

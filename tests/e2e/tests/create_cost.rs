@@ -13,7 +13,7 @@ const FEW: usize = 10;
 const MANY: usize = 1000;
 /// At each point; the one in the middle counts, so that work in the background does not decide.
 const COUNTED_CREATES: usize = 7;
-/// Of one kind of call, and of all together.
+/// The allowance for one kind of call, and for all together.
 const MORE_OF_A_KIND: u64 = 12;
 /// A create looks at the locks and records of one group of slots. A group has 64, and few sandboxes do not fill one.
 const MORE_OF_A_GROUP: u64 = 64;
@@ -108,7 +108,7 @@ fn calls_of_a_create(caller: &Caller, server: &Server) -> Result<Calls> {
     Ok(kinds.into_iter().map(|kind| (kind.clone(), middle(kind))).collect())
 }
 
-/// By the server, all its threads, and the guest that it starts.
+/// The calls of the server, all its threads, and the guest that it starts.
 fn count_one(caller: &Caller, server: &Server) -> Result<Calls> {
     let table = caller.place().join("calls");
     let mut strace = Command::new("strace")

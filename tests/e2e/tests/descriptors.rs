@@ -1,4 +1,4 @@
-//! A server that has few descriptors: what has ended holds none, and what is there can always be ended.
+//! A server that has few descriptors: ended work holds none, and live work can always be ended.
 
 use crate::contexts::Place;
 use anyhow::{Context, Result, ensure};
@@ -20,7 +20,7 @@ fn connections_leave_descriptors_for_removal_and_health() -> Result<()> {
     as_root("connections_leave_descriptors_for_removal_and_health", crowded)
 }
 
-/// Far more connections than descriptors: those without a request give way, and who comes then is served.
+/// Far more connections than descriptors: idle ones give way, and a new client is served.
 fn crowded(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     let open = open_descriptors(&place)?;
@@ -73,7 +73,7 @@ fn none_left(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     let second = place.server.create(&[])?;
     let server = place.server.process()?;
-    // As many as there are, and a few: the next thing that begins would take what is kept for ending things.
+    // As many as there are, and a few: the next new thing would take those that are kept for ending things.
     let open = open_descriptors(&place)?;
     let few = open + open / 8 + 1;
     let set = std::process::Command::new("prlimit")

@@ -1,4 +1,4 @@
-//! `paddock doctor`: what this machine has and lacks.
+//! `paddock doctor`: the abilities of this host and its missing parts.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, for_both_callers};

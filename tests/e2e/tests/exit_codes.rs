@@ -1,4 +1,4 @@
-//! What the exit code says, and stderr with it.
+//! The meaning of the exit code, and of stderr with it.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, for_both_callers};
@@ -52,7 +52,7 @@ fn the_time_limit_is_124(caller: &Caller) -> Result<()> {
         "{:?}",
         finished.err()
     );
-    // One that refuses to go is ended all the same, and so is what it left in the background.
+    // A program that refuses to go is ended all the same, and so are its background processes.
     caller.script(&["--timeout", "300ms"], "trap '' TERM INT; sleep 600 & sleep 600")?.exited(124)?;
     Ok(())
 }

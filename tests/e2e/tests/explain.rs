@@ -126,7 +126,7 @@ fn nothing_is_run_or_made(caller: &Caller) -> Result<()> {
 
 fn what_cannot_be_given_is_refused(caller: &Caller) -> Result<()> {
     caller.run(["--require", "own-kernel", "--", "echo", "ran"])?.refused(&["own-kernel"])?;
-    // Whether there is another kernel depends on the machine; without its runtime there is none.
+    // Another kernel depends on the host; without its runtime there is none.
     let without = caller.paddock(["run", "--require", "user-space-kernel", "--", "echo", "ran"])?;
     let without = without.environment("PADDOCK_RUNSC", "/nowhere/runsc").finish()?;
     without.refused(&["user-space-kernel"])?;
@@ -137,7 +137,7 @@ fn what_cannot_be_given_is_refused(caller: &Caller) -> Result<()> {
 fn what_can_be_given_is_not_refused(caller: &Caller) -> Result<()> {
     let finished = caller.run(["--require", "memory-limit", "--", "echo", "ran"])?;
     let guarantees = caller.run(["--json", "--", "true"])?.json()?["guarantees"].clone();
-    // Only what the kernel holds is a limit; to look now and then is not.
+    // Only a limit that the kernel holds is one; a look now and then is not.
     if guarantees["memory_limit"] == "kernel" {
         assert_eq!(finished.success()?, "ran\n");
     } else {

@@ -40,7 +40,7 @@ fn stalled(caller: &Caller, role: &str) -> Result<()> {
         streams.push(stream);
     }
     server.send("POST", &format!("{exec}/stdin"), "", b"go\n")?.ok()?;
-    // Twenty times ten seconds is more than a minute, whatever else this machine does.
+    // Twenty times ten seconds is more than a minute, even on a busy host.
     let ended = server.api("GET", &format!("{exec}/wait?timeout_seconds=60"), None)?.expect(200)?;
     ensure!(ended["state"] == "ended", "it is held up: {} bytes", ended["stdout_bytes"]);
     assert_eq!((ended["exit_code"].as_i64(), ended["stdout_bytes"].as_u64()), (Some(0), Some(268_435_456)));

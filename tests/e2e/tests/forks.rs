@@ -36,7 +36,7 @@ pub fn child(forked: &Value, place: usize) -> String {
     forked["sandboxes"][place]["id"].as_str().unwrap_or_default().to_string()
 }
 
-/// Where the caller is not root a fork has the files, and says why.
+/// If the caller is not root a fork has the files, and says why.
 pub fn is_live(caller: &Caller, forked: &Value) -> Result<bool> {
     if caller.is_root {
         ensure!(forked["kind"] == "interpreter", "{forked}");
@@ -180,7 +180,7 @@ fn many_forks_from_one_call(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Whether root inside may write where the mounts let it and Landlock's own list does not, and the ids that there are.
+/// True if root inside may write where the mounts let it and Landlock's own list does not; and the ids that there are.
 fn seen_from_inside(server: &Server<'_>, id: &str) -> Result<(String, String)> {
     let write = "import os, errno\ntry: os.mkdir('/etc/new'); print('written')\nexcept OSError as e: print(errno.errorcode[e.errno])";
     let said = in_fork(server, id, &json!({ "code": write }))?;
@@ -301,7 +301,7 @@ fn who_wants_no_forks_has_a_fence_without_them(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// What its source made, slept with and gave to the fork was there when the fork began.
+/// The files that its source made, slept with and gave to the fork were there when the fork began.
 fn a_fork_is_compared_with_what_its_source_had_when_it_slept(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     place.python("for name in ('kept', 'gone'): open('/workspace/' + name, 'w').write(name)")?;

@@ -1,5 +1,5 @@
-//! Code that does not want its interpreter to be forked as it should be. Whatever it does, the engine goes on, the source goes
-//! on as far as its own code lets it, and no fork has more than a fork may have.
+//! Code that resists the fork of its interpreter. In all cases the engine goes on, the source goes on as far as its own
+//! code lets it, and no fork has more than a fork may have.
 
 use crate::attacks::with_token;
 use crate::contexts::{Place, text_of};
@@ -33,7 +33,7 @@ fn attacked(caller: &Caller, code: &str) -> Result<Option<(bool, String, String)
     forked_from(caller, &place)
 }
 
-/// Forks, and says what came of the context. The server answers afterwards, and so does another sandbox.
+/// Forks, and tells the fate of the context. The server answers afterwards, and so does another sandbox.
 fn forked_from(caller: &Caller, place: &Place<'_>) -> Result<Option<(bool, String, String)>> {
     let forked = fork(place, json!({}))?;
     if !caller.is_root {
@@ -44,7 +44,7 @@ fn forked_from(caller: &Caller, place: &Place<'_>) -> Result<Option<(bool, Strin
     let fate = &forked["contexts"][0];
     let carried = fate["carried"] == true;
     let reason = fate["reason"].as_str().unwrap_or_default().to_string();
-    // Whoever was carried has what all work has, and nothing else.
+    // A carried process has the rights of all work, and no others.
     let look = "[line.split()[1] for line in open('/proc/self/status') if line[:4] in ('CapE', 'CapB', 'CapP', 'NoNe', 'Secc')][:5]";
     let status =
         place.server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&json!({ "code": look })))?;
@@ -104,7 +104,7 @@ fn the_vdso_is_gone(caller: &Caller) -> Result<()> {
     let code = "v = [m.split() for m in open('/proc/self/maps') if '[vvar' in m or '[vdso]' in m]\n\
                 for m in v:\n  a, b = (int(x, 16) for x in m[0].split('-')); l.munmap(ctypes.c_void_p(a), ctypes.c_size_t(b - a))";
     let Some((carried, reason, status)) = attacked(caller, code)? else { return Ok(()) };
-    // Who asks for the time there crashes, as in its source; that is told, and all.
+    // A program that asks for the time there crashes, as in its source; that is told, and nothing worse happens.
     let crashed = status.contains("the interpreter crashed: signal 11");
     ensure!(!carried || crashed || is_confined(&status), "{reason} {status}");
     Ok(())
@@ -130,7 +130,7 @@ fn a_filter_of_its_own(caller: &Caller) -> Result<()> {
 }
 
 fn it_waits_elsewhere(caller: &Caller) -> Result<()> {
-    // Its answer is given by a child that keeps the stream; it sleeps itself.
+    // A child that keeps the stream gives its answer; it sleeps itself.
     let code =
         "signal.signal(signal.SIGALRM, lambda *_: time.sleep(30))\nsignal.setitimer(signal.ITIMER_REAL, 0.2)";
     let place = Place::new(caller)?;
@@ -172,7 +172,7 @@ fn memory_is_shared_with_a_child(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// The engine opens its files again, and has every right to; who asks for them has not.
+/// The engine opens its files again, and has every right to; the code that had them open has not.
 fn what_it_could_not_open_is_not_opened_for_it(caller: &Caller) -> Result<()> {
     let code = "f = open('/tmp/mine', 'w+'); os.chmod('/tmp/mine', 0)";
     let Some((carried, reason, _)) = attacked(caller, code)? else { return Ok(()) };
@@ -240,7 +240,7 @@ fn a_source_looks_into_no_command_of_its_fork(caller: &Caller) -> Result<()> {
         )
     };
     assert_eq!(place.value(&look(&own))?, r"('secret\n', 'opened')");
-    // Where /proc shows only what may be traced, it is not even seen.
+    // If /proc shows only traceable processes, it is not even seen.
     let seen = place.value(&look(&other))?;
     ensure!(
         ["('hidden', 'hidden')", "('PermissionError', 'PermissionError')"].contains(&seen.as_str()),
@@ -251,7 +251,7 @@ fn a_source_looks_into_no_command_of_its_fork(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Whoever is handed a fork by default has none that its source can look into.
+/// By default no caller gets a fork that its source can look into.
 fn what_another_token_made_is_forked_without_its_contexts(caller: &Caller) -> Result<()> {
     if !caller.is_root {
         return Ok(());

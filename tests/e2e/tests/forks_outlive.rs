@@ -17,7 +17,7 @@ fn described(server: &Server<'_>, id: &str) -> Result<Value> {
     server.api("GET", &format!("/v1/sandboxes/{id}"), None)?.expect(200)
 }
 
-/// Whether a process of the host has this among its arguments.
+/// True if a process of the host has this among its arguments.
 pub fn runs(mark: &str) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
@@ -31,7 +31,7 @@ fn a_source_whose_time_ends_without_a_server_leaves_its_forks(caller: &Caller) -
     if !caller.is_root {
         return Ok(());
     }
-    // A fork of a fork, and what a snapshot keeps, nest in the source too.
+    // A fork of a fork, and the holder of a snapshot, nest in the source too.
     python(&place.server, &one, "x.append(2); open('/workspace/kept', 'w').write('kept')")?;
     let again = Some(&json!({ "ttl_seconds": 600 }));
     let again = place.server.api("POST", &format!("/v1/sandboxes/{one}/fork"), again)?.expect(201)?;
@@ -68,7 +68,7 @@ fn a_source_whose_time_ends_without_a_server_leaves_its_forks(caller: &Caller) -
     Ok(())
 }
 
-/// Where the host keeps what it knows of running sandboxes of root.
+/// The host's record of a running sandbox of root gives its first process.
 fn first_process(id: &str) -> Result<Pid> {
     let places =
         ["/run/paddock", "/dev/shm/paddock"].map(|place| Path::new(place).join(id).join("record.json"));

@@ -1,4 +1,4 @@
-//! Network rules: what real programs reach through the gate, and what they do not.
+//! Network rules: the hosts that real programs reach through the gate, and those that they do not.
 
 use crate::contexts::Place;
 use anyhow::{Context, Result, ensure};
@@ -98,7 +98,7 @@ pub fn every_other_way_is_refused(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let rules = outside.rules(&["web.test"]);
     let (tls, clear) = (outside.tls, outside.clear);
-    // The control: what is refused below is there for an allowed name.
+    // The control: the targets refused below are there for an allowed name.
     let control = inside(caller, &rules, &format!("curl -sS http://web.test:{clear}/hello"))?;
     assert_eq!(control.success()?, "hello\n");
     let python = |body: &str| format!("python3 -c '{body}'");
@@ -155,7 +155,7 @@ pub fn every_other_way_is_refused(caller: &Caller) -> Result<()> {
 
 pub fn the_host_and_other_sandboxes_are_out_of_reach(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
-    // Every name and every address, and yet nothing of this machine: those are listed one by one.
+    // Every name and every address is allowed, and yet nothing of this host: those are listed one by one.
     let open: Vec<String> =
         ["--allow-net=*:*", "--allow-net=0.0.0.0/0:*", "--allow-net=[::]/0:*"].map(String::from).into();
     for host in ["web.test", "evil.test", "127.0.0.1", "[::1]", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"]
@@ -214,7 +214,7 @@ pub fn what_a_run_needs_is_learnt(caller: &Caller) -> Result<()> {
     );
     let allowed = inside(caller, &["--net-mode=learn-allow".into(), address], &line)?;
     assert_eq!(allowed.success()?, "hello\n");
-    // What was printed is a policy, and lets the same run through.
+    // The output is a policy, and lets the same run through.
     let printed = allowed.err();
     let policy = printed.split_once("[net]").map(|(_, rest)| format!("[net]{rest}")).context("a policy")?;
     let file = caller.file("learnt.toml", policy)?;
@@ -279,7 +279,7 @@ pub fn rules_change_while_a_sandbox_lives(caller: &Caller) -> Result<()> {
     ensure!(audit.contains("\"verdict\":\"denied\"") && audit.contains("web.test"), "{audit}");
     server.run(["update", &id, "--net", "none"])?.success()?;
     ensure!(fetch("other.test")?.code != 0, "nothing leaves");
-    // One that was made without rules has no link.
+    // A sandbox that was made without rules has no link.
     let without = server.create(&[])?;
     let refused = server.run(["update", &without, "--allow-net", "web.test"])?;
     ensure!(refused.exited(1)?.err().contains("has no link"), "{refused:?}");
@@ -335,7 +335,7 @@ pub fn a_gate_comes_back_with_the_next_server(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// What runs on without a server looks for the file `go` in its workspace, and tries every way then.
+/// A program that runs on without a server looks for the file `go` in its workspace, and tries every way then.
 pub fn nothing_leaves_while_there_is_no_gate(caller: &Caller) -> Result<()> {
     let outside = Outside::start(caller)?;
     let mut server = Server::start(caller)?;

@@ -1,4 +1,4 @@
-//! Sandboxes with a kernel in user space: what a person sees of them, and what of their memory outlives what.
+//! Sandboxes with a kernel in user space: a person's view of them, and the parts of their memory that outlive a server.
 
 use crate::contexts::text_of;
 use anyhow::{Result, ensure};
@@ -67,7 +67,7 @@ mod tests {
         let lines: Vec<_> = ran.out().lines().map(String::from).collect();
         ensure!(lines[0] != host.trim(), "the host's kernel answers: {lines:?}");
         assert_eq!(lines[1..], ["1000", "typed"]);
-        // Asked for by what it gives, not by its name.
+        // Asked for by its guarantee, not by its name.
         let demanded =
             caller.paddock(["run", "--json", "--require", "user-space-kernel", "--", "true"])?.finish()?;
         let report = demanded.json()?;
@@ -157,7 +157,7 @@ mod tests {
         server.run(["kill", &id])?.success().map(drop)
     }
 
-    /// What the last expression is worth, in the sandbox's Python.
+    /// The value of the last expression, in the sandbox's Python.
     fn value(server: &Server<'_>, id: &str, code: &str) -> Result<String> {
         let asked =
             server.api("POST", &format!("/v1/sandboxes/{id}/code"), Some(&json!({ "code": code })))?;

@@ -41,7 +41,7 @@ mod own {
         server.create(&rules.iter().map(String::as_str).collect::<Vec<_>>())?;
         let mut found = 0;
         for process in std::fs::read_dir("/proc")?.flatten() {
-            // One that ends meanwhile is no matter.
+            // A process that ends meanwhile does not matter.
             let Some((same_network, same_rights)) = shares_with_its_parent(&process.path()) else { continue };
             ensure!(!(same_network && same_rights), "{:?}", process.path());
             found += usize::from(same_network);

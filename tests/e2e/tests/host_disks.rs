@@ -1,5 +1,5 @@
-//! The state directory on each file system that a host may have, when that is full. Sandboxes keep what they wrote, what cannot be
-//! done is said, and everything works again by itself when there is room.
+//! The state directory on each file system that a host may have, when it is full. Sandboxes keep their written files, a
+//! failure is told, and everything works again by itself when there is room.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, FileSystem, PATIENCE, Server, as_root, skip, until};
@@ -90,7 +90,7 @@ fn full(caller: &Caller, kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// A file that is copied when it is written to, on a full disk: what no server of today makes.
+/// A file that is copied when it is written to, on a full disk: no server of today makes one.
 fn broken<'a>(caller: &'a Caller) -> Result<Option<(&'a FileSystem, Server<'a>, Worker)>> {
     let Some(disk) = disk(caller, "btrfs", 2048)? else { return Ok(None) };
     let file = caller.state().join("storage.btrfs");
@@ -166,7 +166,7 @@ fn converted(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// On a full disk the server can record no new command. This one was started before, and does what files tell it.
+/// On a full disk the server can record no new command. This one was started before, and follows orders in files.
 struct Worker {
     id: String,
     of: String,

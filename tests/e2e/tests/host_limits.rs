@@ -1,4 +1,5 @@
-//! Limits of the host that a create meets when very many sandboxes live, and what `doctor --for` says of them before.
+//! Limits of the host that a create meets when very many sandboxes live, and the words of `doctor --for` about them
+//! before.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, as_ordinary_user, as_root, skip, until};
@@ -58,7 +59,7 @@ fn doctor_says_so(caller: &Caller, setting: &str) -> Result<()> {
     Ok(())
 }
 
-/// Root raises its limit itself; an ordinary user's server has what it was given.
+/// Root raises its limit itself; an ordinary user's server has the limit that it was given.
 #[test]
 fn doctor_says_that_descriptors_are_too_few() -> Result<()> {
     as_ordinary_user("doctor_says_that_descriptors_are_too_few", |caller| {
@@ -92,7 +93,7 @@ const COUNTED: usize = 20;
 /// The numbers that `doctor` multiplies, counted on this host.
 fn counted(caller: &Caller) -> Result<()> {
     let server = Server::start_with(caller, &["--ready-memory", "0"])?;
-    // The first one makes what all of them share.
+    // The first sandbox makes the things that all of them share.
     server.create(&[])?;
     let before = Count::of(caller, server.process()?)?;
     for _ in 0..COUNTED {
@@ -141,7 +142,7 @@ struct Count {
     /// Children of the server.
     guests: Vec<u32>,
     threads: usize,
-    /// Of the state directory, without the storage.
+    /// The files of the state directory, without the storage.
     files: usize,
 }
 

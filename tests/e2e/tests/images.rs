@@ -21,7 +21,7 @@ for_both_callers!(
     an_image_with_a_link_for_dev_is_refused,
 );
 
-/// Builds the image and tests it, unless this machine has nothing to build it from.
+/// Builds the image and tests it, unless this host has nothing to build it from.
 pub fn with_busybox(caller: &Caller, test: impl FnOnce(&Caller, Vec<u8>) -> Result<()>) -> Result<()> {
     match images::busybox() {
         Ok(busybox) => test(caller, busybox),
@@ -60,7 +60,7 @@ pub fn a_directory(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| greets(caller, &image_directory(caller, &busybox)?.1))
 }
 
-/// Such as one that root unpacked for everybody.
+/// Such as an image that root unpacked for all users.
 fn a_directory_of_somebody_else(caller: &Caller) -> Result<()> {
     with_busybox(caller, |caller, busybox| {
         let directory = caller.directory("image")?;
@@ -69,7 +69,7 @@ fn a_directory_of_somebody_else(caller: &Caller) -> Result<()> {
         if caller.is_root {
             return greets(caller, &image);
         }
-        // What belongs to root cannot be shifted to another id without being root.
+        // Files that belong to root cannot be shifted to another id without being root.
         let refused = caller.run(["--image", &image, "--", "true"])?;
         refused.refused(&[&image, "has to be yours"])
     })

@@ -1,4 +1,4 @@
-//! What the command finds around it: environment, directory, user, host name.
+//! The surroundings of the command: environment, directory, user, host name.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, for_both_callers, skip};

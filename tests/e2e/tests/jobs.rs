@@ -1,4 +1,4 @@
-//! Jobs as people and scripts have them: a file, a queue, and what becomes of both when the server goes.
+//! Jobs as people and scripts use them: a file, a queue, and the fate of both when the server goes.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, images, skip, until};
@@ -128,10 +128,10 @@ fn every_field_of_a_job_does_something(caller: &Caller) -> Result<()> {
     ensure!(task["stdout"] == "0\n", "{task}");
     let never = json!({"command": "true", "require": ["own-kernel"], "backend": "process"});
     server.api("POST", "/v1/jobs", Some(&never))?.refused(422, "requirement_not_met")?;
-    // By such keys a server finds a job's sandboxes again: nobody else sets them.
+    // By such keys a server finds a job's sandboxes again: no caller may set them.
     let labelled = json!({"metadata": {"paddock.job": "job-0"}});
     server.api("POST", "/v1/sandboxes", Some(&labelled))?.refused(400, "invalid_request")?;
-    // A snapshot is begun with, and what has time to be forgotten is.
+    // A job begins with a snapshot, and expired records are removed.
     let box_id = server.create(&[])?;
     server.script(&box_id, "echo before > /workspace/state")?.success()?;
     server.run(["snapshot", "create", &box_id, "--name", "begun"])?.success()?;
@@ -218,7 +218,7 @@ fn what_fails_is_tried_again_as_the_job_says(caller: &Caller) -> Result<()> {
         (json!({"command": ["/no/such/program"], "retries": on("exit")}), "exit", 2),
         (json!({"code": hungry, "limits": limits, "retries": on("out_of_memory")}), "out_of_memory", 2),
         (json!({"code": hungry, "limits": limits, "retries": on("exit")}), "out_of_memory", 1),
-        // What is denied stays denied.
+        // Denied code stays denied.
         (json!({"code": "import socket", "policy": deny, "retries": on("exit")}), "refused", 1),
     ] {
         let mut spec = spec;
@@ -248,7 +248,7 @@ fn a_job_is_cancelled_whole(caller: &Caller) -> Result<()> {
     // Again, and of one that has ended: it stays as it is.
     let again = server.api("POST", &format!("/v1/jobs/{id}/cancel"), None)?.expect(200)?;
     ensure!(again["state"] == "cancelled", "{again}");
-    // By whoever waits for it.
+    // By the command that waits for it.
     let file = caller.file("long.toml", "command = 'echo begun; sleep 600'\ntimeout_seconds = 700\n")?;
     let mut running = server.paddock(["job", "run", &file.display().to_string()])?.start()?;
     running.wait_for("begun")?;
@@ -310,7 +310,7 @@ fn what_runs_while_the_server_is_killed_is_found_again(caller: &Caller) -> Resul
     server.start_again()?;
     let mut follower = server.paddock(["job", "logs", "-f", &id])?.start()?;
     follower.wait_for("begun")?;
-    // Nobody waits for this one: the job ends its sandbox, and what else runs there with it.
+    // No client waits for this one: the job ends its sandbox, and all other work there with it.
     let go = json!({"command": "sleep 0.2; touch /tmp/go", "background": true});
     server.api("POST", &format!("/v1/sandboxes/{sandbox}/execs"), Some(&go))?.ok()?;
     let job = ended(&server, &id)?;
@@ -318,7 +318,7 @@ fn what_runs_while_the_server_is_killed_is_found_again(caller: &Caller) -> Resul
     assert_eq!(follower.finish()?.success()?, "begun\nover\n");
     let kept = server.api("GET", &format!("/v1/jobs/{id}/artifacts/content?path=out"), None)?;
     assert_eq!(kept.ok()?.text(), "kept\n");
-    // A sandbox that somebody ends takes its attempt with it.
+    // A sandbox that is killed takes its attempt with it.
     let retried = json!({"command": command, "timeout_seconds": 120, "retries": {"attempts": 1, "backoff_seconds": 0.01}});
     let id = submit(&server, &retried)?;
     for attempt in 0..2 {
@@ -352,7 +352,7 @@ fn the_best_of_several_wins(caller: &Caller) -> Result<()> {
         "timeout_seconds": 60,
     });
     let id = submit(&server, &spec)?;
-    // What the base does from here on is not the candidates' matter.
+    // Later changes of the base do not reach the candidates.
     server.script(&base, "echo later > /workspace/app.py")?.success()?;
     let job = ended(&server, &id)?;
     ensure!(job["state"] == "succeeded" && job["best"]["index"] == 1 && job["best"]["score"] == 7.0, "{job}");
@@ -519,7 +519,7 @@ fn tenants_see_only_their_own(caller: &Caller) -> Result<()> {
     let listed = ask(&two, "GET", "/v1/jobs", "")?.expect(200)?;
     ensure!(listed["jobs"].as_array().is_some_and(Vec::is_empty), "{listed}");
     ask(&one, "GET", &format!("/v1/jobs/{id}"), "")?.expect(200)?;
-    // What reaches into the host is the owner's alone, in a job too.
+    // Access to the host is the owner's alone, in a job too.
     for body in [
         r#"{"command": "true", "policy": {"read": ["/etc"]}}"#,
         r#"{"command": "true", "policy": {"network": "host"}}"#,

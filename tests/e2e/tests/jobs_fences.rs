@@ -1,4 +1,4 @@
-//! The same job file behind every fence that the machine has.
+//! The same job file behind every fence that the host has.
 
 use crate::jobs::{ended, submit, tasks};
 use crate::{gvisor, microvm};

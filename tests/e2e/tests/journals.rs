@@ -1,4 +1,4 @@
-//! Output that is not all there any more never looks whole, and what a killed server did not begin can be asked for again.
+//! Incomplete output never looks whole, and a call that a killed server did not begin can be sent again.
 
 use crate::contexts::Place;
 use anyhow::{Context, Result, ensure};

@@ -1,4 +1,4 @@
-//! `--json`: one object, whatever happened.
+//! `--json`: one object, in every case.
 
 use crate::exit_codes::GREEDY;
 use anyhow::{Result, ensure};

@@ -207,7 +207,7 @@ fn usage_is_shown_once_without_a_terminal(caller: &Caller) -> Result<()> {
 fn events_are_followed(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let mut events = server.paddock(["events", "-f", "--json"])?.start()?;
-    // Nothing says when the stream is open: something happens again and again until it is seen.
+    // The opening of the stream is not announced: an event happens again and again until it is seen.
     for _ in 0..50 {
         let id = server.create(&[])?;
         server.run(["kill", &id])?.success()?;
@@ -325,7 +325,7 @@ fn limits_that_cannot_be_held_are_refused(caller: &Caller) -> Result<()> {
     let seen = server.run(["inspect", &id])?.json()?;
     assert_eq!(seen["limits"]["memory"].as_u64(), Some(1 << 30));
     server.run(["wake", &id])?.success()?;
-    // What is in use is not taken away.
+    // Memory in use is not taken away.
     if seen["guarantees"]["memory_limit"] == "kernel" {
         let mut running = server.paddock(["exec", &id, "--", "python3", "-c", HOLDS])?.start()?;
         running.wait_for("held")?;

@@ -1,4 +1,4 @@
-//! Snapshots, forks, and what became of them.
+//! Snapshots, forks, and their fate.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Server, for_both_callers, images, skip};
@@ -77,7 +77,7 @@ fn a_merge_brings_changes_back_and_refuses_conflicts(caller: &Caller) -> Result<
     Ok(())
 }
 
-/// What a sandbox has before anything is changed, in /tmp/t.
+/// The files of a sandbox before the changes, in /tmp/t.
 const BEFORE: &str = "mkdir -p /tmp/t/d; cd /tmp/t; seq 1 30 > numbers; printf 'no newline' > end; echo gone > d/gone; \
     printf 'a\\0b' > binary; ln -s numbers link; echo run > run.sh; echo 'with space' > 'a b'; : > empty; head -c 300000 \
     /dev/zero | tr '\\0' x > large";
@@ -85,7 +85,7 @@ const CHANGES: &str = "cd /tmp/t; sed -i 's/^15$/fifteen/; 1d' numbers; printf '
     printf 'c\\0d' > binary; ln -sfn end link; chmod +x run.sh; echo 'more space' >> 'a b'; echo new > added; : > fresh; \
     rm empty; echo y >> large";
 
-/// Applies a patch to what [`BEFORE`] makes, with both programs that people use.
+/// Applies a patch to the files of [`BEFORE`], with both programs that people use.
 fn applies(caller: &Caller, patch: &str) -> Result<()> {
     let file = caller.file("changes.patch", patch)?;
     let make = |script: &str| script.replace("/tmp/t", "tmp/t");
@@ -96,7 +96,7 @@ fn applies(caller: &Caller, patch: &str) -> Result<()> {
         let expected = caller.directory(&format!("expected{number}"))?;
         caller.shell(&expected, &make(BEFORE))?.success()?;
         caller.shell(&expected, &make(CHANGES))?.success()?;
-        // What is no text, or too much of it, is only named.
+        // A file that is no text, or too large, is only named.
         let look = "cd tmp/t && rm -f binary large && find . ! -type d | sort | xargs -d '\\n' ls -ld | cut -c1-10 && grep -r . .";
         let after = caller.shell(&place, look)?.success()?;
         assert_eq!(after, caller.shell(&expected, look)?.success()?, "{program}");
@@ -110,7 +110,7 @@ fn a_patch_of_a_fork_applies_to_what_its_parent_had(caller: &Caller) -> Result<(
     server.script(&id, BEFORE)?.success()?;
     let child = server.run(["fork", &id])?.success()?.trim().to_string();
     server.script(&child, CHANGES)?.success()?;
-    // What the parent does meanwhile is not the fork's change.
+    // Changes of the parent meanwhile are not the fork's.
     server.script(&id, "echo other > /tmp/t/numbers")?.success()?;
     let patch = server.run(["diff", "--patch", "--since", "parent", &child])?.success()?;
     ensure!(patch.contains("-15\n+fifteen\n"), "{patch}");
@@ -125,7 +125,7 @@ fn a_patch_knows_its_snapshot_after_hibernation_and_a_restart(caller: &Caller) -
     server.script(&id, BEFORE)?.success()?;
     server.run(["snapshot", "create", &id, "--name", "before"])?.success()?;
     let other = server.create(&["--snapshot", "before"])?;
-    // Kept for those who began with it.
+    // Kept for the sandboxes that began with it.
     server.run(["snapshot", "rm", "before"])?.success()?;
     server.run(["kill", &id])?.success()?;
     server.script(&other, CHANGES)?.success()?;
@@ -198,7 +198,7 @@ fn a_merge_keeps_owners_modes_and_links(caller: &Caller) -> Result<()> {
     let make = "cd /tmp; mkdir -m 2750 d; echo one > d/f; chmod 4751 d/f; ln d/f d/again; ln -s f d/link; touch -d @1000 d/f; \
         rm -r away; echo new > old; truncate -s 1G d/hole";
     server.script(&child, make)?.success()?;
-    // Where the machine gives more than one id: what only root inside can read.
+    // If the host gives more than one id: a file that only root inside can read.
     let rooted = server.run([
         "exec",
         "--user",
@@ -239,7 +239,7 @@ fn a_merge_that_does_not_fit_changes_nothing(caller: &Caller) -> Result<()> {
         "old\nfull\nold\n0\n"
     );
     server.script(&id, "rm /tmp/full; sync")?.success()?;
-    // Nothing was lost by the attempt.
+    // The attempt lost nothing.
     server.run(["merge", &id, &child, "/tmp/a", "/tmp/old", "/tmp/c"])?.success()?;
     assert_eq!(server.script(&id, "cat /tmp/a /tmp/old /tmp/c/z")?.success()?, "first\nnew\nlast\n");
     Ok(())

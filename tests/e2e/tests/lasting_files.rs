@@ -1,4 +1,4 @@
-//! `paddock cp`, both ways, with what a hostile sandbox can offer.
+//! `paddock cp`, both ways, with the tricks of a hostile sandbox.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Server, for_both_callers};

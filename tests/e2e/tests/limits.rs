@@ -23,7 +23,7 @@ fn memory(caller: &Caller) -> Result<()> {
     let program = "x = bytearray(50 << 20); print(len(x))";
     let finished = caller.run(["--memory", "128MiB", "--", "python3", "-c", program])?;
     assert_eq!(finished.success()?, "52428800\n");
-    // What is written to the private disk counts too: it is in memory.
+    // Files on the private disk count too: it is in memory.
     let script = "head -c 200000000 /dev/zero > /tmp/x";
     let finished = caller.script(&["--memory", "64MiB", "--disk", "1GiB"], script)?;
     ensure!(finished.code != 0, "200 MB of files fit in 64 MiB");
@@ -40,14 +40,14 @@ for _ in range(8):
         signal.pause()
 print('ended by', os.wait()[1])";
     let finished = caller.run(["--memory", "128MiB", "--", "python3", "-c", program])?;
-    // Whether one of them goes or all is the affair of who holds the limit.
+    // The holder of the limit decides if one of them ends or all.
     let one = finished.code == 0 && finished.out() == "ended by 9\n";
     ensure!(one || finished.code == 137, "exit code {}: {}{}", finished.code, finished.out(), finished.err());
     Ok(())
 }
 
 fn shared_memory_of_every_kind(caller: &Caller) -> Result<()> {
-    // Each of them fills 300 MiB and stays until somebody ends it.
+    // Each of them fills 300 MiB and stays until it is killed.
     let kinds = [
         "m = mmap.mmap(-1, 300 << 20)",
         "f = os.memfd_create('x'); os.ftruncate(f, 300 << 20); m = mmap.mmap(f, 300 << 20); os.close(f)",
@@ -175,14 +175,14 @@ fn the_largest_and_smallest_values(caller: &Caller) -> Result<()> {
         ["--memory", "1TiB", "--cpus", "4096", "--pids", "4194304", "--disk", "1TiB", "--files", "1048576"];
     let finished =
         caller.run(large.iter().chain(&["--output", "1GiB", "--timeout", "8760h", "--", "echo", "yes"]))?;
-    // More open files than the host gives is the one of these that a machine can lack.
+    // More open files than the host gives is the only one of these that a host can lack.
     ensure!(
         finished.code == 0 || (finished.code == 125 && finished.err().contains("files")),
         "exit code {}: {}",
         finished.code,
         finished.err()
     );
-    // Far too small is told as such, whoever notices it.
+    // A limit that is far too small is told as such, by any part that notices it.
     for option in [["--memory", "1"], ["--disk", "1"], ["--pids", "1"], ["--files", "16"], ["--cpus", "0.01"]]
     {
         let finished =

@@ -1,4 +1,4 @@
-//! Machines that lack something: space, or the permission to make namespaces.
+//! Hosts that lack something: space, or the permission to make namespaces.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Finished, Invocation, Tar, for_both_callers, skip};
@@ -86,7 +86,7 @@ fn no_user_namespaces(caller: &Caller) -> Result<()> {
     }
     finished.refused(&["namespaces", "max_user_namespaces"])?;
     assert_eq!(std::fs::read_dir(&workspace)?.count(), 0);
-    // The doctor sees it, and says what would mend it.
+    // The doctor sees it, and tells the remedy.
     let doctor = run(&["doctor"])?;
     ensure!(doctor.out().contains("max_user_namespaces"), "{}", doctor.out());
     Ok(())

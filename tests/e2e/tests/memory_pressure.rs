@@ -11,7 +11,7 @@ for_both_callers!(only_what_its_owner_allows_is_shed_and_then_creates_are_refuse
 const MIB: u64 = 1 << 20;
 const KEEP_FREE: &str = "200MiB";
 const KEEP_FREE_BYTES: u64 = 200 * MIB;
-/// Until it is known what one sandbox takes.
+/// The limit before the size of one sandbox is known.
 const FIRST_LIMIT: u64 = 2048 * MIB;
 /// More than any host has.
 const MORE_THAN_THERE_IS: &str = "1000TiB";
@@ -65,7 +65,7 @@ fn read(server: &Server, id: &str) -> Result<String> {
     Ok(answer.ok()?.text())
 }
 
-/// The server's log without what was only asked for.
+/// The server's log without the answered requests.
 fn told(server: &Server) -> String {
     server.errors().lines().filter(|line| !line.contains("answered status=2")).collect::<Vec<_>>().join("\n")
 }
@@ -97,14 +97,14 @@ fn the_least_recently_used_sleep_before_the_kernel_kills() -> Result<()> {
         limit(FIRST_LIMIT)?;
         let server = Server::start_with(caller, &["--keep-free", KEEP_FREE, "--ready-memory", "0"])?;
         let available = || metric(&server, "paddock_memory_available_bytes");
-        // Its interpreter would be lost, and its owner has said nothing: it stays, though it is used first.
+        // Its interpreter would be lost, and its owner has set nothing: it stays, though it was used first.
         let silent = made(&server, &json!({}))?;
         let before = available()?;
         fill(&server, &silent)?;
         let after = available()?;
         let each = before.saturating_sub(after);
         ensure!(each >= HELD_BY_EACH, "{before} and then {after} bytes are left");
-        // There is room for two and a half more above what is kept free, and six come.
+        // There is room for two and a half more above the memory that is kept free, and six come.
         limit(FIRST_LIMIT - after + KEEP_FREE_BYTES + each * 5 / 2)?;
         let mut used: Vec<String> = Vec::new();
         for number in 0..6 {
@@ -115,7 +115,7 @@ fn the_least_recently_used_sleep_before_the_kernel_kills() -> Result<()> {
             fill(&server, &id)?;
             used.push(id);
             if number == 1 {
-                // From now on the second is the one that was used longest ago.
+                // From now on the second is the least recently used.
                 fill(&server, &used[0])?;
                 used.swap(0, 1);
             }
@@ -178,7 +178,7 @@ fn only_what_its_owner_allows_is_shed_and_then_creates_are_refused(caller: &Call
     refused.refused(503, "host_out_of_memory")?;
     ensure!(refused.head.to_ascii_lowercase().contains("retry-after"), "{}", refused.head);
     ensure!(refused.json()?["hint"].as_str().is_some_and(|hint| hint.contains("--keep-free")));
-    // It would need memory that is not there.
+    // A wake would need memory that is not there.
     let file = format!("/v1/sandboxes/{idle}/files/content?path=/workspace/data");
     server.api("GET", &file, None)?.refused(503, "host_out_of_memory")?;
     // Sandboxes that are awake go on.

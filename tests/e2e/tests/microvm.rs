@@ -1,5 +1,5 @@
-//! Sandboxes with a kernel of their own: what a person sees of them, and what of their memory outlives what. Booting an emulated
-//! machine takes seconds, so that few tests do, and each asks much.
+//! Sandboxes with a kernel of their own: a person's view of them, and the parts of their memory that outlive a server.
+//! Booting an emulated VM takes seconds, so that few tests do, and each asks much.
 
 #[path = "../../../crates/backends/tests/microvm/booted.rs"]
 mod booted;
@@ -10,10 +10,10 @@ use booted::boot_once;
 use paddock_e2e::{Caller, Server, Terminal, as_root_behind, images, skip};
 use serde_json::{Value, json};
 
-/// One machine for all sandboxes of a test: small, so that it boots soon.
+/// One size of VM for all sandboxes of a test: small, so that it boots soon.
 pub const SIZE: [&str; 6] = ["--memory", "192MiB", "--cpus", "1", "--disk", "64MiB"];
 
-/// Says so, too.
+/// Prints the reason, too.
 pub fn is_missing() -> bool {
     let qemu = ["/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64"];
     let kernel = std::env::var("PADDOCK_TEST_KERNEL").is_ok_and(|path| std::path::Path::new(&path).exists());
@@ -26,7 +26,7 @@ pub fn is_missing() -> bool {
     true
 }
 
-/// As root, where there are any.
+/// As root, if VMs can run here.
 pub fn with_machines(name: &str, test: paddock_e2e::Test) -> Result<()> {
     if is_missing() {
         return Ok(());
@@ -54,12 +54,12 @@ where_there_are_machines!(
     addresses_are_random_unless_somebody_says_otherwise,
 );
 
-/// There is a machine of that size to begin with.
+/// Makes sure that there is a VM of that size to begin with.
 pub fn boot(caller: &Caller) -> Result<()> {
     boot_once(&caller.state().join("machines"), || boot_anew(caller))
 }
 
-/// The first machine of a size is booted, which takes as long as it takes: the engine itself gives up in the end.
+/// The first VM of a size is booted, without a limit of time: the engine itself gives up in the end.
 pub fn boot_anew(caller: &Caller) -> Result<()> {
     let mut command = caller.program(caller.executable()?);
     let booted = command.args(["run", "--backend", "microvm"]).args(SIZE).args(["--", "true"]).output()?;
@@ -68,7 +68,7 @@ pub fn boot_anew(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// For sandboxes that share nothing with the host: their memory can be kept. Says so where there is none.
+/// For sandboxes that share nothing with the host: their memory can be kept. Prints the reason if there is no image.
 pub fn busybox_image(caller: &Caller) -> Result<Option<String>> {
     let busybox = match images::busybox() {
         Ok(busybox) => busybox,
@@ -156,7 +156,7 @@ mod tests {
         Ok(())
     }
 
-    /// One that was kept for the one is not used for the other.
+    /// A bake that was kept for the one setting is not used for the other.
     pub fn addresses_are_random_unless_somebody_says_otherwise(caller: &Caller) -> Result<()> {
         boot(caller)?;
         let places = "grep -m1 libc.so /proc/self/maps; grep -m1 libc.so /proc/self/maps";
@@ -178,7 +178,7 @@ mod tests {
         fixed_addresses_are_told_by_who_did_not_ask_for_them(caller)
     }
 
-    /// It was booted so, and goes on so.
+    /// The VM was booted so, and goes on so.
     fn fixed_addresses_are_told_by_who_did_not_ask_for_them(caller: &Caller) -> Result<()> {
         let Some(image) = busybox_image(caller)? else { return Ok(()) };
         let mut server = Server::start_in(caller, &[("PADDOCK_MACHINE_ASLR", "off")])?;
@@ -202,7 +202,7 @@ mod tests {
         Ok(())
     }
 
-    /// All begin with the memory of one machine; what that would have them share is drawn anew.
+    /// All begin with the memory of one VM; values that they would share because of that are drawn anew.
     fn copies_share_no_name(caller: &Caller) -> Result<()> {
         let script = "cat /etc/machine-id /proc/sys/kernel/random/boot_id; hostname; \
             python3 -c 'import os, random; print(os.urandom(16).hex()); print(random.random()); print(hash(\"a\")); print(id(os))'";
@@ -215,7 +215,7 @@ mod tests {
         Ok(())
     }
 
-    /// Cut off by a host that lost its power, or written over by somebody: of the machine's memory and of the rest.
+    /// Cut off by a host that lost its power, or overwritten: the VM's memory, and the rest of its state.
     pub fn a_bake_that_is_not_whole_is_made_again(caller: &Caller) -> Result<()> {
         boot_anew(caller)?;
         let kept = |name: &str| -> Result<std::path::PathBuf> {
@@ -225,7 +225,7 @@ mod tests {
         };
         let memory = kept("memory")?;
         std::fs::OpenOptions::new().write(true).open(&memory)?.set_len(1 << 20)?;
-        // As long as it takes: it boots.
+        // Without a limit of time: it boots.
         boot_anew(caller)?;
         let state = kept("state")?;
         std::fs::write(&state, b"QEVM and nothing else")?;
@@ -304,11 +304,11 @@ mod tests {
             assert_eq!(cause["kind"], "guest_lost", "{cause}");
             ensure!(machine::parts(&id).is_empty(), "left behind: {:?}", machine::parts(&id));
         }
-        // One that spins is one that works: it has the processors that it may have, and hears.
+        // A VM that spins is one that works: it has its share of the processors, and answers.
         let spins = server.create(&SIZE)?;
         server.run(["exec", "-d", &spins, "--", "sh", "-c", "while :; do :; done"])?.success()?;
         assert_eq!(server.script(&spins, "echo heard")?.success()?, "heard\n");
-        // One that answers nothing is said to, and can be ended as any other.
+        // A VM that answers nothing is reported, and can be ended as any other.
         machine::fall_silent(&spins)?;
         let asked = server.api("POST", &format!("/v1/sandboxes/{spins}/pause"), Some(&json!({})))?;
         ensure!(asked.status >= 500, "{}: {}", asked.status, asked.text());
@@ -329,7 +329,7 @@ mod tests {
         Ok(())
     }
 
-    /// On most machines that tests run on no kernel boots on /dev/kvm, or there is none: what matters is that it is said.
+    /// On most hosts of tests no kernel boots on /dev/kvm, or there is none: the test checks that it is told.
     pub fn the_processor_is_tried_by_booting(caller: &Caller) -> Result<()> {
         let mut asked = caller.program(caller.executable()?);
         let asked = asked.args(["doctor", "--json"]).env("PADDOCK_KVM", "auto").output()?;
@@ -355,17 +355,17 @@ mod tests {
         Ok(())
     }
 
-    /// A module that says when it was imported, and by whom.
+    /// A module that tells when and by which process it was imported.
     const MODULE: &str = "import os, random, tempfile, uuid\nMARK = os.urandom(8).hex()\nrandom.random()\n";
 
-    /// One that waits for a machine to be booted and loaded, which takes as long as it takes.
+    /// Creates a sandbox that waits for a VM to be booted and loaded, without a limit of time.
     fn create_slowly(server: &Server, options: &[&str]) -> Result<String> {
         let created = server.paddock(["create"].iter().chain(options))?.command().output()?;
         ensure!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
         Ok(String::from_utf8(created.stdout)?.trim().to_string())
     }
 
-    /// What the server complained of, without the requests.
+    /// The server's warnings, without the requests.
     fn warnings(server: &Server) -> String {
         server.errors().lines().filter(|line| !line.contains(" INFO ")).collect::<Vec<_>>().join("\n")
     }
@@ -376,7 +376,7 @@ mod tests {
         crate::contexts::text_of(&answer)
     }
 
-    /// What an interpreter has, an open file and what runs in the background: in each child, and the parent keeps its own.
+    /// The state of an interpreter, an open file and a background process: in each child, and the parent keeps its own.
     fn memory_goes_with_forks(server: &Server, id: &str) -> Result<()> {
         let inspected: Value = serde_json::from_str(&server.run(["inspect", id])?.success()?)?;
         if inspected["guarantees"]["snapshot"] != "memory" {
@@ -470,7 +470,8 @@ mod tests {
 
         memory_goes_with_forks(&server, &fourth)?;
 
-        // Another template is loaded anew; one that cannot be is told of, and its sandboxes are there all the same.
+        // Another template is loaded anew; a template that cannot be loaded is told of, and its sandboxes are there all
+        // the same.
         std::fs::write(image.join("srv/loaded.py"), format!("{MODULE}CHANGED = 1\n"))?;
         let fifth = create_slowly(&server, &of_template)?;
         let anew = value(&server, &fifth, mark)?;

@@ -1,5 +1,5 @@
-//! Who asks for the same machine again gets a copy of one that stands, with everything that it has translated: what two of them may
-//! not have in common, and what becomes of them when something ends.
+//! A second request for the same VM gets a copy of a running one, with all its translated code: the values that two of
+//! them may not have in common, and their fate when something ends.
 
 use crate::microvm::{SIZE, boot, busybox_image, ended, machine, with_machines};
 use anyhow::{Result, ensure};
@@ -41,11 +41,11 @@ fn copies_are_sandboxes_of_their_own() -> Result<()> {
         ensure!(machine::parts(&copies[0]).is_empty(), "left behind: {:?}", machine::parts(&copies[0]));
         assert_eq!(server.script(&copies[1], "cat /tmp/own")?.success()?, format!("{}\n", copies[1]));
 
-        // Nor that of a server, for which what they were copied from is gone: others are made anew.
+        // Nor the end of a server, which takes their original with it: others are made anew.
         server.kill()?;
         server.start_again()?;
         assert_eq!(server.script(&copies[1], "cat /tmp/own")?.success()?, format!("{}\n", copies[1]));
-        // Awake again, it nests in nobody's fence any more.
+        // Awake again, it nests in no other fence any more.
         server.run(["hibernate", &copies[2]])?.success()?;
         assert_eq!(server.script(&copies[2], "cat /workspace/own")?.success()?, format!("{}\n", copies[2]));
         assert_eq!(stands(&server)?, 0);
@@ -58,7 +58,7 @@ fn copies_are_sandboxes_of_their_own() -> Result<()> {
     })
 }
 
-/// Whoever does not want what copies have in common has none.
+/// A user that does not want the values that copies have in common can turn copies off.
 #[test]
 fn copies_can_be_turned_off() -> Result<()> {
     with_machines("microvm_copies::copies_can_be_turned_off", |caller: &Caller| {
@@ -74,8 +74,8 @@ fn copies_can_be_turned_off() -> Result<()> {
     })
 }
 
-/// Where sandboxes begin with Python, one that waits is in the next: which is not the caller's before its first call, and is none that
-/// another has used.
+/// If sandboxes begin with Python, a waiting interpreter is in the next one. It is not the caller's before its first
+/// call, and no other caller has used it.
 #[test]
 fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
     let name = "microvm_copies::an_interpreter_waits_where_python_is_what_comes_first";
@@ -88,7 +88,7 @@ fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
                 server.ask("POST", &format!("/v1/sandboxes/{id}/code"), Some(&asked))?.expect(200)?;
             Ok(answer["stdout"].as_str().unwrap_or_default().into())
         };
-        // Two of them are a habit, two more ask for what that wants.
+        // Two of them are a habit; two more requests then cause a parent VM with an interpreter.
         for _ in 0..4 {
             let id = server.create(&SIZE)?;
             assert_eq!(code(&id, "print(6 * 7)")?, "42\n");
@@ -119,7 +119,7 @@ fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
         );
         assert_eq!(fields[0][3], "/workspace");
 
-        // Who begins with a command finds it there, until that has become the habit.
+        // A sandbox that begins with a command finds the interpreter there, until commands have become the habit.
         let pythons = "grep -l python /proc/[0-9]*/comm | wc -l";
         let commanded = [server.create(&SIZE)?, server.create(&SIZE)?, server.create(&SIZE)?];
         for id in &commanded {
@@ -137,8 +137,8 @@ fn an_interpreter_waits_where_python_is_what_comes_first() -> Result<()> {
     })
 }
 
-/// They are copied from a machine that stands for a moment, and nest in its fence: which has to be there for them, whatever becomes
-/// of the machine.
+/// Forks are copied from a VM that is paused for a moment, and nest in its fence: which has to be there for them, even
+/// if the VM ends.
 #[test]
 fn forks_outlive_the_machine_that_they_were_copied_from() -> Result<()> {
     let name = "microvm_copies::forks_outlive_the_machine_that_they_were_copied_from";
@@ -169,14 +169,14 @@ fn forks_outlive_the_machine_that_they_were_copied_from() -> Result<()> {
         let of_a_fork = fork(&server, &forks[0], "1")?.remove(0);
         goes_on(&server, &of_a_fork)?;
 
-        // Asleep, it is not there: what they nest in is.
+        // While it sleeps it has no VM: but the fence that they nest in is there.
         server.run(["hibernate", &source])?.success()?;
         ensure!(machine::parts(&source).is_empty(), "left behind: {:?}", machine::parts(&source));
         goes_on(&server, &forks[0])?;
         goes_on(&server, &source)?;
         let later = fork(&server, &source, "1")?.remove(0);
 
-        // Its machine is killed, it is ended, a server is: in any order.
+        // Its VM is killed, it is ended, a server is: in any order.
         machine::kill(&source)?;
         assert_eq!(ended(&server, &source)?["kind"], "guest_lost");
         server.run(["kill", &forks[0]])?.success()?;
@@ -192,7 +192,7 @@ fn forks_outlive_the_machine_that_they_were_copied_from() -> Result<()> {
         assert_eq!(ended(&server, &forks[1])?["kind"], "guest_lost");
         goes_on(&server, &of_a_fork)?;
 
-        // Who had forks, and has none any more, leaves nothing.
+        // A sandbox that had forks, and has none any more, leaves nothing.
         let last = fork(&server, &forks[2], "1")?.remove(0);
         server.run(["kill", &last])?.success()?;
         machine::kill(&forks[2])?;
@@ -205,7 +205,7 @@ fn forks_outlive_the_machine_that_they_were_copied_from() -> Result<()> {
     })
 }
 
-/// What was begun before it was forked.
+/// Checks the program that was begun before the fork.
 fn goes_on(server: &Server, id: &str) -> Result<()> {
     let script =
         "a=$(cat /tmp/count); while test \"$(cat /tmp/count)\" = \"$a\"; do sleep 1; done; cat /tmp/file";
@@ -225,7 +225,7 @@ fn stands(server: &Server) -> Result<u64> {
     Ok(line.ok_or_else(|| anyhow::anyhow!("it is not counted"))?.trim().parse()?)
 }
 
-/// Of its machine's process.
+/// The host's id of its VM's process.
 fn host_id(id: &str) -> Result<String> {
     let found = machine::processes(id);
     ensure!(found.len() == 1, "its machine is one of {found:?}");

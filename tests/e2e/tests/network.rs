@@ -14,7 +14,7 @@ for_both_callers!(
     other_networks_are_refused,
 );
 
-/// Connects to a port of 127.0.0.1, and says what came of it.
+/// Connects to a port of 127.0.0.1, and prints the result.
 const CONNECT: &str = "\
 import socket, sys
 try:

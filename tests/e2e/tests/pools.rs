@@ -1,4 +1,4 @@
-//! Sandboxes that are ready before anybody asks, against a real server.
+//! Sandboxes that are ready before a request comes, against a real server.
 
 use crate::contexts::{Place, text_of};
 use anyhow::{Context, Result, ensure};
@@ -78,7 +78,7 @@ fn a_pool_says_how_many_of_its_sandboxes_live(caller: &Caller) -> Result<()> {
     assert_eq!(in_use(&server)?, 0);
     let (first, second) = (server.create(&[])?, server.create(&["--ttl", "1h"])?);
     assert_eq!(in_use(&server)?, 2);
-    // Neither one that the pool does not make nor a fork is the pool's.
+    // Neither a sandbox that the pool does not make nor a fork is the pool's.
     server.create(&["--memory", "100MiB"])?;
     server.run(["fork", &first])?.success()?;
     assert_eq!(in_use(&server)?, 2);
@@ -145,7 +145,7 @@ fn a_sandbox_of_a_pool_outlives_its_server(caller: &Caller) -> Result<()> {
     place.server.kill()?;
     place.server.start_again()?;
     assert_eq!(place.value("x")?, "'remembered'");
-    // One whose interpreter nobody had called yet.
+    // A sandbox whose interpreter had not been called yet.
     let body = json!({ "code": "1 + 1" });
     let path = format!("/v1/sandboxes/{fresh}/code");
     assert_eq!(text_of(&place.server.api("POST", &path, Some(&body))?.expect(200)?)?, "2");
@@ -167,7 +167,7 @@ fn a_changed_template_gets_new_sandboxes(caller: &Caller) -> Result<()> {
     server.run(["template", "add", "painted", "--policy", &policy, "--force"])?.success()?;
     let place = Place { id: server.create(&["--template", "painted"])?, server };
     assert_eq!(place.value("import os; os.environ['COLOUR']")?, "'blue'");
-    // What the template does not name any more is not there either, however soon after.
+    // A variable that the template does not name any more is gone, however soon after.
     std::fs::write(caller.place().join("policy.toml"), "preload = ['colorsys']\n")?;
     place.server.run(["template", "add", "painted", "--policy", &policy, "--force"])?.success()?;
     let place = Place { id: place.server.create(&["--template", "painted"])?, server: place.server };
@@ -241,7 +241,7 @@ fn a_pool_ends_with_its_server_and_comes_back_with_the_next(caller: &Caller) -> 
     server.stop()?;
     server.start_again()?;
     filled(&server, "code-interpreter", 2)?;
-    // Those of a killed server are found and ended by the next.
+    // The next server finds and ends those of a killed one.
     server.kill()?;
     server.start_again()?;
     filled(&server, "code-interpreter", 2)?;

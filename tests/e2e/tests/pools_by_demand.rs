@@ -120,7 +120,7 @@ fn what_is_not_asked_for_any_more_goes(caller: &Caller) -> Result<()> {
     asked_twice(&server, &[])?;
     full(&server)?;
     until(PATIENCE, "no pool", || pools(&server).ok()?.is_empty().then_some(()))?;
-    // With everything that was in it, while the server runs on.
+    // With all sandboxes that were in it, while the server runs on.
     paddock_e2e::leftovers::no_guests_of(caller, PATIENCE)?;
     // Demand begins anew.
     server.create(&[])?;

@@ -50,7 +50,7 @@ fn no_registry_at_all(caller: &Caller) -> Result<()> {
     caller.run(["--image", &image, "--", "true"])?.refused(&[&address])
 }
 
-/// A create by somebody who is not the owner.
+/// A create by a caller that is not the owner.
 fn create(server: &Server, image: &str) -> Result<Finished> {
     let secret = server.run(["token", "create", "--tenant", "team", "--role", "admin"])?.success()?;
     let asked = server.paddock(["create", "--image", image])?;
@@ -94,7 +94,7 @@ fn tenants_reach_the_registries_that_are_named(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// By the tools of Loopstack, over HTTP and by MCP, and wherever a caller passes on what somebody else chose.
+/// By the tools of Loopstack, over HTTP and by MCP, and wherever a caller passes on a stranger's choice.
 fn a_model_names_no_registry_of_this_machine(caller: &Caller) -> Result<()> {
     let empty = images::Blobs { manifest: b"{}".to_vec(), config: Vec::new(), layer: b"x".to_vec() };
     let registry = Registry::start(empty)?;
@@ -116,7 +116,7 @@ fn a_model_names_no_registry_of_this_machine(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// What a client of `paddock mcp` is told when it calls `sandbox_init`.
+/// The answer to a client of `paddock mcp` that calls `sandbox_init`.
 fn by_mcp(server: &Server, flags: &[&str], arguments: &Value) -> Result<String> {
     let words = ["mcp", "--dialect", "loopstack"];
     let mut client = server.paddock(words.iter().chain(flags))?.start()?;

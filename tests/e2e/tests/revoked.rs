@@ -18,7 +18,7 @@ fn who_only_reads_wakes_nobody() -> Result<()> {
     as_root("who_only_reads_wakes_nobody", wakes_nobody)
 }
 
-/// Only a stream that nobody ends takes longer.
+/// Only a stream that is never ended takes longer.
 const ENDS: Duration = Duration::from_secs(20);
 
 /// Answers an upgrade, and echoes lines from then on.
@@ -87,7 +87,7 @@ fn everything_ends(caller: &Caller) -> Result<()> {
     let (revoked, stays) = (token(&server, "user")?, token(&server, "user")?);
     let kind = "Content-Type: application/json\r\n";
     let ask = |token: &Token, method: &str, target: &str, body: Value| {
-        // What is sent and not read may cut the answer off.
+        // Unread bytes of a body may cut the answer off.
         let body = if body.is_null() { String::new() } else { body.to_string() };
         over_tcp(&url, method, target, &format!("{}{kind}", token.bearer), body.as_bytes())
     };
@@ -121,7 +121,7 @@ fn everything_ends(caller: &Caller) -> Result<()> {
         stream.read_until(seen).with_context(|| target.clone())?;
         streams.push((target, stream));
     }
-    // One that waits for an answer, one that reads nothing of its own, and one that sends no more of its body.
+    // A request that waits for an answer, one that reads nothing of its own, and one that sends no more of its body.
     streams.push(("wait".into(), get(&format!("{quiet}/wait"))?));
     let mut download = get(&format!("{sandbox}/files/content?path=/tmp/large"))?;
     download.read_until("HTTP/1.1 200")?;
@@ -163,7 +163,7 @@ fn mcp_session(url: &str, token: &Token) -> Result<String> {
     let kind = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
     let mut headers = format!("{}{kind}", token.bearer);
     let mut ask = |message: Value| -> Result<String> {
-        // The answer may be a stream that stays open: what counts is its first event.
+        // The answer may be a stream that stays open: only its first event counts.
         let body = message.to_string();
         let mut stream = TcpStream::connect(url.trim_start_matches("http://"))?;
         stream.set_read_timeout(Some(PATIENCE))?;

@@ -125,7 +125,7 @@ fn findings_are_in_the_audit(caller: &Caller) -> Result<()> {
         let scanned: Vec<&str> = lines.lines().filter(|line| line.contains("\"scanned\"")).collect();
         ensure!(scanned.len() == 1, "{lines}");
         ensure!(scanned[0].contains("eval_exec") && scanned[0].contains(mode), "{}", scanned[0]);
-        // What ran is told of by the entry of its own.
+        // Code that ran has an entry of its own.
         assert_eq!(scanned[0].contains("secret word"), is_denied, "{}", scanned[0]);
         ensure!(place.server.run(["audit", "verify", &file])?.success()?.contains("is whole"), "not whole");
         ensure!(place.server.run(["audit", "show", &place.id])?.success()?.contains("scanned"), "not shown");
@@ -260,7 +260,7 @@ fn code_that_is_made_to_break_the_scanner_does_not(caller: &Caller) -> Result<()
         ("python", "x = '\0'"),
     ] {
         let error = match denied(&place, json!({ "code": code, "language": language })) {
-            // A machine without Node has no context for it, and says so first.
+            // A host without Node has no context for it, and says so first.
             Err(_) if language != "python" && !Path::new("/usr/bin/node").exists() => continue,
             error => error?,
         };
@@ -281,7 +281,7 @@ fn code_that_is_made_to_break_the_scanner_does_not(caller: &Caller) -> Result<()
 fn scanners_of(server: u32) -> Result<usize> {
     let mut count = 0;
     for entry in std::fs::read_dir("/proc")?.flatten() {
-        // Whoever ends meanwhile has no files any more.
+        // A process that ends meanwhile has no files any more.
         let read = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
         let parent = read("status").lines().any(|line| *line == format!("PPid:\t{server}"));
         count += usize::from(parent && read("cmdline").contains("--be-the-scanner"));

@@ -219,11 +219,11 @@ fn what_is_bound_to_a_host_stays_outside(caller: &Caller) -> Result<()> {
         "{}",
         refused.err()
     );
-    // The server itself holds to it, whoever asks.
+    // The server itself holds to it, for every caller.
     let body =
         json!({ "secrets": { "KEY": { "from": "resource:api.apiKey", "hosts": ["evil.example.com"] } } });
     server.api("POST", "/v1/sandboxes", Some(&body))?.refused(403, "forbidden")?;
-    // Nothing of it lies on the disk in the clear.
+    // No value lies on the disk in the clear.
     let mut stack = vec![caller.state()];
     while let Some(directory) = stack.pop() {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -331,7 +331,7 @@ fn an_image_of_the_header_is_the_root(caller: &Caller) -> Result<()> {
     };
     let registry = Registry::start(images::blobs(&busybox)?)?;
     let server = Server::start(caller)?;
-    // It has no bash.
+    // The image has no bash.
     let text = format!(
         "# sandbox {}/e2e/busybox:1\n# volume: state state\nwho=\"$1\"\ncat /etc/greeting > state/greeting\necho \"$who at $(pwd)\"\n",
         registry.address

@@ -1,7 +1,7 @@
 //! Agents as npm has them, by the scripts of Windmill's documentation as they are: Claude Code by its SDK, Codex by its command;
 //! and OpenCode by the script that Paddock writes.
-//! The model is one of the tests' own. What their templates install is shown to the sandbox from where `scripts/packages.py`
-//! puts it, in a root that looks as the built one does.
+//! The model is one of the tests' own. The sandbox gets the packages of their templates from the directory that
+//! `scripts/packages.py` fills, in a root that looks as the built one does.
 
 use crate::scripts::{nothing_lives, result};
 use anyhow::{Context, Result, ensure};
@@ -44,7 +44,7 @@ fn packages(caller: &Caller) -> Result<Option<PathBuf>> {
         );
         return Ok(None);
     };
-    // They are large: where they are, if everybody may look there, else links, if the file system has them.
+    // They are large: used in place, if every user may look there, else links, if the file system has them.
     let is_open =
         |path: &Path| path.metadata().is_ok_and(|found| found.permissions().mode() & 0o005 == 0o005);
     if from.ancestors().all(is_open) {
@@ -68,7 +68,7 @@ fn serve<'a>(caller: &'a Caller, model: &Model) -> Result<(Server<'a>, String)> 
     Ok((Server::start(caller)?, format!("http://{NAME}:{}", model.port)))
 }
 
-/// A template with the machine's Node and shell, these programs in /usr/bin, and a way to the model.
+/// A template with the host's Node and shell, these programs in /usr/bin, and a way to the model.
 fn template(
     server: &Server<'_>,
     caller: &Caller,
@@ -105,7 +105,7 @@ fn template(
     let mut words: Vec<String> =
         ["template", "add", name, "--memory", "3GiB", "--pids", "512"].map(String::from).into();
     words.extend(["--image".into(), root.display().to_string()]);
-    // The name, and the address behind it, which is this machine's own.
+    // The name, and the address behind it, which is this host's own.
     words.extend([format!("--allow-net={NAME}:{port}"), format!("--allow-net=127.0.0.1:{port}")]);
     for (from, to) in [("/usr/bin", "/host"), ("/usr/lib", "/usr/lib"), ("/usr/lib64", "/usr/lib64")] {
         words.extend(["--read".into(), format!("{from}:{to}")]);
@@ -131,7 +131,7 @@ fn claude(caller: &Caller) -> Result<()> {
     let set = ["resource", "set", "--type", "anthropic", "anthropic", r#"{"apiKey": "sk-ant-e2e"}"#];
     server.run(set)?.success()?;
     let file = caller.file("claude.ts", CLAUDE)?.display().to_string();
-    // The script says by what it imports which template it wants.
+    // The script's imports tell which template it wants.
     let run = || server.run(["script", "run", &file, "--arg", "anthropic=$res:anthropic"]);
     let first = result(&run()?)?;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is wrong with scripts: named, with the line where there is one, and nothing is left.
+//! Mistakes in scripts: named, with the line where there is one, and nothing is left.
 
 use crate::scripts::{nothing_lives, script};
 use anyhow::{Result, ensure};
@@ -128,7 +128,7 @@ fn what_main_does_wrong_is_named(caller: &Caller) -> Result<()> {
         ensure!(said.lines().count() == 2 && !said.contains("CALL"), "the wrapper is shown: {said}");
         let told = script(&server, caller, file, source, &["--json"])?.exited(127)?.json()?;
         assert_eq!(told["error"]["code"], "interpreter_missing", "{told}");
-        // A server that is named builds nothing for its callers, and says who does.
+        // A server that is named by a URL builds nothing for its callers, and names the command that does.
         let missing = script(&server, caller, file, source, &["--template", program])?;
         let build = format!("`paddock template build {program}` makes it");
         ensure!(missing.exited(125)?.err().contains(&build), "{}", missing.err());
@@ -136,7 +136,7 @@ fn what_main_does_wrong_is_named(caller: &Caller) -> Result<()> {
     nothing_lives(&server)
 }
 
-/// The place of the result is the script's own to write: whatever it puts there harms nobody.
+/// The place of the result is the script's own to write: nothing that it puts there does any harm.
 fn hostile_results_are_bounded(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     for (body, code, words) in [

@@ -1,5 +1,5 @@
-//! Scripts as they were written for Windmill: an agent by Claude's SDK, one by Codex's command, one of one's own. Their text
-//! is the documentation's; what stands in for the programs of others says what it was given.
+//! Scripts as they were written for Windmill: an agent by Claude's SDK, one by Codex's command, one of one's own. Their
+//! text is the documentation's; stand-ins for the programs of others print their input.
 
 use crate::scripts::{nothing_lives, result};
 use anyhow::{Result, ensure};
@@ -12,7 +12,7 @@ const PYTHON: &str = include_str!("../scripts/agent.py");
 const CLAUDE: &str = include_str!("../scripts/claude.ts");
 const CODEX: &str = include_str!("../scripts/codex.ts");
 
-/// Says which session it goes on with, and what the instructions were.
+/// Tells which session it goes on with, and the instructions.
 const CLAUDE_SDK: &str = "import * as fs from 'node:fs'\n\
     export async function* query({ prompt, options }) {\n\
       if (options.pathToClaudeCodeExecutable !== '/usr/bin/claude') throw new Error('another executable')\n\

@@ -20,12 +20,12 @@ for_both_callers!(
 
 const VALUE: &str = "sk-paddock-e2e/real+value";
 
-/// `--secret KEY@web.test:PORT`, and the address behind that name, which is this machine's own.
+/// `--secret KEY@web.test:PORT`, and the address behind that name, which is this host's own.
 fn flags(outside: &Outside) -> [String; 2] {
     [format!("--secret=KEY@web.test:{}", outside.tls), format!("--allow-net=127.0.0.1:{}", outside.tls)]
 }
 
-/// What the host outside answers when it gets this as authorization: no mask knows it so.
+/// The answer of the host outside when it gets this as authorization: in a form that no mask knows.
 fn spelled(authorization: &str) -> String {
     let letters: Vec<String> = authorization.chars().map(String::from).collect();
     letters.join(".") + "\n"
@@ -83,7 +83,7 @@ pub fn the_value_goes_where_it_is_bound_to_and_nowhere_else(caller: &Caller) -> 
             "{options}"
         );
     }
-    // End to end: the other host gets what is worth nothing.
+    // End to end: the other host gets a placeholder, which is worth nothing.
     let line =
         format!("curl -sS -H \"Authorization: $KEY\" https://other.test:{tls}/spelled; printf %s $KEY");
     let said = inside(caller, &rules, &line)?.success()?;
@@ -141,7 +141,7 @@ pub fn a_value_that_comes_back_is_masked(caller: &Caller) -> Result<()> {
     let json = [&rules[..], &["--json".to_string()]].concat();
     let said = inside(caller, &json, &ask(&outside, "echo"))?.json()?;
     assert_eq!(said["stdout"], masked);
-    // It does not enter the sandbox either: what is written there so that no mask knows it has no value in it.
+    // It does not enter the sandbox either: a copy in a form that no mask knows has no value in it.
     let line = format!("{} | tr a-z b-za", ask(&outside, "echo"));
     let entered = inside(caller, &rules, &line)?.success()?;
     ensure!(entered.contains(&"*".repeat(VALUE.len())), "{entered}");
@@ -158,7 +158,7 @@ pub fn a_value_that_comes_back_is_masked(caller: &Caller) -> Result<()> {
         ensure!(!entered.contains(&moved(form)), "{form}: {entered}");
     }
     ensure!(entered.contains(&format!("y-tffo: Bfbsfs {}", "*".repeat(VALUE.len()))), "{entered}");
-    // What looks like its beginning, and is not, comes through.
+    // Text that looks like its beginning, and is not, comes through.
     assert_eq!(inside(caller, &rules, "printf sk-paddock-")?.success()?, "sk-paddock-");
     let server = Server::start(caller)?;
     let id = create(&server, &rules)?;
@@ -247,7 +247,7 @@ pub fn a_sandbox_keeps_its_secrets_and_shows_them_to_nobody(caller: &Caller) -> 
     assert_eq!(first["id"], second["id"]);
     assert_eq!(create("another-value")?.status, 409);
     ensure!(!holds(&caller.state(), VALUE)?, "the value lies on the disk");
-    // A control of the search: what is not secret is found.
+    // A control of the search: a value that is not secret is found.
     ensure!(holds(&caller.state(), &id)?, "the search finds nothing at all");
     Ok(())
 }
@@ -331,7 +331,7 @@ fn bad_secrets_are_refused_without_their_value(caller: &Caller) -> Result<()> {
         ("--secret=KEY@web.test=real-value", &["NAME@HOST"]),
     ] {
         let finished = run(flag)?;
-        // The one who wrote it on the command line sees it there; from us it does not come.
+        // The author of the command line sees it there; our message does not repeat it.
         ensure!(!finished.err().contains("real-value") || flag.contains("=real-value"), "{finished:?}");
         finished.refused(words)?;
     }

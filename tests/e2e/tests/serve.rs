@@ -75,7 +75,7 @@ fn tenants_are_strangers(caller: &Caller) -> Result<()> {
         let refused = with(&two, words)?;
         ensure!(refused.exited(1)?.err().contains("there is no sandbox"), "{words:?}: {}", refused.err());
     }
-    // What is said of another's is what is said of nothing.
+    // Another tenant's sandbox gets the same answer as a missing one.
     let strange = with(&two, &["exec", &id, "--", "true"])?.err().replace(&id, "ID");
     let absent = with(&two, &["exec", "sb-0000000000000000", "--", "true"])?.err();
     assert_eq!(strange, absent.replace("sb-0000000000000000", "ID"));
@@ -89,7 +89,7 @@ fn tenants_are_strangers(caller: &Caller) -> Result<()> {
     ensure!(refused.exited(1)?.err().contains("owner of the machine"), "{}", refused.err());
     let refused = caller.paddock(["ps"])?.environment("PADDOCK_URL", &url).finish()?;
     ensure!(refused.exited(1)?.err().contains("PADDOCK_TOKEN"), "{}", refused.err());
-    // The machine's owner sees all of them, and whose they are.
+    // The host's owner sees all of them, and their tenants.
     let all = server.run(["ps"])?.success()?;
     ensure!(all.contains("TENANT") && all.contains(&id) && all.contains(&other), "{all}");
     let tokens = server.run(["token", "ls", "--json"])?.json()?;
@@ -100,7 +100,7 @@ fn tenants_are_strangers(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Without anybody connected: what runs goes on, what it prints meanwhile is kept, and what is paused stays so.
+/// Without any client: the work goes on, its output meanwhile is kept, and a paused sandbox stays so.
 fn sandboxes_outlive_a_killed_server(caller: &Caller) -> Result<()> {
     let mut server = Server::start(caller)?;
     let (id, paused) = (server.create(&["--name", "works"])?, server.create(&[])?);
@@ -132,7 +132,7 @@ fn nobody_there_is_said(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Root's own socket is the machine's, and not this test's: only an ordinary user has one of its own.
+/// Root's own socket is the host's, and not this test's: only an ordinary user has one of its own.
 #[test]
 fn a_server_is_started_by_need_and_shared() -> Result<()> {
     paddock_e2e::as_ordinary_user("a_server_is_started_by_need_and_shared", |caller| {

@@ -1,4 +1,4 @@
-//! One server for each state directory: how commands find it, how it begins and ends, what it is told while it runs.
+//! One server for each state directory: how commands find it, how it begins and ends, and its settings while it runs.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Running, Server, for_both_callers, until};
@@ -71,7 +71,7 @@ fn its_owner_asks_for_it_and_stops_it(caller: &Caller) -> Result<()> {
     assert_eq!(status["process"], server.process()?, "{status}");
     assert_eq!(status["sandboxes"]["running"], 1, "{status}");
     ensure!(server.run(["server", "status"])?.success()?.contains("ready"), "the table");
-    // Whoever has a token learns less, and stops nothing.
+    // The holder of a token learns less, and stops nothing.
     let url = server.url()?;
     let secret = server.run(["token", "create", "--tenant", "team", "--role", "admin"])?.success()?;
     let with_token = |words: &[&str]| {
@@ -129,7 +129,7 @@ fn clients_that_come_while_it_starts_wait(caller: &Caller) -> Result<()> {
             client.finish()?.success()?;
         }
         place.paddock(&["server", "stop"])?.success()?;
-        // Whichever of those who were started is the server, the other one has nothing to do.
+        // One of the started processes is the server; the other one has nothing to do.
         drop(serving);
     }
     Ok(())
@@ -189,7 +189,7 @@ fn a_silent_guest_is_waited_for(caller: &Caller) -> Result<()> {
     let mut server = Server::start(caller)?;
     let (id, other) = (server.create(&["--idle", "1:kill"])?, server.create(&[])?);
     server.script(&id, "echo kept > /tmp/f")?.success()?;
-    // The same test runs beside this one, as somebody else.
+    // The same test runs beside this one, as another user.
     let seconds = if caller.is_root { "86397" } else { "86396" };
     server.run(["exec", "-d", &id, "--", "sleep", seconds])?.success()?;
     let work = until(PATIENCE, "the command", || process_of(&format!("sleep\0{seconds}\0")))?;
@@ -224,7 +224,7 @@ fn signal(process: u32, signal: Signal) -> Result<()> {
     Ok(rustix::process::kill_process(process, signal)?)
 }
 
-/// By its whole command line.
+/// Found by its whole command line.
 fn process_of(command_line: &str) -> Option<u32> {
     let matches =
         |path: &Path| std::fs::read(path.join("cmdline")).is_ok_and(|line| line == command_line.as_bytes());

@@ -1,11 +1,11 @@
-//! A server that is short of something, and callers who would use up what it has.
+//! A server that is short of something, and callers that would use up its resources.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Answer, Caller, PATIENCE, Server, as_ordinary_user, for_both_callers, http, skip, until};
 
 for_both_callers!(ready_means_that_a_create_would_work, large_bodies_take_little_memory);
 
-/// Until /readyz says so; it answers from a check that is at most a second old.
+/// Waits until /readyz says so; it answers from a check that is at most a second old.
 fn readiness(server: &Server, status: u16) -> Result<Answer> {
     until(PATIENCE, &format!("readiness {status}"), || {
         server.ask("GET", "/readyz", None).ok().filter(|answer| answer.status == status)
@@ -38,7 +38,7 @@ impl<'a> Limited<'a> {
 
     fn write(&self, value: &str) -> Result<()> {
         let change = format!("{}={value}:", self.flag);
-        // Only whoever it belongs to may, where root has no right to change limits.
+        // Only its owner may, if root has no right to change limits.
         let mut prlimit = self.caller.program("prlimit");
         prlimit.args(["--pid", &self.process.to_string(), &change]);
         ensure!(prlimit.status().context("prlimit")?.success(), "prlimit {change}");
@@ -82,7 +82,7 @@ fn ready_means_that_a_create_would_work(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Root has no such limit; cgroups have it, and say the same to whoever starts a thread.
+/// Root has no such limit; cgroups have it, and refuse a new thread in the same way.
 #[test]
 fn without_processes_it_is_not_ready() -> Result<()> {
     as_ordinary_user("without_processes_it_is_not_ready", |caller| {

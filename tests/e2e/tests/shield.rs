@@ -1,4 +1,5 @@
-//! `paddock shield`: an agent on a real repository. Here the agent is a shell, which does what an agent does and what one must not.
+//! `paddock shield`: an agent on a real repository. Here the agent is a shell, which does an agent's work and forbidden
+//! things.
 
 use crate::workspace::{listing, repository};
 use anyhow::{Context, Result, ensure};
@@ -109,7 +110,7 @@ fn only_explicit_paths_are_writable_when_named(caller: &Caller) -> Result<()> {
     let changes = report["changes"].as_array().context("changes")?;
     let paths: Vec<&str> = changes.iter().filter_map(|change| change["path"].as_str()).collect();
     assert_eq!(paths, ["sub/file", "sub/new", &format!("{other}/made")]);
-    // A repository below stays protected in what is writable.
+    // A repository below stays protected in writable directories.
     caller.shell(&directory, "git init -q sub/inner")?.success()?;
     let line = "echo x > sub/inner/.git/hooks/pre-commit";
     ensure!(script(caller, &directory, &["--write", "sub"], line)?.code != 0, "a hook was planted");
@@ -287,7 +288,7 @@ fn keys_of_the_agent_stay_outside(caller: &Caller) -> Result<()> {
     ensure!(!directory.join("agent.toml").exists(), "what the agent's file protects was written");
     let log = finished.err();
     ensure!(log.contains("allowed") && log.contains(&format!("web.test:{tls}")), "{log}");
-    // Nothing of it without the agent's file.
+    // Without the agent's file none of it happens.
     let finished = run(&["--agent", "none", "--net", &address])?;
     ensure!(finished.out().starts_with(" unset\n") || finished.out().starts_with("unset\n"), "{finished:?}");
     Ok(())

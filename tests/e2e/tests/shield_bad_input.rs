@@ -1,4 +1,4 @@
-//! What `paddock shield` refuses, before anything runs, and what it says.
+//! The refusals of `paddock shield`, before anything runs, and their messages.
 
 use crate::shield::shield;
 use crate::workspace::repository;

@@ -1,4 +1,5 @@
-//! Sandboxes that fall asleep: who calls them meanwhile, who begins with what they sleep with, and what a killed server leaves.
+//! Sandboxes that fall asleep: calls to them meanwhile, sandboxes that begin with their memory, and the remains of a
+//! killed server.
 
 use crate::contexts::{Place, text_of};
 use crate::forks::{changes_of, child, fork, made};
@@ -32,7 +33,7 @@ fn is_unfinished(name: impl AsRef<str>) -> bool {
     name.as_ref().ends_with(".new")
 }
 
-/// Waits until the server writes in that directory, or whoever asked it to is done.
+/// Waits until the server writes in that directory, or the request is done.
 fn until_it_writes<T>(
     caller: &Caller,
     directory: &str,
@@ -42,7 +43,7 @@ fn until_it_writes<T>(
     until(PATIENCE, "an archive that is being written", || writes().then_some(()))
 }
 
-/// What had begun before it fell asleep ends with that, and says so.
+/// Work that had begun before it fell asleep ends with that, and says so.
 fn had_begun(done: &Value) -> bool {
     done["cause"]["kind"] == "sandbox_ended"
 }
@@ -74,7 +75,7 @@ fn calls(server: &Server<'_>, id: &str, round: usize) -> Vec<(&'static str, Resu
             Ok(())
         });
         let port = scope.spawn(|| {
-            // Nothing listens there, which only its guest can say.
+            // Nothing listens there, which only its guest can tell.
             server.api("GET", &path("/ports/81/"), None)?.refused(502, "port_closed").map(|_| ())
         });
         let snapshot = scope.spawn(|| post("/snapshots", json!({}))?.expect(201).map(drop));
@@ -100,7 +101,8 @@ fn calls_wait_for_one_that_falls_asleep_and_wake_it(caller: &Caller) -> Result<(
     let place = Place::new(caller)?;
     place.server.script(&place.id, &format!("{FILL}; printf first > /workspace/first"))?.success()?;
     let (server, id) = (&place.server, place.id.as_str());
-    // A disk of its own is not written anywhere, so that nobody sees when it falls asleep: calls come before, meanwhile and after.
+    // A disk of its own is not written anywhere, so that the moment of sleep is not seen: calls come before, meanwhile
+    // and after.
     for round in 0..if caller.is_root { 3 } else { 1 } {
         thread::scope(|scope| -> Result<()> {
             let asleep = scope.spawn(|| place.act("/hibernate"));
@@ -112,7 +114,7 @@ fn calls_wait_for_one_that_falls_asleep_and_wake_it(caller: &Caller) -> Result<(
             }
             asleep.join().map_err(|_| anyhow::anyhow!("it panicked"))?.map(drop)
         })?;
-        // Whichever came last: what was acknowledged is there.
+        // Acknowledged writes are there, in any order.
         let seen = server.script(id, &format!("cat /workspace/{round}"))?.success()?;
         ensure!(seen == "written", "{seen}");
     }
@@ -145,7 +147,7 @@ fn a_snapshot_of_a_sleeping_fork_outlives_the_fork(caller: &Caller) -> Result<()
     Ok(())
 }
 
-/// Whether anything of a file waits in memory to be written. `None` where that cannot be seen.
+/// True if data of a file waits in memory to be written. `None` if that cannot be seen.
 fn waits_to_be_written(file: &Path) -> Option<bool> {
     let told = Command::new("filefrag").arg("-v").arg(file).output().ok()?;
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
@@ -185,7 +187,7 @@ fn a_killed_server_leaves_no_archives(caller: &Caller) -> Result<()> {
             }
             let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
             rustix::process::kill_process(process.context("no server")?, rustix::process::Signal::KILL)?;
-            // Whether it was answered is of no interest.
+            // The answer does not matter.
             let _ = asked.join();
             Ok(())
         })?;
@@ -197,7 +199,7 @@ fn a_killed_server_leaves_no_archives(caller: &Caller) -> Result<()> {
             .collect();
         ensure!(!left.iter().any(is_unfinished), "{what}: {left:?}");
     }
-    // What nobody could find out of the records is nobody's, whatever its name is.
+    // A file without a record has no owner, whatever its name is.
     for strange in [
         "snapshots/fk-0123456789abcdef.tar",
         "baselines/fk-0123456789abcdef.json",

@@ -1,4 +1,4 @@
-//! Snapshots that keep code contexts, and what begins with them.
+//! Snapshots that keep code contexts, and sandboxes that begin with them.
 
 use crate::contexts::Place;
 use crate::forks::{made, python};
@@ -39,7 +39,7 @@ fn seen(server: &Server<'_>) -> Result<Vec<String>> {
     Ok(all.iter().filter_map(|sandbox| Some(sandbox["id"].as_str()?.to_string())).collect())
 }
 
-/// The guests that run, those that nobody sees among them.
+/// The number of guests that run, hidden ones included.
 fn counted(server: &Server<'_>) -> Result<u64> {
     let metrics = server.api("GET", "/metrics", None)?.ok()?.text().to_string();
     let line = metrics.lines().find(|line| line.starts_with("paddock_sandboxes{state=\"running\"}"));
@@ -62,16 +62,16 @@ fn contexts_are_kept_as_they_stood(caller: &Caller) -> Result<()> {
     let look = "x, open('/tmp/f').read()";
     assert_eq!(python(server, &one, look)?, "([41], 'then')");
     python(server, &one, "x.clear(); open('/tmp/f', 'w').write('one'); 1")?;
-    // The snapshot is as it was, whatever became of who began with it.
+    // The snapshot is as it was, even if sandboxes that began with it changed.
     let two = made(server, &json!({ "snapshot": "kept" }))?;
     assert_eq!(python(server, &two, look)?, "([41], 'then')");
     let said = json!({ "code": "pwd; echo $known", "language": "bash" });
     let said = server.api("POST", &format!("/v1/sandboxes/{two}/code"), Some(&said))?.expect(200)?;
     ensure!(said["stdout"] == "/tmp\nseven\n", "{said}");
-    // Nobody sees what keeps it, or can name it.
+    // The holder of the snapshot is not seen, and cannot be named.
     let all = seen(server)?;
     ensure!(all.len() == 3 && counted(server)? == 4, "{all:?}");
-    // The order in which they end is nobody's matter.
+    // They may end in any order.
     server.run(["kill", &place.id])?.success()?;
     server.run(["snapshot", "rm", "kept"])?.success()?;
     assert_eq!(python(server, &two, "x")?, "[41]");
@@ -86,7 +86,7 @@ fn what_fits_only_the_files_begins_with_them(caller: &Caller) -> Result<()> {
     place.python("x = 1\nopen('/tmp/f', 'w').write('then')")?;
     let Some(snapshot) = kept(caller, &place)? else { return Ok(()) };
     let look = "'x' in globals(), open('/tmp/f').read()";
-    // A stricter fence is not weakened by what an interpreter brings along; more memory is none of its matters.
+    // A stricter fence is not weakened by a carried interpreter; more memory does not concern it.
     for (body, expected) in [
         (json!({ "snapshot": snapshot, "live_forks": false }), "(False, 'then')"),
         (json!({ "snapshot": snapshot, "user": "root" }), "(False, 'then')"),
@@ -151,7 +151,7 @@ fn candidates_begin_with_what_their_base_knew(caller: &Caller) -> Result<()> {
     let job = ended(&place.server, &id)?;
     ensure!(job["state"] == "succeeded" && job["best"]["score"] == 42.0, "{job}");
     until(PATIENCE, "the end of all but the base", || Some(counted(&place.server).ok()? == 1))?;
-    // Where none can be kept they begin with the files.
+    // If no context can be kept they begin with the files.
     place.python(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(999,), daemon=True).start()",
     )?;

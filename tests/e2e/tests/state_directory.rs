@@ -1,5 +1,5 @@
-//! A server whose state directory goes bad under it: full, read-only, damaged. What was acknowledged stays, what
-//! cannot be done is said, sandboxes live on, and all is well when the directory is.
+//! A server whose state directory goes bad under it: full, read-only, damaged. Acknowledged data stays, failures are
+//! told, sandboxes live on, and all is well when the directory is.
 
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, skip, until};
@@ -105,7 +105,7 @@ fn a_full_disk_of_the_server(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// The sandbox's own limit: nobody else's disk.
+/// The sandbox's own limit, which touches no other disk.
 fn a_full_disk_inside(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let id = server.create(&["--disk", "16MiB"])?;
@@ -118,7 +118,7 @@ fn a_full_disk_inside(caller: &Caller) -> Result<()> {
     refused.refused(507, "disk_full")?;
     let exists = server.ask("GET", &format!("{of}/files/exists?path=/tmp/large"), None)?.json()?;
     assert_eq!(exists, json!({"exists": false}));
-    // What is printed is not on that disk.
+    // Output is not on that disk.
     let printed = server.script(&id, "head -c 300000 /dev/zero | tr '\\0' x")?;
     assert_eq!(printed.success()?.len(), 300_000);
     let other = server.create(&[])?;
@@ -134,13 +134,13 @@ fn a_restart_on_a_full_disk(caller: &Caller) -> Result<()> {
     server.script(&id, "echo kept > /tmp/f")?.success()?;
     let script = "echo begin; while [ ! -e /tmp/stop ]; do sleep 0.05; done; echo end; exit 4";
     let number = server.run(["exec", "-d", &id, "--", "sh", "-c", script])?.success()?.trim().to_string();
-    // What was shown to somebody is kept; what is printed on a full disk is counted as missing.
+    // Output that was shown is kept; output on a full disk is counted as missing.
     until(PATIENCE, "the first line", || {
         server.run(["logs", &id, &number]).ok().filter(|logs| logs.out() == "begin\n")
     })?;
     disk.fill()?;
     server.kill()?;
-    // It either serves, or says what is wrong; it never takes the sandbox with it.
+    // It either serves, or tells the reason; it never takes the sandbox with it.
     let mut said = None;
     if server.start_again().is_err() {
         said = Some(server.fails_to_start()?);
@@ -174,7 +174,7 @@ fn a_sandbox_can_be_ended_on_a_full_disk(caller: &Caller) -> Result<()> {
     assert_eq!(shown(&server, &killed)?["end"]["cause"]["kind"], "killed");
     assert_eq!(shown(&server, &lives)?["state"], "running");
     disk.free()?;
-    // What could not be stored then is stored now, and outlives the server.
+    // Ends that could not be stored then are stored now, and outlive the server.
     until(PATIENCE, "stored ends", || {
         let listed = server.ask("GET", "/v1/sandboxes?state=ended", None).ok()?.json().ok()?;
         (listed["sandboxes"].as_array()?.len() == 2).then_some(())
@@ -217,7 +217,7 @@ fn read_only_while_it_serves(caller: &Caller) -> Result<()> {
     ] {
         let answer = server.ask("POST", &target, Some(&body))?;
         let failed = answer.refused(503, "storage_failed").map(drop);
-        // What needs no new file goes on.
+        // A request that needs no new file goes on.
         ensure!(failed.is_ok() || answer.ok().is_ok(), "{target}: {}", answer.text());
     }
     assert_eq!(server.ask("GET", &of, None)?.json()?["state"], "running");
@@ -273,7 +273,7 @@ fn a_damaged_database(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Whatever stops a server that had already taken its sandboxes over.
+/// Any error that stops a server which had already taken its sandboxes over.
 fn a_start_that_fails_harms_no_sandbox(caller: &Caller) -> Result<()> {
     let mut server = Server::start(caller)?;
     let id = server.create(&[])?;

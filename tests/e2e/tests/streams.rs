@@ -64,7 +64,7 @@ fn input_is_passed_on_while_the_command_runs(caller: &Caller) -> Result<()> {
 fn a_command_may_leave_its_input_unread(caller: &Caller) -> Result<()> {
     let finished = caller.start_run(["--", "echo", "done"])?.input(noise(4 * MIB)).finish()?;
     assert_eq!(finished.success()?, "done\n");
-    // Nor need anybody ever close it.
+    // Nor need the caller ever close it.
     let mut running = caller.start_run(["--", "echo", "done"])?.start()?;
     until(PATIENCE, "the end, with input still open", || running.has_ended().then_some(()))?;
     running.finish()?.success()?;

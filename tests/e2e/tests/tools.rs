@@ -1,4 +1,4 @@
-//! `paddock tools` and `paddock mcp`: what a model may call, and a client that calls it.
+//! `paddock tools` and `paddock mcp`: the tools that a model may call, and a client that calls them.
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Server, for_both_callers};

@@ -94,7 +94,7 @@ fn a_volume_has_one_writer_and_many_readers(caller: &Caller) -> Result<()> {
     ];
     server.script(&writer, "echo second > /data/memory/file")?.success()?;
     server.run(["kill", &writer])?.success()?;
-    // They have what there was when they began.
+    // They have the version that was current when they began.
     assert_eq!(server.script(&readers[0], "cat /data/memory/file")?.success()?, "first\n");
     assert_eq!(server.script(&readers[1], "cat /mnt/m/file")?.success()?, "first\n");
     for script in [
@@ -107,7 +107,7 @@ fn a_volume_has_one_writer_and_many_readers(caller: &Caller) -> Result<()> {
         let refused = server.script(&readers[1], script)?;
         ensure!(refused.err().contains("Read-only file system"), "{script}: {}", refused.err());
     }
-    // A child of a sandbox has no volumes: who writes to one has its lease.
+    // A child of a sandbox has no volumes: a writer has the only lease.
     let parent = server.create(&["--volume", MEMORY])?;
     let child = server.run(["fork", &parent])?.success()?.trim().to_string();
     let inside = server.script(&child, "ls /data/memory/file 2>/dev/null || echo none")?.success()?;

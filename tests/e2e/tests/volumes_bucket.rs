@@ -76,7 +76,7 @@ fn a_bucket_keeps_what_sandboxes_write() -> Result<()> {
         let id = server.create(&["--volume", "memory:/data/memory"])?;
         server.script(&id, "mkdir /data/memory/d && head -c 3000000 /dev/urandom > /data/memory/d/large && echo x > /data/memory/small")?.success()?;
         let sum = server.script(&id, "sha256sum < /data/memory/d/large")?.success()?;
-        // Two failures in the middle are tried again, and nobody sees them.
+        // Two failures in the middle are tried again, and no caller sees them.
         bucket.fault("503", 2)?;
         let ended = server.api("DELETE", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
         assert_eq!(ended["volumes"][0]["outcome"], "committed as version 1", "{ended}");
@@ -88,7 +88,8 @@ fn a_bucket_keeps_what_sandboxes_write() -> Result<()> {
     })
 }
 
-/// What could not be stored stays on the host, is told, and is stored when the bucket is back, by the next server too.
+/// Content that could not be stored stays on the host, is told, and is stored when the bucket is back, by the next
+/// server too.
 #[test]
 fn what_a_bucket_does_not_take_is_stored_later() -> Result<()> {
     paddock_e2e::as_root("a bucket that fails", |caller| {

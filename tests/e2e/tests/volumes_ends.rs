@@ -1,4 +1,4 @@
-//! What becomes of a volume when its sandbox ends, who may have it, and how much it may hold.
+//! The fate of a volume when its sandbox ends, the tenants that may have it, and its limits.
 
 use crate::attacks::with_token;
 use anyhow::{Context, Result, ensure};
@@ -39,7 +39,7 @@ fn a_failure_discards_keeps_or_commits(caller: &Caller) -> Result<()> {
         );
         assert_eq!(history(&server)?.len(), versions, "{on_failure}");
     }
-    // Whoever only ends it has not said that anything failed.
+    // A plain kill does not say that anything failed.
     let id = server.create(&["--volume", "state:/data/state"])?;
     server.script(&id, "echo ended > /data/state/word")?.success()?;
     server
@@ -50,7 +50,7 @@ fn a_failure_discards_keeps_or_commits(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Where nothing limits a volume, only the owner of the machine may write to one: others read.
+/// If nothing limits a volume, only the owner of the host may write to one: others read.
 fn a_volume_is_shared_with_another_tenant(caller: &Caller) -> Result<()> {
     let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
     let url = server.url()?;
@@ -63,7 +63,7 @@ fn a_volume_is_shared_with_another_tenant(caller: &Caller) -> Result<()> {
     server.run(["kill", &id])?.success()?;
     let wanted =
         |mode: &str| json!({ "volumes": [{ "name": "owner/state", "path": "/data/state", "mode": mode }] });
-    // What is not shared looks as if it were not there.
+    // A volume that is not shared looks as if it were not there.
     ask("GET", "/v1/volumes/state?tenant=owner", None)?.refused(404, "volume_not_found")?;
     ask("POST", "/v1/sandboxes", Some(&wanted("ro")))?.refused(404, "volume_not_found")?;
     server.run(["volume", "share", "state", "team-b", "--mode", "ro"])?.success()?;
@@ -89,7 +89,7 @@ fn quotas_hold(caller: &Caller) -> Result<()> {
     let third = server.run(["create", "--volume", "three:/data/three"])?;
     ensure!(third.exited(1)?.err().contains("2 are allowed"), "{}", third.err());
     server.script(&id, "head -c 3000000 /dev/urandom > /data/one/file")?.success()?;
-    // What the kernel does not stop, the commit does.
+    // A write that the kernel does not stop, the commit does.
     let _ = server.script(&id, "head -c 12000000 /dev/urandom > /data/two/file")?;
     let ended = server.api("DELETE", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
     assert_eq!(ended["volumes"][0]["outcome"], "committed as version 1", "{ended}");

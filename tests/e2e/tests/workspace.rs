@@ -34,7 +34,7 @@ pub fn in_workspace(caller: &Caller, directory: &Path, options: &[&str], script:
     caller.script(&all, script)
 }
 
-/// Every path below, relative, without what is in .git.
+/// Every path below, relative, without the entries of .git.
 pub fn listing(directory: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let mut open = vec![directory.to_path_buf()];
@@ -79,7 +79,7 @@ fn root_inside_makes_files_of_the_owner_too(caller: &Caller) -> Result<()> {
     in_workspace(caller, &directory, &["--user", "root"], "echo x > made && mkdir dir")?.success()?;
     for name in ["made", "dir"] {
         let found = directory.join(name).symlink_metadata()?;
-        // Never an id that nobody on the host has.
+        // Never an id that no user of the host has.
         ensure!(found.uid() == owner, "{name} belongs to {}, not {owner}", found.uid());
     }
     Ok(())

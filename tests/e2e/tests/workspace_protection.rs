@@ -1,4 +1,4 @@
-//! What code in a workspace may not touch: everything by which a later tool of the host would run code.
+//! The files that code in a workspace may not touch: everything by which a later tool of the host would run code.
 
 use crate::workspace::{in_workspace, listing, repository};
 use anyhow::{Result, ensure};

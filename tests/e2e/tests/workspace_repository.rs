@@ -1,4 +1,4 @@
-//! Names that are held because of what stands in a workspace, and repositories that are made where there is none.
+//! Names that are held because of a workspace's content, and repositories that are made where there is none.
 
 use crate::workspace::{hand_over, in_workspace, listing, repository};
 use crate::workspace_protection::all_fail;
@@ -61,7 +61,7 @@ fn every_name_of_the_table_is_held(caller: &Caller) -> Result<()> {
     all_fail(caller, &directory, &[], &attempts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Outside, in a repository whose owner may differ from the caller; what was made is the owner's.
+/// Outside, in a repository whose owner may differ from the caller; new files are the owner's.
 fn prepare(caller: &Caller, directory: &Path, owner: u32, script: &str) -> Result<()> {
     let all = format!("git() {{ command git -c safe.directory='*' \"$@\"; }}; {script}");
     caller.shell(directory, &all)?.success()?;
@@ -178,7 +178,7 @@ fn a_killed_run_leaves_no_hooks(caller: &Caller) -> Result<()> {
     running.wait_for("inside")?;
     running.signal(rustix::process::Signal::KILL)?;
     running.finish()?.exited(128 + libc::SIGKILL)?;
-    // The next run waits for what the first one left, and cleans up.
+    // The next run waits for the remains of the first one, and cleans up.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while directory.join(".git/paddock-new-repository").exists() && std::time::Instant::now() < deadline {
         caller.run(["--", "true"])?.success()?;

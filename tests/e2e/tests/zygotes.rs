@@ -1,4 +1,5 @@
-//! The interpreter that is forked into sandboxes: what its children share, and what a hostile template can do with it.
+//! The interpreter that is forked into sandboxes: the memory that its children share, and the possible attacks of a
+//! hostile template.
 
 use crate::contexts::text_of;
 use crate::pools::{filled, pool, set};
@@ -94,7 +95,7 @@ fn two_children_share_no_memory_no_offset_and_no_descriptor(caller: &Caller) -> 
         "(b'begin', b'begin')"
     );
     assert_eq!(first.value("bytes(loaded.shared[:5])")?, "b'first'");
-    // What the template had open is closed: no offset is common, because no open file is.
+    // Files that the template had open are closed: no offset is common, because no open file is.
     let listed = first.value("import os; sorted(int(n) for n in os.listdir('/proc/self/fd'))[:4]")?;
     ensure!(listed.starts_with("[0, 1, 2, 3"), "{listed}");
     let kept = first.value("os.path.exists('/proc/self/fd/%d' % loaded.number) and os.readlink('/proc/self/fd/%d' % loaded.number)")?;
@@ -130,7 +131,7 @@ fn code_of_a_caller_never_runs_in_the_zygote(caller: &Caller) -> Result<()> {
         second.value("import loaded, sys; loaded.state, '/mine' in sys.path, print is None")?,
         "([], False, False)"
     );
-    // One that is forked only now.
+    // A sandbox that is forked only now.
     let place = Inside::new(&server, "two")?;
     assert_eq!(
         place.value("import loaded, sys; loaded.state, '/mine' in sys.path, print is None")?,
@@ -165,7 +166,7 @@ fn a_child_has_every_layer(caller: &Caller) -> Result<()> {
                    [tried('setns', f, 0), tried('unshare', 0x10000000), tried('mount', b'none', b'/tmp', b'tmpfs', 0, None), \
                    tried('ptrace', 16, 1, 0, 0)[0], tried('setuid', 0)[0]]";
     assert_eq!(first.value(refused)?, "[(-1, 1), (-1, 1), (-1, 1), -1, -1]");
-    // Its limits are the sandbox's: what it takes is counted, and too much ends it.
+    // Its limits are the sandbox's: its memory is counted, and too much ends it.
     let eaten = first.python("x = bytearray(3 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1")?;
     ensure!(eaten["exit_code"] != 0, "{eaten}");
     assert_eq!(first.value("1 + 1")?, "2");
@@ -208,7 +209,7 @@ fn a_child_that_keeps_its_rights_is_refused(caller: &Caller) -> Result<()> {
         let error = told(&server, name)?;
         ensure!(error.contains("refused") && error.contains(word), "{name}: {error}");
         assert_eq!(pool(&server, name)?["ready"], 0);
-        // Whoever asks gets a sandbox whose interpreter is its own.
+        // A create gets a sandbox whose interpreter is its own.
         let place = Inside::new(&server, name)?;
         assert_eq!(place.value("1 + 1")?, "2", "{name}");
     }
@@ -273,7 +274,8 @@ tried("bpf", lambda: call("syscall", 321, 0))
 
 fn a_template_that_does_not_let_its_children_end_ends_itself(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
-    // On a machine without code of its own there are two forks; the process between stays, and nobody collects it when it is killed.
+    // On a processor without machine code of ours there are two forks; the process between stays, and is not collected
+    // when it is killed.
     let module = "import os, platform, signal, time\nplatform.machine = lambda: 'another'\n\
                   signal.signal = lambda *a, s=signal.signal: s(signal.SIGCHLD, signal.SIG_DFL) if a[0] == signal.SIGCHLD else s(*a)\n\
                   def stay(code):\n    time.sleep(1000)\nos._exit = stay\n";

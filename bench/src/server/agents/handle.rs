@@ -42,7 +42,7 @@ pub fn measure(server: &Server) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The one that `sdk/python/run_tests.py` made, with what the SDK needs.
+/// The interpreter that `sdk/python/run_tests.py` made, with the packages of the SDK.
 pub fn interpreter() -> Result<PathBuf> {
     let python = |directory: &Path| directory.join("bin/python");
     if let Some(chosen) = std::env::var_os("PADDOCK_SDK_ENV") {

@@ -108,7 +108,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Of one that has ended this does nothing.
+        // No effect on a process that has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

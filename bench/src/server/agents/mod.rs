@@ -1,5 +1,5 @@
-//! What agents add to a call: MCP over standard input and output, and the Python SDK's tools. Each beside the same call without
-//! it, one after the other, so that both see the same machine.
+//! The time that agents add to a call: MCP over standard input and output, and the Python SDK's tools. Each beside the
+//! same call without it, one after the other, so that both see the same host.
 //!
 //! - [`mcp`]: `run_code` through `paddock mcp`
 //! - [`handle`]: `sandbox.tools.handle` of the Python SDK; its script is `handle.py`

@@ -1,4 +1,4 @@
-//! A hundred callers who each want a fresh interpreter in the same moment.
+//! A hundred callers that each want a fresh interpreter in the same moment.
 
 use super::super::calls::timed;
 use super::super::parallel;
@@ -15,7 +15,7 @@ pub async fn measure(setting: Setting<'_>, server: &Server) -> Result<Findings> 
     let at_once = setting.counts.at_once;
     let mut findings = Findings::default();
     let mut caller = server.caller().await?;
-    // Once, so that what is made only once is there.
+    // Once, so that the parts that are made only once are there.
     once(&mut caller, pool::TEMPLATE, "print(1)", &mut Steps::default()).await?;
     let (mut samples, mut failed) = (Vec::new(), 0_u32);
     for _ in 0..BURSTS {

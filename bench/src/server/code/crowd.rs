@@ -1,4 +1,4 @@
-//! Many sandboxes at once, each with a Python context that ran one line: what each holds of memory.
+//! Many sandboxes at once, each with a Python context that ran one line: the memory of each.
 
 use super::super::memory;
 use super::super::parallel;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const AT_A_TIME: usize = 50;
 const MIB: f64 = 1_048_576.0;
 
-/// Until what was started has come to rest, and freed memory has been given back.
+/// Time for processes to come to rest, and for freed memory to be given back.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub async fn measure(setting: Setting<'_>, server: &Server) -> Result<Findings> {
@@ -68,7 +68,7 @@ async fn held(server: &Server, live: &[String]) -> Result<Held> {
     Ok(Held { inside: inside as f64, server: own as f64, available, processes })
 }
 
-/// Stops where the machine does.
+/// Stops when the host is full.
 async fn fill(server: &Server, live: &mut Vec<String>, wanted: usize, findings: &mut Findings) -> Result<()> {
     while live.len() < wanted {
         let count = AT_A_TIME.min(wanted - live.len());

@@ -1,4 +1,4 @@
-//! One throw-away use, beside what else runs `print(1)`, in turns.
+//! One throw-away use, beside the rivals that run `print(1)`, in turns.
 
 use super::super::part::Findings;
 use super::super::process::Server;
@@ -13,12 +13,12 @@ use std::time::Duration;
 const WARM_UP: usize = 10;
 const POOL: (usize, usize) = (16, 64);
 
-/// Until the pool has made up for what was taken: the next contestant does not pay for that.
+/// Time for the pool to refill: the next contestant does not pay for that.
 const SETTLE: Duration = Duration::from_millis(25);
 
 pub async fn measure(setting: Setting<'_>, server: &Server, beside: Option<&Field>) -> Result<Findings> {
     let mut findings = Findings::default();
-    // Before any connection: what has to be fetched takes longer than a server waits for the next call.
+    // Before any connection: a download takes longer than a server waits for the next call.
     let mut rivals = Rivals::prepare(setting, beside, Workload::Python);
     let mut by_socket = server.caller().await?;
     let token = by_socket.token().await?;

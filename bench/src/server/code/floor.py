@@ -1,6 +1,6 @@
-# What the kernel and Python alone take for one sandbox: an interpreter that is there already is forked into namespaces,
-# cgroups and a root of its own, runs one line, and is ended. No server, no guest, no disk, no record, no audit, no check
-# of anything. Prints how long each took, in seconds, one line each.
+# The time of the kernel and Python alone for one sandbox: an existing interpreter is forked into namespaces, cgroups
+# and a root of its own, runs one line, and is ended. No server, no guest, no disk, no record, no audit, no check of
+# anything. Prints how long each took, in seconds, one line each.
 import ctypes
 import os
 import sys

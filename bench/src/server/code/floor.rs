@@ -1,5 +1,5 @@
-//! How fast the kernel and Python alone could do what Paddock does: the least that any fence of this kind needs, by a small
-//! program that does nothing else. What a target lies below this, nobody reaches on this machine.
+//! How fast the kernel and Python alone could do Paddock's work: the least that any fence of this kind needs, by a
+//! small program that does nothing else. A target below this cannot be reached on this host.
 
 use super::super::part::Findings;
 use super::super::process::Server;
@@ -16,7 +16,7 @@ const PROGRAM: &str = include_str!("floor.py");
 const PYTHON: &str = "/usr/bin/python3";
 
 pub async fn measure(setting: Setting<'_>, server: &Server) -> Result<Findings> {
-    // So that there is something to look for when it is asked what was left.
+    // So that the later look for remains has a sandbox to look for.
     once(&mut server.caller().await?, pool::TEMPLATE, "print(1)", &mut Steps::default()).await?;
     if !rustix::process::geteuid().is_root() {
         bail!("it makes cgroups: only as root");

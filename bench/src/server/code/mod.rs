@@ -1,10 +1,11 @@
-//! run_code: an interpreter in a sandbox that may have been ready before anybody asked.
+//! run_code: an interpreter in a sandbox that may have been ready before the request.
 //!
-//! - [`pool`]: sandboxes that are kept ready, where the server knows of such a thing
+//! - [`pool`]: sandboxes that are kept ready, if the server knows pools
 //! - [`once`]: create, run_code, kill
 //! - [`first`], [`preloaded`], [`warm`], [`burst`], [`sustained`], [`crowd`]: one part each
-//! - [`floor`]: the least that could be
-//! - [`rivals`], [`jupyter`]: what else runs Python, and has to be asked in another way than `paddock run`'s peers
+//! - [`floor`]: the least possible time
+//! - [`rivals`], [`jupyter`]: other products that run Python, and have to be asked in another way than `paddock run`'s
+//!   peers
 //! - [`promises`]: the targets
 
 mod burst;
@@ -31,7 +32,7 @@ use crate::scratch::Scratch;
 use anyhow::Result;
 use std::time::Duration;
 
-/// What all parts are given.
+/// The settings of all parts.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
     pub scratch: &'a Scratch,
@@ -40,7 +41,7 @@ pub struct Setting<'a> {
     pub live: usize,
     /// How long `scale-soak` takes.
     pub soak: Duration,
-    /// Whether a peer that is missing may be fetched.
+    /// True if a missing peer may be fetched.
     pub install: bool,
 }
 

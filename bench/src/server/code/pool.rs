@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The one that is always there.
 pub const TEMPLATE: &str = "code-interpreter";
 
-/// Until as many are ready as were asked for.
+/// Time for the pool to fill.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks for a pool and waits until it is full.
@@ -74,7 +74,7 @@ pub async fn count(caller: &mut Caller, findings: &mut Findings, template: &str)
     }
 }
 
-/// Until nothing of them is left to be killed. What cannot be removed shows as left behind.
+/// Returns when no sandbox of them is left to be killed. A pool that cannot be removed shows as left behind.
 pub async fn remove_all(server: &Server) {
     let Ok(mut caller) = server.caller().await else { return };
     let Ok(pools) = caller.get("/v1/pools").await else { return };

@@ -1,4 +1,4 @@
-//! The same from a template whose interpreter has pandas imported before anybody asks.
+//! The same from a template whose interpreter has imported pandas before the request.
 
 use super::super::part::Findings;
 use super::super::process::Server;
@@ -47,7 +47,7 @@ pub async fn measure(setting: Setting<'_>, server: &Server, beside: Option<&Fiel
     Ok(findings)
 }
 
-/// As a person adds it.
+/// Adds the template as a person does.
 fn add_template(server: &Server) -> Result<()> {
     let policy = server.paddock.temporary.join("pandas.toml");
     std::fs::write(&policy, "preload = [\"pandas\"]\n")?;

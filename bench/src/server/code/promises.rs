@@ -1,4 +1,4 @@
-//! What is promised of run_code.
+//! The promises about run_code.
 
 use super::super::part::Part;
 use super::super::promises::Limit::{AtLeast, AtMost, Below};

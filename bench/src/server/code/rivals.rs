@@ -1,4 +1,4 @@
-//! Everybody who runs Python here, in turns with Paddock.
+//! All products that run Python here, in turns with Paddock.
 
 use super::super::part::Findings;
 use super::Setting;
@@ -44,7 +44,7 @@ impl Whose<'_> {
 }
 
 impl<'a> Rivals<'a> {
-    /// Those that print what they should; the others with their reason.
+    /// The rivals that print the right text; the others with their reason.
     pub fn prepare(setting: Setting<'_>, beside: Option<&'a Field>, workload: Workload) -> Rivals<'a> {
         let mut rivals = Rivals { commands: Vec::new(), jupyter: None, missing: Vec::new() };
         let Some(field) = beside else { return rivals };
@@ -96,7 +96,7 @@ impl<'a> Rivals<'a> {
         self.jupyter.iter_mut().for_each(|(_, samples)| samples.clear());
     }
 
-    /// One that fails takes no more part, and is named with the reason.
+    /// A rival that fails takes no more part, and is named with the reason.
     pub async fn round(&mut self, round: usize) -> Result<()> {
         let mut failed = Vec::new();
         for (index, rival) in self.commands.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Throw-away uses without pause, from four callers, for a minute: how many, and whether the server grows.
+//! Throw-away uses without pause, from four callers, for a minute: their number, and the growth of the server.
 
 use super::super::memory;
 use super::super::part::Findings;
@@ -23,7 +23,7 @@ pub async fn measure(setting: Setting<'_>, server: &Server) -> Result<Findings> 
     let mut findings = Findings::default();
     let mut caller = server.caller().await?;
     pool::set(&mut caller, &mut findings, pool::TEMPLATE, POOL.0, POOL.1).await?;
-    // What is made once, buffers and connections among it, is not growth.
+    // Things that are made once, such as buffers and connections, are not growth.
     let settled = setting.counts.sustained / 6;
     work(server, settled).await?;
     let before = memory::resident(server.id())? as f64 / MIB;
@@ -65,7 +65,7 @@ async fn work(server: &Server, time: Duration) -> Result<Done> {
                     Ok(elapsed) => done.samples.push(elapsed),
                     Err(error) => {
                         done.failures.push(format!("{error:#}"));
-                        // One that cannot go on does not count by the million.
+                        // A caller that cannot go on must not count its failures by the million.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 }

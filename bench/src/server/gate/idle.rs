@@ -1,4 +1,4 @@
-//! A thousand sandboxes in which nothing happens, without network rules and with them: what the gate of each holds.
+//! A thousand idle sandboxes, without network rules and with them: the memory of each gate.
 
 use super::super::memory;
 use super::super::parallel;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const MIB: f64 = 1_048_576.0;
-/// Until what was started has come to rest.
+/// Time for processes to come to rest.
 const SETTLE: Duration = Duration::from_secs(3);
 
 pub async fn measure(server: &Server, count: usize) -> Result<Findings> {
@@ -32,7 +32,7 @@ pub async fn measure(server: &Server, count: usize) -> Result<Findings> {
     Ok(findings)
 }
 
-/// What each takes beyond the first, of processes and of the machine.
+/// The memory of each beyond the first, of processes and of the host.
 async fn each(server: &Server, count: usize, network: fn() -> Value) -> Result<(f64, f64)> {
     let mut live = create(server, 1, network).await?;
     let first = held(server).await?;

@@ -1,7 +1,7 @@
 //! Through the gate: the same client against the same server on loopback, inside with rules and outside without a fence.
 //!
 //! - `outside`: the server; `client.py`: the client
-//! - [`idle`]: what a gate holds while nothing happens
+//! - [`idle`]: the memory of an idle gate
 //! - [`PROMISES`]: the targets
 
 mod idle;
@@ -53,7 +53,7 @@ pub const PROMISES: [Promise; 7] = [
     promise(Part::GateIdle, "an idle gate holds", "<= 0.3 MiB", Fact("each gate: processes"), AtMost(0.3)),
 ];
 
-/// Who calls, and how.
+/// The caller's place, and its way out.
 #[derive(Clone, Copy)]
 enum Way {
     Unfenced,
@@ -78,7 +78,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     let sandbox = super::calls::text(&made, "id")?;
     let place = Place { server, sandbox, port };
     let mut findings = Findings::default();
-    // The first of each is not counted: what is made once is made then.
+    // The first of each is not counted: it makes the parts that are made once.
     for way in [Way::Unfenced, Way::Connect, Way::Proxy] {
         place.client(way, "requests", 20).await?;
     }

@@ -1,4 +1,4 @@
-//! What stands for the world: answers `GET /N` with N bytes, on loopback.
+//! The outside world of the bench: answers `GET /N` with N bytes, on loopback.
 
 use anyhow::Result;
 use std::io::{Read, Write};

@@ -22,7 +22,7 @@ const AT_A_TIME: usize = 250;
 const LIST: &str = "/v1/sandboxes?limit=100";
 const MIB: f64 = 1_048_576.0;
 const KIB: f64 = 1_024.0;
-/// Until the kernel has given back what the last calls used.
+/// Time for the kernel to give back the memory of the last calls.
 const SETTLE: Duration = Duration::from_secs(1);
 
 const COLUMNS: [&str; 12] = [
@@ -51,7 +51,7 @@ struct Calls {
     bare: Option<Timing>,
 }
 
-/// With nothing live, which the growth of each sandbox is counted from.
+/// The numbers with no live sandbox, from which the growth of each is counted.
 struct Empty {
     available: f64,
     resident: f64,
@@ -62,7 +62,7 @@ pub async fn measure(setting: Setting<'_>, server: &mut Server) -> Result<Findin
     let mut findings = Findings::default();
     let mut curve = Curve { along: "live", columns: COLUMNS.to_vec(), points: Vec::new() };
     let mut live = Vec::new();
-    // Whatever is made once, the guest's executable and the storage among it, is there before anything is timed.
+    // Things that are made once, such as the guest's executable and the storage, are there before anything is timed.
     parallel::kill(server, parallel::create(server, clients()).await?).await?;
     tokio::time::sleep(SETTLE).await;
     let empty = empty(server)?;
@@ -185,7 +185,7 @@ fn row(filled: Option<f64>, calls: &Calls, held: [Option<f64>; 3]) -> Vec<Option
     row
 }
 
-/// Of the last point to the first; a later point replaces what an earlier one found.
+/// The ratio of the last point to the first; a later point replaces an earlier finding.
 fn compare(findings: &mut Findings, first: &Calls, last: &Calls) {
     let pairs = [
         ("create, beside none live", &first.create, &last.create),

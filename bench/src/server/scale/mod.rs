@@ -1,7 +1,7 @@
-//! Thousands of sandboxes on one host, and as many calls as it takes. Needs nothing but `paddock` and Python on the machine, so
-//! that a static executable of this bench can be carried to any host.
+//! Thousands of sandboxes on one host, and as many calls as it takes. Needs nothing but `paddock` and Python on the
+//! host, so that a static executable of this bench can be carried to any host.
 //!
-//! - [`crowd`]: what each call takes with none, a hundred, thousands of live sandboxes
+//! - [`crowd`]: the time of each call with none, a hundred, thousands of live sandboxes
 //! - [`floor`]: the same namespaces without Paddock, with as many live
 //! - [`rates`]: calls of many clients, from a pool, without one, and warm
 //! - [`forks`]: a context with data in it, forked a thousand times
@@ -33,7 +33,7 @@ pub async fn measure(setting: Setting<'_>, server: &mut Server, part: Part) -> R
     }
 }
 
-/// As many clients as keep every processor busy, and no more of them than the goals name.
+/// Enough clients to keep every processor busy, and no more of them than the goals name.
 fn clients() -> usize {
     (processors() * 2).clamp(4, 16)
 }

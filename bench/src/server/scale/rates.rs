@@ -1,4 +1,4 @@
-//! Calls of more and more clients: throw-away uses from a pool and without one, and calls to what is there.
+//! Calls of more and more clients: throw-away uses from a pool and without one, and calls to live sandboxes.
 
 use super::super::calls::Caller;
 use super::super::code::{Steps, once, pool};

@@ -102,11 +102,11 @@ fn held(server: &Server) -> Result<[f64; 4]> {
     Ok([resident / MIB, descriptors as f64, logs as f64 / MIB, all as f64 / MIB])
 }
 
-/// Bytes on the disk below a directory, and those of SQLite's logs. What is mounted there is not entered.
+/// Bytes on the disk below a directory, and those of SQLite's logs. Mounts there are not entered.
 fn size(directory: &Path, device: u64) -> (u64, u64) {
     let (mut all, mut logs) = (0, 0);
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        // One that has gone meanwhile has no size.
+        // A file that has gone meanwhile has no size.
         let Ok(found) = entry.metadata() else { continue };
         if found.dev() != device {
             continue;

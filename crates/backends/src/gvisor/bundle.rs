@@ -1,4 +1,4 @@
-//! What runsc is told: its options, and the bundle's `config.json`. Every path is one of the stage on which the guest runs it.
+//! The options of runsc, and the bundle's `config.json`. Every path is one of the stage on which the guest runs runsc.
 
 use super::runtime::Runtime;
 use crate::process::identity::{self, Method};
@@ -7,11 +7,11 @@ use paddock_protocol::{Ids, SENTRY_PLACE};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What its own kernel mounts without being asked: /tmp would be a second disk without a limit, and /sys says what nobody
-/// inside has to know.
+/// Mounts that runsc's kernel makes unasked, and that are taken away. /tmp would be a second disk without a limit, and
+/// /sys tells the work about the kernel, which it need not know.
 pub const UNCOVERED: [&str; 2] = ["/tmp", "/sys"];
 
-/// What the guest needs to begin with, in that kernel: it keeps less, and gives the work nothing.
+/// The capabilities that the guest begins with, in runsc's kernel. The guest keeps fewer, and gives the work none.
 const CAPABILITIES: [&str; 10] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -39,13 +39,13 @@ pub fn arguments(runtime: &Runtime, network: &Network) -> Vec<String> {
         "--file-access=shared".into(),
     ];
     if identity::method() == Method::Helpers {
-        // Its processes are to have the id of the fence's root: there is no `nobody` among the few that the fence has.
+        // Its processes are to have the id of the fence's root: the few ids of the fence include no `nobody`.
         arguments.push("--rootless=true".into());
     }
     let wanted = [
         // The cgroups are made already, and joined.
         ("ignore-cgroups", "true"),
-        // What is written belongs on the disk, whose limit the host's kernel holds.
+        // Written files belong on the disk, whose limit the host's kernel holds.
         ("overlay2", "none"),
         ("host-uds", "none"),
         // No process of the sandbox reaches files but through the gofer.
@@ -90,8 +90,8 @@ pub fn config(spec: &Spec, ids: Ids) -> Vec<u8> {
     config.to_string().into_bytes()
 }
 
-/// Left alone, runsc gives its processes a user namespace of their own only where they have no network; with one they
-/// would stay what runs them is: root of the fence, who may configure that network.
+/// By default runsc gives its processes a user namespace of their own only if they have no network. With one they would
+/// keep the id of their parent: root of the fence, which may configure that network.
 fn namespaces(network: &Network, ids: Ids) -> Value {
     let kinds: &[&str] = match network {
         Network::None => &["pid", "mount", "ipc", "uts"],

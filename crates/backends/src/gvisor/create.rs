@@ -1,5 +1,5 @@
-//! From the plan of a process sandbox to that of one with a sentry: the same root, disk, mounts and ids; what the guest would
-//! do to the work, another guest behind the sentry does.
+//! From the plan of a process sandbox to that of one with a sentry: the same root, disk, mounts and ids. Another guest,
+//! behind the sentry, does the outer guest's part for the work.
 
 use super::fence::GvisorFence;
 use super::runtime::Runtime;
@@ -19,13 +19,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What the sentry and its helper hold themselves, beside the work.
+/// Bytes that the sentry and its gofer need themselves, beside the work.
 const OWN_MEMORY: u64 = 96 << 20;
 /// Threads that they have without any work, and those that each of the work's brings with it. The sentry itself holds the
 /// work to its limit; this is for the host, which has a number of them for all: a bomb makes the sentry take many more.
 const OWN_THREADS: u32 = 256;
 const THREADS_EACH: u32 = 6;
-/// What runsc itself opens.
+/// The devices that runsc itself opens.
 const DEVICES: [&str; 3] = ["null", "zero", "urandom"];
 
 pub fn create(state: &Path, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
@@ -54,7 +54,7 @@ pub fn raise(
     Ok(Raised { fence: Box::new(GvisorFence::new(state, id, raised.fence)), ..raised })
 }
 
-/// The sentry would be the only fence between the work and whatever listens on this machine.
+/// The sentry would be the only fence between the work and the services that listen on this host.
 fn refuse_the_hosts_network(network: &Network) -> Result<(), CreateError> {
     match network {
         Network::None | Network::Gate(_) => Ok(()),
@@ -66,7 +66,7 @@ fn refuse_the_hosts_network(network: &Network) -> Result<(), CreateError> {
     }
 }
 
-/// What the cgroups hold for so much work.
+/// The limits of the cgroups: those of the work, plus the sentry's own needs.
 pub fn with_own(work: &Limits) -> Limits {
     Limits {
         memory: work.memory.saturating_add(OWN_MEMORY),
@@ -88,7 +88,7 @@ impl Between for Sentry<'_> {
         GvisorBackend::NAME
     }
 
-    /// Its gofer does.
+    /// The gofer makes them.
     fn makes_files_as_root(&self) -> bool {
         true
     }
@@ -99,7 +99,7 @@ impl Between for Sentry<'_> {
 
     fn take_over(&self, plan: &mut Plan, spec: &Spec, passed: &mut Passed) -> Result<(), CreateError> {
         if self.memory.is_some() {
-            // Its disk has them, and what runs inside may hold them open.
+            // The disk has these files already, and programs inside may hold them open.
             plan.steps
                 .retain(|step| matches!(step, Step::Bind { .. } | Step::Tmpfs { .. } | Step::Protect { .. }));
         }
@@ -153,7 +153,7 @@ impl Sentry<'_> {
     }
 }
 
-/// What of the plan is for the guest behind the sentry.
+/// The part of the plan that is for the guest behind the sentry.
 fn standing(plan: &Plan, limits: &Limits) -> Result<ByteBuf, CreateError> {
     let watch = MemoryWatch { limit_bytes: limits.memory, interval_ms: WATCH_INTERVAL_MS, own_kernel: true };
     let inner = Plan {
@@ -163,14 +163,14 @@ fn standing(plan: &Plan, limits: &Limits) -> Result<ByteBuf, CreateError> {
         own_network: false,
         link: None,
         cgroup_descriptors: 0,
-        // The kernel's limit holds the sentry too, and ends all: the guest is to end the work before that.
+        // The kernel's limit holds the sentry too, and ends everything. The guest is to end the work before that.
         watch_memory: Some(watch),
-        // Such a kernel has none; its rules would be those of a root that it alone sees.
+        // Such a kernel has no Landlock; and rules of the host's would be about a root that only the sentry sees.
         landlock: None,
-        // Its clocks begin with it.
+        // The sentry's clocks begin with it.
         time_namespace: false,
         keep: Vec::new(),
-        // Its kind alone is looked at.
+        // Only the kind of disk is looked at.
         disk: match plan.disk {
             DiskPlan::Mounted(_) => DiskPlan::Mounted(Source::Descriptor(0)),
             DiskPlan::Memory { bytes, inodes } => DiskPlan::Memory { bytes, inodes },

@@ -68,7 +68,7 @@ impl Fence for GvisorFence {
     }
 }
 
-/// The sentry's threads are not the work's processes, and the guest is one of what is counted.
+/// The sentry's threads are not the work's processes, and the guest counts against the same limits.
 fn of_all(usage: FenceUsage) -> FenceUsage {
     FenceUsage { processes: None, guest_counted: true, ..usage }
 }

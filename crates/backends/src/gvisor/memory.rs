@@ -1,5 +1,5 @@
-//! The memory of a running sandbox, kept in a directory and brought back: runsc's checkpoint and restore, done by who runs the
-//! sentry inside the fence. What is said here is said over the socket that lies beside the guest's.
+//! The memory of a running sandbox, kept in a directory and brought back by runsc's checkpoint and restore. The
+//! supervisor, which runs the sentry inside the fence, does it; commands for it go over a socket beside the guest's.
 
 use crate::backend::{CreateError, HostStep, Kept, Raised};
 use crate::handover::{self, Handover};
@@ -15,13 +15,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Writing out what a large sandbox holds takes its time.
+/// Writing out the memory of a large sandbox takes its time.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// What the supervisor says about a failure is not longer.
+/// The longest message of the supervisor about a failure, in bytes.
 const LONGEST_ANSWER: u32 = 4096;
 const HANDOVER: Duration = Duration::from_secs(10);
 
-/// Precondition: `directory` is empty, and nobody but root comes to it.
+/// Precondition: `directory` is empty, and only root can reach it.
 pub fn keep(state: &Path, id: &SandboxId, directory: &Path) -> Result<Box<dyn Kept>> {
     let (_, record) = lasting::read(state, id).map_err(Error::other)?;
     let Some((uid, gid)) = identity::root_of(record.slot) else {
@@ -114,7 +114,7 @@ fn say(supervisor: &UnixStream, byte: u8, along: Option<&File>) -> Result<()> {
     Ok(())
 }
 
-/// A length, and what went wrong.
+/// A length, and the reason of the failure.
 fn hear(mut supervisor: &UnixStream) -> Result<()> {
     let mut length = [0; 4];
     supervisor.read_exact(&mut length)?;
@@ -127,7 +127,7 @@ fn hear(mut supervisor: &UnixStream) -> Result<()> {
     Err(Error::other(String::from_utf8_lossy(&text).escape_debug().to_string()))
 }
 
-/// What was written belongs to the engine from here on: another sandbox reads it, under other ids.
+/// The written files belong to the engine from here on: another sandbox, with other ids, reads them.
 fn take(place: &File, path: &Path) -> Result<()> {
     fchown(place, Some(Uid::ROOT), Some(Gid::ROOT))?;
     fchmod(place, Mode::from_raw_mode(0o755))?;

@@ -2,15 +2,15 @@
 //!
 //! It runs inside the process backend's fence, not instead of it: the same namespaces, host ids, cgroups, disks, mounts and
 //! records, with a sentry where the work would be and the guest behind that
-//! (docs/decisions/0030-gvisor-inside-the-process-fence.md). What is here is only what differs:
+//! (docs/decisions/0030-gvisor-inside-the-process-fence.md). This module holds only the differences:
 //!
-//! - [`probe`]: what this machine has of it, and how to get the rest
-//! - [`runtime`]: the `runsc` of this machine: where it is, what it can
-//! - [`bundle`]: what runsc is told
+//! - [`probe`]: the parts of gVisor that this host has, and how to get the rest
+//! - [`runtime`]: the `runsc` of this host: where it is, and its abilities
+//! - [`bundle`]: the options and the `config.json` for runsc
 //! - [`create`]: from the plan of a process sandbox to that of one with a sentry
-//! - [`adopt`]: what an earlier engine left
+//! - [`adopt`]: sandboxes that an earlier engine left
 //! - [`fence`]: the standing fence
-//! - [`memory`]: what runsc keeps of a running sandbox, and brings back
+//! - [`memory`]: the memory of a running sandbox, kept by runsc and brought back
 
 mod adopt;
 mod bundle;

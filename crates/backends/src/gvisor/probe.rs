@@ -1,4 +1,4 @@
-//! What this machine has of it, and how to get the rest.
+//! The parts of gVisor that this host has, and how to get the rest.
 
 use super::GvisorBackend;
 use super::runtime::{self, REMEDY, Runtime};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the fence around it gives, and what differs behind the sentry.
+/// The guarantees of the process fence around it, with the differences behind the sentry.
 pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
     let around = fence::guarantees(spec);
     let keeps_memory = keeps_memory(state, spec);
@@ -31,7 +31,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         // The sentry takes the work's filter, and filters its own calls to the host.
         seccomp: Isolation::On,
         landlock_abi: LandlockLevel(0),
-        // Its clocks begin with it.
+        // The sentry's clocks begin with it.
         time_namespace: Isolation::On,
         system_inodes: Isolation::On,
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },

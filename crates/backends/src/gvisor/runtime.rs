@@ -1,5 +1,5 @@
-//! The `runsc` of this machine. Which options it takes differs from release to release, so it is asked; what it answers is
-//! kept beside the state, for as long as the file is the same.
+//! The `runsc` of this host. Its options differ from release to release, so `runsc` is asked for them. The answer is
+//! kept in the state directory, for as long as the file is the same.
 
 use crate::backend::CreateError;
 use crate::installed::{self, Stamp, stamp};
@@ -14,13 +14,13 @@ const NAME: &str = "runsc";
 pub const REMEDY: &str = "run as root: apt-get install runsc (Debian), or put a release of gVisor's `runsc` into /usr/local/bin \
      (https://gvisor.dev/docs/user_guide/install), or name it in PADDOCK_RUNSC";
 
-/// What was found out about one file.
+/// The known facts about one `runsc` file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
     pub path: PathBuf,
     stamp: Stamp,
     pub version: String,
-    /// What it traps system calls with when nobody says.
+    /// The platform (the way to trap system calls) that runsc uses when none is named.
     pub platform: String,
     flags: Vec<String>,
     /// Every platform that it names.
@@ -28,8 +28,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Whether what it has kept of a sandbox goes on: seen of the releases before systrap; with the later ones what was
-    /// brought back ended at once.
+    /// True if a sandbox whose memory this release kept goes on when it is brought back. It does with the releases
+    /// before systrap; with later ones the restored sandbox ended at once.
     pub fn brings_memory_back(&self) -> bool {
         self.platform == "ptrace"
     }

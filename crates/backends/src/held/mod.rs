@@ -1,7 +1,8 @@
-//! The names in a workspace that are held because of what stands in it: found by a look at the directory when a fence goes up.
+//! The names in a workspace that are held read-only because of the workspace's content. One look at the directory finds
+//! them when a fence goes up.
 //!
 //! - [`scan`]: one bounded walk: repositories, and protected names in directories below
-//! - [`git`]: what the settings of a repository make git execute or include
+//! - [`git`]: the files that a repository's settings make git execute or include
 //!
 //! Nothing of the workspace is executed, no program is started, and no file is read beyond a bound. The list of names itself is in
 //! `paddock_model::protected`.
@@ -43,7 +44,7 @@ pub fn find(workspace: &Workspace) -> Found {
     find_in(&workspace.directory, &workspace.unprotected)
 }
 
-/// Whether this name would be held.
+/// True if this name would be held.
 pub fn names_found(directory: &Path, name: &Path) -> bool {
     find_in(directory, &[]).names.iter().any(|found| found.path == name)
 }
@@ -59,7 +60,7 @@ fn find_in(directory: &Path, unprotected: &[PathBuf]) -> Found {
     }
     let mut found = Found { names: names.into_outermost(), notes: scanned.notes };
     if found.names.len() > MOST_NAMES {
-        // Editor settings and the like give way to what git runs.
+        // Editor settings and the like give way to the files that git runs.
         let by_the_table = |found: &FoundName| {
             let last = found.path.file_name().and_then(|name| name.to_str());
             last.is_some_and(|name| name != ".git" && find_anywhere(name).is_some())
@@ -116,7 +117,7 @@ impl<'a> Names<'a> {
         Names { names: BTreeMap::new(), unprotected }
     }
 
-    /// By its path, or by its last part at every depth.
+    /// True if the caller gave up this path, or its last part at every depth.
     fn is_given_up(&self, path: &Path) -> bool {
         let last = path.file_name().map(Path::new);
         self.unprotected.iter().any(|name| name == path || Some(name.as_path()) == last)

@@ -25,7 +25,7 @@ pub struct Scanned {
 struct Waiting {
     path: PathBuf,
     depth: usize,
-    /// Of what tools make again.
+    /// True below a directory of files that tools make again.
     made_again: bool,
 }
 

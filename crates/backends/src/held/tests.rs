@@ -101,7 +101,7 @@ fn includes_are_followed_whatever_their_condition() {
     for name in [".gitsettings", "more/settings", "more/third", "tools/watch"] {
         place.holds(name);
     }
-    // Settings of one working tree, whether they are enabled or not.
+    // Settings of one working tree, even if they are not enabled.
     place.write(".git/config.worktree", "[core]\n\thooksPath = of-this-tree\n");
     place.holds("of-this-tree");
 }

@@ -1,7 +1,8 @@
-//! Memory above a template: of a machine that has its root, its guest and whatever the engine has started in it, kept so that any
-//! number of sandboxes begin there. They map it for themselves, as they do a bake; the disk of that moment is copied.
+//! Memory of a VM above its template: the VM has its root, its guest and the programs that the engine started in it. It
+//! is kept so that any number of sandboxes begin there. Each maps the memory privately, as with a bake; the disk of
+//! that moment is copied.
 //!
-//! It is stale with the bake below it, and when the template's files or what was started in it have changed.
+//! It is stale when the bake below it is, and when the template's files or the started programs have changed.
 
 use super::bake::{self, digest};
 use super::create::{Parts, shape};
@@ -18,31 +19,31 @@ use std::time::SystemTime;
 
 const MEMORY: &str = "memory";
 const DISK: &str = "disk";
-/// On the disk: each is as large as what its machine has touched.
+/// How many are kept on the disk. Each is as large as the memory that its VM has touched.
 const MOST_KEPT: usize = 16;
-/// In the engine's memory.
+/// How many are held in the engine's memory.
 const MOST_LOADED: usize = 4;
 
-/// What is copied when a machine is kept for others to begin with: its memory, which it shares, and its disk.
+/// The files that are copied when a VM is kept for others to begin with: its memory, which it shares, and its disk.
 pub struct Baking {
     pub memory: File,
     pub disk: File,
 }
 
 pub struct Above {
-    /// In memory, sealed: whoever opens it how, nobody changes it.
+    /// In memory and sealed: no process can change it, however it was opened.
     pub memory: File,
     pub state: File,
     pub disk: File,
     pub shape: Shape,
 }
 
-/// Whether memory of such a sandbox can be kept at all: what it shares with the host cannot.
+/// True if memory of such a sandbox can be kept at all. Directories that it shares with the host cannot be kept.
 pub fn is_for(spec: &Spec) -> bool {
     spec.root != Root::HostUsr && !orders::shares(spec)
 }
 
-/// Where the memory of a sandbox of this spec, in which `what` was started, is kept; `None` where none can be.
+/// The directory for the memory of a sandbox of this spec, in which `what` was started; `None` if none can be kept.
 pub fn place(state: &Path, spec: &Spec, what: &[u8]) -> std::result::Result<Option<PathBuf>, CreateError> {
     let Root::Directory { path } = &spec.root else { return Ok(None) };
     if !is_for(spec) {
@@ -72,7 +73,7 @@ pub fn keep(
     Ok(standing)
 }
 
-/// Those of the same work over older files, and the oldest where there are many.
+/// Removes memory of the same work over older files, and the oldest if there are many.
 fn forget_others(directory: &Path) {
     let name = directory.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let whose = name.rsplit_once('-').map_or(name, |(whose, _)| whose);
@@ -99,7 +100,7 @@ fn forget_others(directory: &Path) {
 pub fn load(directory: &Path) -> std::result::Result<Option<Arc<Above>>, CreateError> {
     static LOADED: Mutex<Vec<(PathBuf, Arc<Above>)>> = Mutex::new(Vec::new());
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    // One that was removed is not to be had any more, whoever still runs from it.
+    // A removed memory is not given out any more, even if VMs still run from it.
     loaded.retain(|(place, _)| place.join(MEMORY).exists());
     if let Some(at) = loaded.iter().position(|(place, _)| place == directory) {
         let used = loaded.remove(at);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
     let place = lasting::directory(state, id);
-    // An engine that was killed while it kept a machine left it standing still.
+    // An engine that was killed while it kept a VM's memory left the VM paused.
     if let Ok(mut monitor) = memory::monitor(&place) {
         let _ = monitor.go_on();
     }

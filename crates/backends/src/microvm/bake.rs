@@ -1,6 +1,6 @@
-//! A machine that has booted and waits for orders, kept with its memory. Every other machine of the same shape is a copy of it: its
-//! memory is mapped for itself alone, so that what nobody writes is there once. A bake is made when the first machine of its shape
-//! is wanted, and again when the kernel, QEMU or Paddock has changed.
+//! A bake: a VM that has booted and waits for its orders, kept with its memory. Every other VM of the same shape is a
+//! copy of it. A copy maps that memory privately, so that pages without writes exist once. A bake is made when the
+//! first VM of its shape is wanted, and again when the kernel, QEMU or Paddock has changed.
 
 use super::create::{Kind, Parts, raise};
 use super::machine::{Acceleration, Monitor, Origin, Shape};
@@ -21,20 +21,20 @@ use std::time::Duration;
 
 const MEMORY: &str = "memory";
 const STATE: &str = "state";
-/// An emulated boot takes seconds; on a machine that is busy with others, many.
+/// An emulated boot takes seconds; on a busy host, many.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Baked {
-    /// In memory, sealed: whoever opens it how, nobody changes it.
+    /// In memory and sealed: no process can change it, however it was opened.
     pub memory: File,
     state: File,
     directory: PathBuf,
-    /// Whether a machine has gone on from it, so that it is no fault of its if another does not.
+    /// True once a VM has started from this bake. A later failure is then not the bake's fault.
     proven: AtomicBool,
 }
 
 impl Baked {
-    /// One that the first machine does not go on from is not whole: the next one boots.
+    /// If the first VM does not start from this bake, the bake is broken: it is removed, and the next VM boots.
     pub fn recall(&self, monitor: &mut dyn Monitor) -> std::io::Result<()> {
         let recalled = monitor.recall(&self.state, true);
         match recalled {
@@ -49,7 +49,7 @@ impl Baked {
     }
 }
 
-/// Those that this engine has in its memory.
+/// The bakes that this engine has in its memory.
 static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Baked>>> = Mutex::new(BTreeMap::new());
 
 /// The bake for a shape, made where there is none.
@@ -62,7 +62,7 @@ pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, Crea
     let lock = directory.with_file_name("bake.lock");
     let lock = File::create(&lock).host(|| format!("make {}", lock.display()))?;
     flock(&lock, FlockOperation::LockExclusive).host(|| "wait for another bake".into())?;
-    // Somebody may have made it meanwhile.
+    // Another engine may have made it meanwhile.
     if let Some(baked) = known().get(&directory) {
         return Ok(baked.clone());
     }
@@ -70,7 +70,7 @@ pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, Crea
         Some(baked) => baked,
         None => {
             forget_stale(&directory, base);
-            // It takes seconds, and whoever waits should know for what.
+            // A boot takes seconds, and the caller that waits should know why.
             eprintln!(
                 "paddock: booting a machine of {} MiB, once for this size; others will be copies of it",
                 shape.memory >> 20
@@ -87,15 +87,15 @@ fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<Baked>>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a bake is stale without.
+/// A bake is stale when one of these has changed: QEMU, the kernel, the guest, or the form of the VM.
 pub fn base(parts: &Parts) -> u64 {
     let runtime = &parts.vmm.runtime;
     let guest = guest_executable::digest();
     digest(&(&runtime.path, runtime.stamp, &parts.kernel.path, parts.kernel.stamp, guest, super::qemu::FORM))
 }
 
-/// Of a shape, and of the processor where it matters: what a kernel found that to be able to do, and how fast it was told that
-/// its clock runs, it goes on with.
+/// A name for a shape, and for the processor where it matters: a kernel goes on with the processor features that it
+/// found, and with the clock rate that it was told.
 pub fn name_of(shape: Shape) -> u64 {
     let processor = match shape.acceleration {
         Acceleration::Kvm => kvm::processor(),
@@ -110,7 +110,7 @@ pub fn digest<T: Hash>(what: &T) -> u64 {
     hasher.finish()
 }
 
-/// Others of Paddock's own that nobody would take any more.
+/// Removes bakes of other kernels, QEMUs or guests, which no VM starts from any more.
 fn forget_stale(directory: &Path, base: u64) {
     let current = format!("bake-{base:016x}-");
     for entry in directory.parent().map(std::fs::read_dir).into_iter().flatten().flatten().flatten() {
@@ -155,7 +155,7 @@ fn make(state: &Path, directory: &Path, parts: &Parts, shape: Shape) -> Result<B
     boot(state, parts, shape, &memory, &kept, PATIENCE)?;
     let new = directory.with_extension(format!("{}.new", std::process::id()));
     let written = write(&new, &memory, &kept).and_then(|()| std::fs::rename(&new, directory));
-    // One that cannot be kept serves this engine all the same.
+    // A bake that cannot be written to disk still serves this engine.
     if written.is_err() {
         let _ = std::fs::remove_dir_all(&new);
     }
@@ -171,13 +171,13 @@ fn write(directory: &Path, memory: &File, state: &File) -> std::io::Result<()> {
     for (name, content) in [(MEMORY, memory), (STATE, state)] {
         let file = File::create_new(directory.join(name))?;
         sparse::copy(content, &file)?;
-        // It gets its name after that: a host that loses its power leaves all of it or nothing.
+        // The file gets its name after that: a host that loses its power leaves all of it or nothing.
         file.sync_all()?;
     }
     Ok(())
 }
 
-/// Boots a machine in a fence of its own, and keeps it where it waits.
+/// Boots a VM in a fence of its own, and keeps its memory at the moment it waits for orders.
 pub fn boot(
     state: &Path,
     parts: &Parts,

@@ -1,6 +1,6 @@
-//! A machine that runs, copied as it stands: the process that runs it is forked into another fence, with its memory, its
-//! threads and all code that it has translated. Nothing is started, read or translated again, and what nobody writes to is
-//! there once.
+//! A running VM is copied as it is: the QEMU process that runs it is forked into another fence, with its memory, its
+//! threads and all the code it has translated. Nothing is started, read or translated again, and pages without writes
+//! exist once.
 //!
 //! The fence of the copy nests in that of its original, as an interpreter's fork does
 //! (docs/decisions/0042-a-running-machine-is-copied.md).
@@ -25,10 +25,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The guest around a machine builds its inside.
+/// How long the guest around a VM may take to build the inside of its fence.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why no machine of this shape is copied as it stands, for a sandbox of this spec.
+/// The reason why no running VM of this shape can be copied for a sandbox of this spec.
 pub fn missing(shape: Shape, spec: &Spec) -> Option<String> {
     if std::env::var_os("PADDOCK_MACHINE_COPIES").is_some_and(|value| value == "off") {
         return Some("PADDOCK_MACHINE_COPIES is off".into());
@@ -42,7 +42,7 @@ pub fn missing(shape: Shape, spec: &Spec) -> Option<String> {
     landing::missing()
 }
 
-/// One that stands still. It goes on when this is dropped, unless it was made to be copied.
+/// A paused VM. It goes on when this is dropped, unless it was made to be copied.
 pub struct Standing {
     state: PathBuf,
     place: PathBuf,
@@ -51,7 +51,7 @@ pub struct Standing {
     whose: Whose,
     keeper: UnixStream,
     disk: File,
-    /// What one that was made to be copied was made of: where that has changed it is not copied any more.
+    /// The parts that a VM made to be copied was made of. When they have changed it is not copied any more.
     made_of: Option<MadeOf>,
     /// A process is traced by one thread at a time.
     alone: Mutex<()>,
@@ -111,11 +111,11 @@ impl Standing {
         };
         let made_of = match whose {
             Whose::Own => Some(MadeOf::now(state, spec)?),
-            // A sandbox is what it is.
+            // An ordinary sandbox is never stale.
             Whose::Source => None,
         };
         let keeper = memory::silence(&place).host(|| "silence the machine".into())?;
-        // From here on it goes on when this is dropped.
+        // From here on the VM goes on when this is dropped.
         let standing = Standing {
             state: state.to_path_buf(),
             place,
@@ -130,7 +130,7 @@ impl Standing {
         memory::monitor(&standing.place)
             .and_then(|mut monitor| monitor.pause())
             .host(|| "have the machine stand still".into())?;
-        // Those who nest in it go on when its machine has ended.
+        // Sandboxes that nest in its fence go on when its own VM has ended.
         memory::tell(&standing.keeper, SHELTER).host(|| "speak to who runs the machine".into())?;
         let_be_copied(guest).map_err(not_copied)?;
         Ok(standing)

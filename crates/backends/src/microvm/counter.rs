@@ -1,13 +1,13 @@
-//! The counter of the processor that this runs on. That of an emulated one shows the same number (QEMU passes it on), so that the
-//! kernel in a machine has to be told its rate: told another one, its clock would run too fast or too slow.
+//! The time-stamp counter of the host's processor. An emulated processor shows the same number (QEMU passes it on), so
+//! the VM's kernel has to be told its rate: with another rate, its clock would run too fast or too slow.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Long enough that what lies between two readings does not count.
+/// Long enough that the time between two readings does not count.
 const WHILE: Duration = Duration::from_millis(10);
 const TRIES: usize = 5;
-/// What differs by less is the same processor.
+/// Rates that differ by less than this, in kHz, belong to the same processor.
 const STEP: u64 = 50_000;
 
 /// Thousands in a second. Measured once.
@@ -20,7 +20,7 @@ pub fn rate() -> u64 {
     })
 }
 
-/// For machines that were kept: one whose clock would be wrong here has another.
+/// A name for the rate, for kept VMs: a VM whose clock would be wrong on this host has another name.
 pub fn name() -> String {
     format!("{} kHz", (rate() + STEP / 2) / STEP * STEP)
 }

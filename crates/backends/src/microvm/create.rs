@@ -1,4 +1,4 @@
-//! From the plan of a process sandbox to that of one with a machine: QEMU is what the fence holds, and the work is in its machine.
+//! Turns the plan of a process sandbox into that of one with a VM: the fence holds QEMU, and the work is in QEMU's VM.
 
 use super::above::Baking;
 use super::fence::MicrovmFence;
@@ -22,11 +22,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// What the machine's kernel has besides the work.
+/// Bytes that the VM's kernel needs besides the work.
 const OWN_KERNEL: u64 = 128 << 20;
-/// What QEMU has besides the machine's memory.
+/// Bytes that QEMU needs besides the VM's memory.
 const OWN_MEMORY: u64 = 160 << 20;
-/// Its threads, those that serve shared files among them.
+/// QEMU's threads, including those that serve shared files.
 const OWN_THREADS: u32 = 256;
 const OWN_FILES: u32 = 16_384;
 /// The fence's own files.
@@ -73,7 +73,7 @@ pub fn create_to_bake(state: &Path, id: &SandboxId, spec: &Spec) -> Result<Raise
     Ok(raised)
 }
 
-/// What this machine has for it.
+/// The parts that this host has for a VM.
 pub struct Parts {
     pub vmm: Qemu,
     pub kernel: Kernel,
@@ -110,7 +110,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Whatever is to be run.
+    /// Finds the parts for any VM.
     pub fn look(state: &Path) -> Result<Parts, CreateError> {
         let runtime = runtime::find().map_err(|error| runtime::unavailable(&error))?;
         let kernel = kernel::find(state).map_err(|error| kernel::unavailable(&error))?;
@@ -118,12 +118,12 @@ impl Parts {
     }
 }
 
-/// Of the whole machine, for so much work.
+/// Memory of the whole VM, for a sandbox with these limits.
 fn memory(limits: &Limits) -> u64 {
     limits.memory.saturating_add(limits.memory / 32 + OWN_KERNEL).next_multiple_of(64 << 20)
 }
 
-/// What the host has not it maps for nobody: such a machine would boot, in minutes, and no copy of it would ever begin.
+/// A VM cannot have more memory than the host: such a VM would boot, in minutes, but no copy of it would ever begin.
 fn refuse_more_than(host: u64, limits: &Limits) -> Result<(), CreateError> {
     let machine = memory(limits);
     if machine <= host {
@@ -141,13 +141,13 @@ fn refuse_more_than(host: u64, limits: &Limits) -> Result<(), CreateError> {
     })
 }
 
-/// With what it can swap out.
+/// The host's memory, with its swap.
 fn memory_of_the_host() -> u64 {
     let host = rustix::system::sysinfo();
     (host.totalram as u64).saturating_add(host.totalswap as u64).saturating_mul(host.mem_unit.into())
 }
 
-/// Of a sandbox's machine, however it began.
+/// The shape of a sandbox's VM, however it began.
 pub fn shape(limits: &Limits, acceleration: Acceleration) -> Shape {
     let memory = memory(limits);
     let here = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
@@ -156,9 +156,9 @@ pub fn shape(limits: &Limits, acceleration: Acceleration) -> Shape {
     Shape { memory, processors, acceleration, fixed_addresses }
 }
 
-/// What is run in the fence.
+/// The kind of VM in the fence.
 pub enum Kind<'a> {
-    /// A machine whose memory is to be kept before it has any orders.
+    /// A VM whose memory is to be kept before it has any orders.
     Bake,
     Sandbox(Work<'a>),
 }
@@ -166,10 +166,10 @@ pub enum Kind<'a> {
 /// How long a sandbox goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// Until its engine ends.
+    /// It ends with its engine.
     Passing,
     Lasting,
-    /// For the sake of those that are copied from it.
+    /// It stays for the sake of its copies.
     Stem,
 }
 
@@ -177,7 +177,7 @@ pub struct Work<'a> {
     pub spec: &'a Spec,
     pub life: Life,
     pub disk: File,
-    /// It goes on from kept memory, and has its orders.
+    /// It goes on from kept memory, and has its orders already.
     pub recalled: Option<Recalled>,
     /// Its own memory is to be kept for others to begin with.
     pub baking: Option<Baking>,
@@ -191,7 +191,7 @@ pub struct Recalled {
     pub renamed: bool,
 }
 
-/// The fence and the machine in it, whose monitor waits to be told where it goes on from.
+/// Makes the fence and the VM in it. The VM's monitor waits to be told where the VM goes on from.
 pub fn raise(
     state: &Path,
     id: &SandboxId,
@@ -255,7 +255,7 @@ fn placeholder(bytes: u64) -> Result<(File, File), CreateError> {
     made.host(|| "make a placeholder".into())
 }
 
-/// Whoever runs the machine says why it ended, if it did.
+/// The guest around the VM says why the VM ended, if it did.
 pub fn failed(raised: &Raised, error: std::io::Error) -> CreateError {
     match super::memory::said(&raised.stream) {
         Some(said) => said,
@@ -263,7 +263,7 @@ pub fn failed(raised: &Raised, error: std::io::Error) -> CreateError {
     }
 }
 
-/// The fence around a machine: what is shared with it, and the memory that it has.
+/// The spec of the fence around a VM: the shared directories, and the VM's memory.
 pub fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
     let limits = spec.map(|spec| spec.limits.clone()).unwrap_or_default();
     let mounts = spec.map(|spec| {
@@ -285,7 +285,7 @@ pub fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
     }
 }
 
-/// What the cgroups hold for so much work.
+/// The limits of the cgroups: those of the work, plus the needs of QEMU and the VM's kernel.
 pub fn with_own(work: &Limits, shape: Shape) -> Limits {
     Limits {
         memory: shape.memory.saturating_add(OWN_MEMORY + (TRANSLATED << 20) + OWN_DISK),
@@ -304,11 +304,11 @@ pub struct Machine<'a> {
     pub held: Beginning<'a>,
 }
 
-/// How the process of a machine comes to be.
+/// How the process of a VM begins.
 pub enum Beginning<'a> {
-    /// With these files, once.
+    /// Started with these files, once.
     Started(RefCell<Option<(&'a Parts, Held)>>),
-    /// From another one that runs.
+    /// Copied from a running one.
     Copied,
 }
 
@@ -429,7 +429,8 @@ fn encoded<T: serde::Serialize>(what: &T) -> Result<ByteBuf, CreateError> {
     Ok(ByteBuf::from(bytes.split_off(paddock_protocol::RECORD_HEADER)))
 }
 
-/// Puts what is shared where the machine's process shares it from. What is for the guest in the machine is taken out.
+/// Puts the shared directories where the VM's process shares them from, and takes the steps for the guest in the VM out
+/// of the plan.
 fn arrange(plan: &mut Plan, shares_system: bool) -> Vec<Step> {
     let owner = (plan.ids.root, plan.ids.root_group);
     let directory =

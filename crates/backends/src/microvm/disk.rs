@@ -1,6 +1,6 @@
-//! The private disk of a machine: a file whose size is the limit, with a file system of that size. It lies in the sandbox's
-//! directory of the engine's storage, which keeps and copies it as it does everything there; or it has no name, and goes with
-//! the machine.
+//! The private disk of a VM: a file whose size is the limit, with a file system of that size. The file lies in the
+//! sandbox's directory of the engine's storage, which keeps and copies it like everything there; or it has no name, and
+//! ends with the VM.
 
 use super::{ext4, sparse};
 use crate::backend::{CreateError, HostStep};
@@ -70,7 +70,7 @@ fn fill(state: &Path, spec: &Spec, file: &File, like: Option<&File>) -> std::res
     sparse::copy(&opened, file).host(|| "fill the disk".into())
 }
 
-/// What all machines share is made by one of those that want it at the same time; `make` gets a name of its own.
+/// A file that all VMs share. If several want it at the same time, one of them makes it; `make` gets a temporary name.
 pub fn open_or_make(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<File> {
     let is_there =
         |opened: &Result<File>| !matches!(opened, Err(error) if error.kind() == ErrorKind::NotFound);
@@ -91,7 +91,7 @@ pub fn open_or_make(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Resu
     File::open(path)
 }
 
-/// Where what machines are made of is kept.
+/// The directory for the files that VMs are made of.
 pub fn place(state: &Path) -> std::result::Result<PathBuf, CreateError> {
     use std::os::unix::fs::DirBuilderExt;
     let place = state.join("machines");

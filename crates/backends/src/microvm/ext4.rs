@@ -1,5 +1,5 @@
-//! File systems for machines, made by `mke2fs`, which every distribution has. Without a journal: a disk is looked at from outside
-//! only after the machine has settled it, and one whose machine was killed is not used again.
+//! File systems for VMs, made by `mke2fs`, which every distribution has. They have no journal: a disk is read from
+//! outside only after the VM has flushed it, and the disk of a killed VM is not used again.
 
 use crate::backend::CreateError;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub fn unavailable(error: &Error) -> CreateError {
 
 /// An empty file system of this size.
 ///
-/// Precondition: `path` names nothing yet, or what may be overwritten.
+/// Precondition: `path` names no file yet, or one that may be overwritten.
 pub fn make_empty(path: &Path, bytes: u64, inodes: u64) -> Result<()> {
     File::create(path)?.set_len(bytes)?;
     run(path, &["-N".into(), inodes.to_string()])
@@ -81,7 +81,7 @@ fn run(path: &Path, more: &[String]) -> Result<()> {
     Err(Error::new(kind, format!("mke2fs: {last}")))
 }
 
-/// How many bytes and inodes a tree takes, with room for what the file system itself needs.
+/// How many bytes and inodes a tree takes, with room for the file system's own needs.
 fn measure(directory: &Path) -> Result<(u64, u64)> {
     const BLOCK: u64 = 4096;
     let (mut bytes, mut inodes) = (0u64, 0u64);

@@ -1,4 +1,5 @@
-//! The process backend's fence with a machine in it. Its end is the end of everything inside: the machine is one of its processes.
+//! The process backend's fence with a VM in it. When the fence ends, everything inside ends: the VM is one of its
+//! processes.
 
 use super::above::{self, Baking};
 use super::copy::Standing;
@@ -19,7 +20,7 @@ pub struct MicrovmFence {
     shape: Shape,
     /// Its memory is kept for others to begin with.
     baking: Option<Baking>,
-    /// Of one that this engine has made.
+    /// The disk of a VM that this engine has made.
     disk: Option<File>,
 }
 
@@ -54,7 +55,7 @@ impl Fence for MicrovmFence {
         self.outer.memory_kills()
     }
 
-    /// The guest stops the work by signals: frozen from outside, the machine would stand still with the guest in it.
+    /// The guest stops the work by signals. Freezing from outside would stop the whole VM, with the guest in it.
     fn freeze(&self) -> Result<()> {
         Err(ErrorKind::Unsupported.into())
     }
@@ -63,7 +64,7 @@ impl Fence for MicrovmFence {
         Err(ErrorKind::Unsupported.into())
     }
 
-    /// A machine has the memory that it began with.
+    /// The memory of a VM is fixed when it begins.
     fn change_limits(&self, old: &Limits, new: &Limits) -> Result<()> {
         if (old.memory, old.pids) != (new.memory, new.pids) {
             let why =
@@ -84,7 +85,7 @@ impl Fence for MicrovmFence {
         Ok(Box::new(Standing::stand(&self.state, &self.id, self.shape, spec, self.disk.as_ref())?))
     }
 
-    /// Who runs the machine was told when it stood, before anybody could nest.
+    /// The guest around the VM was told when the VM paused, before any sandbox could nest.
     fn hold(&self) -> Result<FenceUsage> {
         self.outer.hold().map(of_all)
     }
@@ -104,7 +105,7 @@ impl Fence for MicrovmFence {
     }
 }
 
-/// The threads of the machine are not the work's processes, and the guest is one of what is counted.
+/// The VM's threads are not the work's processes, and the guest counts against the same limits.
 fn of_all(usage: FenceUsage) -> FenceUsage {
     FenceUsage { processes: None, guest_counted: true, ..usage }
 }

@@ -1,4 +1,4 @@
-//! The image below a machine's root, as one read-only file that all of them share: a template's directory is copied into a file
+//! The image below a VM's root, as one read-only file that all VMs share. A template's directory is copied into a file
 //! system once, and again when anything in it has changed.
 
 use super::{disk, ext4};
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Larger than any image: the kernel of a copied machine believes the size that the first one had.
+/// Larger than any image: the kernel of a copied VM believes the size that the first VM had.
 pub const LARGEST: u64 = 4 << 40;
 
 /// Opened to be read; `None` where the root has no image.
@@ -37,7 +37,7 @@ fn name_of(directory: &Path) -> u64 {
     hasher.finish()
 }
 
-/// Machines that run from an older one keep it open.
+/// VMs that run from an older image keep it open.
 fn forget_older(place: &Path, whose: u64) {
     let prefix = format!("image-{whose:016x}-");
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
@@ -47,7 +47,7 @@ fn forget_older(place: &Path, whose: u64) {
     }
 }
 
-/// Of everything that tells a tree that has changed.
+/// A digest of all facts that change when a tree changes.
 pub fn digest(directory: &Path) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     let mut waiting = vec![directory.to_path_buf()];

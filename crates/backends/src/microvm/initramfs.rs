@@ -1,4 +1,4 @@
-//! What a machine's kernel unpacks first: the guest as its first program, and the modules. A cpio archive in the format `newc`.
+//! The initramfs of a VM: the guest as its first program, and the kernel modules. A cpio archive in the format `newc`.
 
 use super::kernel::Kernel;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -21,7 +21,8 @@ pub fn archive(kernel: &Kernel, guest: &[u8]) -> Result<Vec<u8>> {
     Ok(archive.end())
 }
 
-/// As the kernel takes it. Debian's newer ones are compressed, which not every kernel undoes itself.
+/// A module in the form that the kernel takes. Debian's newer ones are compressed, and not every kernel decompresses
+/// them itself.
 pub fn module(path: &Path) -> Result<Vec<u8>> {
     let named = |error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
     let content = std::fs::read(path).map_err(named)?;

@@ -1,5 +1,4 @@
-//! The kernel that machines boot: one that is named, the host's own, or any that is installed, if it has the modules that a machine
-//! needs.
+//! The kernel that VMs boot: a named one, the host's own, or any installed one, if it has the modules that a VM needs.
 
 use crate::backend::CreateError;
 use crate::installed::{self, Stamp, stamp};
@@ -13,10 +12,10 @@ pub const VARIABLE: &str = "PADDOCK_KERNEL";
 pub const REMEDY: &str = "run as root: apt-get install --no-install-recommends linux-image-amd64 (Debian; nothing is booted from it \
      but machines), or name a kernel with its modules beside it in PADDOCK_KERNEL, as /boot/vmlinuz-VERSION";
 const PREFIX: &str = "vmlinuz-";
-/// Without these there is no machine; built in is as good as a module.
+/// The modules that every VM needs, as modules or built in.
 const NEEDED: [&str; 5] = ["virtio_mmio", "virtio_blk", "virtio_console", "overlay", "ext4"];
-/// What the file system of the disk asks the kernel for by name, what directories of the host are shared by, and the link to the
-/// gate.
+/// Modules that are taken if the kernel has them: the checksum that ext4 loads by name, the two for sharing directories
+/// of the host, and the link to the gate.
 const WANTED: [&str; 4] = ["crc32c_generic", "9p", "9pnet_virtio", "veth"];
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,14 +25,14 @@ pub struct Kernel {
     pub stamp: Stamp,
     /// In the order in which they need each other.
     pub modules: Vec<PathBuf>,
-    /// Whether directories of the host can be shared with its machines.
+    /// True if directories of the host can be shared with its VMs.
     pub shares: bool,
-    /// Whether its machines can have a link to the gate.
+    /// True if its VMs can have a link to the gate.
     pub networks: bool,
 }
 
-/// Looking through the modules takes time, so that what was found is kept beside the state for as long as the candidates are
-/// the same.
+/// Looking through the modules takes time, so the result is kept in the state directory for as long as the candidates
+/// are the same.
 pub fn find(state: &Path) -> Result<Kernel> {
     let candidates = candidates()?;
     let note = state.join("kernel.json");
@@ -184,7 +183,7 @@ fn module_name(path: &str) -> Option<String> {
     (rest.is_empty() || rest.starts_with('.')).then(|| name.replace('-', "_"))
 }
 
-/// What the module itself says that it needs: `depends=a,b`, in a list of strings that end with a NUL.
+/// The dependencies that the module itself names: `depends=a,b`, in a list of strings that end with a NUL.
 fn dependencies(content: &[u8]) -> Vec<String> {
     let mark = b"\0depends=";
     let Some(start) = content.windows(mark.len()).position(|window| window == mark) else {

@@ -1,5 +1,6 @@
-//! Whether machines run on the processor itself. It is found out by booting one: a `/dev/kvm` that opens may still run no kernel.
-//! What came of it is kept beside the state for as long as QEMU, the kernel, Paddock and the device are the same.
+//! Decides if VMs run on the processor itself (KVM). It boots one to find out: a `/dev/kvm` that opens may still run no
+//! kernel. The result is kept in the state directory for as long as QEMU, the kernel, Paddock and the device are the
+//! same.
 
 use super::bake;
 use super::create::Parts;
@@ -28,7 +29,7 @@ const DEVICE: &str = "/dev/kvm";
 const PATIENCE: Duration = Duration::from_secs(8);
 const MEMORY: u64 = 256 << 20;
 
-/// What machines run on, and why it is no more than that.
+/// The acceleration that VMs run with, and the reason if it is not KVM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     pub acceleration: Acceleration,
@@ -41,18 +42,18 @@ impl Decision {
     }
 }
 
-/// Those of this process, by their state directory.
+/// The decisions that this process knows, by state directory.
 static KNOWN: Mutex<BTreeMap<PathBuf, Note>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Note {
-    /// What it holds for: what a bake is made of, and the device as it was at the last start of this machine.
+    /// The things that the decision holds for: the parts of a bake, and the device as it was at the host's last start.
     base: u64,
     device: Stamp,
     decision: Decision,
 }
 
-/// Boots a machine where nobody knows yet.
+/// Boots a VM if the answer is not known yet.
 pub fn decide(state: &Path, parts: &Parts) -> Decision {
     let device = match usable() {
         Ok(device) => device,
@@ -60,7 +61,7 @@ pub fn decide(state: &Path, parts: &Parts) -> Decision {
     };
     let base = bake::base(parts);
     let holds = |note: &Note| (note.base, note.device) == (base, device);
-    // Held while a machine boots: whoever asks meanwhile wants the same answer.
+    // Held while a VM boots: other callers wait for the same answer.
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(note) = known.get(state).filter(|note| holds(note)) {
         return note.decision.clone();
@@ -76,7 +77,7 @@ pub fn decide(state: &Path, parts: &Parts) -> Decision {
     note.decision
 }
 
-/// What is seen without a boot: the device's stamp, or why nobody need try.
+/// The check without a boot: the device's stamp, or the reason why no boot need be tried.
 fn usable() -> Result<Stamp, String> {
     match std::env::var(VARIABLE).as_deref() {
         Ok("off") => return Err(format!("{VARIABLE} is `off`")),
@@ -109,7 +110,7 @@ fn attempt(state: &Path, parts: &Parts) -> Decision {
     }
 }
 
-/// With what it was caused by, in one line.
+/// The error with its causes, in one line.
 fn whole(error: &CreateError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -128,14 +129,14 @@ pub fn node() -> Result<OwnedFd, CreateError> {
         let top = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let mode = Mode::from_raw_mode(0o666);
         mknodat(&top, NAME, FileType::CharacterDevice, mode, makedev(NUMBER.0, NUMBER.1))?;
-        // Whatever the mask of this process is.
+        // With any umask of this process.
         rustix::fs::chmodat(&top, NAME, mode, rustix::fs::AtFlags::empty())?;
         open_tree(&top, NAME, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
     };
     make().host(|| format!("make a {DEVICE} for the fence"))
 }
 
-/// Which processor a kept machine goes on with.
+/// The processor that a kept VM goes on with.
 pub fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let telling = |line: &&str| line.starts_with("model name") || line.starts_with("flags");

@@ -1,12 +1,12 @@
-//! What is asked of whatever runs machines. Small, so that another monitor can take QEMU's place; there is code for none that was
-//! not run.
+//! The traits that a VM monitor implements. They are small, so that another monitor can take QEMU's place; no untested
+//! monitor has code here.
 
 use std::fs::File;
 use std::io::Result;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-/// What of a machine is the same before and after its memory was kept, and has to be.
+/// The properties of a VM that must be the same before and after its memory was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Shape {
     /// Bytes.
@@ -14,7 +14,7 @@ pub struct Shape {
     pub processors: u32,
     /// By the processor itself, or in software.
     pub acceleration: Acceleration,
-    /// Whether programs in it have the same addresses each time.
+    /// True if programs in the VM have the same addresses each time.
     #[serde(default)]
     pub fixed_addresses: bool,
 }
@@ -25,27 +25,27 @@ pub enum Acceleration {
     Emulated,
 }
 
-/// How a machine begins.
+/// How a VM begins.
 pub enum Origin {
     /// From its kernel. Its memory is a file that others see.
     Boot { kernel: OwnedFd, initramfs: OwnedFd, memory: OwnedFd },
-    /// From kept memory, which it maps for itself, or, `shared`, writes to, so that others see what comes of it; the rest
-    /// of its state is read when it is told to.
+    /// From kept memory, which it maps privately or, if `shared`, writes to, so that others see the result; the rest of
+    /// its state is read on command.
     Copy { memory: OwnedFd, shared: bool },
     /// From a stream that has its memory too.
     Stream,
 }
 
-/// The files of a machine, each opened by the host.
+/// The files of a VM, each opened by the host.
 pub struct Files {
     pub origin: Origin,
     /// The image below its root, read-only.
     pub image: OwnedFd,
     pub disk: OwnedFd,
-    /// The socket over which the monitor is spoken to, and whether it is to listen there.
+    /// The socket of the monitor, and true if the monitor is to listen there.
     pub monitor: OwnedFd,
     pub listens: bool,
-    /// Whether parts of the host's system, and directories of the caller's, are shared with it.
+    /// True if parts of the host's system, or directories of the caller, are shared with it.
     pub shares_system: bool,
     pub shares: bool,
 }
@@ -57,23 +57,23 @@ pub struct Command {
 }
 
 pub trait Monitor: Send {
-    /// Goes on from what was kept; `copied`: the memory is its own copy already, and only the rest is read.
+    /// Goes on from the kept state; `copied`: the memory is its own copy already, and only the rest is read.
     fn recall(&mut self, state: &File, copied: bool) -> Result<()>;
 
-    /// Writes what a machine is to `state`; `shared`: but for its memory, which lies in a file that others see. The
-    /// machine stands still afterwards.
+    /// Writes the state of a VM to `state`. If `shared`, the memory is left out: it lies in a file that others see. The
+    /// VM is paused afterwards.
     fn keep(&mut self, state: &File, shared: bool) -> Result<()>;
 
-    /// Has it stand still where it is.
+    /// Pauses the VM.
     fn pause(&mut self) -> Result<()>;
 
-    /// Lets a machine that stands still go on.
+    /// Lets a paused VM go on.
     fn go_on(&mut self) -> Result<()>;
 }
 
 pub trait Vmm: Send + Sync {
     fn command(&self, shape: Shape, files: Files) -> Command;
 
-    /// Precondition: the other end is the machine's monitor socket, or will be.
+    /// Precondition: the other end is, or will be, the VM's monitor socket.
     fn monitor(&self, stream: UnixStream) -> Result<Box<dyn Monitor>>;
 }

@@ -1,5 +1,5 @@
-//! What a running machine is, kept in a directory and brought back: QEMU writes it, memory included, to one file. What is said to
-//! who keeps the machine is said over the socket that lies beside the guest's.
+//! Keeps the state of a running VM in a directory, and brings it back: QEMU writes it, memory included, to one file.
+//! Commands for the guest around the VM go over a socket beside the inner guest's.
 
 use super::create::{Kind, Life, Parts, Recalled, Work, failed, raise, shape};
 use super::machine::{Monitor, Origin, Shape, Vmm};
@@ -19,15 +19,15 @@ use std::time::{Duration, Instant};
 
 pub const STATE: &str = "state";
 const SHAPE: &str = "shape.json";
-/// A machine settles its disk first.
+/// Time for a VM to flush its disk and fall silent.
 const SILENCE: Duration = Duration::from_secs(60);
 const HANDOVER: Duration = Duration::from_secs(10);
-/// What is to be said about a failure is said at once.
+/// Time to wait for the message about a failure, which is sent at once.
 const MOMENT: Duration = Duration::from_secs(3);
 
-/// `shared`: all but the memory itself, which lies in a file that others see.
+/// `shared`: keeps everything but the memory itself, which lies in a file that others see.
 ///
-/// Precondition: `directory` is empty, and nobody but root comes to it.
+/// Precondition: `directory` is empty, and only root can reach it.
 pub fn keep(
     state: &Path,
     id: &SandboxId,
@@ -42,14 +42,14 @@ pub fn keep(
         .and_then(|file| monitor.keep(&file, shared))
         .and_then(|()| write_shape(directory, kept));
     if let Err(error) = written {
-        // It goes on as if nothing had been asked.
+        // The VM goes on as if nothing had been asked.
         let _ = monitor.go_on();
         return Err(error);
     }
     Ok(Box::new(Standing { keeper, monitor, over: false }))
 }
 
-/// For whoever finds the machine later: what it was begun with cannot be asked of it.
+/// For an engine that finds the VM later: the VM cannot be asked for the shape that it began with.
 pub fn write_shape(directory: &Path, shape: Shape) -> Result<()> {
     std::fs::write(directory.join(SHAPE), serde_json::to_vec(&shape)?)
 }
@@ -64,7 +64,7 @@ pub fn monitor(place: &Path) -> Result<Box<dyn Monitor>> {
     Qemu { runtime }.monitor(lasting::connect_for_monitor(place)?)
 }
 
-/// A machine that stands still since it was kept.
+/// A VM that is paused since it was kept.
 struct Standing {
     keeper: UnixStream,
     monitor: Box<dyn Monitor>,
@@ -119,7 +119,7 @@ pub fn recall(
         }
         None => {
             let kept = File::open(memory.join(STATE)).host(|| format!("open {}", memory.display()))?;
-            // Its limits may have changed since; the machine has not.
+            // The sandbox's limits may have changed since; the VM's shape has not.
             let shape = read_shape(memory)
                 .unwrap_or_else(|| shape(&spec.limits, kvm::decide(state, &parts).acceleration));
             let kind = work(disk::open(state, spec, None)?);
@@ -136,10 +136,10 @@ pub fn recall(
     reach(state, id, raised)
 }
 
-/// With a stream to the guest in a machine that has gone on.
+/// Connects to the guest in a VM that has gone on.
 pub fn reach(state: &Path, id: &SandboxId, raised: Raised) -> std::result::Result<Raised, CreateError> {
     let stream = lasting::connect(&lasting::directory(state, id)).host(|| "reach the guest".into())?;
-    // Every connection is handed what leads out, before anything else.
+    // Every connection gets the network link first.
     let network = match raised.network {
         Some(_) => Some(handover::receive(&stream, HANDOVER).host(|| "take over the network".into())?),
         None => None,
@@ -147,14 +147,15 @@ pub fn reach(state: &Path, id: &SandboxId, raised: Raised) -> std::result::Resul
     Ok(Raised { stream, network: network.map(Handover::Here), ..raised })
 }
 
-/// Has a machine say no more, so that nothing is half under way in its port. It may again when the connection ends.
+/// Silences a VM's guest, so that no message is half sent in its port. The guest may speak again when the connection
+/// ends.
 pub fn silence(place: &Path) -> Result<UnixStream> {
     let keeper = lasting::connect_for_commands(place)?;
     tell(&keeper, BE_SILENT)?;
     Ok(keeper)
 }
 
-/// Until whoever runs a machine has done that.
+/// Sends a command to the guest around a VM, and waits until it is done.
 pub fn tell(keeper: &UnixStream, what: u8) -> Result<()> {
     keeper.set_read_timeout(Some(SILENCE))?;
     let (mut keeper, mut answer) = (keeper, [0]);
@@ -168,7 +169,7 @@ pub fn random() -> std::result::Result<u32, CreateError> {
     Ok(u32::from_le_bytes(bytes))
 }
 
-/// Why the machine ended, if whoever runs it has said so.
+/// The reason why the VM ended, if the guest around it has told.
 pub fn said(stream: &UnixStream) -> Option<CreateError> {
     match hear(stream, MOMENT) {
         Err(error @ (CreateError::Inside { .. } | CreateError::Limit { .. })) => Some(error),
@@ -176,7 +177,7 @@ pub fn said(stream: &UnixStream) -> Option<CreateError> {
     }
 }
 
-/// Until the machine waits for orders.
+/// Waits until the VM waits for its orders.
 pub fn wait_until_ready(stream: &UnixStream, patience: Duration) -> std::result::Result<(), CreateError> {
     hear(stream, patience)
 }

@@ -1,21 +1,22 @@
-//! The microVM backend: a machine with a kernel of its own between the work and the host's, run by QEMU.
+//! The microVM backend: a VM with a kernel of its own between the work and the host's kernel, run by QEMU.
 //!
 //! It runs inside the process backend's fence, not instead of it: the same namespaces, host ids, cgroups and records, with
-//! QEMU where the work would be and the guest in its machine (docs/decisions/0038-a-machine-inside-the-process-fence.md).
-//! What is here is only what differs:
+//! QEMU where the work would be and the guest in its VM (docs/decisions/0038-a-machine-inside-the-process-fence.md).
+//! This module holds only the differences:
 //!
-//! - [`probe`]: what this machine has of it, and how to get the rest
-//! - [`runtime`]: the QEMU of this machine; [`machine`]: what is asked of whatever runs machines; [`qemu`], [`qmp`]: how QEMU
-//!   does it
-//! - [`counter`]: how fast an emulated machine's clock runs
-//! - [`kernel`], [`initramfs`]: what is booted; [`kvm`]: whether on the processor itself
-//! - [`image`], [`disk`], [`ext4`]: the disks of a machine
-//! - [`bake`]: a machine that waits for orders, kept with its memory; every other is a copy of it
-//! - [`create`], [`orders`]: from the plan of a process sandbox to that of one with a machine, and the plan of the guest in it
-//! - [`copy`]: a machine that runs, copied as it stands
-//! - [`adopt`]: what an earlier engine left
+//! - [`probe`]: the parts that this host has for VMs, and how to get the rest
+//! - [`runtime`]: the QEMU of this host; [`machine`]: the traits of a VM monitor; [`qemu`], [`qmp`]: QEMU's
+//!   implementation
+//! - [`counter`]: how fast an emulated VM's clock runs
+//! - [`kernel`], [`initramfs`]: the files that a VM boots; [`kvm`]: the choice between KVM and emulation
+//! - [`image`], [`disk`], [`ext4`]: the disks of a VM
+//! - [`bake`]: a VM that waits for orders, kept with its memory; every other VM is a copy of it
+//! - [`create`], [`orders`]: from the plan of a process sandbox to that of one with a VM, and the plan of the guest in
+//!   it
+//! - [`copy`]: a running VM, copied as it is
+//! - [`adopt`]: sandboxes that an earlier engine left
 //! - [`fence`]: the standing fence
-//! - [`memory`]: what is kept of a running machine, and brought back; [`above`]: the same for any number of others
+//! - [`memory`]: the memory of a running VM, kept and brought back; [`above`]: the same for any number of others
 
 mod above;
 mod adopt;

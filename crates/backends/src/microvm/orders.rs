@@ -1,5 +1,4 @@
-//! What the guest in a machine is told: its plan is that of a process sandbox, with what the machine has in the places of what the
-//! host has.
+//! The plan of the guest in a VM. It is that of a process sandbox, with the VM's devices in place of the host's files.
 
 use super::MicrovmBackend;
 use crate::backend::{CreateError, HostStep};
@@ -15,10 +14,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde_bytes::ByteBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// As many bytes as the kernel's pool holds twice.
+/// Twice the bytes of the kernel's pool.
 const ENTROPY: usize = 64;
 
-/// `git`: what hides stand-ins from git, of a sandbox with a workspace.
+/// `git`: the steps that hide stand-ins from git, for a sandbox with a workspace.
 pub fn compose(spec: &Spec, lasting: bool, git: Vec<Step>) -> Result<MachineOrders, CreateError> {
     let ids = Identity::choose(0, spec)?.ids;
     let (steps, system) = steps(spec, ids, git)?;
@@ -52,12 +51,12 @@ pub fn renewal(renamed: bool) -> Result<Renewal, CreateError> {
     })
 }
 
-/// Whether directories of the caller's are shared with it.
+/// True if directories of the caller are shared with the VM.
 pub fn shares(spec: &Spec) -> bool {
     spec.workspace.is_some() || shared_mounts(spec).next().is_some()
 }
 
-/// Those that are directories or files of the host, with the name that each has in what is shared.
+/// The mounts that are directories or files of the host, with the name that each has among the shared ones.
 pub fn shared_mounts(spec: &Spec) -> impl Iterator<Item = (&Mount, String)> {
     let shared = spec.mounts.iter().filter(|mount| mount.access != Access::Tmpfs && mount.source.is_some());
     shared.enumerate().map(|(number, mount)| (mount, format!("{MACHINE_SHARE}/{number}")))
@@ -118,9 +117,9 @@ fn plan(spec: &Spec, ids: Ids, steps: Vec<Step>, lasting: bool) -> Plan {
         limit_pids: spec.limits.pids.into(),
         has_nested_forks: false,
         limit_files: spec.limits.files.into(),
-        // Its own kernel holds it.
+        // The VM's own kernel holds the limit.
         watch_memory: None,
-        // Those of the machine begin with the one that it is a copy of.
+        // The clocks of a VM begin with those of the VM that it is a copy of.
         time_namespace: true,
         listener: lasting.then_some(MachineOrders::LISTENER),
         keep: Vec::new(),
@@ -140,7 +139,7 @@ fn encoded(plan: Plan) -> Result<ByteBuf, CreateError> {
     Ok(ByteBuf::from(bytes))
 }
 
-/// The fence around it would be all that stands between the work and whatever listens on this machine.
+/// The fence around the VM would be the only fence between the work and the services that listen on this host.
 pub fn refuse_the_hosts_network(network: &Network) -> Result<(), CreateError> {
     match network {
         Network::None | Network::Gate(_) => Ok(()),

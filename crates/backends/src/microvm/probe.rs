@@ -1,4 +1,4 @@
-//! What this machine has of it, and how to get the rest.
+//! The parts that this host has for VMs, and how to get the rest.
 
 use super::create::Parts;
 use super::kernel::{self, Kernel};
@@ -19,21 +19,21 @@ const KVM_REMEDY: &str = "on a machine whose processor can (flags vmx or svm in 
 pub const FIXED: &str =
     "programs in the machine have the same addresses each time: it was booted with PADDOCK_MACHINE_ASLR=off";
 
-/// What the fence around it gives, and what differs in a machine.
+/// The guarantees of the process fence around it, with the differences of a VM.
 pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
     let around = fence::guarantees(spec);
     let keeps_memory = keeps_memory(spec);
     let mut guarantees = Guarantees {
         backend: MicrovmBackend::NAME.into(),
         boundary: Boundary::OwnKernel,
-        // Both by the machine's kernel, and the memory of the whole machine by the host's too.
+        // Both limits by the VM's kernel, and the memory of the whole VM by the host's kernel too.
         memory_limit: LimitKind::Kernel,
         pids_limit: LimitKind::Kernel,
         // The size of its file system, on a file of that size.
         disk_limit: DiskLimit::Kernel,
         pause: PauseKind::StopSignals,
         seccomp: Isolation::On,
-        // That of the machine's kernel, which is known once it runs.
+        // The Landlock level of the VM's kernel, which is known once it runs.
         landlock_abi: LandlockLevel(0),
         time_namespace: Isolation::On,
         system_inodes: Isolation::On,
@@ -58,8 +58,8 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
     guarantees
 }
 
-/// Memory is kept together with a disk as it was at the same instant: one in storage. A directory of the host that is shared with
-/// a machine cannot be kept with it.
+/// Memory is kept together with the disk of the same instant, so the disk must be in storage. A directory of the host
+/// that is shared with a VM cannot be kept with it.
 fn keeps_memory(spec: &Spec) -> bool {
     matches!(spec.disk, Disk::Directory { .. }) && spec.root != Root::HostUsr && !orders::shares(spec)
 }
@@ -72,7 +72,7 @@ pub fn not_for_this_user() -> Option<(&'static str, &'static str)> {
     ))
 }
 
-/// What a short look tells.
+/// The first missing part that a quick check finds.
 pub fn missing(state: &Path) -> Option<String> {
     let absent = runtime::find().err().or_else(|| kernel::find(state).err()).or_else(|| ext4::find().err());
     absent.map(|error| error.to_string()).or_else(|| not_for_this_user().map(|(missing, _)| missing.into()))

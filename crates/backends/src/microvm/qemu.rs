@@ -1,4 +1,4 @@
-//! Machines by QEMU: its machine type `microvm`, with nothing but what is named here.
+//! VMs by QEMU: its machine type `microvm`, with only the devices that are named here.
 
 use super::machine::{Acceleration, Command, Files, Monitor, Origin, Shape, Vmm};
 use super::qmp::Qmp;
@@ -12,8 +12,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A grace period takes three ticks of the clock, unless it is to be had at once: so long would a command wait to be put
-/// under its limits. A machine has few processors to ask.
+/// An RCU grace period takes three ticks of the clock, unless it is expedited: so long would a command wait to be put
+/// under its limits. A VM has few processors to ask.
 const PARAMETERS: &str =
     "console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on rcupdate.rcu_expedited=1";
 /// The kernel is told the rate of its clock: an emulated one cannot measure it, and hangs in the attempt.
@@ -22,17 +22,17 @@ const EMULATED_CLOCK: &str = "tsc_early_khz";
 const INTERPRETED: &str = "sysctl.net.core.bpf_jit_enable=0";
 /// See [`wants_fixed_addresses`].
 const FIXED_ADDRESSES: &str = "norandmaps";
-/// What costs more emulated than it gives: strings of bytes that are copied and cleared one byte at a time, and a fifth
-/// level of tables for addresses that no machine has.
+/// Processor features that cost more in emulation than they give: `erms` makes copies and clears run byte by byte, and
+/// `la57` adds a fifth level of page tables for addresses that no VM has.
 const EMULATED_PROCESSOR: &str = "max,-erms,-la57";
-/// Grows with every change of what follows: machines that were kept before it do not go on after it.
+/// Grows with every change of the command line below: VMs that were kept before the change do not go on after it.
 pub const FORM: u32 = 6;
-/// Where a machine has nothing to see.
+/// An empty directory, for a share without content.
 const NOTHING: &str = "/nothing";
-/// How much translated code is kept, in MiB. When it is full all of it is thrown away: a machine that stands with an interpreter has translated
-/// 70, and those that are copied from it should not begin with that.
+/// The size of the cache of translated code, in MiB. QEMU throws all of it away when it is full. A VM with a started
+/// interpreter has translated 70 MiB, and its copies should not begin with a flush.
 pub const TRANSLATED: u64 = 128;
-/// Writing out what a large machine holds takes its time.
+/// Writing out the memory of a large VM takes its time.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -40,8 +40,9 @@ pub struct Qemu {
     pub runtime: Runtime,
 }
 
-/// Whether programs in emulated machines that are booted now are to have the same addresses each time (decision 43): code is translated
-/// anew for each address that it is met at, so that with others each time every command is, from its first instruction.
+/// True if programs in newly booted, emulated VMs are to have the same addresses each time (decision 43). QEMU
+/// translates code anew for each address that it meets it at. With random addresses it therefore translates every
+/// command from its first instruction on.
 pub fn wants_fixed_addresses() -> bool {
     std::env::var_os("PADDOCK_MACHINE_ASLR").is_some_and(|value| value == "off")
 }
@@ -76,7 +77,7 @@ impl Vmm for Qemu {
         command.pair("-m", format!("{}B", shape.memory));
         command.pair("-smp", shape.processors.to_string());
         command.pair("-global", "virtio-mmio.force-legacy=false");
-        // It starts no other program, takes no rights back, and keeps to the calls of its list.
+        // QEMU starts no other program, takes no rights back, and keeps to its list of system calls.
         command.pair("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
         command.begin(files.origin, shape.memory, parameters);
         command.pair("-serial", "null");
@@ -182,7 +183,7 @@ impl QemuMonitor {
         Ok(())
     }
 
-    /// Until it is done, which it says when asked.
+    /// Waits until the migration is done; QEMU has to be asked.
     fn wait(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -208,7 +209,7 @@ impl QemuMonitor {
 
 impl Monitor for QemuMonitor {
     fn recall(&mut self, state: &File, copied: bool) -> Result<()> {
-        // Read from its beginning, whoever else reads it at the same time.
+        // A descriptor of its own, so that the file is read from its beginning even if others read it at the same time.
         let state = sparse::read_only(state)?;
         self.set_up(&state, copied)?;
         self.qmp.execute("migrate-incoming", Some(json!({ "uri": "fd:state" })))?;

@@ -1,5 +1,5 @@
-//! QEMU's monitor protocol: one JSON object a line. Who answers may have been taken over by what runs in its machine, so that
-//! lines are bounded and waiting is too.
+//! QEMU's monitor protocol: one JSON object a line. The work in the VM may have taken over QEMU, so both the length of
+//! lines and the time to wait are bounded.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub struct Qmp {
 }
 
 impl Qmp {
-    /// Waits for it to say who it is.
+    /// Waits for QEMU's greeting.
     pub fn greet(stream: UnixStream) -> Result<Qmp> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -39,7 +39,7 @@ impl Qmp {
         self.answer(command)
     }
 
-    /// With a file that goes along.
+    /// Executes a command that takes a file along.
     pub fn execute_with(&mut self, command: &str, arguments: Option<Value>, file: &File) -> Result<Value> {
         self.say(command, arguments, Some(file))?;
         self.answer(command)

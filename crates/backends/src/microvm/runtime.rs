@@ -1,4 +1,4 @@
-//! The QEMU of this machine: where it is, and which release.
+//! The QEMU of this host: where it is, and which release.
 
 use crate::backend::CreateError;
 use crate::installed::{self, Stamp, stamp};
@@ -12,9 +12,9 @@ use std::sync::Mutex;
 pub const VARIABLE: &str = "PADDOCK_QEMU";
 pub const REMEDY: &str = "run as root: apt-get install --no-install-recommends qemu-system-x86 (Debian, Ubuntu), or: dnf install qemu-system-x86-core (Fedora)";
 const PROGRAM: &str = "qemu-system-x86_64";
-/// The first release whose machines were tried.
+/// The first release whose VMs were tried.
 const OLDEST: (u32, u32) = (7, 2);
-/// All that the fence around a machine shows of the host: its libraries are there too.
+/// The only directory of the host that the fence around a VM shows: QEMU's libraries are there too.
 const PLACE: &str = "/usr";
 
 #[derive(Debug, Clone, PartialEq, Eq)]

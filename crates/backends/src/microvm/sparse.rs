@@ -23,9 +23,9 @@ pub fn read_only(file: &File) -> Result<File> {
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// From now on nobody changes it, whoever opens it how. It can still be mapped for oneself.
+/// From now on no process can change it, however it is opened. It can still be mapped privately.
 ///
-/// Precondition: nobody has it mapped to write.
+/// Precondition: no process has it mapped for writing.
 pub fn seal(file: &File) -> Result<()> {
     fcntl_add_seals(file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
     Ok(())
@@ -37,7 +37,7 @@ pub fn unnamed(directory: &Path) -> Result<File> {
     Ok(File::from(openat(CWD, directory, flags, Mode::from_raw_mode(0o600))?))
 }
 
-/// What is not a hole in `from`, to the same places of `to`, which gets the same length.
+/// Copies the data of `from`, without its holes, to the same places of `to`, which gets the same length.
 pub fn copy(from: &File, to: &File) -> Result<()> {
     let length = from.metadata()?.len();
     to.set_len(length)?;

@@ -13,11 +13,11 @@ use std::time::Duration;
 /// A guest that is alive answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// `backend`: whose sandboxes are meant, where it puts something between the fence and the guest.
+/// `backend`: the backend that made the sandbox, if it puts a kernel between the fence and the guest.
 pub fn adopt(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<Raised, AdoptError> {
     let (fence, kept) = find(state, id, backend)?;
     if fence.ended().is_none() {
-        // What is left of it goes with the fence.
+        // The rest of the sandbox goes with the fence.
         return Err(AdoptError::Gone { id: id.clone(), detail: "its guest runs no more".into() });
     }
     let connected = lasting::connect(&lasting::directory(state, id)).and_then(|stream| {
@@ -27,7 +27,7 @@ pub fn adopt(state: &Path, id: &SandboxId, backend: Option<&str>) -> Result<Rais
     match connected {
         Ok((stream, network)) => Ok(Raised { fence: Box::new(fence), stream, network, notes: kept.notes }),
         Err(source) => {
-            // It may be reached another time; whoever does not want it sweeps it.
+            // The sandbox may be reached another time; an engine that does not want it sweeps it.
             Box::new(fence).leave();
             Err(AdoptError::Connect { id: id.clone(), source })
         }

@@ -1,7 +1,8 @@
-//! A directory that every sandbox of root's has above its root. Nobody inside can reach it; it is empty and read-only.
+//! A directory that every sandbox of root's has above its root. No process inside can reach it; it is empty and
+//! read-only.
 //!
-//! A Landlock domain follows a process into a fork, where its rules mean nothing: they are about files of the sandbox that it
-//! came from. But what is granted below this directory is granted in both, because it is the same in both.
+//! A Landlock domain follows a process into a fork, where its rules mean nothing: they are about files of the source.
+//! But this directory is the same in both, so a right below it holds in both.
 
 use super::run_directory::run_directory;
 use crate::backend::{CreateError, HostStep};
@@ -29,7 +30,7 @@ pub fn detached(state: &Path) -> std::result::Result<OwnedFd, CreateError> {
     opened.host(|| "open the anchor".into())
 }
 
-/// It appears with all that is in it. The guests go through it, whoever they are.
+/// The directory appears with its whole content at once. Every guest can pass through it, with any id.
 fn make(directory: &Path) -> Result<()> {
     // A name of its own: the first creates of a host may come at the same time, in one process.
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -42,7 +43,7 @@ fn make(directory: &Path) -> Result<()> {
         part = path.parent().map(Path::to_path_buf);
     }
     match std::fs::rename(&new, directory) {
-        // Somebody else was first.
+        // Another engine was first.
         Err(_) if directory.join(ANCHORED).is_dir() => std::fs::remove_dir_all(&new),
         renamed => renamed,
     }

@@ -1,8 +1,9 @@
 //! Which server the records of a state directory belong to.
 //!
-//! Root's engines share a run directory, and a record in it names its state directory by path. Somebody may remove a state
-//! directory while its server runs, and start a second server with the same path. The lock in the directory went with it; this
-//! one did not. Without it the second server would find sandboxes of its path that it does not know, and end them.
+//! Root's engines share a run directory, and a record in it names its state directory by path. A user may remove a
+//! state directory while its server runs, and start a second server with the same path. The lock in the directory went
+//! with it; this one did not. Without it the second server would find sandboxes of its path that it does not know, and
+//! end them.
 
 use super::run_directory::run_directory;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -22,7 +23,7 @@ pub struct StateClaim {
 
 pub enum Claim {
     Taken(StateClaim),
-    /// By a process that runs.
+    /// A running process holds it.
     Held {
         pid: Option<u32>,
     },

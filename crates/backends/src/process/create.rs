@@ -1,5 +1,5 @@
-//! The order in which a fence goes up. While the guest is being executed, the plan is composed; whatever
-//! fails, the half-made fence takes down what stood.
+//! The order in which a fence goes up. While the guest is being executed, the plan is composed. If a step fails, the
+//! half-made fence is taken down.
 
 use super::cgroups::{self, Hierarchies, WorkGroup};
 use super::fence::ProcessFence;
@@ -32,7 +32,7 @@ pub const WATCH_INTERVAL_MS: u64 = 50;
 /// One inode for so many bytes of disk, as mkfs would.
 const BYTES_PER_INODE: u64 = 8192;
 
-/// What a sandbox is for.
+/// The purpose of a sandbox.
 #[derive(Clone, Copy)]
 pub enum Role<'a> {
     /// It ends with its engine.
@@ -43,9 +43,9 @@ pub enum Role<'a> {
     Nursery,
     /// It nests in a nursery, and its first exec comes from there.
     Nested(&'a Within),
-    /// It nests in a sandbox from which so many interpreters are carried into it.
+    /// It nests in a sandbox from which this number of interpreters is forked into it.
     Forked(&'a Within, usize),
-    /// It nests in another one, whose machine is copied into it. In a nursery it has ids of its own.
+    /// It nests in another one, whose VM is copied into it. In a nursery it has ids of its own.
     Copied(&'a Within, Whose),
 }
 
@@ -53,7 +53,7 @@ pub enum Role<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     Own,
-    /// Those of the one around it, which has no others.
+    /// The ids of the sandbox around it, which has no others.
     Source,
 }
 
@@ -65,14 +65,14 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// Whether others may be forked from it as they stand, with all that this takes. Not where the first exec comes from a
-    /// nursery, whose filter lets it go to no root below another.
+    /// True if its interpreters may be forked as they stand, with all that this takes. Not for a sandbox whose first
+    /// exec comes from a nursery: the nursery's filter lets it enter no root below another.
     fn is_forked(self, spec: &Spec) -> bool {
         spec.live_forks && matches!(self, Role::Lasting | Role::Forked(..)) && landing::missing().is_none()
     }
 }
 
-/// A fence, and what its role brings with it.
+/// A fence, and the parts that its role adds.
 pub struct Made {
     pub raised: Raised,
     /// PID 1 of the inside, by the host's numbers.
@@ -80,16 +80,16 @@ pub struct Made {
     pub ids: Ids,
     /// The other end of the interpreter's socket, of a nursery.
     pub zygote: Option<OwnedFd>,
-    /// What the processes that come in are to write to, of one that nests.
+    /// The streams of the processes that come in, for a sandbox that nests.
     pub streams: Vec<Streams>,
 }
 
-/// What those need to know who are carried into a sandbox.
+/// The facts about a sandbox that a live fork into it needs.
 pub struct WayIn {
     /// PID 1 of the inside, by the host's numbers.
     pub guest: u32,
     pub ids: Ids,
-    /// By which a process joins its cgroups.
+    /// The files by which a process joins its cgroups.
     pub entrances: Vec<File>,
     pub streams: Vec<Streams>,
 }
@@ -104,15 +104,15 @@ pub struct Streams {
 /// The other ends, which the guest has.
 type Awaited = Streams;
 
-/// What another backend puts between this fence and the guest: a kernel in user space.
+/// The kernel that another backend puts between this fence and the guest.
 pub trait Between {
     /// The name of that backend.
     fn name(&self) -> &'static str;
 
-    /// Whether files are made for the work by a process with the id of the sandbox's root.
+    /// True if files are made for the work by a process with the id of the sandbox's root.
     fn makes_files_as_root(&self) -> bool;
 
-    /// What the work's cgroups hold: the work and that kernel together.
+    /// The limits of the work's cgroups: the work and that kernel together.
     fn limits(&self, work: &Limits) -> Limits;
 
     /// Turns the plan of a guest that does the work into that of one that runs the kernel.
@@ -134,7 +134,7 @@ pub struct Begun {
     awaited: Vec<Awaited>,
 }
 
-/// And what the guest is to do, but for the disk.
+/// The same with the guest's plan, except the disk.
 pub struct Composed {
     fence: ProcessFence,
     stream: UnixStream,
@@ -144,7 +144,7 @@ pub struct Composed {
     entrances: Vec<File>,
     plan: Plan,
     passed: Passed,
-    /// By which a disk in storage gets the sandbox's ids.
+    /// The user namespace by which a disk in storage gets the sandbox's ids.
     translation: Option<OwnedFd>,
     network: Option<Handover>,
     zygote: Option<OwnedFd>,
@@ -191,7 +191,7 @@ pub fn begin(
         let written = match role {
             Role::Passing | Role::Lasting => identity.write_maps(pid),
             Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number),
-            // Written by who made it.
+            // Written by the process that made it.
             Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => Ok(()),
         };
         let released = written.and_then(|()| gate.open().host(|| "release the guest".into()));
@@ -240,7 +240,7 @@ fn no_place(source: std::io::Error) -> CreateError {
 }
 
 impl Begun {
-    /// For those who are carried into it. Once only.
+    /// For the interpreters that are forked into it. Once only.
     pub fn way_in(&mut self) -> Result<WayIn, CreateError> {
         let entrances: std::io::Result<Vec<File>> = self.entrances.iter().map(File::try_clone).collect();
         Ok(WayIn {
@@ -251,9 +251,9 @@ impl Begun {
         })
     }
 
-    /// Makes what the guest is told of.
+    /// Makes everything that the guest's plan names.
     ///
-    /// Precondition: all is as it was begun with.
+    /// Precondition: the arguments are those that it was begun with.
     pub fn compose(
         self,
         state: &Path,
@@ -281,7 +281,7 @@ impl Begun {
         }
         let mut notes = Vec::new();
         if let Some(place) = &spec.workspace {
-            // Before the lock, which all sandboxes of this machine share: it may take a while.
+            // Found before the lock, which all sandboxes of this host share: the search may take a while.
             let found = held::find(place);
             let _guard = lock_placeholders(state).host(|| "lock the stand-ins".into())?;
             let survey = workspace::survey(place, found, fence.slot())?;
@@ -314,7 +314,7 @@ impl Begun {
             Network::None | Network::Host => None,
         };
         let zygote = match role {
-            // A machine is copied from outside.
+            // A VM is copied from outside, so it needs no zygote.
             Role::Nursery if between.is_none() => Some(add_zygote(&mut plan, &mut passed)?),
             _ => None,
         };
@@ -389,8 +389,8 @@ impl Composed {
     }
 }
 
-/// The interpreter of a nursery is fenced in as all work is, but for what it needs to be forked into others: one
-/// call, and no Landlock domain, which would follow its children into a root where its rules mean nothing.
+/// The interpreter of a nursery is fenced in as all work is, with two exceptions that let it be forked into others: one
+/// system call, and no Landlock domain, which would follow its children into a root where its rules mean nothing.
 fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateError> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -401,7 +401,7 @@ fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateErr
     Ok(ours)
 }
 
-/// For one who comes in from outside.
+/// The streams of a process that comes in from outside.
 fn streams(identity: &Identity) -> Result<(Streams, Awaited), CreateError> {
     let (stdout, their_stdout) = std::io::pipe().host(|| "make a pipe".into())?;
     let (stderr, their_stderr) = std::io::pipe().host(|| "make a pipe".into())?;
@@ -418,7 +418,7 @@ fn streams(identity: &Identity) -> Result<(Streams, Awaited), CreateError> {
     Ok((theirs, awaited))
 }
 
-/// Gives the guest what it needs to go on without this engine, and the next engine what it needs to find it.
+/// Gives the guest everything to go on without this engine, and the next engine a record to find it.
 fn outlive(
     state: &Path,
     record: &Record,
@@ -495,7 +495,7 @@ fn plan(
     Plan {
         hostname: spec.hostname.clone(),
         root,
-        // Until it is known.
+        // A placeholder until the disk is known.
         disk: DiskPlan::Memory { bytes: spec.limits.disk, inodes: inodes(spec) },
         start: None,
         steps,
@@ -528,7 +528,7 @@ pub fn inodes(spec: &Spec) -> u64 {
     (spec.limits.disk / BYTES_PER_INODE).max(4096)
 }
 
-/// Where the work may write at all. Behind an image everything above it is private, so the whole root.
+/// Where the work may write at all. Above an image everything is private, so there it is the whole root.
 pub fn landlock(spec: &Spec) -> LandlockPlan {
     let mut writable: Vec<String> = match spec.root {
         Root::HostUsr => {
@@ -542,8 +542,8 @@ pub fn landlock(spec: &Spec) -> LandlockPlan {
     LandlockPlan { writable, scope_abstract_sockets: spec.network == Network::Host }
 }
 
-/// The plan, and with its first byte the descriptors that it speaks of. A guest that has ended already has said why: that is
-/// read by whoever waits for its first word, and tells more than that nobody took the plan.
+/// The plan, and with its first byte the descriptors that it names. A guest that has ended already has told the reason.
+/// The reader of its first message finds it, and it says more than a plan that could not be delivered.
 fn send(stream: &UnixStream, plan: Plan, entrances: Vec<File>, passed: Passed) -> Result<(), CreateError> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     let mut bytes = Vec::new();

@@ -14,12 +14,12 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The owner, in storage, of what the inside's root owns.
+/// The owner, in storage, of files that belong to root inside.
 ///
 /// Host ids that no distribution, container manager or directory service assigns, below those of the slots.
 pub const NEUTRAL_ID: u32 = 0x6F00_0000;
 
-/// The disk, and what it was cloned from.
+/// The disk, and the tree that it was cloned from.
 pub fn plan(
     spec: &Spec,
     identity: &Identity,
@@ -39,7 +39,8 @@ pub fn plan(
     Ok((disk, start.map(|start| passed.add(start)).transpose()?))
 }
 
-/// What [`plan`] needs where the disk is in storage; it takes a moment, and need not know which disk that is.
+/// The user namespace that [`plan`] needs where the disk is in storage. It takes a moment, and does not depend on the
+/// disk.
 pub fn translation(spec: &Spec, identity: &Identity) -> Result<Option<OwnedFd>, CreateError> {
     match &spec.disk {
         Disk::Memory => Ok(None),

@@ -16,13 +16,13 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the killed may take to be collected by who is not ours.
+/// Time for killed processes to be collected by a parent that is not ours.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub struct ProcessFence {
     state: PathBuf,
     id: SandboxId,
-    /// Of its cgroups.
+    /// The name of its cgroups.
     name: String,
     slot: Slot,
     group: Option<WorkGroup>,
@@ -52,7 +52,7 @@ impl ProcessFence {
         }
     }
 
-    /// That of a lasting sandbox, from what its engine wrote down. Its guest may have ended.
+    /// The fence of a lasting sandbox, from its engine's record. Its guest may have ended.
     pub fn found(state: &Path, record: Record, lasting: &Lasting) -> Self {
         let slot = Slot::held_by_guest(state, lasting.slot);
         let mut fence = ProcessFence::new(state, &lasting.id, slot, true);
@@ -68,14 +68,14 @@ impl ProcessFence {
     }
 
     /// A process that came from a nursery has a parent there, which may be hostile: as long as that does not collect
-    /// it, the kernel does not let our guest go. Then the nursery ends, and whatever nests in it: all of one template.
+    /// it, the kernel does not let our guest go. Then the nursery ends, with all sandboxes in it: all of one template.
     fn wait_for(&self, guest: &mut Child) -> Result<()> {
         if let Some((pid, started)) = self.nursery
             && !guest.ends_within(PATIENCE)?
             && let Some(mut nursery) = Child::found(pid, started)
         {
             nursery.kill()?;
-            // Whoever watches over it collects it.
+            // The process that watches over the nursery collects it.
             nursery.leave();
         }
         guest.wait()
@@ -117,7 +117,7 @@ impl ProcessFence {
         self.guest = Some(guest);
     }
 
-    /// A lasting sandbox keeps its stand-ins, whatever becomes of the engine.
+    /// A lasting sandbox keeps its stand-ins when the engine ends.
     pub fn start_janitor(&mut self) -> std::result::Result<(), CreateError> {
         if !self.lasting {
             self.janitor = Janitor::start(&self.state, &self.slot).host(|| "start the janitor".into())?;
@@ -129,7 +129,7 @@ impl ProcessFence {
         self.placeholders = placeholders;
     }
 
-    /// From now on it stands without us.
+    /// From now on the fence stands without us.
     ///
     /// Precondition: the guest has been sent its share of the slot.
     pub fn stand_alone(&mut self, executed: bool) {
@@ -139,7 +139,7 @@ impl ProcessFence {
         }
     }
 
-    /// By the host's number. The descriptor is held, so that it is nobody else's.
+    /// The guest's pid on the host. The descriptor is held, so that no other process gets that number.
     fn guest_number(&self) -> std::result::Result<u32, CreateError> {
         let gone = || CreateError::Guest { reason: "it has ended".into() };
         let guest = self.guest.as_ref().ok_or_else(gone)?;

@@ -25,12 +25,12 @@ pub fn open(state: &Path) -> Result<File> {
     }
 }
 
-/// As it is, for a machine that boots from it.
+/// The bytes of the guest, for a VM that boots from it.
 pub fn bytes() -> &'static [u8] {
     GUEST
 }
 
-/// By which a build's is told from another's.
+/// Tells the guest of one build from that of another.
 pub fn digest() -> &'static str {
     env!("PADDOCK_GUEST_DIGEST")
 }
@@ -58,7 +58,7 @@ fn unpack(path: &Path) -> Result<()> {
     let mut file =
         OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).mode(0o500).open(directory)?;
     file.write_all(GUEST)?;
-    // For a guest that begins with other ids than the engine's; nobody else comes to it through the directory.
+    // A guest may begin with other ids than the engine's; no other process can reach the file through the directory.
     file.set_permissions(Permissions::from_mode(0o555))?;
     let reader = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     drop(file);
@@ -71,9 +71,9 @@ fn unpack(path: &Path) -> Result<()> {
     }
 }
 
-/// What is open for writing anywhere cannot be executed, and a process that another thread is just starting holds all
-/// that we had open. A lease for reading is given only when no writer is left; where the file system gives none,
-/// there is nothing to ask.
+/// The kernel executes no file that is open for writing anywhere, and a process that another thread is just starting
+/// holds all our open files. A lease for reading is given only when no writer is left; where the file system gives
+/// none, there is nothing to ask.
 fn wait_for_writers(file: &File) {
     let lease = |kind: i32| {
         // SAFETY: the descriptor is open, and the argument is a number.

@@ -1,9 +1,9 @@
-//! A child that is already making its namespaces while the caller still finds out what it is for.
+//! A child that is already making its namespaces while the caller still prepares the spec.
 //!
-//! A network namespace takes the kernel half a millisecond, and nothing in it depends on the spec. So whoever is about
-//! to create a sandbox, and knows it, may say so first. The child waits at its gate, where it has run nothing but
-//! system calls of ours. Root's ids do not depend on the spec either, so root's child goes on to be a guest, which waits
-//! for its plan. If nobody comes for it, it is killed.
+//! A network namespace takes the kernel half a millisecond, and nothing in it depends on the spec. So a caller that is
+//! about to create a sandbox may say so first. The child waits at its gate, where it has run nothing but system calls
+//! of ours. Root's ids do not depend on the spec either, so root's child goes on to be a guest, which waits for its
+//! plan. If no sandbox takes it, it is killed.
 
 use super::launch::{Launched, launch};
 use super::slot::Slot;
@@ -16,7 +16,7 @@ static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
 /// A child with a network namespace of its own.
 pub struct Waiting {
     pub launched: Launched,
-    /// Where it has its ids already, the place that they are of.
+    /// The slot whose ids it has already, if it has any.
     pub slot: Option<Slot>,
 }
 
@@ -35,12 +35,12 @@ impl Waiting {
     }
 }
 
-/// While it lives, a child may be waiting; one that nobody took ends with it.
+/// While this lives, a child may be waiting. A child that no sandbox took ends with it.
 pub struct HeadStart(());
 
 impl HeadStart {
-    /// Precondition: `state` is a directory that nobody else can write to. Never fails: what goes wrong here goes
-    /// wrong again when the sandbox is created, and is told there.
+    /// Precondition: `state` is a directory that no other user can write to. Never fails: an error here occurs again
+    /// when the sandbox is created, and is told there.
     pub fn begin(state: &Path) -> HeadStart {
         // Unless this is v1 for sure: on v2 this process may have to leave its cgroup first, which a child in it would
         // keep busy.

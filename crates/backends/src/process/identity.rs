@@ -43,7 +43,7 @@ pub enum Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line(pub u32, pub u32, pub u32);
 
-/// Which of the three ways this machine and user have.
+/// The method, of the three, that this host and user have.
 pub fn method() -> Method {
     static FOUND: OnceLock<Method> = OnceLock::new();
     *FOUND.get_or_init(find_method)
@@ -59,7 +59,7 @@ fn find_method() -> Method {
     Method::Single
 }
 
-/// Whether the code inside would have the caller's host id.
+/// Tells if the code inside has the caller's host id or ids of its own.
 pub fn kind(method: Method, spec: &Spec) -> Kind {
     match method {
         Method::Range => Kind::Own,
@@ -103,8 +103,8 @@ impl Identity {
         Identity { ids, work_host, method: Method::Range, users: map.clone(), groups: map }
     }
 
-    /// Those of a sandbox that nests in the one of this guest, and has the ids of that one: others are not there, in the user
-    /// namespace of a sandbox that has only its own.
+    /// The ids of a sandbox that nests in the one of this guest, and has the same ids: no others are mapped in the user
+    /// namespace of an ordinary sandbox.
     ///
     /// Precondition: the method is [`Method::Range`].
     pub fn of_a_source(self, guest: u32) -> Result<Identity, CreateError> {
@@ -143,8 +143,8 @@ impl Identity {
         write_maps(pid, &self.users, &self.groups).host(|| "write the id maps".into())
     }
 
-    /// The same for a nursery: sandboxes with ids of their own nest in its user namespace, so that those of every
-    /// place are there, under the host's numbers. Nobody in it can become one of them but its guest.
+    /// The same for a nursery: sandboxes with ids of their own nest in its user namespace, so the ids of every slot are
+    /// mapped there, under the host's numbers. No process in it but its guest can become one of them.
     ///
     /// Precondition: the method is [`Method::Range`].
     pub fn write_maps_of_a_nursery(&self, pid: u32, slot: u32) -> Result<(), CreateError> {
@@ -195,7 +195,7 @@ impl Identity {
     }
 }
 
-/// The ids that root gives to the sandbox in this place, whatever it is for.
+/// The ids that root gives to the sandbox in this slot, for any purpose.
 fn range(slot: u32) -> Line {
     if super::weaken::without("own-ids") {
         return Line(0, 0, RANGE);
@@ -221,7 +221,7 @@ pub fn work_of(spec: &Spec) -> Result<u32, CreateError> {
     work_ids(spec, method()).map(|(uid, _)| uid)
 }
 
-/// Whether ids of other sandboxes are in the user namespace of a guest, as in that of a nursery.
+/// True if ids of other sandboxes are in the user namespace of a guest, as in that of a nursery.
 pub fn has_those_of_others(guest: u32) -> std::io::Result<bool> {
     let text = std::fs::read_to_string(format!("/proc/{guest}/uid_map"))?;
     Ok(text.lines().count() > 1)

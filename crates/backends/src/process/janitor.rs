@@ -16,7 +16,7 @@ const MARK: &str = "--be-the-janitor";
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Whether this executable can be started as a janitor.
+/// True if this executable can be started as a janitor.
 static ENABLED: AtomicBool = AtomicBool::new(false);
 
 pub struct Janitor {

@@ -14,10 +14,10 @@ use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-/// Namespaces nest at most 32 deep, and the machine itself may be nested.
+/// Namespaces nest at most 32 deep, and the host itself may be nested.
 const DEEPEST: usize = 16;
 
-/// Why no interpreter is carried on this machine, whatever it is.
+/// The reason why no interpreter can be forked live on this host.
 pub fn missing() -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return Some("interpreters are carried on x86-64 only".into());
@@ -38,7 +38,7 @@ pub fn too_deep(guest: u32) -> Option<String> {
     (depth >= DEEPEST).then(|| format!("it is a fork of a fork, {DEEPEST} deep: namespaces nest no deeper"))
 }
 
-/// As `missing`, of the sandbox of this guest.
+/// As `missing`, for the sandbox of this guest.
 pub fn missing_in(guest: u32) -> Option<String> {
     let anchored = std::fs::read_link(format!("/proc/{guest}/root"));
     let anchored = anchored.is_ok_and(|root| root == Path::new("/").join(ANCHORED));

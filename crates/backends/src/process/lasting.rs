@@ -1,7 +1,7 @@
-//! What of a sandbox outlives its engine: a directory with the socket on which its guest waits for the next engine,
-//! and a record of what that engine has to know.
+//! The parts of a sandbox that outlive its engine: a directory with the socket on which its guest waits for the next
+//! engine, and a record of the facts which that engine needs.
 //!
-//! The slot's record names the directory before it is made, so that whoever sweeps finds it.
+//! The slot's record names the directory before it is made, so that a sweep finds it.
 
 use super::cgroups::Hierarchies;
 use super::run_directory::run_directory;
@@ -21,7 +21,7 @@ const COMMANDS: &str = "kernel.sock";
 const MONITOR: &str = "monitor.sock";
 const RECORD: &str = "record.json";
 
-/// Whose it is, and where its parts are.
+/// The record of a lasting sandbox: its owner, and where its parts are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lasting {
     pub id: SandboxId,
@@ -33,7 +33,7 @@ pub struct Lasting {
     /// The backend that put something between this fence and the guest, where one did.
     #[serde(default)]
     pub between: Option<String>,
-    /// Whether its guest hands over what leads out, before anything else.
+    /// True if its guest hands over the network link first on every connection.
     #[serde(default)]
     pub network: bool,
 }
@@ -43,7 +43,7 @@ pub fn owner(state: &Path) -> PathBuf {
     state.canonicalize().unwrap_or_else(|_| state.to_path_buf())
 }
 
-/// Where the parts are that have a name in the file system.
+/// The directory of the parts that have a name in the file system.
 pub fn directory(state: &Path, id: &SandboxId) -> PathBuf {
     run_directory(state).join(id.as_str())
 }
@@ -54,7 +54,7 @@ pub fn listen(directory: &Path) -> Result<UnixListener> {
     UnixListener::bind(below(&open(directory)?, SOCKET))
 }
 
-/// As `listen`, for what is said to whoever runs the kernel between the fence and the guest.
+/// As `listen`, for commands to the guest that runs the kernel between the fence and the inner guest.
 ///
 /// Precondition: the directory is there.
 pub fn listen_for_commands(directory: &Path) -> Result<UnixListener> {
@@ -65,7 +65,7 @@ pub fn connect_for_commands(directory: &Path) -> Result<UnixStream> {
     UnixStream::connect(below(&open(directory)?, COMMANDS))
 }
 
-/// As `listen_for_commands`, for the monitor of a machine itself.
+/// As `listen_for_commands`, for the monitor of the VM itself.
 pub fn listen_for_monitor(directory: &Path) -> Result<UnixListener> {
     UnixListener::bind(below(&open(directory)?, MONITOR))
 }
@@ -92,7 +92,7 @@ pub fn read(state: &Path, id: &SandboxId) -> std::result::Result<(Record, Lastin
         ErrorKind::NotFound => {
             AdoptError::Gone { id: id.clone(), detail: "it left no record on this machine".into() }
         }
-        // Such as no descriptor left: the record itself may be well.
+        // For instance, no descriptor is left: the record itself may be well.
         _ => AdoptError::Connect { id: id.clone(), source: error },
     })?;
     let record: Record =

@@ -11,10 +11,10 @@ use std::io::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-/// Only what cannot be entered later: the child makes the other namespaces itself, while the engine goes on.
+/// Only the namespaces that cannot be entered later: the child makes the others itself, while the engine goes on.
 const AT_CLONE: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
 const IN_CHILD: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
-/// Those that the child may make, as `/proc/sys/user/max_KIND_namespaces` names them.
+/// The namespaces that the child may make, as `/proc/sys/user/max_KIND_namespaces` names them.
 const KINDS_IN_CHILD: [(i32, &str); 5] = [
     (libc::CLONE_NEWNS, "mnt"),
     (libc::CLONE_NEWIPC, "ipc"),
@@ -31,7 +31,7 @@ pub struct Launched {
     pub gate: Gate,
 }
 
-/// Where the child waits until its id maps are written.
+/// The child waits at this gate until its id maps are written.
 pub struct Gate(std::io::PipeWriter);
 
 impl Gate {
@@ -39,7 +39,7 @@ impl Gate {
         std::io::Write::write_all(&mut self.0, b"1")
     }
 
-    /// Whether the child has executed the guest, or ended: its end of the pipe is closed by either.
+    /// True once the child has executed the guest, or ended: either closes its end of the pipe.
     pub fn was_passed(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let moment = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -59,8 +59,8 @@ struct Program {
     guest: RawFd,
     null: RawFd,
     wait: RawFd,
-    /// What the child needs of all that the engine has open, in order. Whatever else it held would outlive the
-    /// engine with it: its own gate, for which it waits, those of other children, and slots.
+    /// The open files of the engine that the child needs, in order. Any other file would outlive the engine with the
+    /// child: its own gate, for which it waits, those of other children, and slots.
     needed: [RawFd; 4],
     closes_others: bool,
     control: RawFd,
@@ -75,7 +75,7 @@ pub fn launch(guest: &File, own_network: bool) -> std::result::Result<Launched, 
     Ok(Launched { pid, process, stream, gate })
 }
 
-/// What is made before the clone.
+/// The parts that are made before the clone.
 pub struct Preparation {
     pub shared: Box<Shared>,
     pub stream: UnixStream,
@@ -148,14 +148,14 @@ fn clone(flags: i32, mut shared: Box<Shared>) -> Result<(u32, Child)> {
     Ok((pid as u32, Child { pidfd, ended: false, _shared: Some(shared) }))
 }
 
-/// What a child uses of our memory, before it executes.
+/// The part of our memory that a child uses before it executes.
 pub struct Shared {
     program: Program,
     stack: Box<[u8]>,
 }
 
 impl Shared {
-    /// For [`become_guest`], for as long as this lives where it is.
+    /// The argument of [`become_guest`], valid for as long as this lives where it is.
     pub fn program(&self) -> *mut libc::c_void {
         std::ptr::from_ref::<Program>(&self.program).cast_mut().cast()
     }
@@ -251,7 +251,7 @@ pub extern "C" fn become_guest(program: *mut libc::c_void) -> libc::c_int {
     }
 }
 
-/// By the call itself and not by the library, whose errno is the engine's as well here.
+/// By the system call and not by the library, whose errno is the engine's as well here.
 ///
 /// # Safety
 /// For use between clone and exec, by a process whose descriptors and file system are its own.
@@ -261,7 +261,7 @@ unsafe fn unshare(namespaces: i32) -> rustix::io::Result<()> {
     unsafe { unshare_unsafe(UnshareFlags::from_bits_retain(namespaces as u32)) }
 }
 
-/// The exit code that says which kind of namespace there is no more of. Together the kernel refuses them without saying which,
+/// The exit code that tells which kind of namespace has run out. The kernel refuses them together without saying which,
 /// so they are tried one by one.
 ///
 /// # Safety
@@ -285,7 +285,7 @@ unsafe fn close_others(needed: &[RawFd; 4]) {
     let mut first = libc::STDERR_FILENO + 1;
     for last in needed.iter().copied().chain([RawFd::MAX]) {
         if first < last {
-            // SAFETY: the table of descriptors is this process's own copy, and nobody uses these.
+            // SAFETY: the table of descriptors is this process's own copy, and these are not used.
             unsafe { libc::syscall(libc::SYS_close_range, first, last - 1, 0) };
         }
         first = first.max(last.saturating_add(1));
@@ -314,7 +314,7 @@ unsafe fn inherit_capabilities() {
     }
 }
 
-/// A user namespace with these maps and nobody in it, for mounts whose owners have to be mapped.
+/// A user namespace with these maps and no process in it, for mounts whose owners have to be mapped.
 pub fn user_namespace(users: &[Line], groups: &[Line]) -> Result<OwnedFd> {
     let mut pidfd: RawFd = -1;
     let mut stack = vec![0u8; HOLDER_STACK].into_boxed_slice();
@@ -351,8 +351,8 @@ const HOLDER_STACK: usize = 8 * 1024;
 
 /// `engine`: the number of the process that made it.
 extern "C" fn wait_to_be_killed(engine: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: system calls only; whatever wakes it lets it wait again. It dies with the thread that made it, so that a
-    // killed engine leaves nothing.
+    // SAFETY: system calls only; after a wake it waits again. It dies with the thread that made it, so that a killed
+    // engine leaves nothing.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid() as usize != engine.addr() {
@@ -395,7 +395,7 @@ fn decimal(number: RawFd) -> [u8; 12] {
 }
 
 impl Child {
-    /// One that was just cloned, and uses `shared` until it executes.
+    /// A child that was just cloned, and uses `shared` until it executes.
     pub fn new(pidfd: OwnedFd, shared: Box<Shared>) -> Child {
         Child { pidfd, ended: false, _shared: Some(shared) }
     }
@@ -430,10 +430,10 @@ impl Child {
         self.ended = true;
     }
 
-    /// Precondition of what is promised: [`Child::wait`] follows.
+    /// Precondition of its promise: [`Child::wait`] follows.
     pub fn kill(&mut self) -> Result<()> {
         if !self.ended {
-            // One that is nobody's any more has ended.
+            // A process that the kernel does not find any more has ended.
             match rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL) {
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
                 Err(errno) => return Err(errno.into()),
@@ -442,7 +442,7 @@ impl Child {
         Ok(())
     }
 
-    /// Whether it has ended by then; it is still to be waited for.
+    /// True if it has ended by then; it must still be waited for.
     pub fn ends_within(&self, patience: std::time::Duration) -> Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let time = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
@@ -488,7 +488,7 @@ impl Child {
             return Ok(());
         }
         match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
-            // Somebody else's child: it is not ours to collect.
+            // The child of another process: it is not ours to collect.
             Err(Errno::CHILD) => while rustix::io::retry_on_intr(|| readable(&self.pidfd))? == 0 {},
             collected => drop(collected?),
         }

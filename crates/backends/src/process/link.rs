@@ -20,17 +20,17 @@ const HEADER: usize = 16;
 /// Asked for, answered, and only if it is not there yet.
 const CREATING: u16 = CHANGING | 0x200 | 0x400;
 const CHANGING: u16 = 0x1 | 0x4;
-/// Nobody is asked who is there: the other end takes whatever comes.
+/// No ARP requests: the other end takes every frame.
 const NO_ARP: u32 = libc::IFF_NOARP as u32;
 const FLAGS: u32 = libc::IFF_UP as u32 | NO_ARP;
 
-/// What the guest is to do, and what it answers.
+/// The guest's part of the link, and the engine's end of it.
 pub fn plan(passed: &mut Passed) -> Result<(LinkPlan, Handover), CreateError> {
     let (ours, theirs) = UnixStream::pair().host(|| "make a socket pair".into())?;
     Ok((link(passed.place(theirs.into())?), Handover::Coming(ours.into())))
 }
 
-/// The same without addresses, for a fence whose link passes on the frames of a machine.
+/// The same without addresses, for a fence whose link passes on the frames of a VM.
 pub fn for_a_machine(link: &mut LinkPlan) {
     link.messages = vec![veth(), far_end_up()];
     link.messages_6.clear();
@@ -79,7 +79,7 @@ fn veth() -> ByteBuf {
     message.finished()
 }
 
-/// It is made before it has another end, and cannot go up then.
+/// The kernel makes the far end before it has a peer, and it cannot go up then. So a message of its own brings it up.
 fn far_end_up() -> ByteBuf {
     Message::asking(SET_LINK, CHANGING, &device(FAR_INDEX, FLAGS)).finished()
 }
@@ -122,7 +122,7 @@ impl Message {
         Message::asking(kind, CREATING, fixed)
     }
 
-    /// `fixed` is what follows the header.
+    /// `fixed`: the bytes behind the header.
     fn asking(kind: u16, flags: u16, fixed: &[u8]) -> Message {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());

@@ -1,25 +1,25 @@
 //! The process backend: the host's kernel, and every layer of it that separates.
 //!
-//! - [`probe`]: what this machine has of each layer, and how to get the rest
+//! - [`probe`]: the parts of each layer that this host has, and how to get the rest
 //! - [`create`]: the order in which a fence goes up
 //! - [`identity`]: host ids that nothing else has
-//! - [`slot`]: one number per live sandbox, and what a crashed engine left behind
+//! - [`slot`]: one number per live sandbox, and the remains of a crashed engine
 //! - [`places`]: how many slots there are, and how many are taken
 //! - [`run_directory`]: where their records and sockets lie
-//! - [`claim`]: whose those of a state directory are
+//! - [`claim`]: the engine that owns the sandboxes of a state directory
 //! - [`launch`]: clone into new namespaces and execute the guest
 //! - [`head_start`]: a child that waits for its sandbox, so that the sandbox need not wait for it
 //! - [`guest_executable`]: the guest that this build carries
 //! - [`cgroups`]: limits, v1 and v2
 //! - [`seccomp`]: the allow-list
-//! - [`root`], [`mounts`], [`workspace`]: what is seen inside
+//! - [`root`], [`mounts`], [`workspace`]: the files that are seen inside
 //! - [`overlay`]: the root over an image, where the guest cannot make it itself
 //! - [`placeholder`]: stand-ins for protected names that do not exist
 //! - [`new_repository`]: a repository that the work makes where the workspace has none
 //! - [`link`]: the way out of a sandbox with network rules
-//! - [`disk`]: where what the work writes is kept
-//! - [`lasting`], [`adopt`]: what outlives its engine, and how the next one takes it over
-//! - [`anchor`]: what all sandboxes have above their root
+//! - [`disk`]: where the work's writes are kept
+//! - [`lasting`], [`adopt`]: the parts that outlive the engine, and how the next engine takes them over
+//! - [`anchor`]: the directory that all sandboxes have above their root
 //! - [`carry`], [`landing`]: an interpreter that waits is forked into another sandbox
 //! - [`nursery`], [`within`]: a sandbox whose interpreter is forked into others, and those that nest in it
 //! - [`fence`]: the standing fence, and its end

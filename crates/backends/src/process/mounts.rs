@@ -1,4 +1,4 @@
-//! What of the host goes inside, opened so that nothing can be swapped between the look and the mount.
+//! The host's files that go inside, opened so that none can be swapped between the look and the mount.
 
 use super::disk::NEUTRAL_ID;
 use super::identity::{Identity, Line};
@@ -17,7 +17,7 @@ use std::path::Path;
 #[derive(Default)]
 pub struct Passed {
     descriptors: Vec<OwnedFd>,
-    /// Whether what the work makes in a mount is made by the sandbox's root, who then gives it to the work.
+    /// True if the sandbox's root makes the work's files in a mount, and then gives them to the work.
     pub made_by_root: bool,
 }
 
@@ -30,7 +30,7 @@ impl Passed {
         self.place(descriptor).map(Source::Descriptor)
     }
 
-    /// As `add`, for what is no mount.
+    /// As `add`, for a descriptor that is no mount.
     pub fn place(&mut self, descriptor: OwnedFd) -> Result<usize, CreateError> {
         if self.descriptors.len() >= MOST {
             return Err(CreateError::Guest { reason: format!("more than {MOST} mounts were asked for") });
@@ -44,8 +44,7 @@ impl Passed {
     }
 }
 
-/// Opens exactly the file that `path` names; a link anywhere in it means that somebody changed it since it
-/// was resolved.
+/// Opens exactly the file that `path` names; a link anywhere in it means that it was changed since it was resolved.
 pub fn open_exactly(path: &Path) -> Result<(OwnedFd, Stat), CreateError> {
     let refuse = |reason: String| CreateError::Mount { path: path.display().to_string(), reason };
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -69,8 +68,8 @@ pub fn node_kind(path: &Path, found: &Stat) -> Result<NodeKind, CreateError> {
     }
 }
 
-/// As root: a detached mount on which the file's owner appears as the work's user, and whoever else owns
-/// something in it as nobody. As an ordinary user: the path, to be opened by the guest with the same rights.
+/// As root: a detached mount on which the file's owner appears as the work's user, and every other owner as `nobody`.
+/// As an ordinary user: the path, to be opened by the guest with the same rights.
 pub fn user_source(
     path: &Path,
     identity: &Identity,
@@ -88,7 +87,7 @@ pub fn user_source(
     let mut users = vec![Line(found.st_uid, identity.work_host.0, 1)];
     let mut groups = vec![Line(found.st_gid, identity.work_host.1, 1)];
     if passed.made_by_root {
-        // For a moment it has an owner that nobody is.
+        // For a moment a new file has an owner id that no user has.
         let root = identity.root_host();
         if root.0 != identity.work_host.0 {
             users.push(Line(NEUTRAL_ID, root.0, 1));
@@ -103,7 +102,8 @@ pub fn user_source(
     Ok((passed.add(tree)?, kind))
 }
 
-/// Where file systems of the kernel are mounted, whichever kernel that is. A link there would let an image say where they go.
+/// Where file systems of the kernel are mounted, for every kind of kernel. A link there would let an image say where
+/// they go.
 const OF_THE_KERNEL: [&str; 3] = ["dev", "proc", "sys"];
 
 fn refuse_links(image: &Path) -> Result<(), CreateError> {
@@ -138,7 +138,7 @@ pub fn image_root(
     refuse_links(path)?;
     let caller = rustix::process::geteuid();
     if !caller.is_root() || identity.ids.single {
-        // Our own files go to its /etc, and no mapping makes somebody else's directory writable.
+        // Our own files go to its /etc, and no mapping makes another user's directory writable.
         let etc = std::fs::metadata(path.join("etc"))
             .map_or(found.st_uid, |etc| std::os::unix::fs::MetadataExt::uid(&etc));
         if found.st_uid != caller.as_raw() || etc != caller.as_raw() {
@@ -156,7 +156,8 @@ pub fn image_root(
     let namespace = identity.own_namespace()?;
     map_ids(&tree, &namespace, 0, path)?;
     let in_memory = spec.disk == Disk::Memory;
-    // What a build writes is read from the layer itself, which only an overlay of the guest's own gives it.
+    // The files that a build writes are read from the layer itself, and only an overlay of the guest's own has such a
+    // layer.
     let own_overlay = spec.user == User::Installer;
     if !in_memory || own_overlay || overlay::guests_can().host(|| "look at the memory file system".into())? {
         return Ok(RootPlan::Overlay { lower: passed.add(tree)? });

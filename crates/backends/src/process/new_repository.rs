@@ -30,7 +30,7 @@ pub fn place() -> &'static Path {
     Path::new(NEW_REPOSITORY)
 }
 
-/// Whether a repository can be made: there is no `.git`, or only what a crash left of such a stand-in.
+/// True if a repository can be made: there is no `.git`, or only the remains of such a stand-in after a crash.
 pub fn has_room(workspace: &Path, held_by_others: &BTreeSet<PathBuf>) -> bool {
     let path = workspace.join(".git");
     let Ok(found) = path.symlink_metadata() else { return true };
@@ -63,7 +63,8 @@ fn make_or_find(
     }
 }
 
-/// Takes over what was made, and removes the rest. What goes wrong leaves less of a repository, and never one with hooks.
+/// Takes over the repository that was made, and removes the rest. An error leaves less of a repository, and never one
+/// with hooks.
 ///
 /// Precondition: nothing runs in the sandbox any more.
 pub fn settle(room: &Path) {
@@ -81,7 +82,7 @@ fn take_over(git: &OwnedFd, made: &OwnedFd, room: &Path) -> Result<()> {
         open_directory(made.as_fd(), name)?;
     }
     let settings = settings(made, room)?;
-    // Where objects are looked for besides, and caches that git makes again.
+    // Further places of objects, and caches that git makes again.
     let objects = open_directory(made.as_fd(), c"objects")?;
     if let Ok(info) = open_directory(objects.as_fd(), c"info") {
         empty(&info)?;
@@ -113,7 +114,8 @@ fn head(made: &OwnedFd) -> Option<String> {
     (is_plain && (line.starts_with("ref: refs/") || is_commit)).then(|| format!("{line}\n"))
 }
 
-/// Nothing of the old ones but how objects and branches are stored, by words that are known.
+/// The settings of a new repository. Only the storage of objects and branches is taken from the old ones, by known
+/// words.
 fn settings(made: &OwnedFd, room: &Path) -> Result<String> {
     let known = |key: &str, words: &[&'static str]| {
         let value = match is_file(made.as_fd(), c"config") {
@@ -139,7 +141,7 @@ fn write_new(directory: &OwnedFd, name: &CStr, content: &[u8]) -> Result<()> {
     let mut file = std::fs::File::from(openat(directory, name, flags, Mode::from_raw_mode(0o644))?);
     let owner = std::fs::File::from(directory.try_clone()?).metadata()?;
     if file.metadata()?.uid() != owner.uid() {
-        // Root makes it for somebody else; where that cannot be, it stays root's.
+        // Root makes it for another user; if that cannot be, it stays root's.
         let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
     }
     file.write_all(content)
@@ -232,7 +234,7 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// As the work would leave it: made elsewhere, and moved to where the fence makes room.
+    /// A workspace as the work would leave it: made elsewhere, and moved to where the fence makes room.
     fn workspace() -> (tempfile::TempDir, PathBuf) {
         let workspace = tempfile::tempdir().unwrap();
         let at = workspace.path();

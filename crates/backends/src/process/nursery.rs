@@ -1,8 +1,8 @@
 //! A sandbox whose interpreter is forked into others.
 //!
-//! To fork it is to send it a packet: what the child is to be, as JSON, and with it the namespaces of the sandbox, the
-//! child's streams and a socket for its answer. It does the rest itself, being the only one that can; the guest inside
-//! looks at what came of it before it takes it in.
+//! A packet to the interpreter forks it: a description of the child, as JSON, and with it the namespaces of the
+//! sandbox, the child's streams and a socket for its answer. The interpreter does the rest itself, being the only
+//! process that can; the guest inside checks the child before it takes it in.
 
 use super::create::{Role, Streams, create as create_fence, landlock};
 use super::identity::{self, Method};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// How long it may take to take a packet.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longer answers are not read: what says more is hostile.
+/// Longer answers are not read: they are hostile.
 const LONGEST_ANSWER: usize = 4096;
 
 pub fn create(
@@ -49,7 +49,7 @@ pub fn create(
     let made = create_fence(state, id, spec, Role::Nursery, None)?;
     let within = Within::of(made.guest).host(|| "open the nursery's namespaces".into())?;
     let socket = made.zygote.ok_or_else(|| CreateError::Guest { reason: "it has no socket".into() })?;
-    // One that does not listen is not waited for.
+    // A nursery that does not read its socket is not waited for.
     set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).host(|| "set up a socket".into())?;
     let nursery = ProcessNursery { state: state.to_path_buf(), within, socket: Arc::new(socket) };
     Ok((made.raised, Arc::new(nursery)))
@@ -71,7 +71,7 @@ impl Nursery for ProcessNursery {
     }
 
     fn guarantees(&self, spec: &Spec) -> Guarantees {
-        // None is forked out of it: see `Role::is_forked`.
+        // No interpreter is forked live out of such a sandbox: see `Role::is_forked`.
         probe::guarantees(&Spec { live_forks: false, ..spec.clone() })
     }
 

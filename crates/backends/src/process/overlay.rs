@@ -10,7 +10,7 @@ use rustix::mount::{
 use std::io::{Error, Result};
 use std::os::fd::OwnedFd;
 
-/// Any directory that is sure to exist: what is mounted there is seen by one thread only.
+/// A directory that is sure to exist: the mounts there are seen by one thread only.
 const STAGING: &str = "/usr";
 
 pub struct Disk {
@@ -20,7 +20,7 @@ pub struct Disk {
     pub owner: (u32, u32),
 }
 
-/// Whether a guest can make its overlay by itself.
+/// True if a guest can make its overlay by itself.
 pub fn guests_can() -> Result<bool> {
     let probe = memory(&[("size", "4096".into())])?;
     Ok(fsetxattr(&probe, "user.overlay.opaque", b"0", XattrFlags::empty()).is_ok())
@@ -54,7 +54,7 @@ fn in_own_namespace(lower: &OwnedFd, disk: &Disk) -> Result<OwnedFd> {
     std::os::unix::fs::chown(format!("{STAGING}/upper"), Some(uid), Some(gid))?;
     move_mount(lower, "", &layers, "lower", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
 
-    // Relative names: they are what the inside reads in its mount table.
+    // Relative names: the inside reads them in its mount table.
     rustix::process::fchdir(&layers)?;
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in [("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")] {

@@ -16,7 +16,7 @@ const CLOCK_LAG: Duration = Duration::from_millis(20);
 pub struct Placeholder {
     pub path: PathBuf,
     mark: Mark,
-    /// Of a file; mostly nothing.
+    /// The content of a file; mostly empty.
     #[serde(default)]
     content: String,
 }
@@ -28,7 +28,7 @@ enum Mark {
         device: u64,
         inode: u64,
     },
-    /// Not made yet when the record was written: whatever is younger and empty is ours.
+    /// Not made yet when the record was written: a younger, empty file of this name is ours.
     Intended {
         since: Duration,
     },
@@ -70,14 +70,15 @@ impl Placeholder {
         }
         let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if (found.st_uid, found.st_gid) != owner {
-            // Root makes it for somebody else; where that cannot be, it stays root's and empty.
+            // Root makes it for another user; if that cannot be, it stays root's and empty.
             let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
             let _ = chownat(parent, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
         }
         Ok(Placeholder::made(path, found.st_dev, found.st_ino).with(content))
     }
 
-    /// Only if it is still the thing that we made: whatever the caller put there meanwhile is the caller's.
+    /// Removes it only if it is still the file that we made: a file that the caller put there meanwhile is the
+    /// caller's.
     pub fn remove(&self) {
         let Ok(found) = std::fs::symlink_metadata(&self.path) else { return };
         let ours = match self.mark {

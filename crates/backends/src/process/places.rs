@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Places {
     pub most: u64,
-    /// Of this user's, whichever state directory they belong to.
+    /// The taken slots of this user, of all state directories.
     pub taken: u64,
     pub run_directory: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What this machine has of each layer, and how to get the rest.
+//! The parts of each layer that this host has, and how to get the rest.
 
 use super::cgroups::{self, Hierarchies};
 use super::identity::{self, Line, Method};
@@ -12,7 +12,7 @@ use paddock_model::{
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// For an ordinary user with one host id.
+/// The remedy for an ordinary user with one host id.
 pub const LEND_IDS: &str = "run as root: apt-get install uidmap && usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER";
 
 pub fn guarantees(spec: &Spec) -> Guarantees {
@@ -62,7 +62,7 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
     guarantees
 }
 
-/// What it costs that interpreters can be forked as they stand.
+/// The price of live forks.
 const FORKED: &str = "so that its interpreters can be forked, Landlock does not say where the work may write: read-only mounts and \
                       the owners of files do; `live_forks` set to false has both";
 
@@ -86,12 +86,12 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
         g.identity == Kind::Caller,
         "the code inside has the caller's host id: namespaces alone separate it from the caller's other processes",
     );
-    // It guards a root that the host's kernel serves; behind another one there is nothing for it to do.
+    // Landlock guards a root that the host's kernel serves; behind another kernel it has nothing to do.
     let shared = g.boundary == Boundary::SharedKernel;
     note(shared && g.landlock_abi.0 == 0, "this kernel has no Landlock");
     note(g.pids_limit == LimitKind::None, "the number of processes is not limited");
     note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");
-    // A machine has a disk of its own, whose file system knows of nothing else.
+    // A VM has a disk of its own, whose file system holds nothing else.
     note(
         g.disk_limit == DiskLimit::Kernel && g.boundary != Boundary::OwnKernel,
         "`df` tells how full the storage of all sandboxes is, not this one's disk alone; the limit of the disk holds all the same",
@@ -103,7 +103,7 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     found
 }
 
-/// As the kernel is: asked once.
+/// A fact about the kernel: asked once.
 pub fn has_time_namespace() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     *FOUND.get_or_init(|| Path::new("/proc/self/ns/time_for_children").exists())
@@ -154,7 +154,7 @@ pub fn check(name: &str, state: CheckState, detail: impl Into<String>, remedy: O
     Check { name: name.into(), state, detail: detail.into(), remedy: remedy.map(str::to_string) }
 }
 
-/// For a backend that stands inside this one's fence.
+/// The check for a backend that stands inside this one's fence.
 pub fn around(state: &Path) -> Check {
     let missing = availability(state).checks.into_iter().find(|check| check.state == CheckState::Missing);
     match missing {

@@ -1,4 +1,4 @@
-//! What the sandbox sees as its root: a small one around the host's /usr, or an image.
+//! The root that the sandbox sees: a small one around the host's /usr, or an image.
 
 use super::identity::Identity;
 use super::mounts::{Passed, image_root};
@@ -29,8 +29,8 @@ const HOST_ETC: [&str; 10] = [
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Readable by everybody, and about the host. What only the host's root can read needs no cover: inside,
-/// nobody is.
+/// Files about the host that every user can read. Files that only the host's root can read need no cover: no process
+/// inside is that root.
 const HIDDEN_FILES: [&str; 15] = [
     "/proc/keys",
     "/proc/key-users",
@@ -51,7 +51,7 @@ const HIDDEN_FILES: [&str; 15] = [
 const HIDDEN_DIRECTORIES: [&str; 4] = ["/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/driver"];
 const READ_ONLY: [&str; 1] = ["/proc/sys"];
 
-/// What only root can read or write. With a kernel of the sandbox's own, root inside is that root.
+/// Files that only root can read or write. With a kernel of the sandbox's own, root inside is that root.
 const HIDDEN_FROM_ROOT: [&str; 9] = [
     "/proc/kcore",
     "/proc/kmsg",
@@ -63,7 +63,7 @@ const HIDDEN_FROM_ROOT: [&str; 9] = [
     "/proc/timer_list",
     "/proc/vmallocinfo",
 ];
-/// Not covered by a device, which can be opened to write whatever the mount says.
+/// Not covered by a device: a device can be opened for writing even on a read-only mount.
 const READ_ONLY_FOR_ROOT: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sysrq-trigger"];
 
@@ -80,7 +80,7 @@ pub fn plan(
     Ok((root, steps))
 }
 
-/// /usr and what points into it, read-only.
+/// /usr and the links into it, read-only.
 pub fn host_system() -> Vec<Step> {
     let bind = |path: &str, kind| Step::Bind {
         source: Source::System(path.into()),
@@ -113,7 +113,8 @@ pub fn host_system() -> Vec<Step> {
     steps
 }
 
-/// The same with inodes of the sandbox's own, for who shares the host's kernel: what lies in /etc as parts of one directory.
+/// The same with inodes of the sandbox's own, for a sandbox on the host's kernel: the files in /etc become parts of one
+/// directory.
 pub fn with_own_inodes(steps: Vec<Step>) -> Vec<Step> {
     let mut found: Vec<Step> = Vec::new();
     for step in steps {
@@ -138,7 +139,8 @@ pub fn with_own_inodes(steps: Vec<Step>) -> Vec<Step> {
     found
 }
 
-/// Who and where the sandbox is: its own answers, never the host's.
+/// The own files of the sandbox about users, host name and addresses, in place of the files of the host. The time zone
+/// is that of the host; with the network of the host, so are the resolvers.
 pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
     let root = (ids.root, ids.root_group);
     let work = (ids.work, ids.work_group);
@@ -188,7 +190,7 @@ pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
     steps
 }
 
-/// Without a network there is nobody to ask.
+/// Without a network there is no resolver.
 fn resolvers(network: &Network) -> String {
     match network {
         Network::None => String::new(),

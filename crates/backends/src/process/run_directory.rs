@@ -1,13 +1,15 @@
-//! Where records and sockets of running sandboxes lie: in memory, since they are gone with the machine's boot, as the sandboxes are.
+//! Where records and sockets of running sandboxes lie: for root in memory, since a boot of the host ends the sandboxes
+//! too; for other users in their state directory.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Of root's engines, which share their numbers.
+/// The directory of root's engines, which share their slots.
 const USUAL: &str = "/run/paddock";
-/// Where `/run` is on a disk, as in containers. A file system with a journal keeps the names of deleted files from being used
-/// again for half a minute, and looks through all of them for each new file: a burst of sandboxes slows itself down.
+/// Used if `/run` is on a disk, as in containers. A file system with a journal keeps the names of deleted files from
+/// being used again for half a minute, and looks through all of them for each new file: a burst of sandboxes slows
+/// itself down.
 const IN_MEMORY: &str = "/dev/shm/paddock";
 
 pub fn run_directory(state: &Path) -> PathBuf {
@@ -18,7 +20,7 @@ pub fn run_directory(state: &Path) -> PathBuf {
     }
 }
 
-/// The same for everybody who asks: a directory of another's stays one, and nobody can take root's away.
+/// The same answer for every caller: a directory of another user is never used, and no other user can take root's away.
 fn choose(usual: &Path, in_memory: &Path) -> PathBuf {
     let above = |path: &Path| path.parent().is_some_and(is_memory);
     let other = !above(usual) && above(in_memory) && is_private(in_memory);
@@ -30,7 +32,7 @@ fn is_memory(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.f_type))
 }
 
-/// Anybody may make a name there first: what is not this user's own, and closed to others, is not used.
+/// Any user may make a name there first: a directory that is not this user's own, and closed to others, is not used.
 fn is_private(path: &Path) -> bool {
     let _ = std::fs::DirBuilder::new().mode(0o700).create(path);
     let own = rustix::process::geteuid().as_raw();

@@ -1,4 +1,5 @@
-//! Layers that a test takes away, one by one, to show what each of them stops (tests/conformance/tests/layers.rs).
+//! Layers that a test takes away, one by one, to show the attack that each of them stops
+//! (tests/conformance/tests/layers.rs).
 //!
 //! Only a build with the feature `weaken` listens to the variable. Such a build is for tests: it does not compile
 //! without debug assertions, and nothing turns the feature on but that test.
@@ -25,12 +26,13 @@ mod on {
 
     const VARIABLE: &str = "PADDOCK_TEST_WITHOUT";
 
-    /// Whether `layer` is among those that the variable names, separated by commas.
+    /// True if `layer` is among those that the variable names, separated by commas.
     pub fn without(layer: &str) -> bool {
         std::env::var(VARIABLE).is_ok_and(|names| names.split(',').any(|name| name == layer))
     }
 
-    /// What a guest is told of it. Asked once before any guest is cloned, so that later calls allocate nothing.
+    /// The guest's environment with these names. Made once before any guest is cloned, so that later calls allocate
+    /// nothing.
     pub fn environment() -> [*const c_char; 2] {
         static TEXT: OnceLock<CString> = OnceLock::new();
         let text = TEXT.get_or_init(|| {
@@ -50,7 +52,7 @@ mod on {
         kinds.iter().filter(|(layer, _)| without(layer)).fold(all, |left, (_, kind)| left & !kind)
     }
 
-    /// What the backend has the guest do.
+    /// Weakens the plan that the backend gives the guest.
     pub fn plan(plan: &mut Plan) {
         if without("seccomp") {
             let allow_everything = [0x06u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
@@ -73,7 +75,7 @@ mod on {
         }
         for step in &mut plan.steps {
             match step {
-                // What the caller named only: the system's own directories stay as they are, whatever is tested.
+                // Only the mount that the caller named: the system's own directories stay read-only in every test.
                 Step::Bind { target, read_only, .. }
                     if target == "/readonly" && without("read-only-mounts") =>
                 {

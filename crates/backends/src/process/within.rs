@@ -1,10 +1,10 @@
 //! A guest whose user and pid namespaces nest in those of a nursery, so that the nursery's interpreter may be forked
 //! into it.
 //!
-//! Only who is in a namespace can make one below it, and only who is in a user namespace can write the maps of one below
-//! it. So two processes of ours go there for a moment: the inner one is in the nursery's pid namespace and clones the
-//! guest, the outer one knows the guest by the host's number and gives it its ids. Both share the engine's memory and
-//! descriptors, and the engine's thread stands still meanwhile: they make system calls only.
+//! Only a process in a namespace can make one below it, and only a process in a user namespace can write the maps of
+//! one below it. So two processes of ours go there for a moment: the inner one is in the nursery's pid namespace and
+//! clones the guest, the outer one knows the guest by the host's number and gives it its ids. Both share the engine's
+//! memory and descriptors, and the engine's thread stands still meanwhile: they make system calls only.
 
 use super::identity::Line;
 use super::launch::{Child, Launched, Preparation, become_guest, exhausted_at_clone, map_text};
@@ -17,13 +17,13 @@ use std::sync::{Mutex, PoisonError};
 
 /// The namespaces of a nursery.
 pub struct Within {
-    /// Its guest, by the host's number, and when that started.
+    /// Its guest, by pid on the host, and the guest's start time.
     pub guest: (u32, u64),
     user: OwnedFd,
     pid: OwnedFd,
-    /// Who owns the namespaces that are made below, by the number in there: whoever it is has every right over them.
+    /// The owner of the namespaces that are made below, by its id in there. It has every right over them.
     owner: u32,
-    /// Whether there is to be room for them first.
+    /// True if the limits on namespaces must be raised first.
     is_closed: bool,
 }
 
@@ -33,8 +33,8 @@ impl Within {
         Within::owned(guest, 0, false)
     }
 
-    /// Those of a sandbox out of which a process is copied. That can enter another user namespace only if it owns that: so the
-    /// id of the work has to be the owner.
+    /// The namespaces of a sandbox out of which a process is copied. The copy can enter another user namespace only if
+    /// it owns that one: so the id of the work has to be the owner.
     pub fn of_a_source(guest: u32, work: u32) -> Result<Within> {
         Within::owned(guest, work, true)
     }
@@ -47,7 +47,7 @@ impl Within {
     }
 }
 
-/// What the two processes read and write.
+/// The memory that the two processes share.
 struct Middle {
     user: RawFd,
     pid: RawFd,
@@ -60,7 +60,7 @@ struct Middle {
     guest_stack: *mut libc::c_void,
     users: Vec<u8>,
     groups: Vec<u8>,
-    /// By the host's numbers.
+    /// The guest's pid on the host.
     guest: i32,
     guest_descriptor: RawFd,
     failed_step: i32,
@@ -69,7 +69,7 @@ struct Middle {
 
 const STACK: usize = 32 * 1024;
 const MOST_TIMES_UNSEEN: u32 = 1000;
-/// What the engine's memory is marked with while the maps are written is the whole process's.
+/// Held while the maps are written: the mark on the engine's memory is one for the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const CLONE_GUEST: &str = "clone into new namespaces";
 const STEPS: [&str; 9] = [
@@ -84,7 +84,8 @@ const STEPS: [&str; 9] = [
     "become the owner of the namespaces",
 ];
 
-/// What a sandbox lets its own work have none of: its filter and its ids still do not.
+/// The limits on namespaces, which a sandbox sets to zero for its own work. The work's filter and ids still permit
+/// none.
 const NAMESPACE_BOUNDS: [&std::ffi::CStr; 7] = [
     c"/proc/sys/user/max_user_namespaces",
     c"/proc/sys/user/max_mnt_namespaces",
@@ -96,7 +97,7 @@ const NAMESPACE_BOUNDS: [&std::ffi::CStr; 7] = [
 ];
 /// As text, because it is written where nothing may be allocated.
 const TWICE_ALL_SLOTS: &[u8] = b"73726";
-/// What is counted for everything that nests, which has bounds of its own.
+/// The limits that count for everything that nests. The nested sandboxes have limits of their own.
 const WATCHER_BOUNDS: [(&std::ffi::CStr, &[u8]); 2] = [
     (c"/proc/sys/user/max_inotify_instances", b"65536"),
     (c"/proc/sys/user/max_inotify_watches", b"16777216"),
@@ -203,7 +204,7 @@ extern "C" fn in_the_nursery(middle: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::_exit(0) }
 }
 
-/// The place in [`STEPS`] of what failed, with errno as it was.
+/// The place in [`STEPS`] of the step that failed, with errno as it was.
 type Stepped = std::result::Result<(), i32>;
 
 fn checked(result: libc::c_long, step: i32) -> Stepped {
@@ -261,7 +262,7 @@ impl Middle {
         checked(cloned.into(), 4)
     }
 
-    /// By the calls themselves and not by the library, which would set the ids of the engine's threads.
+    /// By the system calls and not by the library, which would set the ids of the engine's threads.
     fn enter_user_namespace(&self) -> Stepped {
         // SAFETY: system calls that take numbers, and a list of none.
         unsafe {
@@ -306,7 +307,7 @@ impl Default for Path {
 }
 
 impl Path {
-    /// What does not fit is left out: the path then names nothing, and always ends with a NUL.
+    /// A piece that does not fit is left out: the path then names nothing, and always ends with a NUL.
     fn add(&mut self, piece: &[u8]) -> &mut Path {
         if self.1 + piece.len() < self.0.len() {
             self.0[self.1..self.1 + piece.len()].copy_from_slice(piece);
@@ -330,8 +331,8 @@ impl Path {
     }
 }
 
-/// A thread of the engine's that takes other ids meanwhile marks the memory that all of them share as nobody's to look at, and
-/// the guest's files are the host root's then: so that mark is taken away again.
+/// A thread of the engine that takes other ids meanwhile marks the shared memory as not dumpable. The guest's files in
+/// /proc then belong to the host's root, so that mark is taken away again.
 fn write_map_seen(pid: i32, name: &[u8], text: &[u8]) -> std::result::Result<(), ()> {
     for _ in 0..MOST_TIMES_UNSEEN {
         match write_map(pid, name, text) {

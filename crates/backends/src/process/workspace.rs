@@ -24,16 +24,16 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-/// What is there, and what has to be made.
+/// The files that are there, and the files that have to be made.
 pub struct Survey {
     directory: PathBuf,
     owner: (u32, u32),
     /// Relative; empty: all of it.
     writable: Vec<PathBuf>,
-    /// Relative, each once: what will be covered.
+    /// Relative, each once: the names that will be covered.
     covered: BTreeSet<String>,
     absent: Vec<Absent>,
-    /// Whether the work may make a repository where there is none.
+    /// True if the work may make a repository where there is none.
     new_repository: bool,
     /// Stand-ins of other sandboxes: they become ours too, so that the last one removes them.
     shared: Vec<Placeholder>,
@@ -63,7 +63,7 @@ impl Found {
     }
 }
 
-/// `found`: the names that are held because of what stands in the workspace.
+/// `found`: the names that are held because of the workspace's content.
 ///
 /// Precondition: the caller holds the lock over all stand-ins ([`super::slot::lock_placeholders`]), until
 /// [`Survey::make`] is done.
@@ -86,7 +86,7 @@ pub fn survey(workspace: &Workspace, found: held::Found, slot: &Slot) -> Result<
     survey.notes = found.notes;
     let of_the_table = workspace.protect.iter().map(|name| (name.as_path(), node_of(name)));
     let found = found.names.iter().map(|found| (found.path.as_path(), found.node));
-    // What cannot be written needs no cover.
+    // A name that cannot be written needs no cover.
     for (name, node) in
         of_the_table.chain(found).filter(|(name, _)| can_be_written(&workspace.writable, name))
     {
@@ -106,7 +106,7 @@ fn node_of(name: &Path) -> Node {
     in_git.or_else(|| protected::find(name).map(|entry| entry.node)).unwrap_or(Node::File)
 }
 
-/// An empty `commondir` is an error to git; this one says what is so without it.
+/// An empty `commondir` is an error to git; this content means the same as no file.
 fn content_of(name: &Path) -> &'static str {
     if name == Path::new(".git/commondir") { ".\n" } else { "" }
 }
@@ -120,7 +120,7 @@ impl Survey {
         held: &BTreeSet<PathBuf>,
     ) -> Result<(), CreateError> {
         let found = look(root, &self.directory, name, node)?;
-        // One that is made in another's stand-in keeps that from being removed by whoever made it.
+        // A stand-in that is made inside another sandbox's keeps the maker of the outer one from removing that.
         for parent in found.path().ancestors().skip(1) {
             self.share(parent, held);
         }
@@ -160,7 +160,7 @@ impl Survey {
         }
     }
 
-    /// What there will be to remove, for the record.
+    /// The files to remove later, for the record.
     pub fn intended(&self) -> Vec<Placeholder> {
         let intended = |path: &Path| Placeholder::intended(self.directory.join(path)).with(content_of(path));
         let absent = self.absent.iter().map(|absent| intended(&absent.path));
@@ -168,7 +168,7 @@ impl Survey {
         absent.chain(room).chain(self.shared.iter().cloned()).collect()
     }
 
-    /// Makes the stand-ins. Whatever fails, `placeholders` names those that were made.
+    /// Makes the stand-ins. If a step fails, `placeholders` names those that were made.
     pub fn make(&self, placeholders: &mut Vec<Placeholder>) -> Result<(), CreateError> {
         placeholders.clear();
         placeholders.extend(self.shared.iter().cloned());
@@ -232,7 +232,7 @@ impl Survey {
     }
 }
 
-/// Whether a protected name lies where something can be written.
+/// True if a protected name lies where something can be written.
 fn can_be_written(writable: &[PathBuf], name: &Path) -> bool {
     writable.is_empty() || writable.iter().any(|path| name.starts_with(path))
 }

@@ -30,7 +30,7 @@ fn what_it_knew_goes_along_and_each_goes_its_own_way() {
     source.tell("data = {number: str(number) for number in range(200000)}; note = open('/tmp/note', 'w+')");
     source.tell("note.write('before'); note.flush()");
     let mut child = land(&source, state.path());
-    // As a copy of the disk has it.
+    // A copy of the disk has this file.
     child.write_file("/tmp/note", b"before");
     let carried = child.carry(&mut source, SOON).unwrap();
     eprintln!("the source stood still for {:?}", carried.stood_still);
@@ -152,7 +152,7 @@ fn what_comes_before_a_sandbox_that_never_is_goes_again() {
     assert_eq!(source.fence().usage().unwrap().processes, Some(1), "its interpreter alone");
 }
 
-/// Whether there is a copy that has done what it does before its guest is ready, its name being that of no other test's.
+/// True if there is a copy that has done the steps before its guest is ready. No other test's process has this name.
 fn copy_stands() -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let mut texts = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok());

@@ -134,7 +134,7 @@ impl Source {
         self.hear(|frame| matches!(message(frame)?, FromGuest::Done { request: 7, errno: 0 }).then_some(()));
     }
 
-    /// It ends, but for those that nest in it.
+    /// The sandbox ends, except those that nest in it.
     pub fn hold(&mut self) {
         self.send(&ToGuest::Shelter);
         self.send(&ToGuest::Hold { request: 8 });
@@ -150,7 +150,7 @@ impl Source {
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// What it prints until it says that it is done.
+    /// The output until the program says that it is done.
     pub fn tell(&mut self, code: &str) -> String {
         self.say(code);
         self.answer()

@@ -1,5 +1,5 @@
 //! A disk in a directory of the host: owners, a second life in another slot, and under an image.
-//! On whatever file system the tests' temporary directory is.
+//! On any file system that the tests' temporary directory has.
 
 use crate::support::{Host, backend, is_root, new_id, spec};
 use paddock_backends::{CreateError, NEUTRAL_ID};

@@ -1,4 +1,4 @@
-//! The engine is killed at any instant while it makes sandboxes; the next one finds and removes whatever is left.
+//! The engine is killed at any instant while it makes sandboxes; the next one finds and removes all remains.
 
 use crate::support::{backend, new_id, spec, traces_in_the_end};
 use paddock_model::SandboxId;
@@ -12,13 +12,13 @@ const STATE: &str = "PADDOCK_TEST_STATE";
 const WORKSPACE: &str = "PADDOCK_TEST_WORKSPACE";
 const ROUNDS: usize = 100;
 
-/// Not a test by itself: what the killed process does.
+/// Not a test by itself: the work of the process that is killed.
 #[test]
 fn an_engine_that_will_be_killed() {
     let Some(state) = std::env::var_os(STATE).map(PathBuf::from) else { return };
     let workspace = std::env::var_os(WORKSPACE).map(PathBuf::from).unwrap();
     let mut stdout = std::io::stdout();
-    // Two at a time, as a server would: what one thread has open, the other's child has too for a moment.
+    // Two at a time, as a server would: open files of one thread are for a moment in the other's child too.
     std::thread::scope(|scope| {
         for place in [None, Some(workspace)] {
             let state = &state;

@@ -166,7 +166,7 @@ fn many_at_once_are_swept() {
     let swept = backend(&link).sweep(&keep).unwrap();
     eprintln!("11 swept in {:?}", started.elapsed());
     assert_eq!(swept.iter().collect::<BTreeSet<_>>(), ids.iter().filter(|id| !keep.contains(*id)).collect());
-    // Of another state directory they are none of ours.
+    // Sandboxes of another state directory are none of ours.
     assert_eq!(backend(other.path()).sweep(&BTreeSet::new()).unwrap(), []);
     drop(backend(state.path()).adopt(&ids[3]).unwrap());
     assert_eq!(traces_in_the_end(state.path(), &ids), [""; 0]);

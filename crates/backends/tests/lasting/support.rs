@@ -1,4 +1,4 @@
-//! A host that speaks just enough of the protocol, and a look at everything that a sandbox leaves on its machine.
+//! A host side that speaks just enough of the protocol, and a look at everything that a sandbox leaves on the host.
 
 use paddock_backends::{Backend, Raised, all};
 use paddock_model::{Disk, Limits, Network, Root, SandboxId, Spec, User, Workspace};
@@ -109,7 +109,7 @@ fn run_directories(state: &Path) -> Vec<PathBuf> {
     if is_root() { vec!["/run/paddock".into(), "/dev/shm/paddock".into()] } else { vec![state.join("run")] }
 }
 
-/// Everything on this machine that belongs to a sandbox of this state directory.
+/// Everything on this host that belongs to a sandbox of this state directory.
 pub fn traces(state: &Path, ids: &[SandboxId]) -> Vec<String> {
     let mut found = Vec::new();
     let named = |text: &str| ids.iter().any(|id| text.contains(id.as_str()));
@@ -133,7 +133,7 @@ pub fn traces(state: &Path, ids: &[SandboxId]) -> Vec<String> {
             }
         }
     }
-    // The guest that this state directory holds is executed by nobody else.
+    // Only processes of this state directory execute the guest that lies in it.
     let executable = state.join("guest");
     for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         if std::fs::read_link(process.path().join("exe")).is_ok_and(|exe| exe.starts_with(&executable)) {
@@ -143,7 +143,7 @@ pub fn traces(state: &Path, ids: &[SandboxId]) -> Vec<String> {
     found
 }
 
-/// What is left after the kernel had time to finish.
+/// The traces that are left after the kernel had time to finish.
 pub fn traces_in_the_end(state: &Path, ids: &[SandboxId]) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(3);
     loop {

@@ -1,5 +1,5 @@
-//! A machine that one test has booted, for the others: a boot takes longer than most of what they ask. It lies in files without a name,
-//! which go with this process.
+//! A VM that one test has booted, for the others: a boot takes longer than most of the tests. It lies in files without
+//! a name, which go with this process.
 
 use std::fs::File;
 use std::io::Result;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// Where each lies below the directory of machines.
+/// Where each lies below the directory of VMs.
 static BOOTED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
 /// Puts it into a state directory, or has it booted there; one test at a time.
@@ -51,7 +51,7 @@ fn kept(machines: &Path) -> Result<Vec<(PathBuf, File)>> {
     Ok(all)
 }
 
-/// As `cp` does: what is empty stays so.
+/// As `cp` does: holes stay holes.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     // The child has other descriptors than this process: it opens those of its parent.
     let own = format!("/proc/{}/", std::process::id());

@@ -1,4 +1,4 @@
-//! A machine that runs is copied as it stands.
+//! A running VM is copied as it is.
 
 use super::*;
 use paddock_backends::Stem;
@@ -12,7 +12,7 @@ const COUNT: &str = "(i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0
 const COUNTS: &str = "a=; while [ -z \"$a\" ]; do a=$(cat /tmp/count); done; b=; \
     while [ -z \"$b\" ] || [ \"$b\" = \"$a\" ]; do b=$(cat /tmp/count); done; cat /tmp/loaded";
 
-/// Every machine can be copied but one that the processor itself runs.
+/// Every VM can be copied except one that KVM runs.
 fn can_be_copied(backend: &dyn Backend, spec: &Spec) -> bool {
     let emulated = backend.guarantees(spec).weaknesses.iter().any(|known| known.contains("emulated"));
     if !emulated {

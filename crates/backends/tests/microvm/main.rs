@@ -1,5 +1,5 @@
-//! Machines: booted once, copied, spoken to, kept and brought back. They need QEMU and a kernel (PADDOCK_KERNEL, or one that is
-//! installed); without, the tests say so.
+//! VMs: booted once, copied, spoken to, kept and brought back. They need QEMU and a kernel (PADDOCK_KERNEL, or one that
+//! is installed); without, the tests say so.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,7 +50,7 @@ fn small() -> Spec {
     Spec { limits, ..support::spec(None) }
 }
 
-/// Runs a script and collects what it says.
+/// Runs a script and collects its output.
 struct Talk {
     stream: UnixStream,
     decoder: Decoder,
@@ -141,7 +141,7 @@ fn a_machine_runs_commands_behind_a_kernel_of_its_own() {
     eprintln!("all after {:?}", begun.elapsed());
 }
 
-/// The shell and a few programs of this machine, with what they load.
+/// The shell and a few programs of this host, with the libraries that they load.
 fn tiny_image(place: &Path) -> Root {
     for program in ["/bin/sh", "/bin/cat", "/bin/sleep", "/usr/bin/head", "/usr/bin/od", "/usr/bin/uname"] {
         put(place, Path::new(program));
@@ -292,7 +292,7 @@ fn many_begin_with_what_one_has_loaded_and_share_no_name() {
     drop(sandboxes);
     assert_eq!(traces_in_the_end(state.path(), &ids), [""; 0]);
 
-    // Files of the template that have changed are another place, and what was cut off begins nowhere.
+    // Changed files of the template have another place, and no sandbox begins with a memory that was cut off.
     std::fs::write(image.path().join("changed"), b"x").unwrap();
     let other = backend.bake_place(&spec, b"what").unwrap().unwrap();
     assert_ne!(other, place);
@@ -347,7 +347,7 @@ fn a_full_disk_keeps_no_memory_and_harms_nobody() {
     assert_eq!(traces_in_the_end(state.path(), &[id]), [""; 0]);
 }
 
-/// As a full disk or a crash leaves it.
+/// The state that a full disk or a crash leaves.
 fn half_of_it_is_refused(backend: &dyn Backend, spec: &Spec, memory: &Path) {
     let state = memory.parent().unwrap();
     let (half, disk, id) = (state.join("half"), state.join("half-disk"), new_id());
@@ -379,7 +379,7 @@ fn what_leads_out_comes_out_of_the_machine() {
     let mut talk = Talk::new(stream);
     talk.ready();
 
-    // To the proxy: what is said there comes to who has its socket, and back.
+    // To the proxy: bytes sent there come to the holder of its socket, and back.
     let proxy = std::net::TcpListener::from(ends.proxy);
     let served = std::thread::spawn(move || {
         let (mut connection, _) = proxy.accept().unwrap();
@@ -394,7 +394,7 @@ fn what_leads_out_comes_out_of_the_machine() {
     assert_eq!((status, said.as_str()), (ExitKind::Exited(0), "b'heard 1000000' 1048590\n"));
     served.join().unwrap();
 
-    // To any other address: frames come to who has the far end of the link.
+    // To any other address: frames come to the holder of the far end of the link.
     let script = "python3 -c 'import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
         for i in range(20): s.sendto(b\"sent-outside\",(\"198.18.0.1\",9))'";
     assert_eq!(talk.run(2, script).0, ExitKind::Exited(0));

@@ -1,5 +1,5 @@
-//! What is seen of a run. The model's words go to stdout, on a terminal as they come and else only the last; what it does goes to
-//! stderr. Neither is trusted with the terminal.
+//! The output of a run. The model's words go to stdout, on a terminal as they come and else only the last ones; its
+//! actions go to stderr. Neither may control the terminal.
 
 use crate::render::style::Style;
 use crate::render::{escape, json};
@@ -7,14 +7,14 @@ use paddock_agent::{End, Event, Usage};
 use serde::Serialize;
 use std::io::Write;
 
-/// Of a call or a result, on one line.
+/// The most characters of a call or a result that are shown, on one line.
 const SHOWN: usize = 160;
 
 pub struct Screen<'a> {
     pub stdout: &'a mut dyn Write,
     pub stderr: &'a mut dyn Write,
     pub json: bool,
-    /// Whether stdout is a terminal.
+    /// True if stdout is a terminal.
     pub terminal: bool,
     pub colour: bool,
     /// Words were said since the last line break.
@@ -54,7 +54,7 @@ impl Screen<'_> {
             return;
         }
         match event {
-            // A program wants the answer, and not what was said on the way to it.
+            // A program wants the answer only, without the words on the way to it.
             Event::Text { .. } if !self.terminal => {}
             Event::Text { text } => {
                 let text = escape::lines(&text);

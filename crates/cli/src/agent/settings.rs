@@ -10,10 +10,10 @@ use std::time::Duration;
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
 const SILENCE: Duration = Duration::from_secs(120);
-/// Of a model that is asked for by nothing but its key.
+/// The model if only its key is set.
 const ANTHROPIC_MODEL: &str = "claude-sonnet-4-5";
 
-/// Nothing is asked of the endpoint yet.
+/// The endpoint is not contacted yet.
 pub fn endpoint(args: &AgentArgs, environment: &Environment) -> Result<Endpoint, AgentError> {
     let set = |name: &str| environment.get(name).and_then(|value| value.to_str()).map(str::to_string);
     let named = args.dialect.map(|dialect| match dialect {
@@ -41,7 +41,8 @@ pub fn endpoint(args: &AgentArgs, environment: &Environment) -> Result<Endpoint,
     Ok(Endpoint::new(&url, named, model, key.map(Key), args.max_tokens)?)
 }
 
-/// And the format that is spoken there. The variable says it: behind ANTHROPIC_BASE_URL is Anthropic's, whatever the host is called.
+/// The URL, and the format that is spoken there. The variable decides: behind ANTHROPIC_BASE_URL is Anthropic's format,
+/// on any host.
 fn default_url(
     dialect: Option<Dialect>,
     set: &dyn Fn(&str) -> Option<String>,

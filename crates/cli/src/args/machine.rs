@@ -1,4 +1,4 @@
-//! What belongs to the machine rather than to one sandbox.
+//! Commands that belong to the host rather than to one sandbox.
 
 use super::job::JobArgs;
 use super::pool::PoolArgs;

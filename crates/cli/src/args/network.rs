@@ -1,4 +1,4 @@
-//! What may leave a sandbox, as flags.
+//! The network rules of a sandbox, as flags.
 
 use clap::Args;
 use paddock_model::net::NetLayer;

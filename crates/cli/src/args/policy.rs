@@ -1,4 +1,4 @@
-//! The flags that say what a sandbox is.
+//! The flags that describe a sandbox.
 
 use super::certificates::CertificateFlags;
 use super::network::NetworkFlags;

@@ -1,4 +1,4 @@
-//! Sandboxes that are ready before anybody asks.
+//! Sandboxes that are ready before a request comes.
 
 use super::values;
 use clap::{Args, Subcommand};

@@ -58,7 +58,7 @@ impl Stop {
             (false, false) => message.to_string(),
         };
         let stream = if to_stderr { &mut caller.stderr } else { &mut caller.stdout };
-        // Nobody is left to be told that the message itself could not be written.
+        // An error while writing the message itself cannot be told anywhere.
         let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
         self.code
     }

@@ -1,4 +1,4 @@
-//! Values that the parser checks itself. Each refusal says what was expected.
+//! Values that the parser checks itself. Each refusal names the expected value.
 
 use paddock_model::api::{Idle, IdleAction, UnderPressure};
 use paddock_model::{parse_bytes, parse_duration};

@@ -1,4 +1,4 @@
-//! What happens and what happened.
+//! Commands that show present and past events.
 
 use super::values;
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! What happens inside a sandbox: commands, their output, files.
+//! Commands for the inside of a sandbox: programs, their output, files.
 
 use super::values;
 use clap::{Args, Subcommand};

@@ -14,7 +14,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// What the `Host` header says.
+    /// The value of the `Host` header.
     pub fn host(&self) -> String {
         match self {
             Address::Unix(_) => "localhost".to_string(),
@@ -33,7 +33,7 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// What the caller's environment names.
+/// The address that the caller's environment names.
 pub fn configured(environment: &Environment) -> Result<Option<Address>, ClientError> {
     let Some(text) = environment.get(env_vars::PADDOCK_URL) else { return Ok(None) };
     let refused = |reason| ClientError::Address { value: text.to_string_lossy().into_owned(), reason };
@@ -43,7 +43,7 @@ pub fn configured(environment: &Environment) -> Result<Option<Address>, ClientEr
 
 fn parse(text: &str) -> Result<Address, &'static str> {
     if let Some(path) = text.strip_prefix("unix:") {
-        // `unix:///path` is what some other tools write.
+        // Some other tools write `unix:///path`.
         let path = Path::new(path.strip_prefix("//").unwrap_or(path));
         return match path.is_absolute() {
             true => Ok(Address::Unix(path.to_path_buf())),
@@ -68,8 +68,8 @@ fn parse(text: &str) -> Result<Address, &'static str> {
     Ok(Address::Tcp { host: authority.host().to_string(), port, tls })
 }
 
-/// The socket of the server of this state directory. No two state directories share one: whoever names another state
-/// directory reaches another server.
+/// The socket of the server of this state directory. No two state directories share one: another state directory has
+/// another server.
 pub fn own_socket(environment: &Environment, state_dir: &Path) -> PathBuf {
     let inside = || state_dir.join("run/api.sock");
     if !state::is_usual(environment, state_dir) {
@@ -123,7 +123,7 @@ mod tests {
             let elsewhere = socket(&[("XDG_STATE_HOME", "/nonexistent/b")]);
             assert_eq!(elsewhere, Path::new("/nonexistent/b/paddock/run/api.sock"));
         }
-        // Who names the usual one means the usual server.
+        // A variable with the usual path means the usual server.
         let usual_state = state::locate(&environment(&[])).unwrap();
         assert_eq!(socket(&[("PADDOCK_STATE_DIR", usual_state.to_str().unwrap())]), usual);
     }

@@ -1,4 +1,4 @@
-//! What the server answers: one JSON value, or bytes and lines as they come.
+//! The server's answer: one JSON value, or bytes and lines as they come.
 
 use super::ClientError;
 use bytes::{Buf, Bytes, BytesMut};
@@ -9,7 +9,7 @@ use paddock_model::api::ApiError;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// More than any whole answer; what may be larger is streamed.
+/// More than any whole answer has; larger ones are streamed.
 const LARGEST_ANSWER: usize = 256 << 20;
 const LARGEST_ERROR: usize = 1 << 20;
 /// More than any line of a stream.

@@ -1,4 +1,4 @@
-//! What the commands ask for, in the words of the API.
+//! The API calls of the commands, in the words of the API.
 
 use super::{Call, Client, ClientError, Target, random_key};
 use hyper::Method;
@@ -98,7 +98,7 @@ impl Client {
         self.end(id, false).await
     }
 
-    /// `failed`: what was done in it, which its volumes have to know.
+    /// `failed`: the work in it failed, which decides about its volumes.
     pub async fn end(&self, id: &str, failed: bool) -> Result<Sandbox, ClientError> {
         let target = Target::sandbox(id).query_if("failed", failed.then_some("true"));
         self.json(Call::new(Method::DELETE, target)).await

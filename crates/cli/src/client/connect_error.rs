@@ -57,7 +57,7 @@ impl std::fmt::Display for Fault {
 }
 
 impl ConnectError {
-    /// By what the system said when a stream was opened.
+    /// Chosen by the system's error when a stream was opened.
     pub fn of_stream(address: &Address, source: io::Error) -> ConnectError {
         let address = address.clone();
         match (source.kind(), &address) {
@@ -68,7 +68,7 @@ impl ConnectError {
         }
     }
 
-    /// By how a handshake ended.
+    /// Chosen by the end of a handshake.
     pub fn of_handshake(address: &Address, source: io::Error) -> ConnectError {
         let address = address.clone();
         let Some(tls) = source.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()).cloned() else {
@@ -83,7 +83,7 @@ impl ConnectError {
         }
     }
 
-    /// By what the first answer over a new connection was, if that says something of the address.
+    /// Chosen by the first answer over a new connection, if it says something about the address.
     pub fn of_first_answer(address: &Address, source: hyper::Error) -> Result<ConnectError, hyper::Error> {
         let address = address.clone();
         match &address {
@@ -136,7 +136,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether the same may do better a little later.
+    /// True if the same call may succeed a little later.
     pub fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -176,7 +176,7 @@ fn fault(error: &CertificateError) -> Fault {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => Fault::Expired,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Fault::NotYet,
         CertificateError::Revoked => Fault::Revoked,
-        // A certificate that signed itself is refused by its form before anybody asks for its issuer.
+        // A self-signed certificate is refused by its form before its issuer is looked up.
         CertificateError::Other(other) if other.0.to_string().contains("CaUsedAsEndEntity") => {
             Fault::Untrusted
         }

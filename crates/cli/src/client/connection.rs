@@ -32,7 +32,7 @@ pub async fn open(address: &Address) -> Result<Sender, ClientError> {
     let stream = tokio::time::timeout(CONNECT, stream(address)).await.unwrap_or_else(|_| Err(silent()))?;
     let (sender, connection) =
         handshake(TokioIo::new(stream)).await.map_err(|error| ClientError::Lost(error.into()))?;
-    // It ends with the answer or with the sender; what goes wrong in it is seen by the call.
+    // The connection ends with the answer or with the sender; the call sees its errors.
     tokio::spawn(async move {
         let _ = connection.await;
     });

@@ -68,7 +68,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the same call may do better a little later: nobody has decided anything.
+    /// True if the same call may succeed a little later: no server has decided anything.
     pub fn is_passing(&self) -> bool {
         match self {
             ClientError::Connect(error) => error.is_passing(),

@@ -1,4 +1,4 @@
-//! Sandboxes of the server as a model's tools need them. Work that nobody waits for any longer is killed.
+//! Sandboxes of the server as a model's tools need them. Work is killed when its caller gives up.
 
 use super::{Call, Client, ClientError, Target};
 use hyper::Method;
@@ -12,13 +12,13 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a lost server is asked again for the end of what runs.
+/// How often a lost server is asked again for the end of the running work.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// As the caller of this command.
+/// Acts as the caller of this command.
 #[derive(Clone)]
 pub struct RemoteHost {
     pub client: Arc<Client>,
@@ -39,7 +39,7 @@ impl RemoteSandbox {
         Target::sandbox(&self.id).part(part)
     }
 
-    /// Starts it and waits for its end; where the wait is given up, at whatever moment, so is what runs.
+    /// Starts it and waits for its end. If the wait is given up, at any moment, the work is killed.
     async fn run(&self, starting: impl Future<Output = Result<Exec>> + Send + 'static) -> Result<Exec> {
         let (client, sandbox) = (self.client.clone(), self.id.clone());
         let started = tokio::spawn(async move {
@@ -49,7 +49,7 @@ impl RemoteSandbox {
         });
         let (exec, mut guard) = started.await.unwrap_or_else(|error| Err(broken(&error)))?;
         let mut attempts = 0;
-        // Also of what has ended already: only this answer has the output.
+        // Also if it has ended already: only this answer has the output.
         loop {
             let target = Target::exec(&self.id, exec).part("wait");
             match self.client.json::<Exec>(Call::get(target)).await {
@@ -76,7 +76,7 @@ impl RemoteSandbox {
     }
 }
 
-/// Kills what still runs when it is dropped.
+/// When dropped, kills the work that still runs.
 struct Guard {
     client: Arc<Client>,
     sandbox: String,

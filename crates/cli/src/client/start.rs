@@ -1,4 +1,5 @@
-//! The user's own server, started by whoever needs it first and shared by all; it ends by itself when idle.
+//! The user's own server: the first command that needs it starts it, all commands share it, and it ends by itself when
+//! idle.
 
 use super::connection::short_path;
 use crate::env_vars;
@@ -92,7 +93,7 @@ impl Starter {
         }
         let directory = self.socket.parent().unwrap_or(Path::new("/"));
         prepare(directory)?;
-        // Held until the server is ready, so that nobody starts a second one meanwhile.
+        // Held until the server is ready, so that no other command starts a second one meanwhile.
         let _lock = lock(&self.socket)
             .map_err(|source| StartError::Directory { path: directory.to_path_buf(), source })?;
         self.wait_or_start()
@@ -113,11 +114,11 @@ impl Starter {
                     let said = tail(&log, *begin);
                     return Err(StartError::Ended { status: status.to_string(), said, log });
                 }
-                // Another one was quicker.
+                // Another server was quicker.
                 started = None;
             }
             match holder {
-                // One that ends needs a successor, which waits for it.
+                // A server that ends needs a successor, which waits for it.
                 None | Some(ServerHolder { phase: Some(ServerPhase::Ending), .. }) => {
                     serving_since = None;
                     if started.is_none() {
@@ -143,7 +144,7 @@ impl Starter {
         Ok(())
     }
 
-    /// Another server was quicker: one that waits for its turn would serve when nobody expects it.
+    /// Another server was quicker: a second one that waits for its turn would serve at an unexpected time.
     fn dismiss_unless_it_serves(&self, mut child: Child) {
         let serving = ServerHolder::of(&self.state_dir).and_then(|holder| holder.process);
         let Some(process) = rustix::process::Pid::from_raw(child.id().cast_signed()) else { return };
@@ -226,7 +227,7 @@ fn tail(log: &Path, begin: u64) -> String {
         file.take(SHOWN).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_string())
     };
-    // One line for a message of one line: what it called an error, else the last that it said.
+    // One line for a message of one line: the first line that it called an error, else its last line.
     let text = read().unwrap_or_default();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let wanted = lines.clone().find(|line| line.starts_with("error: ")).or(lines.next_back());

@@ -24,7 +24,7 @@ impl Target {
         Target::sandbox(sandbox).part("execs").part(&exec.to_string())
     }
 
-    /// One more part of the path, whatever is in it.
+    /// One more part of the path, with any characters.
     pub fn part(mut self, part: &str) -> Target {
         self.text.push('/');
         self.text.extend(utf8_percent_encode(part, PLAIN));

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Mutex as AsyncMutex;
 
-/// Answers one request per connection, in the given order, and keeps what was asked.
+/// Answers one request per connection, in the given order, and keeps the requests.
 struct Canned {
     _directory: TempDir,
     path: PathBuf,

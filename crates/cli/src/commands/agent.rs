@@ -91,7 +91,7 @@ async fn asked(
     let mut first = true;
     loop {
         let _ = write!(screen.stderr, "task> ").and_then(|()| screen.stderr.flush());
-        // The read goes on when nobody waits for it any more; the end of the process ends it.
+        // The read goes on after its caller has given up; the end of the process ends it.
         let line = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
             std::io::stdin().lock().read_line(&mut line).map(|count| (count > 0).then_some(line))
@@ -115,7 +115,7 @@ async fn asked(
     }
 }
 
-/// Nothing where a person is to be asked for it.
+/// `None` if a person is to be asked for the task.
 fn task(args: &mut AgentArgs, caller: &mut Caller) -> Result<Option<String>, AgentError> {
     if let Some(task) = args.task.take() {
         return if task.trim().is_empty() { Err(AgentError::NoTask) } else { Ok(Some(task)) };

@@ -40,7 +40,7 @@ fn show(id: &str, json: bool, outputs: bool, caller: &mut Caller) -> Result<i32,
                 Err(ClientError::Unexpected(_)) if damage.is_some() => break,
                 Err(error) => return Err(error.into()),
             };
-            // The head is for whoever verifies an export.
+            // The head is for a program that verifies an export.
             if record.get("head").is_some() {
                 continue;
             }
@@ -97,7 +97,7 @@ fn unless_damaged(id: &str, damage: Option<String>) -> Result<i32, CommandError>
     }
 }
 
-/// The public key is the only thing that is trusted: where it comes from decides what a verdict is worth.
+/// The public key is the only thing that is trusted: a verdict is worth as much as the source of the key.
 fn verify(file: &Path, key: Option<&Path>, json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
     let key = public_key(key, caller)?;
     let verdict = paddock_records::audit::verify(file, &key)?;
@@ -139,7 +139,7 @@ fn verify(file: &Path, key: Option<&Path>, json: bool, caller: &mut Caller) -> R
 
 fn public_key(key: Option<&Path>, caller: &Caller) -> Result<PublicKey, CommandError> {
     let file = match key {
-        // A key is no path that exists, and what exists is no key.
+        // A key is no path that exists, and an existing path is no key.
         Some(key) if !key.exists() => return Ok(PublicKey::parse(&key.to_string_lossy())?),
         Some(file) => file.to_path_buf(),
         None => state::locate(&caller.environment)?.join("audit.pub"),

@@ -67,7 +67,7 @@ pub fn read_source(argument: Option<&OsStr>, stdin: &mut dyn Read) -> Result<Sou
     };
     let path = Path::new(argument);
     let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
-    // What is too long for a name, or holds a NUL, is no file either.
+    // A text that is too long for a name, or holds a NUL, is no file either.
     if path.exists() {
         let unreadable = |source| CodeError::Unreadable { path: path.to_path_buf(), source };
         let mut file = File::open(path).map_err(unreadable)?;

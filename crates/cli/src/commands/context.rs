@@ -130,7 +130,7 @@ fn tell_denied(error: &ClientError, caller: &mut Caller) {
     }
 }
 
-/// What the code displayed and its last value, as text, after what it printed.
+/// Prints the values that the code displayed and its last value, as text, after its own output.
 async fn tell_values(client: &Client, started: &Exec, caller: &mut Caller<'_>) -> Result<(), CommandError> {
     let ended = client.exec(&started.sandbox, started.exec).await?;
     for result in &ended.results {

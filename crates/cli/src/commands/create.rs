@@ -31,7 +31,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
     let mut layers = layers::gather(None, args.policy, Vec::new(), environment, &state_dir)?;
     layers.push(args.scan.layer());
     let mut policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
-    // Where they are read is this shell and this disk, not the server's.
+    // They are read from this shell and this disk, not from the server's.
     read_secrets(&mut policy.secrets).map_err(paddock_settings::SettingsError::from)?;
     Ok(CreateSandbox {
         name: args.name,

@@ -1,4 +1,4 @@
-//! `paddock diff`: what a sandbox changed.
+//! `paddock diff`: the changes of a sandbox.
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};

@@ -1,4 +1,4 @@
-//! `paddock doctor`: what this machine has and lacks, and whether it can hold a number of sandboxes.
+//! `paddock doctor`: the abilities of this host, its missing parts, and a check that it can hold a number of sandboxes.
 
 use super::{CommandError, print, print_json};
 use crate::args::DoctorArgs;

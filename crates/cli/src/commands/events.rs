@@ -1,4 +1,4 @@
-//! `paddock events`: what happens to sandboxes.
+//! `paddock events`: the events of sandboxes.
 
 use super::remote::with_client;
 use super::{CommandError, print};

@@ -28,7 +28,7 @@ pub fn execute(args: ExecArgs, caller: &mut Caller) -> Result<i32, CommandError>
         }
         let conversation = Conversation {
             client: client.clone(),
-            // By its id: a name is nobody's any more when the sandbox has ended.
+            // By its id: a name is free again when the sandbox has ended.
             place: Place { sandbox: started.sandbox, exec: started.exec },
             from: Start::default(),
             stdin: args.interactive || args.tty,
@@ -65,7 +65,7 @@ fn request(args: &ExecArgs, caller: &Caller) -> Result<StartExec, CommandError> 
     })
 }
 
-/// What is said at the end, and the exit code. Shared with `attach`.
+/// The last message, and the exit code. Shared with `attach`.
 pub async fn conclude(
     finish: Finish,
     client: &Client,

@@ -35,7 +35,7 @@ pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError>
     })
 }
 
-/// What a caller may have expected in the forks, and is not there.
+/// Tells about things that a caller may expect in the forks, and that are not there.
 fn notes(forked: &Forked) -> Vec<String> {
     let mut notes: Vec<String> =
         forked.reason.iter().map(|why| format!("only the files were forked: {why}")).collect();

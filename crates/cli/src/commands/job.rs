@@ -95,7 +95,7 @@ fn run(args: JobRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
         let server = LocalServer::start(state_dir, socket).await?;
         let client = Client::find(&caller.environment)?;
         let code = job::run(&client, wanted, caller).await;
-        // The server waits for whoever is connected.
+        // The server waits for connected clients.
         drop(client);
         if let Some(server) = server {
             server.end().await?;
@@ -120,7 +120,7 @@ async fn all(client: &Client, state: Option<JobState>) -> Result<Vec<Job>, Clien
     }
 }
 
-/// Its name came from inside: it never leads out of the directory that was asked for.
+/// The artifact's name came from inside: it must never lead out of the directory that was asked for.
 async fn fetch(client: &Client, id: &str, artifact: &JobArtifact, to: &Path) -> Result<(), CommandError> {
     let parts: Vec<&str> = artifact.path.split('/').filter(|part| !part.is_empty()).collect();
     if parts.is_empty() || parts.iter().any(|part| matches!(*part, "." | "..") || part.contains('\0')) {

@@ -21,7 +21,7 @@ pub fn execute(args: KillArgs, caller: &mut Caller) -> Result<i32, CommandError>
             match client.kill(id).await {
                 Ok(sandbox) if args.json => return print(&render::json::line(&sandbox)?, caller),
                 Ok(_) => {}
-                // Of all those there were, one may end by itself before its turn.
+                // With `--all`, a sandbox may end by itself before its turn.
                 Err(error)
                     if args.all && matches!(error.code(), Some("sandbox_not_found" | "sandbox_ended")) =>
                 {

@@ -1,4 +1,4 @@
-//! `paddock logs`: what a command has printed, from its first byte.
+//! `paddock logs`: the output of a command, from its first byte.
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};
@@ -39,7 +39,7 @@ pub fn execute(args: &LogsArgs, caller: &mut Caller) -> Result<i32, CommandError
                 false => write_plain(&piece, caller),
             };
             match written {
-                // Whoever reads has what it wanted.
+                // The reader has read enough.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
                 other => other.map_err(CommandError::Output)?,
             }

@@ -27,7 +27,7 @@ pub fn execute(args: McpArgs, caller: &mut Caller) -> Result<i32, CommandError> 
 }
 
 fn options(args: McpArgs, caller: &Caller) -> Result<SessionOptions, CommandError> {
-    // Where the server is another machine's, its templates are not here to be read.
+    // If the server is on another computer, its templates cannot be read here.
     let facts = tools::facts_of_policy(args.template.as_deref(), args.policy.clone(), caller);
     let request = CreateArgs {
         name: None,

@@ -1,4 +1,4 @@
-//! `paddock net`: what leaves a sandbox, and what was kept from leaving.
+//! `paddock net`: the connections that left a sandbox, and those that were refused.
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};

@@ -1,4 +1,4 @@
-//! `paddock pool`: sandboxes that are ready before anybody asks.
+//! `paddock pool`: sandboxes that are ready before a request comes.
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};

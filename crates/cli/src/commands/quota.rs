@@ -1,4 +1,4 @@
-//! `paddock quota`: what tenants may have, and have.
+//! `paddock quota`: the limits of tenants, and their use.
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};
@@ -40,7 +40,7 @@ fn sets_something(args: &QuotaArgs) -> bool {
     args.unlimited || given.iter().any(|value| value.is_some())
 }
 
-/// A call replaces the whole quota, so that what is not named is kept by naming it again.
+/// A call replaces the whole quota, so a value without a flag is sent again.
 fn change(args: &QuotaArgs, mut quota: Quota) -> Result<Quota, CommandError> {
     if args.unlimited {
         return Ok(Quota::default());

@@ -1,4 +1,4 @@
-//! What all commands about lasting sandboxes share: a client, a runtime, and several ids with one exit code.
+//! The parts that all commands about lasting sandboxes share: a client, a runtime, and several ids with one exit code.
 
 use super::CommandError;
 use crate::caller::Caller;
@@ -15,7 +15,7 @@ pub fn with_client<T>(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Runtime)?;
     let result = runtime.block_on(work(client, caller));
-    // Something may still wait for stdin or for the server; nobody waits for it.
+    // A task may still wait for stdin or for the server; the command does not wait for it.
     runtime.shutdown_background();
     result
 }

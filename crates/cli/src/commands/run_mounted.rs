@@ -69,7 +69,7 @@ pub fn execute(args: RunArgs, tty: bool, caller: &mut Caller) -> Result<i32, Com
         };
         let done = tokio::select! {
             done = inside(&once, &start, tty) => done,
-            // Where output is streamed, signals are the command's.
+            // If output is streamed, signals go to the command.
             number = signals.next_ending(), if json => Ok(Done::Signal(number)),
         };
         let failed = !matches!(&done, Ok(Done::Ended(exec)) if exec.exit_code == Some(0));
@@ -102,7 +102,7 @@ async fn inside(once: &Once, start: &StartExec, tty: bool) -> Result<Done, Comma
     };
     Ok(match conversation.hold().await? {
         Finish::Ended(exec) => Done::Ended(exec),
-        // Nothing stays that could be come back to.
+        // The sandbox does not stay, so the caller cannot come back to it.
         Finish::Detached => Done::Signal(libc::SIGHUP),
         Finish::Killed { signal } => Done::Signal(signal),
     })

@@ -1,4 +1,4 @@
-//! What `run` and `code` share: flags to a session, and the session to its end or its explanation.
+//! The steps that `run` and `code` share: flags to a session, and the session to its end or its explanation.
 
 use super::{CommandError, print, print_json};
 use crate::args::scan::ScanFlags;
@@ -46,7 +46,7 @@ pub fn session(
     let mut layers = below;
     layers.extend(layers::gather(call.template.as_deref(), policy, command, environment, &state_dir)?);
     layers.push(scan.layer());
-    // Nobody forks what ends with its command.
+    // A sandbox that ends with its command is never forked.
     layers.push(Policy { live_forks: Some(false), ..Policy::default() });
     let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
     let settings = paddock_settings::resolve(&layers, surroundings)?;
@@ -73,7 +73,7 @@ pub fn session(
     })
 }
 
-/// An explanation of what would be refused ends as the refusal would.
+/// If the sandbox would be refused, the explanation ends with the refusal's exit code.
 pub fn run_or_explain(session: Session, explain: bool, caller: &mut Caller) -> Result<i32, CommandError> {
     if !explain {
         return Ok(session::run(session)?);

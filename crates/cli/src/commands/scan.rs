@@ -1,4 +1,4 @@
-//! `paddock scan`: what code would do, without running it; and the same for `code`.
+//! `paddock scan`: finds the actions of code without running it; and the same for `code`.
 
 use super::code::read_source;
 use super::{CommandError, print, print_json};
@@ -40,7 +40,7 @@ fn language_of(extension: &str) -> Option<&'static str> {
     }
 }
 
-/// Before a session runs code: what is to be told beside its result. Code that is denied does not pass.
+/// Scans code before a session runs it. Returns the remarks to tell beside the result. Denied code does not pass.
 pub fn look_at(
     session: &Session,
     language: &str,
@@ -65,7 +65,7 @@ pub fn look_at(
     }
 }
 
-/// On stderr: what the code prints is the code's.
+/// On stderr: stdout belongs to the code's own output.
 pub fn tell(report: &ScanReport, caller: &mut Caller) {
     let _ = caller.stderr.write_all(render::findings::remarks(report).as_bytes());
 }

@@ -30,7 +30,7 @@ pub fn execute(action: ScriptAction, caller: &mut Caller) -> Result<i32, Command
 fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let source = Source::read(&args.source)?;
     let arguments = arguments(args.args.as_deref(), &args.arg, caller.stdin)?;
-    // What is wrong with the file is said before a server is looked for.
+    // Errors in the file are told before a server is looked for.
     let found = check(&source.text, source.language).map_err(|error| source.wrong(error))?;
     let host_certs = args.certificates.chosen(&caller.environment).map_err(LayerError::from)?;
     let agent = || agent_template(&source.text, source.language).map(str::to_string);
@@ -55,7 +55,7 @@ fn run(args: ScriptRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     })
 }
 
-/// As `paddock ps --metadata` finds it.
+/// The name by which `paddock ps --metadata` finds it.
 fn name_of(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.chars().filter(|letter| !letter.is_control()).take(120).collect()

@@ -1,4 +1,4 @@
-//! `paddock serve`: the HTTP API, until a signal or until nobody needs it. Sandboxes outlive it.
+//! `paddock serve`: the HTTP API, until a signal or until it is idle. Sandboxes outlive it.
 //!
 //! The order of a start: the state directory's lock, then the listeners, then the sandboxes. Clients that come while
 //! sandboxes are taken over wait at the listeners instead of being refused.
@@ -61,7 +61,7 @@ pub fn execute(args: ServeArgs, caller: &mut Caller) -> Result<i32, CommandError
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
     let next = runtime.block_on(serve(args, &state_dir, places, caller))?;
-    // What still waits, such as a read of a file, must not hold up the end.
+    // Remaining tasks, such as a read of a file, must not hold up the end.
     runtime.shutdown_background();
     match next {
         Next::End => Ok(0),
@@ -75,7 +75,8 @@ enum Next {
     BeginAnew,
 }
 
-/// The same program with the same arguments, in the same process: whoever looks after it notices nothing. Returns only where it failed.
+/// The same program with the same arguments, in the same process: a supervisor notices nothing. Returns only if it
+/// failed.
 fn begin_anew() -> io::Error {
     use std::os::unix::process::CommandExt;
     let mut own = std::env::args_os();
@@ -141,7 +142,7 @@ async fn serve(
         lock = waiting::take_lock(state_dir, caller) => lock.map_err(ServeError::Fleet)?,
         () = signals.end(&terminal, &reload) => return Ok(Next::End),
     };
-    // Only who has the lock may touch the socket: it is another server's otherwise.
+    // Only the holder of the lock may touch the socket: it is another server's otherwise.
     let (listeners, addresses) = listen(&places, tls).await?;
     let (fleet, jobs) = open(args, state_dir, lock).await.map_err(ServeError::Fleet)?;
     fleet.note_phase(ServerPhase::Serving, &addresses);

@@ -1,4 +1,4 @@
-//! `paddock server`: whether the server of the other commands runs, and its end.
+//! `paddock server`: the state of the server that the other commands use, and its end.
 
 use super::{CommandError, print, print_json};
 use crate::args::server::ServerAction;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A server that is told to end gives what is under way some seconds, twice at most.
+/// A server that is told to end gives the requests under way some seconds, twice at most.
 const LONGEST_END: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(50);
 
@@ -27,7 +27,7 @@ struct Seen {
     state_dir: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<u32>,
-    /// Its own words, where it answers.
+    /// The server's own answer, if it answers.
     #[serde(skip)]
     status: Option<ServerStatus>,
 }
@@ -76,7 +76,7 @@ impl Server {
         self.state_dir.as_deref().and_then(ServerHolder::of)
     }
 
-    /// `None`: nobody listens there.
+    /// `None`: no server listens there.
     async fn status(&self) -> Result<Option<ServerStatus>, ClientError> {
         match self.client.json(Call::get(Target::new("/v1/server"))).await {
             Ok(status) => Ok(Some(status)),
@@ -94,7 +94,7 @@ fn no_such_place(error: &ClientError) -> bool {
 async fn status(server: &Server, json: bool, caller: &mut Caller<'_>) -> Result<i32, CommandError> {
     let holder = server.holder();
     let phase = holder.as_ref().and_then(|holder| holder.phase);
-    // One that starts or ends keeps whoever asks waiting; its note says enough.
+    // A server that starts or ends keeps its clients waiting; its note says enough.
     let status = match (server.state_dir.is_some(), &holder, phase) {
         (true, None, _) | (true, _, Some(ServerPhase::Starting | ServerPhase::Ending)) => None,
         _ => server.status().await?,
@@ -119,7 +119,7 @@ async fn status(server: &Server, json: bool, caller: &mut Caller<'_>) -> Result<
     Ok(if ready { 0 } else { 1 })
 }
 
-/// What the server itself says of its process and place counts more than what was seen from outside.
+/// The server's own word about its process and place counts more than the view from outside.
 fn merged(seen: &Seen) -> Result<serde_json::Value, serde_json::Error> {
     let mut value = serde_json::to_value(seen)?;
     if let (Some(object), Some(status)) = (value.as_object_mut(), &seen.status)
@@ -170,7 +170,7 @@ fn table(seen: &Seen, colour: bool) -> String {
 
 async fn stop(server: &Server, json: bool, caller: &mut Caller<'_>) -> Result<i32, CommandError> {
     let (process, state_dir) = match server.holder() {
-        // It ends already, and answers nobody.
+        // The server ends already, and answers no request.
         Some(ServerHolder { phase: Some(ServerPhase::Ending), process, .. }) => {
             (process, server.state_dir.clone())
         }

@@ -1,4 +1,4 @@
-//! `paddock shield`: a coding agent on a real repository, behind a fence, and the account of what it did.
+//! `paddock shield`: a coding agent on a real repository, behind a fence, and the account of its actions.
 
 use super::{CommandError, print, print_json, sandboxed};
 use crate::args::shield::ShieldArgs;
@@ -119,7 +119,7 @@ fn tell(over: session::Over, account: Account, json: bool, caller: &mut Caller) 
     let mut text = over.finished.message().map(|message| format!("paddock: {message}\n")).unwrap_or_default();
     text.push_str(&render::shield::changes(&account, caller.colour_on_stderr()));
     text.push_str(&render::shield::network(&hosts, others, caller.colour_on_stderr()));
-    // Nobody is left to be told that the account could not be written.
+    // An error while writing the account cannot be told anywhere.
     let _ = caller.stderr.write_all(text.as_bytes());
     Ok(code)
 }

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long what was begun may take to be removed, when the caller does not want to wait.
+/// Time to remove an unfinished build, when the caller does not want to wait.
 const CLEANING: Duration = Duration::from_secs(20);
 
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ impl SourceError {
     }
 }
 
-/// A build file, where it lies, and what its template is called.
+/// A build file, its place, and the name of its template.
 struct Source {
     file: BuildFile,
     directory: Option<PathBuf>,
@@ -88,8 +88,8 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
     Ok(0)
 }
 
-/// Builds what comes with Paddock under this name where no template has it, and says so. A server that somebody else names has
-/// a state directory of its own: nothing is built for it.
+/// Builds the shipped template of this name if there is none, and says so. A server that PADDOCK_URL names has a state
+/// directory of its own: nothing is built for it.
 pub fn ensure(name: &str, host_certs: bool, caller: &mut Caller) -> Result<(), CommandError> {
     let Some(text) = paddock_builds::shipped(name) else { return Ok(()) };
     if name == templates::BUILT_IN || caller.environment.get(env_vars::PADDOCK_URL).is_some() {
@@ -118,7 +118,7 @@ pub fn ensure(name: &str, host_certs: bool, caller: &mut Caller) -> Result<(), C
     };
     match run(&build, caller.terminals.stderr) {
         Ok(_) => Ok(()),
-        // Somebody else was first.
+        // Another command was first.
         Err(CommandError::Build(BuildError::Template(TemplateError::Exists(_)))) => Ok(()),
         Err(error) => {
             show_output(&error, caller);
@@ -146,7 +146,7 @@ fn run(build: &Build<'_>, terminal: bool) -> Result<Built, CommandError> {
         }
     });
     steps.clear();
-    // What was begun is being removed by threads of the runtime.
+    // Threads of the runtime remove the unfinished build.
     runtime.shutdown_timeout(CLEANING);
     built
 }

@@ -1,4 +1,4 @@
-//! `paddock token`: who may use the server.
+//! `paddock token`: the rights to use the server.
 
 use super::remote::{each, with_client};
 use super::{CommandError, print, print_json};

@@ -1,4 +1,4 @@
-//! `paddock tools`: what a model may call, in the shape of its provider.
+//! `paddock tools`: the tools that a model may call, in the shape of its provider.
 
 use super::remote::with_client;
 use super::{CommandError, print_json};
@@ -40,7 +40,7 @@ fn facts_of_sandbox(id: &str, caller: &mut Caller) -> Result<Facts, CommandError
     })
 }
 
-/// Of the sandbox that `create` would make.
+/// Facts of the sandbox that `create` would make.
 pub fn facts_of_policy(
     template: Option<&str>,
     policy: PolicyFlags,

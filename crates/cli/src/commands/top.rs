@@ -1,4 +1,4 @@
-//! `paddock top`: what running sandboxes use.
+//! `paddock top`: the resources that running sandboxes use.
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};

@@ -1,4 +1,4 @@
-//! `paddock verify`: attacks on this machine's own sandboxes, and what came of them.
+//! `paddock verify`: attacks on this host's own sandboxes, and their results.
 
 use super::{CommandError, print, print_json};
 use crate::args::verify::VerifyArgs;
@@ -39,7 +39,7 @@ impl Progress {
             Step::Attack { .. } => return,
         };
         let text = if self.terminal { format!("\r\u{1b}[K{text}") } else { format!("{text}\n") };
-        // Progress that nobody can be shown is not an error of what is being verified.
+        // A progress line that cannot be written is not an error of the verification.
         let _ = caller.stderr.write_all(text.as_bytes()).and_then(|()| caller.stderr.flush());
     }
 

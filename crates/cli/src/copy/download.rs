@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// One thing inside.
+/// A file or directory inside.
 pub struct Source<'a> {
     pub client: &'a Client,
     pub id: &'a str,
@@ -77,7 +77,7 @@ impl Source<'_> {
         loop {
             let piece = answer.next().await?;
             let last = piece.is_none();
-            // Whoever no longer reads has a reason, which is the result below.
+            // An unpacker that stops reading has a reason, which is the result below.
             if sender.send(piece.unwrap_or_else(Bytes::new)).await.is_err() || last {
                 break;
             }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use tar::{Builder, EntryType, Header};
 
-/// What is below `directory`, with names relative to it. Links stay links, special files are an error.
+/// The files below `directory`, with names relative to it. Links stay links, special files are an error.
 pub fn pack(directory: &Path, to: &mut impl Write) -> Result<(), CopyError> {
     let mut builder = Builder::new(&mut *to);
     below(&mut builder, directory, Path::new(""))?;
@@ -42,7 +42,7 @@ fn one(builder: &mut Builder<impl Write>, path: &Path, name: &Path) -> Result<()
     }
 }
 
-/// Exactly as many bytes as the header says, whatever happens to the file meanwhile.
+/// Exactly as many bytes as the header says, even if the file changes meanwhile.
 fn file(builder: &mut Builder<impl Write>, header: &mut Header, path: &Path, name: &Path) -> io::Result<()> {
     // Without NOFOLLOW a file that is replaced by a link at the wrong moment would lead elsewhere.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -69,7 +69,7 @@ impl Read for Exactly {
     }
 }
 
-/// Owners stay here: inside, the files belong to whoever the copy is made as.
+/// Owners stay here: inside, the files belong to the user that makes the copy.
 fn header(found: &fs::Metadata) -> Header {
     let mut header = Header::new_gnu();
     header.set_mode(found.mode() & 0o777);

@@ -50,7 +50,7 @@ impl UploadWriter {
         UploadWriter { upload, runtime, waiting: Vec::with_capacity(PIECE) }
     }
 
-    /// What is not finished was not whole: the server has to throw it away.
+    /// An unfinished upload is incomplete: the server has to throw it away.
     pub fn abort(self, error: &io::Error) {
         self.upload.abort(io::Error::new(error.kind(), error.to_string()));
     }

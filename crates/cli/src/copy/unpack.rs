@@ -1,5 +1,5 @@
-//! A tar from inside into a directory here. Every path is resolved by the kernel below that directory and
-//! through no symbolic link, so that an entry cannot use what an earlier one planted.
+//! A tar from inside into a directory here. The kernel resolves every path below that directory and through no symbolic
+//! link, so that an entry cannot use a link that an earlier one planted.
 
 mod trail;
 
@@ -20,7 +20,7 @@ use trail::{Trail, open_child};
 
 const MOST_ENTRIES: u64 = 4_000_000;
 const MOST_BYTES: u64 = 64 << 30;
-/// How many names of what was left out are told.
+/// The most names of left out files that are told.
 const TOLD: usize = 100;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
@@ -124,7 +124,7 @@ fn put_directory(parent: &OwnedFd, base: &OsStr, entry: &Entry<'_, impl Read>) -
     Ok(fchmod(&directory, Mode::from_raw_mode(mode(entry) | 0o700))?)
 }
 
-/// To a plain file that this archive, or somebody before it, put below the directory.
+/// To a plain file that this archive, or an earlier copy, put below the directory.
 fn put_hard_link(links: &mut Trail, target: &Path, parent: &OwnedFd, base: &OsStr) -> Result<(), Errno> {
     let (Some(target_base), Some(target_parent)) = (target.file_name(), target.parent()) else {
         return Err(Errno::ISDIR);
@@ -138,7 +138,7 @@ fn put_hard_link(links: &mut Trail, target: &Path, parent: &OwnedFd, base: &OsSt
     linkat(target_parent, target_base, parent, base, AtFlags::empty())
 }
 
-/// Never through what is there: a link or a file of this name goes first, a directory is in the way.
+/// Never through an existing file: a link or a file of this name is removed first, a directory is an error.
 fn put_file(parent: &OwnedFd, base: &OsStr, entry: &mut Entry<'_, impl Read>) -> io::Result<()> {
     replace(parent, base)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -184,7 +184,7 @@ fn clean(raw: &[u8]) -> Result<PathBuf, &'static str> {
     Ok(clean)
 }
 
-/// Judged by the text alone. What passes cannot leave the directory as long as everything in it was judged so.
+/// Judged by the text alone. A link that passes cannot leave the directory as long as everything in it was judged so.
 fn leads_out(name: &Path, target: &[u8]) -> bool {
     let mut depth = name.components().count() - 1;
     for component in Path::new(OsStr::from_bytes(target)).components() {

@@ -16,7 +16,7 @@ const PIECE: usize = 64 << 10;
 const OCTETS: &str = "application/octet-stream";
 const TAR: &str = "application/x-tar";
 
-/// One place inside.
+/// A path inside.
 pub struct Destination<'a> {
     pub client: &'a Client,
     pub id: &'a str,
@@ -24,7 +24,7 @@ pub struct Destination<'a> {
     pub user: Option<&'a str>,
 }
 
-/// One file of this machine to wherever the target says, and the answer.
+/// One file of this computer to the place that the target names, and the answer.
 pub async fn file<T: serde::de::DeserializeOwned>(
     client: &Client,
     target: Target,
@@ -102,7 +102,7 @@ impl Destination<'_> {
         }
     }
 
-    /// Whether the path names a directory, by its form or because there is one.
+    /// True if the path names a directory, by its form or because there is one.
     async fn is_directory(&self) -> Result<bool, CopyError> {
         if self.path.ends_with('/') {
             return Ok(true);
@@ -112,7 +112,7 @@ impl Destination<'_> {
         if entry.kind != FileKind::Link {
             return Ok(entry.kind == FileKind::Directory);
         }
-        // Where the link leads is the guest's to say.
+        // Only the guest can tell where the link leads.
         let behind = self.client.stat(self.id, &format!("{}/.", self.path), self.user).await;
         Ok(matches!(behind, Ok(Some(entry)) if entry.kind == FileKind::Directory))
     }
@@ -170,7 +170,7 @@ async fn pour_input(from: &Stream, mut upload: Upload) -> io::Result<()> {
     }
 }
 
-/// A file of this machine: reading it waits for nobody, so that it may block.
+/// A local file: reading it waits for no other process, so it may block.
 async fn pour(from: &mut dyn Read, mut upload: Upload) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
     loop {

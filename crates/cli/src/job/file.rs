@@ -1,4 +1,4 @@
-//! A job's file, with what it names beside it read in.
+//! A job's file, with the contents of the files that it names.
 
 use crate::caller::Caller;
 use base64::Engine as _;

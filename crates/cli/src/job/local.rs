@@ -1,5 +1,5 @@
-//! This command as the server, where none is: the job runs in this process, and whoever asks meanwhile is answered. The queue
-//! is the state directory's own: what is cut off here, the next server goes on with.
+//! This command as the server, if there is none: the job runs in this process, and other clients are answered
+//! meanwhile. The queue is the state directory's own: the next server goes on with a job that is cut off here.
 
 use crate::caller::Environment;
 use crate::client::{ClientError, address};
@@ -19,7 +19,7 @@ pub struct LocalServer {
     task: JoinHandle<()>,
 }
 
-/// Where no server is named and none answers: the state directory and the socket of the one to be.
+/// If no server is named and none answers: the state directory and the socket of the server to be.
 pub fn is_needed(environment: &Environment) -> Result<Option<(PathBuf, PathBuf)>, CommandError> {
     if address::configured(environment)?.is_some() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub fn is_needed(environment: &Environment) -> Result<Option<(PathBuf, PathBuf)>
 }
 
 impl LocalServer {
-    /// `None` where somebody else became the server a moment ago.
+    /// `None` if another process became the server a moment ago.
     pub async fn start(state_dir: PathBuf, socket: PathBuf) -> Result<Option<LocalServer>, CommandError> {
         let fleet = match Fleet::open(FleetOptions::new(state_dir)).await {
             Ok(fleet) => fleet,

@@ -1,4 +1,4 @@
-//! What a task prints, each byte once, on the caller's own streams.
+//! The output of a task, each byte once, on the caller's own streams.
 
 use crate::caller::Caller;
 use crate::client::{Call, Client, ClientError, Target};
@@ -15,12 +15,12 @@ use std::io;
 struct Seen {
     stdout: u64,
     stderr: u64,
-    /// The connection is a new one: what comes before is known.
+    /// The connection is a new one: the bytes before are known.
     resumed: bool,
 }
 
 impl Seen {
-    /// What of these bytes is new.
+    /// The part of these bytes that is new.
     fn fresh(&mut self, stream: StreamName, offset: u64, bytes: Vec<u8>) -> Vec<u8> {
         let resumed = self.resumed;
         let seen = match stream {
@@ -38,7 +38,7 @@ impl Seen {
     }
 }
 
-/// Until its end where it is followed, else to what there is now.
+/// With `follow` until the task's end, else to the last byte that exists now.
 pub async fn follow(
     client: &Client,
     target: &Target,
@@ -89,7 +89,7 @@ async fn pass(
             OutputEvent::Alive | OutputEvent::Result { .. } => Ok(()),
         };
         match written {
-            // Whoever reads has what it wanted.
+            // The reader has read enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             other => other.map_err(CommandError::Output)?,
         }

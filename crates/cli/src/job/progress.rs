@@ -22,7 +22,7 @@ impl Progress {
     pub fn show(&mut self, job: &Job, caller: &mut Caller) {
         let line = line(job, self.began.elapsed());
         let ended = job.state.has_ended();
-        // Nobody is left to be told that this could not be written.
+        // An error while writing this cannot be told anywhere.
         if caller.terminals.stderr {
             let end = if ended { "\n" } else { "" };
             let _ = write!(caller.stderr, "\r\x1b[K{line}{end}");

@@ -1,4 +1,4 @@
-//! Sent, waited for, and what its end means for the caller.
+//! A job is sent and waited for, and its end becomes an exit code for the caller.
 
 use super::{file, logs, progress::Progress};
 use crate::args::job::JobRunArgs;
@@ -20,7 +20,7 @@ const TIMED_OUT: i32 = 124;
 const KILLED: i32 = 137;
 const PADDOCK_FAILED: i32 = 125;
 
-/// What is asked of this run.
+/// The settings of this run.
 pub struct Wanted {
     pub spec: JobSpec,
     pub watch: bool,
@@ -143,7 +143,7 @@ async fn tell(
     Ok(code)
 }
 
-/// One of those that failed: what it printed says more than its exit code.
+/// One of the tasks that failed: its output says more than its exit code.
 async fn first_failed(client: &Client, job: &Job) -> Result<Option<JobTask>, ClientError> {
     if job.tasks.failed == 0 {
         return Ok(None);

@@ -20,9 +20,9 @@ pub struct Conversation {
     pub stdin: bool,
     /// The command has a terminal, and so does the caller.
     pub tty: bool,
-    /// Somebody may have typed to this command before.
+    /// Another client may have typed to this command before.
     pub attached: bool,
-    /// Standard output is for something else.
+    /// Standard output is in use for other data.
     pub all_to_stderr: bool,
 }
 

@@ -3,14 +3,14 @@
 const CTRL_P: u8 = 16;
 const CTRL_Q: u8 = 17;
 
-/// Looks at every key; Ctrl-P is held back until the next one tells what it meant.
+/// Looks at every key; Ctrl-P is held back until the next key tells its meaning.
 #[derive(Debug, Default)]
 pub struct DetachKeys {
     held: bool,
 }
 
 impl DetachKeys {
-    /// What the command gets, and whether the caller leaves.
+    /// The keys for the command, and true if the caller leaves.
     pub fn filter(&mut self, keys: &[u8]) -> (Vec<u8>, bool) {
         let mut passed = Vec::with_capacity(keys.len() + 1);
         for key in keys {

@@ -22,7 +22,7 @@ impl Input {
         Input { client, place, offset: 0 }
     }
 
-    /// Until the caller's input ends, the command takes no more, or the caller detaches (which is told).
+    /// Runs until the caller's input ends, the command takes no more, or the caller detaches (which is told).
     pub async fn pass(mut self, stdin: Stream, mut detach: Option<oneshot::Sender<()>>) {
         let mut keys = DetachKeys::default();
         while let Ok(bytes) = stdin.read().await {
@@ -46,7 +46,7 @@ impl Input {
         }
     }
 
-    /// An offset that nobody knows yet is asked for with nothing: an attached caller begins where others stopped.
+    /// An unknown offset is asked for with an empty write: an attached caller begins where others stopped.
     pub async fn find_offset(&mut self) -> Result<(), ClientError> {
         self.offset = self.post(Bytes::new(), None, false).await?.offset;
         Ok(())

@@ -1,4 +1,4 @@
-//! What a command prints, from any byte on. Runs beside the loop, so that no other event can tear it apart.
+//! The output of a command, from any byte on. It runs beside the loop, so that no other event can tear it apart.
 
 use super::{Place, Retry};
 use crate::client::{Answer, Call, Client, ClientError, Lines, Target};
@@ -25,7 +25,7 @@ pub enum Piece {
     Ended(Box<Exec>),
 }
 
-/// From which byte of each stream.
+/// The first byte of each stream to read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Start {
     pub stdout: u64,
@@ -37,7 +37,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Without `follow`, ends with what there is now.
+    /// Without `follow`, ends at the last byte that exists now.
     pub fn read(client: Arc<Client>, place: Place, start: Start, follow: bool) -> Output {
         let (sender, pieces) = mpsc::channel(WAITING);
         tokio::spawn(async move {
@@ -90,12 +90,12 @@ impl Reader {
         self.client.send(Call::get(target)).await
     }
 
-    /// Whether this was all.
+    /// Returns true if this was all.
     async fn pass(&mut self, mut lines: Lines, retry: &mut Retry) -> Result<bool, ClientError> {
         while let Some(event) = lines.next_lively::<OutputEvent>().await? {
             retry.succeeded();
             let piece = match event {
-                // What code displayed is not what it printed.
+                // Values that code displayed are not printed output.
                 OutputEvent::Alive | OutputEvent::Result { .. } | OutputEvent::Error { .. } => continue,
                 OutputEvent::Output { stream, offset, data } => {
                     let bytes = STANDARD.decode(data).map_err(|error| ClientError::Lost(error.into()))?;
@@ -115,7 +115,7 @@ impl Reader {
         Ok(!self.follow)
     }
 
-    /// Without what was seen before the connection was lost.
+    /// Leaves out the bytes that were seen before the connection was lost.
     fn fresh(&mut self, stream: StreamName, offset: u64, mut bytes: Vec<u8>) -> Option<Piece> {
         let next = self.next_of(stream);
         let seen = next.saturating_sub(offset).min(bytes.len() as u64);

@@ -57,7 +57,7 @@ pub fn tenants(tenants: &[Tenant], colour: bool) -> String {
     table.render(colour)
 }
 
-/// What they may be and hold; what they do is `paddock volume ls`.
+/// The limits of volumes; `paddock volume ls` shows their use.
 fn volumes(quota: &paddock_model::api::Quota) -> String {
     match (quota.volumes, quota.volume_bytes) {
         (None, None) => "-".into(),

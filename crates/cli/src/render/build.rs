@@ -1,9 +1,9 @@
-//! What a step of a build printed before it failed.
+//! The output of a build's step before it failed.
 
 use super::escape;
 use paddock_model::{Captured, format_bytes};
 
-/// Both ends of it, with what fell between them.
+/// Both ends of the output, with the length of the part between them.
 pub fn output(captured: &Captured) -> String {
     let text = |bytes: &[u8]| {
         escape::lines(&String::from_utf8_lossy(bytes).replace('\r', "\n").replace('\t', "    "))

@@ -1,4 +1,4 @@
-//! Limits of the host beside what a number of sandboxes needs.
+//! Limits of the host beside the needs of a number of sandboxes.
 
 use super::style::Style;
 use super::table::{Cell, Table};

@@ -1,4 +1,4 @@
-//! What a sandbox changed, as a tree. A directory that only holds changes has no mark of its own.
+//! The changes of a sandbox, as a tree. A directory that only holds changes has no mark of its own.
 
 use super::escape;
 use super::style::Style;
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// Deeper lines are not moved further to the right: they say how deep they are.
 const DEEPEST_INDENT: usize = 64;
 
-/// One line, in the order of the tree. No tree is made of them: what is inside may be deeper than a stack.
+/// One line each, in the order of the tree. No tree is built of them: directories inside may be deeper than a stack.
 pub fn text(changes: &[Change], colour: bool) -> String {
     if changes.is_empty() {
         return "nothing was changed\n".to_string();
@@ -40,7 +40,7 @@ fn line(text: &mut String, mark: &str, depth: usize, label: &str) {
     text.push_str(&format!("{mark} {indent}{deep}{label}\n"));
 }
 
-/// A directory comes before what is in it, and that before its neighbours.
+/// A directory comes before its entries, and these before its neighbours.
 fn in_tree_order(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let same = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));

@@ -1,4 +1,4 @@
-//! What a machine has and lacks, one table per backend.
+//! The abilities of a host and its missing parts, one table per backend.
 
 use super::style::Style;
 use super::table::{Cell, Table};

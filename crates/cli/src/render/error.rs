@@ -7,7 +7,7 @@ use std::error::Error;
 
 pub fn print(error: &dyn Error, hint: Option<&str>, caller: &mut Caller) {
     let text = text(error, hint, caller.colour_on_stderr());
-    // Nobody is left to be told that the message itself could not be written.
+    // An error while writing the message itself cannot be told anywhere.
     let _ = caller.stderr.write_all(text.as_bytes()).and_then(|()| caller.stderr.flush());
 }
 

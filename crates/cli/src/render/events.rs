@@ -1,4 +1,4 @@
-//! One line per thing that happened.
+//! One line per event.
 
 use super::{escape, time};
 use paddock_model::api::Event;
@@ -15,7 +15,7 @@ pub fn line(event: &Event) -> String {
     )
 }
 
-/// An entry of the timeline: its number, when, who, what, and the detail as it is. Hashes and signatures are for
+/// An entry of the timeline: its number, time, actor, action, and the detail as it is. Hashes and signatures are for
 /// programs, which ask for JSON.
 pub fn audit(entry: &Value) -> String {
     let number = |name: &str| entry.get(name).and_then(Value::as_u64);
@@ -28,7 +28,7 @@ pub fn audit(entry: &Value) -> String {
     format!("{:>5}  {at}  {who}  {}  {detail}\n", number("seq").unwrap_or(0), text(entry.get("kind")))
 }
 
-/// Without what says nothing, and with JSON in text as what it is: for people.
+/// Leaves out empty values, and parses JSON in text: for people.
 fn brief(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

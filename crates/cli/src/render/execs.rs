@@ -29,8 +29,7 @@ pub fn text(execs: &[Exec], now_ms: u64, colour: bool) -> String {
     table.render(colour)
 }
 
-/// What a person should know beyond the command's own output and exit code. The sandbox is asked for where it may
-/// know more.
+/// A remark for a person beyond the command's own output and exit code. The sandbox is given if it may know more.
 pub fn remark(exec: &Exec, sandbox: Option<&Sandbox>) -> Option<String> {
     match exec.cause.as_ref()? {
         ExecCause::Exited | ExecCause::Signaled { .. } | ExecCause::Killed => None,
@@ -40,7 +39,7 @@ pub fn remark(exec: &Exec, sandbox: Option<&Sandbox>) -> Option<String> {
         )),
         ExecCause::OutOfMemory => Some("the sandbox ran out of memory".to_string()),
         ExecCause::NotStarted { detail } => {
-            // What the guest was doing is said where it was anything else than just that.
+            // The guest's step is told unless it was the execution itself.
             let detail = detail.strip_prefix(EXECUTE).unwrap_or(detail);
             Some(format!("`{}` could not be run inside the sandbox: {detail}", exec.command))
         }

@@ -1,4 +1,4 @@
-//! The whole resolved policy and what the sandbox would really have.
+//! The whole resolved policy, and the guarantees that the sandbox would really have.
 
 use super::style::Style;
 use super::table::{Cell, Table};
@@ -43,7 +43,7 @@ fn secrets(session: &Session) -> Value {
     Value::Object(session.secrets.iter().map(one).collect())
 }
 
-/// What was demanded and cannot be had, with what the sandbox would have instead.
+/// Requirements that cannot be met, each with the guarantee that the sandbox would have instead.
 pub fn unmet(session: &Session, guarantees: &Guarantees) -> Vec<(Requirement, String)> {
     let lacking = |requirement: &Requirement| Some((*requirement, requirement.met_by(guarantees).err()?));
     session.spec.require.iter().filter_map(lacking).collect()
@@ -257,7 +257,7 @@ fn as_rows(guarantees: &Guarantees) -> Map<String, Value> {
     }
 }
 
-/// As a shell would take it back.
+/// Quoted so that a shell reads the same word.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

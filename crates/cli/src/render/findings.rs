@@ -1,9 +1,9 @@
-//! What was found in code before it ran.
+//! The findings of a scan before the code ran.
 
 use super::escape;
 use paddock_model::ScanReport;
 
-/// As a compiler says it: one that clicks on a line finds the place.
+/// In the form of a compiler's messages: a click on a line opens the place.
 pub fn text(report: &ScanReport, file: &str) -> String {
     let mut text = String::new();
     for finding in &report.findings {

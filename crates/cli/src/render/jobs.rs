@@ -1,4 +1,4 @@
-//! Jobs, their tasks, what they cost and left.
+//! Jobs, their tasks, their cost and their artifacts.
 
 use super::escape;
 use super::style::Style;
@@ -45,7 +45,7 @@ pub fn show(job: &Job, tasks: &[JobTask], now_ms: u64, colour: bool) -> String {
     text
 }
 
-/// How it ended, the winner where there is one, and what all of it cost.
+/// How it ended, the winner if there is one, and the cost of all tasks.
 pub fn summary(job: &Job, colour: bool) -> String {
     let tasks = &job.tasks;
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! JSON that a terminal can take: what could speak to it is escaped the way JSON has for it.
+//! JSON that is safe for a terminal: control characters are escaped as JSON escapes them.
 
 use super::escape;
 use serde::Serialize;

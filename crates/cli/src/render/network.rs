@@ -1,4 +1,4 @@
-//! What leaves a sandbox, in lines. Names come from whoever is inside: nothing of them reaches a terminal unescaped.
+//! The connections of a sandbox, in lines. Names come from programs inside: none reaches a terminal unescaped.
 
 use super::{escape, time};
 use paddock_model::api::{NetworkDecision, NetworkView};

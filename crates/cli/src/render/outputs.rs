@@ -14,7 +14,7 @@ pub fn text(output: &AuditOutput) -> String {
         stream.iter().flat_map(lines).for_each(|words| line(label, &words));
     }
     for result in &output.results {
-        // Text says most to a person; what has none is shown as it is.
+        // Text says most to a person; a result without text is shown as it is.
         let words = result.get("text").and_then(|text| text.as_str()).map(str::to_string);
         words.unwrap_or_else(|| result.to_string()).lines().for_each(|words| line("result", words));
     }

@@ -6,7 +6,7 @@ use super::time;
 use paddock_model::api::{Sandbox, SandboxState};
 
 pub fn text(sandboxes: &[Sandbox], now_ms: u64, colour: bool) -> String {
-    // Only the machine's owner sees more than one tenant, and names are each tenant's own.
+    // Only the host's owner sees more than one tenant, and names are each tenant's own.
     let tenants = sandboxes.windows(2).any(|pair| pair[0].tenant != pair[1].tenant);
     let columns = ["ID", "TENANT", "NAME", "STATE", "FROM", "CREATED", "ENDS", "RUNNING"];
     let shown = |column: &&str| tenants || *column != "TENANT";
@@ -41,7 +41,7 @@ fn state(sandbox: &Sandbox) -> (String, Style) {
     }
 }
 
-/// What it began with, the closest first.
+/// The thing it began with, the closest first.
 fn origin(sandbox: &Sandbox) -> &str {
     let named = [&sandbox.parent, &sandbox.snapshot, &sandbox.template, &sandbox.image];
     named.into_iter().flatten().next().map_or("-", String::as_str)

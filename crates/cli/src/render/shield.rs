@@ -1,5 +1,5 @@
-//! The account of a shield: what was changed, and where it went. Names come from whoever was inside: nothing of them reaches a terminal
-//! unescaped.
+//! The account of a shield: the changed files, and the hosts that were connected to. Names come from programs inside:
+//! none reaches a terminal unescaped.
 
 use super::escape;
 use super::style::Style;
@@ -143,7 +143,7 @@ fn collapsed(changes: &[Change]) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     for change in changes {
         let objects = objects(&change.path);
-        // Between `a` and what is below it, `a-b` may stand.
+        // Between `a` and the paths below it, `a-b` may stand.
         let whole = lines.iter_mut().rev().take(SHOWN).find(|line| {
             let above = line.change;
             let in_it = above.is == FileKind::Directory
@@ -201,7 +201,7 @@ pub fn network(hosts: &[Host], others: u64, colour: bool) -> String {
     text
 }
 
-/// `has`: whether the caller has a variable.
+/// `has`: tells if the caller has a variable.
 pub fn agents(agents: &[Agent], has: impl Fn(&str) -> bool, colour: bool) -> String {
     let mut table = Table::with_header(&["NAME", "WHAT", "HOSTS", "KEYS"]);
     for agent in agents {

@@ -1,4 +1,4 @@
-//! Columns of text, aligned by spaces; what is in a cell cannot break the table or the terminal.
+//! Columns of text, aligned by spaces; no cell can break the table or the terminal.
 
 use super::escape;
 use super::style::Style;

@@ -8,7 +8,7 @@ use paddock_model::format_bytes;
 use paddock_settings::templates::Listed;
 use serde_json::{Value, json};
 
-/// A template, and what it was built of.
+/// A template, and the record of its build.
 pub type Row = (Listed, Option<TemplateRecord>);
 
 pub fn text(templates: &[Row], colour: bool) -> String {

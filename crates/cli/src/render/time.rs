@@ -7,7 +7,7 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
 
-/// `5 minutes ago`; what lies ahead is `in 5 minutes`.
+/// `5 minutes ago`; a time in the future is `in 5 minutes`.
 pub fn relative(at_ms: u64, now_ms: u64) -> String {
     if at_ms > now_ms {
         format!("in {}", nearest(at_ms - now_ms))
@@ -16,7 +16,7 @@ pub fn relative(at_ms: u64, now_ms: u64) -> String {
     }
 }
 
-/// One number and one unit, rounded: what ends in an hour less a moment ends in an hour.
+/// One number and one unit, rounded: an hour less a moment is an hour.
 fn nearest(ms: u64) -> String {
     let round = |unit: u64| (ms + unit / 2) / unit * unit;
     let rounded = [1000, 60_000, 3_600_000].map(round);

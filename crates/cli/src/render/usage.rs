@@ -1,4 +1,4 @@
-//! What sandboxes use.
+//! The resources that sandboxes use.
 
 use super::table::Table;
 use paddock_model::api::{Sandbox, SandboxUsage};

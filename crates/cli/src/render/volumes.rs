@@ -1,4 +1,4 @@
-//! Volumes, what is in them, and their versions.
+//! Volumes, their files, and their versions.
 
 use super::table::Table;
 use super::time;

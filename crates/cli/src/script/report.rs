@@ -1,4 +1,4 @@
-//! What came of a script, for a person and for a program.
+//! The result of a script, for a person and for a program.
 
 use crate::args::EXIT_PADDOCK_FAILED;
 use crate::caller::Caller;
@@ -66,7 +66,7 @@ impl Ran {
             "interpreter_missing" => None,
             _ => render::execs::remark(&self.exec, Some(&self.sandbox)),
         };
-        // Its own words stand above already, with a traceback.
+        // The interpreter's own message stands above already, with a traceback.
         let words = match (remark, failure.code.as_str()) {
             (Some(remark), _) => remark,
             (None, "script_failed") if failure.name.is_some() => return,
@@ -89,7 +89,7 @@ impl Ran {
     }
 }
 
-/// What a header asks for.
+/// The requests of a script's header.
 pub fn checked(
     language: Language,
     found: &Annotations,

@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a call behaves, as opposed to what its sandbox is.
+/// How a call behaves, as opposed to the properties of its sandbox.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     /// For a volume that another sandbox writes to.
     pub patience: Duration,
-    /// What the script prints is kept for the end.
+    /// The script's output is kept for the end.
     pub silent: bool,
 }
 
@@ -46,7 +46,7 @@ pub async fn prepare(
     Ok(plan(&source.text, source.language, arguments, &context).map_err(wrong)?)
 }
 
-/// Those of these names that there are; the plan says which is missing.
+/// The existing resources among these names; the plan tells which one is missing.
 async fn resources(
     client: &Client,
     names: &[String],
@@ -169,12 +169,12 @@ async fn follow(once: &Once, exec: u32) -> Result<Finish, LiveError> {
     conversation.hold().await
 }
 
-/// One byte more than a result may have, where there is more. Nothing is a file that is not there, or is none.
+/// At most one byte more than a result may have. `None` if the file is not there, or is no file.
 async fn bounded(client: &Client, id: &str, path: &str) -> Result<Option<Vec<u8>>, ClientError> {
     let target = Target::sandbox(id).part("files").part("content").query("path", path);
     let mut answer = match client.send(Call::get(target)).await {
         Ok(answer) => answer,
-        // The sandbox may have ended with its script; whatever else is no file, is no result.
+        // The sandbox may have ended with its script; anything else that is no file is no result.
         Err(ClientError::Refused { status, .. }) if (400..500).contains(&status) => return Ok(None),
         Err(error) => return Err(error),
     };

@@ -1,5 +1,5 @@
-//! What a person sees of a build: one line for each step that is over, and on a terminal, below it, the last line that the
-//! step under way has printed, redrawn in place.
+//! The progress of a build, for a person: one line for each step that is over, and on a terminal, below it, the last
+//! line that the step under way has printed, redrawn in place.
 
 use crate::render::escape;
 use paddock_builds::{Event, Watcher};

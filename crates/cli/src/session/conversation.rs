@@ -92,7 +92,7 @@ pub async fn run(mut session: Session) -> Result<Over, SessionError> {
     };
     let (id, guarantees) = (sandbox.id.to_string(), sandbox.guarantees.clone());
     let ended = sandbox.end(work)?;
-    // What was decided last is on its way, a piece at each turn.
+    // The last decisions of the gate are on their way, a piece at each turn.
     for _ in 0..16 {
         tokio::task::yield_now().await;
     }
@@ -111,7 +111,7 @@ pub async fn run(mut session: Session) -> Result<Over, SessionError> {
     Ok(Over { finished, stdout: conversation.stdout, stderr: conversation.stderr, decisions })
 }
 
-/// Puts the image below the sandbox, and takes from it what the caller left open. Returns its environment.
+/// Puts the image below the sandbox, and fills the settings that the caller left open from it. Returns its environment.
 async fn apply_image(
     session: &mut Session,
     engine: &Engine,
@@ -150,7 +150,7 @@ struct Conversation {
     signalled: bool,
 }
 
-/// What the stdin task tells the loop.
+/// Messages of the stdin task to the loop.
 enum Key {
     Typed(Vec<u8>),
 }

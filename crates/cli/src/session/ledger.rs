@@ -1,4 +1,5 @@
-//! Where a run went and where it was kept from going: one line for each host, however often it was tried.
+//! The hosts that a run connected to, and the hosts that were refused: one line for each host, however often it was
+//! tried.
 
 use paddock_model::net::{NetEvent, NetOutcome, Way};
 use serde::Serialize;
@@ -9,7 +10,7 @@ const MOST: usize = 500;
 
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// By whether it was refused, and its target.
+    /// Keyed by the refusal (true if refused), and the target.
     hosts: BTreeMap<(bool, String), Host>,
     /// Decisions about hosts that are not kept.
     pub others: u64,
@@ -24,7 +25,7 @@ pub struct Host {
     pub received_bytes: u64,
     /// Why it was refused, or by which rule it was allowed.
     pub reason: String,
-    /// How to allow what was refused.
+    /// The flag that would allow it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -52,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// Those that were allowed first.
+    /// Allowed hosts come first.
     pub fn hosts(&self) -> Vec<Host> {
         self.hosts.values().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! What the gate of a run decided, for the caller.
+//! The decisions of a run's gate, for the caller.
 
 use super::ledger::Ledger;
 use paddock_engine::Sandbox;
@@ -20,7 +20,7 @@ pub struct Decisions {
     learns: bool,
 }
 
-/// Opens the gate, if the sandbox has one, and notes what it decides.
+/// Opens the gate, if the sandbox has one, and notes its decisions.
 ///
 /// Precondition: the sandbox is ready.
 pub async fn watch(

@@ -1,4 +1,4 @@
-//! What a person sees while an image is fetched and unpacked: one line on stderr, redrawn in place. Without a
+//! The progress of fetching and unpacking an image, for a person: one line on stderr, redrawn in place. Without a
 //! terminal, one line for each step that takes long.
 
 use paddock_images::Progress;

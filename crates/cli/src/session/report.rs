@@ -1,4 +1,4 @@
-//! What the caller gets when a run is over.
+//! The report to the caller when a run is over.
 
 use super::SessionError;
 use super::network::{self, Decisions};
@@ -101,7 +101,7 @@ impl Finished {
         }
     }
 
-    /// What a person at the terminal should know beyond the command's own output.
+    /// A message for a person at the terminal, beyond the command's own output.
     pub fn message(&self) -> Option<String> {
         match (&self.ending, self.cause()) {
             (Ending::StartFailed { step, errno }, _) => {

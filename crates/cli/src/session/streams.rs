@@ -1,12 +1,12 @@
-//! The caller's own streams. Their flags are left alone, because other programs share them; readiness is
-//! asked for instead, so that a reader who stops reading stops the output and nothing else.
+//! The caller's own streams. Their flags are left alone, because other programs share them; readiness is asked for
+//! instead, so that a reader that stops reading stops the output and nothing else.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// What a ready pipe takes without blocking.
+/// The bytes that a ready pipe takes without blocking.
 const SAFE_WRITE: usize = 4096;
 const SAFE_READ: usize = 64 * 1024;
 
@@ -29,7 +29,7 @@ impl AsFd for Standard {
 /// One direction of one standard stream.
 pub struct Stream {
     standard: Standard,
-    /// `None` for what is always ready: files and /dev/null cannot be waited for.
+    /// `None` for streams that are always ready: files and /dev/null cannot be waited for.
     readiness: Option<AsyncFd<Standard>>,
 }
 
@@ -66,7 +66,7 @@ impl Stream {
         let Some(readiness) = &self.readiness else { return closed_is_empty(self.read_now(&mut buffer)) };
         loop {
             let mut guard = readiness.readable().await?;
-            // Another program may have taken what was there; then reading would block everything.
+            // Another program may have taken the bytes; then reading would block everything.
             if !ready_now(self.standard.as_fd(), rustix::event::PollFlags::IN) {
                 guard.clear_ready();
                 continue;
@@ -100,7 +100,7 @@ impl Stream {
             }
             let piece = &bytes[..bytes.len().min(SAFE_WRITE)];
             match rustix::io::retry_on_intr(|| rustix::io::write(self.standard.as_fd(), piece)) {
-                // Somebody made it non-blocking.
+                // Another program made it non-blocking.
                 Err(rustix::io::Errno::AGAIN) => guard.clear_ready(),
                 other => return other.map_err(Error::from),
             }

@@ -48,7 +48,7 @@ const SOON: Duration = Duration::from_secs(2);
 const ECHO: &[u8] = b"^C";
 
 impl Interrupts {
-    /// Whether these keys mean: end the sandbox.
+    /// True if these keys mean: end the sandbox.
     pub fn typed(&mut self, keys: &[u8], now: Instant) -> bool {
         if !keys.contains(&CTRL_C) {
             self.pressed = None;

@@ -1,4 +1,4 @@
-//! Two listings of a place compared: by what the kernel says of each entry, not by contents.
+//! Two listings of a place compared: by the kernel's facts about each entry, not by contents.
 
 use super::listing::{Listing, Seen};
 use paddock_model::api::{ChangeKind, FileKind};
@@ -26,7 +26,8 @@ pub struct Change {
     pub after: Option<Seen>,
 }
 
-/// `start_ns`: when the command was let in. What changed since, before the first listing had come there, is told by its times.
+/// `start_ns`: when the command was let in. Its times tell a change since then that was made before the first listing
+/// came there.
 pub fn compare(before: &Listing, after: &Listing, start_ns: i64, prefix: &str) -> Vec<Change> {
     let mut changes = Vec::new();
     for (path, now) in &after.entries {
@@ -35,7 +36,7 @@ pub fn compare(before: &Listing, after: &Listing, start_ns: i64, prefix: &str) -
             changes.push(change(kind, prefix, path, was.filter(|_| kind != ChangeKind::Added), Some(now)));
         }
     }
-    // Without all of the second listing, what is missing from it may be there.
+    // Without all of the second listing, a file that is missing from it may still be there.
     if after.complete && after.unreadable <= before.unreadable {
         let gone = before.entries.iter().filter(|(path, _)| !after.entries.contains_key(*path));
         changes.extend(gone.map(|(path, was)| change(ChangeKind::Deleted, prefix, path, Some(was), None)));
@@ -51,10 +52,10 @@ fn kind_of(was: Option<&Seen>, now: &Seen, complete: bool, start_ns: i64) -> Opt
         () => None,
     };
     match was {
-        // Listed when the agent was at it already.
+        // The entry was listed when the agent had changed it already.
         Some(was) if was.changed_ns > start_ns => by_times(),
         Some(was) if was.kind != now.kind => Some(ChangeKind::Modified),
-        // A directory changes with everything in it; that is said of what is in it.
+        // A directory changes with every entry; the change is told of the entries.
         Some(_) if now.kind == FileKind::Directory => None,
         Some(was) if was.changed_ns == now.changed_ns && was.inode == now.inode && was.size == now.size => {
             None

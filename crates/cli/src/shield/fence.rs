@@ -18,17 +18,17 @@ use paddock_settings::agents::{self, Agent};
 use paddock_settings::{WORKSPACE_TARGET, default_environment, names_of_the_table};
 use std::path::{Path, PathBuf};
 
-/// What leaves, unless the caller says more.
+/// The hosts that are allowed unless the caller allows more.
 const PRESET: &str = "preset:model-apis";
 
 pub struct Fence {
     pub session: Session,
     pub agent: Option<Agent>,
-    /// Writable places of the host, each with what stands before its paths.
+    /// Writable places of the host, each with the prefix of its paths.
     pub places: Vec<(Place, String)>,
 }
 
-/// Nothing is started or made by this but the state directory and the home in it, and those not for an explanation.
+/// Makes only the state directory and the home in it, and for an explanation not even those.
 pub fn raise(mut args: ShieldArgs, caller: &Caller) -> Result<Fence, CommandError> {
     let state = state::locate(&caller.environment)?;
     let agent = agent_of(&args, &state)?;
@@ -64,8 +64,8 @@ pub fn raise(mut args: ShieldArgs, caller: &Caller) -> Result<Fence, CommandErro
     Ok(Fence { session, agent, places })
 }
 
-/// The session that puts an agent into the home of this directory. It sees nothing of the workspace, and no key. Nobody answers
-/// its questions, unless the caller asks for its streams.
+/// The session that puts an agent into the home of this directory. It sees nothing of the workspace, and no key. Its
+/// questions get no answer, unless the caller asks for its streams.
 pub fn installation(mut args: ShieldArgs, name: &str, caller: &Caller) -> Result<Session, CommandError> {
     let state = state::locate(&caller.environment)?;
     let agent = agents::load(&state, name).map_err(ShieldError::from)?;
@@ -83,7 +83,7 @@ pub fn installation(mut args: ShieldArgs, name: &str, caller: &Caller) -> Result
         cwd: Some(home::TARGET.to_string()),
         ..limits_and_variables()
     };
-    // A line for each thing that npm fetches, for whoever watches.
+    // A line for each thing that npm fetches, for the progress.
     layer.env.insert("NPM_CONFIG_LOGLEVEL".into(), "http".into());
     let explain = args.call.explain;
     let ShieldArgs { call, policy, .. } = args;
@@ -96,7 +96,7 @@ pub fn installation(mut args: ShieldArgs, name: &str, caller: &Caller) -> Result
     Ok(session)
 }
 
-/// Whether an installation is talked with, as `-i` and `-t` say.
+/// True if the caller talks with the installer, as `-i` and `-t` say.
 pub fn passes_streams(call: &CallFlags) -> bool {
     call.interactive || call.tty
 }
@@ -125,7 +125,7 @@ fn agent_of(args: &ShieldArgs, state: &Path) -> Result<Option<Agent>, ShieldErro
     }
 }
 
-/// `--net HOST` is one more rule, `--net none` leaves nothing out at all. Returns whether it is `none`.
+/// `--net HOST` is one more rule, `--net none` lets nothing out at all. Returns true for `none`.
 fn choose_network(policy: &mut PolicyFlags) -> Result<bool, ShieldError> {
     match policy.net.take() {
         None => Ok(false),
@@ -202,7 +202,7 @@ fn narrow(spec: &mut Spec) -> Result<(), ShieldError> {
     Ok(())
 }
 
-/// Objects, branches, the index and logs become writable; what git executes or includes stays read-only.
+/// Objects, branches, the index and logs become writable; files that git executes or includes stay read-only.
 fn allow_commits(workspace: &mut Workspace) -> Result<(), ShieldError> {
     let git = workspace.directory.join(".git");
     let Ok(found) = git.symlink_metadata() else {
@@ -251,7 +251,7 @@ fn places(spec: &Spec) -> Vec<(Place, String)> {
     places
 }
 
-/// What is read-only inside, or a stand-in, and what the settings of a repository name and the caller gave up.
+/// The names that are read-only inside, or stand-ins; and the names in a repository's settings that the caller gave up.
 fn held_and_given_up(workspace: &Workspace) -> (Vec<PathBuf>, Vec<FoundName>) {
     let held = find_held_names(workspace).names;
     let given_up = match workspace.unprotected.is_empty() {
@@ -264,7 +264,7 @@ fn held_and_given_up(workspace: &Workspace) -> (Vec<PathBuf>, Vec<FoundName>) {
     let mut skip = workspace.protect.clone();
     skip.extend(held.into_iter().map(|found| found.path));
     if has_no_repository(workspace) {
-        // One that is made inside appears at the end, with settings that Paddock writes.
+        // A repository that is made inside appears at the end, with settings that Paddock writes.
         skip.retain(|name| name != Path::new(".git"));
         skip.extend([NEW_REPOSITORY, ".git/config"].map(PathBuf::from));
     }
@@ -282,7 +282,7 @@ fn add_home(session: &mut Session, explain: bool) -> Result<(), ShieldError> {
     mount_home(session, &directory, explain)
 }
 
-/// Of the state directory, which no caller may name: so it is no layer's.
+/// A directory of the state directory, which no caller may name: so no layer of settings has it.
 fn mount_home(session: &mut Session, workspace: &Path, explain: bool) -> Result<(), ShieldError> {
     if session.spec.mounts.iter().any(|mount| mount.target == Path::new(home::TARGET)) {
         return Ok(());
@@ -296,7 +296,7 @@ fn mount_home(session: &mut Session, workspace: &Path, explain: bool) -> Result<
     Ok(())
 }
 
-/// What was installed into the home is found first. An image has a path of its own.
+/// Programs that were installed into the home are found first. An image has a path of its own.
 fn add_path(session: &mut Session) {
     if session.image.is_some() || session.env.contains_key("PATH") {
         return;

@@ -1,6 +1,6 @@
 //! The home of an agent, one for each workspace: its login and its sessions stay, and it never sees the user's.
 //!
-//! What is in it was written by the agent. The host makes and removes the directory, and reads nothing below it.
+//! The agent wrote everything in it. The host makes and removes the directory, and reads nothing below it.
 
 use super::ShieldError;
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Where it stands inside.
 pub const TARGET: &str = "/home/agent";
 
-/// For whoever looks through them: which directory it belongs to.
+/// A file for people that look through the homes: it names the workspace of this one.
 const OWNER: &str = "workspace";
 
 /// Where the home of a workspace is, or would be.

@@ -1,7 +1,7 @@
-//! An agent is put into its home: how far that is, for whoever waits, and why it failed.
+//! An agent is put into its home: the progress, for the waiting caller, and the reason of a failure.
 //!
 //! On a terminal one line is redrawn in place, with the last line that the installer printed and the time that it takes. Elsewhere
-//! a line says what begins, and another every ten seconds that it goes on.
+//! a line tells the beginning, and another every ten seconds that it goes on.
 
 use crate::render::escape;
 use crate::session::{self, Listener, Over, Session};
@@ -19,7 +19,7 @@ const WIDTH: usize = 60;
 const LAST_LINES: usize = 20;
 const LONGEST_LINE: usize = 500;
 
-/// How clients say that a certificate is of nobody whom they trust: OpenSSL, Node, Python, Go, GnuTLS, rustls.
+/// How clients report a certificate of an unknown issuer: OpenSSL, Node, Python, Go, GnuTLS, rustls.
 const UNTRUSTED: [&str; 10] = [
     "self-signed certificate",
     "self signed certificate",
@@ -33,7 +33,7 @@ const UNTRUSTED: [&str; 10] = [
     "certificate signed by unknown authority",
 ];
 
-/// An installer that runs, for whoever waits for it.
+/// A running installer, for the caller that waits for it.
 pub struct Progress {
     shared: Arc<Shared>,
     drawer: JoinHandle<()>,
@@ -143,7 +143,7 @@ fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Of an installation, what its failure is explained by.
+/// The facts that explain the failure of an installation.
 pub struct Facts {
     name: String,
     program: String,
@@ -193,7 +193,7 @@ impl Facts {
         }
     }
 
-    /// `advice`: how to allow what was refused.
+    /// `advice`: the flags that would allow the refused hosts.
     fn hint(&self, code: i32, lines: &[String], advice: &[&str]) -> Option<String> {
         if code == session::NOT_FOUND {
             return Some(format!(

@@ -1,4 +1,4 @@
-//! What files held before the agent came, in a file that has no name: for the patch at the end, within a bound.
+//! The contents of files before the agent came, in a file that has no name: for the patch at the end, within a bound.
 
 use super::listing::{Seen, look};
 use paddock_engine::patch::LARGEST_FILE;
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Of one run; what is beyond it is named in the patch and not shown.
+/// The most bytes of one run; a file beyond that is named in the patch and not shown.
 const MOST: u64 = 256 << 20;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Keeper {
     most: u64,
 }
 
-/// Where it is in the keeper's file.
+/// A content's place in the keeper's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
     offset: u64,
@@ -34,7 +34,7 @@ impl Keeper {
         Ok(Keeper { file: tempfile::tempfile_in(state)?, length: 0, most: MOST })
     }
 
-    /// Nothing where it is no file, is too large, or changed meanwhile.
+    /// `None` if it is no file, is too large, or changed meanwhile.
     pub fn keep(&mut self, directory: &OwnedFd, name: &[u8], seen: &Seen) -> Option<Kept> {
         let left = self.most.saturating_sub(self.length);
         let worth = matches!(seen.kind, FileKind::File | FileKind::Link);
@@ -59,7 +59,7 @@ impl Keeper {
     }
 }
 
-/// Of a link, where it leads. A pipe that took the file's place neither blocks nor is read.
+/// For a link, its target. A pipe that took the file's place neither blocks nor is read.
 pub fn read(directory: &OwnedFd, name: &[u8], kind: FileKind) -> Option<Vec<u8>> {
     let name = OsStr::from_bytes(name);
     if kind == FileKind::Link {

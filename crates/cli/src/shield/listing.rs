@@ -1,7 +1,7 @@
-//! One walk through a directory: what is there, and when the kernel says that it last changed.
+//! One walk through a directory: its entries, and the kernel's time of the last change of each.
 //!
 //! Hostile code may write to the directory meanwhile. Every directory is opened below the first one, never through a link; no
-//! file is opened; and there is an end to how much is kept.
+//! file is opened; and the size of the listing is bounded.
 
 use super::keeper::{Keeper, Kept};
 use paddock_model::api::FileKind;
@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// More are not compared.
 const MOST_ENTRIES: usize = 1_000_000;
-/// Of their paths: hostile ones are long.
+/// The most bytes of their paths: hostile paths are long.
 const MOST_BYTES: usize = 128 << 20;
-/// Full of what tools make again, or of git's objects: looked at last.
+/// Directories full of files that tools make again, or of git's objects: looked at last.
 const MADE_AGAIN: [&[u8]; 9] =
     [b"node_modules", b"target", b".venv", b"venv", b"__pycache__", b"dist", b"build", b".cache", b"objects"];
 
@@ -28,9 +28,9 @@ pub struct Place {
     pub directory: PathBuf,
     /// Relative to it: read-only inside, or a stand-in.
     pub skip: Vec<PathBuf>,
-    /// Relative to it, with the reason: what the settings of a repository make git run, and the caller gave up.
+    /// Relative to it, with the reason: files that a repository's settings make git run, and that the caller gave up.
     pub marked: Vec<(PathBuf, &'static str)>,
-    /// Whether it had no repository when the sandbox started, so that one in it was made inside.
+    /// True if it had no repository when the sandbox started, so that one in it was made inside.
     pub without_repository: bool,
 }
 
@@ -43,7 +43,7 @@ impl Place {
     }
 }
 
-/// Whether it lies in a repository's own directory.
+/// True if it lies in a repository's own directory.
 pub fn is_in_git(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|part| part == b".git")
 }
@@ -63,7 +63,7 @@ pub struct Seen {
     pub mode: u32,
     pub size: u64,
     pub inode: u64,
-    /// Nobody can set it: it is the kernel's.
+    /// No program can set it: it is the kernel's.
     pub changed_ns: i64,
     /// 0 where the file system does not know.
     pub born_ns: i64,
@@ -76,7 +76,7 @@ pub fn now_ns() -> i64 {
     nanoseconds(now.tv_sec, now.tv_nsec as u32)
 }
 
-/// `stop`: whoever waits wants no more of it.
+/// `stop`: set when the caller wants no more of it.
 pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -> Listing {
     let mut listing = Listing::default();
     let how = ResolveFlags::NO_MAGICLINKS;

@@ -1,4 +1,4 @@
-//! The changes of one place as a patch: what files held before, from the keeper, beside what they hold now.
+//! The changes of one place as a patch: the old contents, from the keeper, beside the new ones.
 
 use super::changes::Change;
 use super::keeper::{Keeper, read};
@@ -10,14 +10,14 @@ use rustix::fs::{Mode, OFlags};
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
 
-/// What cannot be shown is named, with the reason.
+/// A change that cannot be shown is named, with the reason.
 pub fn of(changes: &[Change], place: &Place, keeper: &Keeper) -> String {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(root) = rustix::fs::open(&place.directory, flags, Mode::empty()) else { return String::new() };
     let mut patch = String::new();
     for change in changes {
         let path = format!("/{}", change.path.trim_start_matches('/'));
-        // What is in it is told by itself.
+        // Its entries are told by themselves.
         if change.is == FileKind::Directory && change.before.as_ref().is_none_or(|was| was.kind == change.is)
         {
             continue;

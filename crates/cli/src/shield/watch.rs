@@ -1,5 +1,5 @@
-//! What was in the writable places before, and what is there after. The first listing is made beside the sandbox, by a thread of its
-//! own: a small repository is listed when the command starts, a large one is not waited for.
+//! The files in the writable places before, and after. A thread makes the first listing beside the sandbox: a small
+//! repository is listed when the command starts, a large one is not waited for.
 
 use super::changes::{Change, compare};
 use super::keeper::Keeper;
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a command waits for the list of names; and for the contents, where a patch was asked for.
+/// The time that a command waits for the list of names; and for the contents, if a patch was asked for.
 const NAMES: Duration = Duration::from_millis(200);
 const CONTENTS: Duration = Duration::from_secs(5);
 
@@ -35,12 +35,12 @@ pub struct Account {
     pub changes: Vec<Change>,
     /// Where a patch was asked for.
     pub patch: Option<String>,
-    /// What may be missing.
+    /// Notes about changes that may be missing.
     pub notes: Vec<String>,
 }
 
 impl Watch {
-    /// `places`, each with what stands before its paths. `keep`: where contents are kept, if a patch is wanted.
+    /// `places`, each with the prefix of its paths. `keep`: the directory for contents, if a patch is wanted.
     pub fn begin(places: Vec<(Place, String)>, keep: Option<&Path>) -> std::io::Result<(Watch, First)> {
         let mut keeper = keep.map(Keeper::new).transpose()?;
         let at_most = if keeper.is_some() { CONTENTS } else { NAMES };
@@ -65,7 +65,7 @@ impl Watch {
 
     /// Precondition: the sandbox has ended.
     pub fn end(mut self) -> Account {
-        // One that is not done by now would only hold up its reader.
+        // A listing that is not done by now would only hold up its reader.
         self.stop.store(true, Ordering::Relaxed);
         let mut account = Account::default();
         let Some(Ok((before, keeper))) = self.lister.take().map(JoinHandle::join) else {

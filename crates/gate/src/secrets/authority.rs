@@ -1,4 +1,4 @@
-//! Certificates for bound hosts, believed by the clients of one sandbox and by nobody else.
+//! Certificates for bound hosts, which only the clients of one sandbox believe.
 
 use lru::LruCache;
 use paddock_model::net::DomainName;
@@ -59,7 +59,7 @@ impl Authority {
         &self.key_pem
     }
 
-    /// What to speak TLS with, as this host.
+    /// The TLS settings to speak as this host.
     pub fn server(&self, name: &DomainName) -> Result<Arc<ServerConfig>, AuthorityError> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = hosts.get(name) {

@@ -39,7 +39,7 @@ pub const USUAL_HEADERS: [&str; 32] = [
     "x-honeycomb-team",
 ];
 
-/// Of one secret.
+/// The headers that may carry one secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Carriers {
     /// [`USUAL_HEADERS`], and these.

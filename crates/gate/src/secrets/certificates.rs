@@ -1,19 +1,19 @@
-//! Whom this machine believes.
+//! The certificate authorities that this host believes.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls_native_certs::CertificateResult;
 use std::path::Path;
 
-/// Certificates, and what could not be read of them.
+/// Certificates, and the errors of those that could not be read.
 pub type Found = (Vec<CertificateDer<'static>>, Vec<String>);
 
-/// Those that the host's own clients believe. A machine that has none believes nobody.
+/// The authorities that the host's own clients believe. A host without any believes no server.
 pub fn host_certificates() -> Vec<CertificateDer<'static>> {
     host_store().0
 }
 
-/// The same, and what could not be read of them.
+/// The same, with the errors of those that could not be read.
 pub fn host_store() -> Found {
     found(rustls_native_certs::load_native_certs())
 }

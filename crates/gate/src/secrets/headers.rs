@@ -37,7 +37,7 @@ impl Secrets {
         Ok(())
     }
 
-    /// For any other host, or in the clear.
+    /// For any other host, or in the clear: no secret may be in the request.
     pub fn refuse_in(&self, parts: &Parts, host: &Host) -> Result<(), Denial> {
         match self.list.iter().find(|secret| carries(parts, secret)) {
             Some(secret) => Err(self.refusal_in_clear(&secret.name, host)),

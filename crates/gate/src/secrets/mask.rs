@@ -1,6 +1,6 @@
-//! A value that comes back, because a host that it went to repeated it, is masked: in what that host answers, before it enters
-//! the sandbox, and in captured output. It is known as it is, reversed, in other case, and as base64, hexadecimal digits, URLs,
-//! JSON and HTML write it. No fence: a host can be made to write it otherwise.
+//! A host that got a value may repeat it. The value is then masked: in that host's answer, before it enters the
+//! sandbox, and in captured output. It is known as it is, reversed, in other case, and as base64, hexadecimal digits,
+//! URLs, JSON and HTML write it. This is no fence: a host can be made to write it otherwise.
 //!
 //! The mask is as long as the value, so that no length and no offset changes.
 
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 const STAR: u8 = b'*';
 
-/// What to look for. Cheap to clone.
+/// The forms of all values to look for. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Mask(Arc<[Box<[u8]>]>);
 
-/// One stream of output on its way through a mask: what may be the beginning of a value is held back.
+/// One stream of output on its way through a mask: bytes that may begin a value are held back.
 #[derive(Default)]
 pub struct Masked {
     held: Vec<u8>,
@@ -38,7 +38,7 @@ impl Mask {
         self.0.is_empty()
     }
 
-    /// Masks what is whole in these bytes. `true`: something was.
+    /// Masks the whole values in these bytes. `true`: something was masked.
     pub fn apply(&self, bytes: &mut [u8]) -> bool {
         let mut found = Vec::new();
         for form in self.0.iter() {
@@ -60,7 +60,7 @@ impl Mask {
 }
 
 impl Masked {
-    /// What can be passed on of all that came so far.
+    /// The bytes, of all that came so far, that can be passed on.
     pub fn push(&mut self, mask: &Mask, bytes: Vec<u8>) -> Vec<u8> {
         if mask.is_empty() {
             return bytes;
@@ -81,7 +81,7 @@ impl Masked {
         !self.held.is_empty()
     }
 
-    /// What was held back, where no more comes.
+    /// The bytes that were held back, when no more come.
     pub fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
@@ -185,7 +185,7 @@ mod tests {
             let encoded = STANDARD.encode(format!("{before}{VALUE}"));
             let masked = String::from_utf8(through(&[encoded.as_bytes()])).unwrap();
             assert_eq!(masked.len(), encoded.len());
-            // What is left over decodes to less than a piece of it.
+            // The rest decodes to less than a piece of the value.
             assert!(masked.matches('*').count() >= encoded.len() - before.len() * 4 / 3 - 6, "{masked}");
         }
         assert!(!through(&[b"?k=sk-real%2Fone%2B42"]).ends_with(b"42"));

@@ -3,9 +3,10 @@
 //!
 //! - here: a secret, and where it may go
 //! - `headers`: placeholders in the head of a request; `carriers`: which headers carry a value
-//! - `mask`: a value that a host repeats is masked in what it answers
-//! - `authority`: certificates for the bound hosts, for the clients of one sandbox; `certificates`: whom this machine believes
-//! - `search`: a placeholder in what goes out in the clear
+//! - `mask`: a value that a host repeats is masked in its answer
+//! - `authority`: certificates for the bound hosts, for the clients of one sandbox; `certificates`: the authorities
+//!   that this host believes
+//! - `search`: a placeholder in bytes that go out in the clear
 
 mod authority;
 mod carriers;
@@ -40,14 +41,14 @@ pub struct Secret {
     pub carriers: Carriers,
 }
 
-/// Those of one sandbox.
+/// The secrets of one sandbox.
 #[derive(Default)]
 pub struct Secrets {
     list: Vec<Secret>,
     authority: Option<Authority>,
     /// How the real hosts are known.
     trust: Option<Arc<ClientConfig>>,
-    /// Of all values.
+    /// The mask of all values.
     mask: Mask,
 }
 
@@ -71,7 +72,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secrets {
-    /// `roots`: whom to believe besides those that this machine believes.
+    /// `roots`: authorities to believe besides those of this host.
     pub fn new(
         list: Vec<Secret>,
         authority: Authority,
@@ -107,7 +108,7 @@ impl Secrets {
         self.list.is_empty()
     }
 
-    /// What TLS to this host needs, where it is ended at the gate.
+    /// The certificates for TLS to this host, if the gate ends TLS for it.
     pub fn ended_for(&self, name: &DomainName, port: u16) -> Option<(&Authority, &Arc<ClientConfig>)> {
         let bound = self.list.iter().any(|secret| secret.is_for(name, port));
         match (bound, &self.authority, &self.trust) {
@@ -116,7 +117,7 @@ impl Secrets {
         }
     }
 
-    /// The first secret that is bound to this host, whatever the port: it is worth nothing in the clear there.
+    /// The first secret that is bound to this host, on any port: it is worth nothing in the clear there.
     pub fn bound_to(&self, host: &Host) -> Option<&str> {
         self.list.iter().find(|secret| secret.is_bound_to(host)).map(|secret| secret.name.as_str())
     }

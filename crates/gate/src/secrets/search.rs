@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 pub struct Search {
     secrets: Arc<Secrets>,
-    /// The end of what went by: a placeholder may begin in it.
+    /// The last bytes that went by: a placeholder may begin in them.
     tail: Vec<u8>,
 }
 

@@ -41,7 +41,7 @@ pub fn capabilities() -> DeviceCapabilities {
     let mut capabilities = DeviceCapabilities::default();
     capabilities.medium = Medium::Ip;
     capabilities.max_transmission_unit = LARGEST_PACKET as usize;
-    // Of what comes in, the kernel inside left them out; of what goes out, the link says that they are.
+    // The kernel inside left out the checksums of incoming packets; the link says so for outgoing ones.
     capabilities.checksum.ipv4 = Checksum::Tx;
     capabilities.checksum.tcp = Checksum::None;
     capabilities

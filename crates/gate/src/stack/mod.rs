@@ -1,7 +1,7 @@
 //! TCP/IP of the gate's end of a link. A program inside that connects to anything meets the same verdict as a client of
 //! the proxy.
 //!
-//! - here: what comes over the link, sorted
+//! - here: packets from the link, sorted
 //! - `table`: the connections, each with a TCP of its own
 //! - `stream`: one connection as a stream
 //! - `device`: between TCP and the link
@@ -88,7 +88,7 @@ impl Stack {
     }
 
     /// The first packet of a connection. It is answered when the other side has answered, so that a program inside sees
-    /// what it would see without a gate.
+    /// the same as without a gate.
     fn open(self: &Arc<Self>, key: Key, first: &[u8]) {
         if key.to.port() == NAME_SERVICE {
             let stack = self.clone();

@@ -62,7 +62,7 @@ impl AsyncWrite for Stream {
         })
     }
 
-    /// What was written is the stack's affair from then on.
+    /// Written bytes belong to the stack from then on.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,5 +1,5 @@
-//! The connections of one link. Each has a set of sockets of its own with one socket in it: what one of them costs does
-//! not depend on how many there are.
+//! The connections of one link. Each has a set of sockets of its own with one socket in it: so the cost of one
+//! connection does not depend on the number of connections.
 
 use super::device::{OnePacket, capabilities};
 use super::stream::Stream;
@@ -28,7 +28,7 @@ struct State {
     connections: HashMap<Key, Connection>,
     /// The other side of these has not answered yet.
     reserved: HashSet<Key>,
-    /// For what belongs to no connection.
+    /// For packets that belong to no connection.
     none: SocketSet<'static>,
     next: u64,
     /// When the first of them wants to be looked at again.
@@ -39,11 +39,11 @@ pub struct Connection {
     id: u64,
     sockets: SocketSet<'static>,
     handle: SocketHandle,
-    /// Nobody reads or writes it any more; it only has to end.
+    /// Set when no program reads or writes it any more; it only has to end.
     left: Option<Instant>,
 }
 
-/// What became of a packet.
+/// The result of delivering a packet.
 pub enum Delivery {
     Done,
     /// It opens a connection that is not there yet.
@@ -62,7 +62,7 @@ impl Table {
         let start = Instant::now();
         let mut device = Nothing;
         let mut interface = Interface::new(config, &mut device, StackInstant::ZERO);
-        // Every address is ours: whoever is meant is decided above.
+        // Every address is ours: the host that is meant is decided above.
         interface.set_any_ip(true);
         let state = State {
             interface,
@@ -88,7 +88,7 @@ impl Table {
             if opens {
                 return Delivery::Opens;
             }
-            // Of no connection that there is: the stack says so.
+            // The packet belongs to no connection: the stack answers so.
             state.interface.poll_ingress_single(now, &mut device, &mut state.none);
             return Delivery::Done;
         };
@@ -117,7 +117,7 @@ impl Table {
         let mut state = table.locked();
         let state = &mut *state;
         state.reserved.remove(&key);
-        // Those that only have to end count too.
+        // Connections that only have to end count too.
         if state.connections.len() >= 2 * MOST_FLOWS || state.connections.contains_key(&key) {
             return None;
         }
@@ -144,7 +144,7 @@ impl Table {
         Some(Stream::new(table.clone(), key, id))
     }
 
-    /// Runs `work` on a connection's socket, and sends what came of it. `None`: it is gone.
+    /// Runs `work` on a connection's socket, and sends the resulting packets. `None`: the connection is gone.
     pub fn with<R>(
         &self,
         key: &Key,
@@ -159,7 +159,7 @@ impl Table {
         Some(result)
     }
 
-    /// Nobody holds it any more. What was said is still delivered, if its end was said too.
+    /// The connection has no owner any more. Its bytes are still delivered, if their end was told too.
     pub fn leave(&self, key: &Key, id: u64, ended: bool) {
         let now = self.now();
         let mut state = self.locked();
@@ -173,7 +173,7 @@ impl Table {
         self.push(&mut state, key, now);
     }
 
-    /// Sends what a connection has to say, forgets it if it is over, and notes when it wants to be looked at again.
+    /// Sends the packets of a connection, forgets it if it is over, and notes when it wants to be looked at again.
     fn push(&self, state: &mut State, key: &Key, now: StackInstant) {
         let Some(connection) = state.connections.get_mut(key) else { return };
         let mut device = OnePacket { incoming: None, link: &self.link };
@@ -192,7 +192,7 @@ impl Table {
         }
     }
 
-    /// Sends again what nobody answered, and forgets what has ended; sleeps while there is nothing to do.
+    /// Sends unanswered packets again, and forgets ended connections; sleeps while there is nothing to do.
     pub async fn keep_time(&self) {
         loop {
             let wake = self.locked().wake;
@@ -253,7 +253,7 @@ fn is_over(socket: &tcp::Socket<'_>) -> bool {
     matches!(socket.state(), tcp::State::Closed | tcp::State::TimeWait)
 }
 
-/// For the numbers that a connection begins with, which nobody inside shall guess.
+/// A seed for the first sequence numbers of connections, which no program inside shall guess.
 fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(Instant::now())

@@ -1,4 +1,4 @@
-//! One question and its answer (RFC 1035). What else a message carries is not read.
+//! One question and its answer (RFC 1035). The rest of a message is not read.
 
 use paddock_model::net::DomainName;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ pub const TYPE_A: u16 = 1;
 pub const TYPE_AAAA: u16 = 28;
 /// Long enough for a program that asks once and connects for minutes, short enough to follow a change of the rules.
 const SECONDS_TO_LIVE: u32 = 60;
-/// A question fits in far less; what is longer is not a question.
+/// A question fits in far less; a longer message is not a question.
 pub const LONGEST_QUERY: usize = 1024;
 const HEADER: usize = 12;
 const CLASS_INTERNET: u16 = 1;
@@ -18,7 +18,7 @@ pub struct Query {
     recursion_desired: bool,
     /// As it was sent: the answer repeats it to the letter.
     question: Vec<u8>,
-    /// `None`: not a host name; nobody is told more about it than that it is not known.
+    /// `None`: not a host name; the answer only says that it is not known.
     pub name: Option<DomainName>,
     pub kind: u16,
 }
@@ -32,7 +32,7 @@ pub enum Code {
     NotImplemented = 4,
 }
 
-/// `Err` is the whole answer to what is no question; empty where none is due.
+/// `Err` is the whole answer to a message that is no question; empty if none is due.
 pub fn parse(message: &[u8]) -> Result<Query, Vec<u8>> {
     if message.len() < HEADER || message[2] & 0x80 != 0 {
         return Err(Vec::new());

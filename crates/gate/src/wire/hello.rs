@@ -9,7 +9,7 @@ pub const HANDSHAKE: u8 = 22;
 pub const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 
-/// Whether a connection that begins so speaks TLS.
+/// True if a connection that begins so speaks TLS.
 pub fn is_tls(first: &[u8]) -> bool {
     first.first() == Some(&HANDSHAKE)
 }

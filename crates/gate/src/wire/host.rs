@@ -1,4 +1,4 @@
-//! What a client wants to reach, in SOCKS, in CONNECT and in a URL.
+//! The host that a client wants to reach, in SOCKS, in CONNECT and in a URL.
 
 use paddock_model::net::DomainName;
 use std::net::IpAddr;

@@ -1,12 +1,12 @@
-//! What a sandbox sends, taken apart. Every byte and every length is whoever is inside's own choice: each parser takes a
-//! slice, keeps nothing, and is bounded before it looks.
+//! Parsers for the bytes of a sandbox. A hostile program inside may choose every byte and every length: each parser
+//! takes a slice, keeps nothing, and is bounded before it looks.
 //!
 //! - `dns`: one question, one answer
 //! - `hello`: the name in a TLS ClientHello
-//! - `opening`: TLS, HTTP or neither; `records`: what a TLS client sends after its first message
+//! - `opening`: TLS, HTTP or neither; `records`: a TLS client's records after its first message
 //! - `head`: the head of a request to the proxy
 //! - `socks`: SOCKS version 5
-//! - `host`: a name or an address, as clients name what they want
+//! - `host`: a name or an address, as clients write it
 //! - `packet`: IP packets, and the few that are answered without a connection
 
 pub mod dns;
@@ -18,7 +18,7 @@ pub mod packet;
 pub mod records;
 pub mod socks;
 
-/// A parser that has not seen enough says so, apart from what it refuses.
+/// A parser that has not seen enough says so. That is not a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Incomplete {
     /// More bytes may make it whole.

@@ -43,8 +43,8 @@ pub fn opening(bytes: &[u8], spoken: bool) -> Result<Opening, Incomplete> {
     request_line(bytes)
 }
 
-/// A record of TLS that comes before the ClientHello. No client sends one, and some servers skip it: what follows would not
-/// be looked at.
+/// A record of TLS that comes before the ClientHello. No client sends one, and some servers skip it: the records behind
+/// it would not be looked at.
 fn other_record(bytes: &[u8]) -> Result<Opening, Incomplete> {
     let [_, major, rest @ ..] = bytes else { return Err(Incomplete::More) };
     if *major != 3 {

@@ -1,5 +1,5 @@
-//! IP packets: whose they are, and the few answers that need no connection. Checksums of what comes in are not looked
-//! at: the kernel inside leaves them to a card that is not there.
+//! IP packets: the connection that each belongs to, and the few answers that need no connection. Checksums of incoming
+//! packets are not looked at: the kernel inside leaves them to a card that is not there.
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -9,7 +9,7 @@ use smoltcp::wire::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// From the sandbox's socket to what it believes to talk to.
+/// From the sandbox's socket to the address that it believes to talk to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     pub from: SocketAddr,
@@ -34,10 +34,10 @@ pub enum Packet<'a> {
 }
 
 const HOP_LIMIT: u8 = 64;
-/// As much of a packet comes back with an error as a kernel needs to find the socket.
+/// The bytes of a packet that come back with an error: enough for a kernel to find the socket.
 const QUOTED: usize = 64;
 
-/// `None`: not a whole packet, or one of a kind that nobody answers.
+/// `None`: not a whole packet, or one of a kind that is not answered.
 pub fn parse(bytes: &[u8]) -> Option<Packet<'_>> {
     let (from, to, protocol, payload) = network(bytes)?;
     if from.is_unspecified() || from.is_multicast() || to.is_unspecified() {
@@ -87,7 +87,7 @@ fn network(bytes: &[u8]) -> Option<(IpAddr, IpAddr, IpProtocol, &[u8])> {
     }
 }
 
-/// `payload` back to whoever sent the datagram. `None`: it does not fit.
+/// `payload` back to the sender of the datagram. `None`: it does not fit.
 pub fn datagram(key: &Key, payload: &[u8]) -> Option<Vec<u8>> {
     let udp = UdpRepr { src_port: key.to.port(), dst_port: key.from.port() };
     let length = udp.header_len() + payload.len();
@@ -107,7 +107,7 @@ pub fn datagram(key: &Key, payload: &[u8]) -> Option<Vec<u8>> {
     Some(whole(&ip, length, fill))
 }
 
-/// The answer to a first segment that nobody will take: refused, at once.
+/// The answer to a first segment of a connection that is refused, sent at once.
 pub fn reset(bytes: &[u8]) -> Option<Vec<u8>> {
     let (from, to, _, payload) = network(bytes)?;
     let segment = TcpPacket::new_checked(payload).ok()?;
@@ -133,7 +133,7 @@ pub fn reset(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(whole(&ip, tcp.buffer_len(), fill))
 }
 
-/// So that a program fails at once and does not wait: "forbidden" for what is no TCP. `None`: none is due.
+/// "Forbidden", for packets that are no TCP, so that a program fails at once and does not wait. `None`: none is due.
 pub fn forbidden(bytes: &[u8], gate: IpAddr) -> Option<Vec<u8>> {
     let (from, to, protocol, payload) = network(bytes)?;
     let is_error = match protocol {

@@ -9,11 +9,11 @@ use paddock_model::net::DomainName;
 pub struct ClientRecords {
     header: Vec<u8>,
     kind: u8,
-    /// Of the record that is under way.
+    /// The bytes that are left of the record under way.
     left: usize,
     /// The handshake message that is under way, from its type on.
     message: Vec<u8>,
-    /// Of a message that is none of ours to read.
+    /// The bytes that are left of a message that need not be read.
     skipped: usize,
     lost: bool,
 }
@@ -27,7 +27,7 @@ pub enum Hello {
 
 const HEADER: usize = 5;
 const MESSAGE_HEADER: usize = 4;
-/// As many bytes tell a ClientHello from what is encrypted: its type, its length, its version.
+/// This many bytes tell a ClientHello from encrypted data: its type, its length, its version.
 const TELLING: usize = 6;
 
 impl ClientRecords {
@@ -55,7 +55,7 @@ impl ClientRecords {
         if let [kind, major, _, high, low] = self.header[..] {
             self.kind = kind;
             self.left = usize::from(u16::from_be_bytes([high, low]));
-            // No server goes on with what is no record.
+            // No server goes on after bytes that are no record.
             self.lost = major != 3;
             self.header.clear();
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn other_messages_and_what_is_encrypted_are_left_alone() {
-        // A key exchange and a certificate in one record, then what looks like nothing.
+        // A key exchange and a certificate in one record, then random bytes.
         let clear = [&[16, 0, 0, 3, 1, 2, 3][..], &[11, 0, 0, 2, 9, 9]].concat();
         let stream = [
             &client_hello(None, 4096)[..],

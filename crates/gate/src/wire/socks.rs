@@ -1,4 +1,4 @@
-//! SOCKS version 5 (RFC 1928), without passwords: whoever reaches the proxy is the sandbox.
+//! SOCKS version 5 (RFC 1928), without passwords: every client of the proxy is in the sandbox.
 
 use super::Incomplete;
 use super::host::Host;
@@ -30,7 +30,7 @@ pub enum Reply {
     OtherAddress = 8,
 }
 
-/// The client's greeting: how many bytes it has, and whether it can do without a login.
+/// The client's greeting: its number of bytes, and true if the client can do without a login.
 pub fn greeting(bytes: &[u8]) -> Result<(usize, bool), Incomplete> {
     match bytes {
         [] | [VERSION] => Err(Incomplete::More),
@@ -75,7 +75,7 @@ pub fn request(bytes: &[u8]) -> Result<(usize, Request), Incomplete> {
 }
 
 impl Reply {
-    /// With no address: which one was dialled is nobody's business inside.
+    /// With no address: the program inside need not know which one was dialled.
     pub fn message(self) -> [u8; 10] {
         [VERSION, self as u8, 0, 1, 0, 0, 0, 0, 0, 0]
     }

@@ -14,7 +14,7 @@ async fn a_plain_connection_reaches_the_name_that_was_meant() {
             let said = inside.run(&format!("curl -sS {version} http://web.test:{}/a", web.port())).await;
             assert_eq!(said.out, format!("hello GET /a web.test:{} 0\n", web.port()), "{said:?}");
         }
-        // What is asked for again on the same connection comes too, and so does a long answer.
+        // A second request on the same connection comes too, and so does a long answer.
         let url = format!("http://web.test:{}/zeros/20000000", web.port());
         let said = inside.run(&format!("curl -sS {url} {url} | wc -c")).await;
         assert_eq!(said.out.trim(), "40000000", "{said:?}");
@@ -71,7 +71,7 @@ async fn tls_goes_through_unopened_and_only_for_an_allowed_name() {
         let mut inside = Inside::start(caller, rules(&[&allow[0], &allow[1]]), &[("web.test", "127.0.0.1")]);
         let said = inside.run(&format!("curl -sS -k https://web.test:{port}/ | head -c 40")).await;
         assert!(said.out.contains("HTML"), "{said:?}");
-        // The address of an allowed name, and the name of another: what a shared front would be used for.
+        // The address of an allowed name, and the name of another: the trick that a shared front makes possible.
         let line =
             format!("echo | timeout 10 openssl s_client -connect web.test:{port} -servername evil.test 2>&1");
         let said = inside.run(&line).await;

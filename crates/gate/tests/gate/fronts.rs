@@ -77,7 +77,7 @@ async fn a_request_in_the_clear_is_for_an_allowed_host() {
             assert!(!said.out.contains("hello GET /evil"), "{evil}: {said:?}");
             assert_eq!(said.out.contains("hello GET /good"), good_passes, "{evil}: {said:?}");
         }
-        // Where the URL names a host, the one that was judged is asked.
+        // If the URL names a host, the host that was judged is asked.
         let absolute = request(&format!("http://evil.test:{port}/a"), "front.test");
         let said = send(&inside, "front.test", port, &format!("b'{absolute}'")).await;
         assert!(said.out.contains("hello GET /a front.test 0"), "{said:?}");

@@ -40,7 +40,7 @@ async fn a_rate_slows_all_connections_together() {
             ))
             .await;
         assert_eq!(said.out.matches("500000").count(), 2, "{said:?}");
-        // Never faster than the rate; how much slower depends on the machine.
+        // Never faster than the rate; how much slower depends on the host.
         assert!(start.elapsed() > Duration::from_millis(600), "{:?}", start.elapsed());
     }
 }
@@ -74,7 +74,7 @@ print(a.recv(100).decode())"
             while gate.connections() < 2 {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            // Both have greeted, and the program has heard them, when what it answered has come back.
+            // Both servers have greeted, and the program has read the greetings, when its answers have come back.
             while gate.moved().received < 25 {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }

@@ -1,9 +1,9 @@
 //! The gate between real programs in a network namespace and real servers outside it.
 //!
 //! - `place`: the namespace, with a link and a proxy as a sandbox has them
-//! - `servers`: what stands for the outside
-//! - `names`, `connect`, `fronts`, `proxy`, `refusals`, `limits`, `secrets`: what is tested
-//! - `speed`: what is looked at
+//! - `servers`: the servers that stand for the outside
+//! - `names`, `connect`, `fronts`, `proxy`, `refusals`, `limits`, `secrets`: the tests
+//! - `speed`: numbers to look at
 
 #![allow(
     clippy::unwrap_used,

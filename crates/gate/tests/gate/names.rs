@@ -23,7 +23,7 @@ async fn allowed_names_have_an_address_and_others_have_none() {
             let said = inside.run(&format!("python3 -c \"{ASK}\" {name}")).await;
             assert_eq!(said.out.contains("198.18.0."), known, "{name}: {said:?}");
             assert_eq!(said.out.contains("fd50:6164:646f:6e61"), known, "{name}: {said:?}");
-            // At once: a program must not wait for what it will not get.
+            // At once: a program must not wait for an answer that never comes.
             assert_eq!(said.out.contains("not known"), !known, "{name}: {said:?}");
         }
         let denied = inside.event(|event| matches!(event.outcome, NetOutcome::Denied(_))).await;

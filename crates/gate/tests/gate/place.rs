@@ -29,14 +29,14 @@ pub struct Inside {
     _directory: tempfile::TempDir,
 }
 
-/// Whose namespace it is.
+/// The user that makes the namespace.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Caller {
     Root,
     Ordinary,
 }
 
-/// What a program inside said, and how it ended.
+/// The output of a program inside, and how it ended.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,
@@ -80,8 +80,8 @@ impl Inside {
         std::fs::write(directory.path().join("resolv.conf"), format!("nameserver {GATE_4}\n")).unwrap();
         // The test's own executable may lie where an ordinary user cannot look.
         let executable = directory.path().join("helper");
-        // By another process: a file that this one has open for writing cannot be executed, and whatever another test starts
-        // meanwhile has it open, too.
+        // Copied by another process: a file that this one has open for writing cannot be executed, and every process
+        // that another test starts meanwhile has it open, too.
         let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&executable).status();
         assert!(copied.unwrap().success());
         let as_root = rustix::process::geteuid().is_root();
@@ -223,7 +223,7 @@ fn receive(listener: &UnixListener, helper: &mut Child) -> (OwnedFd, TcpListener
     (handed.pop().unwrap(), proxy, u32::from_ne_bytes(pid))
 }
 
-/// Not a test: what runs inside, started by the tests.
+/// Not a test: the helper that runs inside, started by the tests.
 #[test]
 #[ignore = "the other tests start it, inside"]
 fn inside() {

@@ -114,7 +114,7 @@ async fn methods_hold_on_every_way_and_for_every_request() {
                 "{options}: {said:?}"
             );
         }
-        // What is no HTTP cannot be seen, and does not pass.
+        // Bytes that are no HTTP cannot be read, and do not pass.
         let said = inside.run(&format!("curl -sS -k --max-time 20 https://web.test:{port}/a")).await;
         assert_ne!(said.code, 0, "{said:?}");
         let said = inside.run(&format!("curl -sS -H 'Host: evil.test' http://web.test:{port}/a")).await;

@@ -27,7 +27,7 @@ async fn no_name_leads_to_this_machine_or_its_networks() {
                     inside.run(&format!("curl -sS -f {options} --max-time 20 http://{name}:{port}/a")).await;
                 assert!(said.code != 0 && !said.out.contains("hello"), "{name} {options}: {said:?}");
             }
-            // The flag names the address, which is what a rule has to allow.
+            // The flag names the address, because a rule has to allow that.
             let asked = format!("curl -sS -x http://127.0.0.1:3128 --max-time 20 http://{name}:{port}/a");
             let said = inside.run(&asked).await;
             assert!(said.out.contains(&format!("--allow-net {shown}:{port}")), "{name}: {said:?}");
@@ -140,7 +140,7 @@ except ConnectionResetError:
         let program = format!("python3 -c \"{script}\"");
         let (said, ()) = tokio::join!(inside.run(&program), end);
         assert!(["True b''\n", "cut\n"].contains(&said.out.as_str()), "{said:?}");
-        // Nobody answers: neither the proxy nor the name server nor the address.
+        // Neither the proxy nor the name server nor the address answers.
         let said = inside.run(&line).await;
         assert!(said.code != 0 && said.out.is_empty(), "{said:?}");
         let said = inside.run(&format!("curl -sS --max-time 2 http://198.18.0.1:{port}/")).await;

@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 const PLACE: &str = "paddock-secret-0123456789abcdef";
 const VALUE: &str = "sk-the-real-one";
 
-/// So that no mask knows what is repeated.
+/// Turns the answer, so that no mask knows it.
 fn rot13(text: &str) -> String {
     let turn = |byte: u8, first: u8| (byte - first + 13) % 26 + first;
     let one = |byte: u8| match byte {
@@ -82,7 +82,8 @@ struct World {
     bound: SocketAddr,
     other: SocketAddr,
     secrets: Arc<Secrets>,
-    /// Of the sandbox, and of the outside: who believes only one of them shows who ended TLS.
+    /// The authorities of the sandbox, and of the outside: a client that believes only one of them shows which side
+    /// ended TLS.
     own: tempfile::NamedTempFile,
     outside: tempfile::NamedTempFile,
 }
@@ -94,7 +95,8 @@ fn readable(text: &str) -> tempfile::NamedTempFile {
     file
 }
 
-/// `api.test` has the secret, `other.test` has not; both are known by an authority that this machine does not know.
+/// `api.test` has the secret, `other.test` has not; both have certificates of an authority that this host does not
+/// know.
 async fn world() -> World {
     let outside = Authority::new().unwrap();
     let (bound, other) = (echo(&outside, "api.test").await, echo(&outside, "other.test").await);
@@ -151,13 +153,13 @@ async fn the_value_reaches_the_bound_host_by_every_way_and_nobody_else() {
         let other = format!("-H 'Host: other.test:{}'", world.other.port());
         let said = inside.run(&format!("{curl} {other} -H 'X-Api-Key: {PLACE}' {api}")).await;
         assert!(said.out.contains("the request is for other.test") && !said.out.contains(VALUE), "{said:?}");
-        // What is not bound stays end to end: the placeholder goes through, and the value does not.
+        // Connections to other hosts stay end to end: the placeholder goes through, and the value does not.
         let curl = format!("curl -sS --max-time 30 --cacert {}", world.outside.path().display());
         let other = format!("https://other.test:{}/x", world.other.port());
         let said = inside.run(&format!("{curl} -H 'X-Api-Key: {PLACE}' {other}")).await;
         let out = rot13(&said.out);
         assert!(out.contains(PLACE) && !out.contains(VALUE), "{said:?}");
-        // Who does not believe the sandbox's authority is not talked to as the bound host.
+        // A client that does not believe the sandbox's authority gets no answer in the bound host's name.
         assert_eq!(inside.run(&format!("{curl} {api}")).await.code, 60);
     }
 }
@@ -254,7 +256,7 @@ async fn a_secret_over_plain_http_says_that_it_wants_tls() {
         ] {
             for (url, answer) in &urls {
                 if way == Way::Tunnel && url.contains(":80/") {
-                    // The proxy refuses the tunnel before it sees what would go through it.
+                    // The proxy refuses the tunnel before it sees the request.
                     continue;
                 }
                 for carried in [format!("-H 'X-Api-Key: {PLACE}'"), format!("-d a=1 -u user:{PLACE}")] {
@@ -287,7 +289,7 @@ async fn a_secret_over_plain_http_says_that_it_wants_tls() {
 async fn a_host_that_is_not_itself_gets_nothing() {
     for caller in callers() {
         let world = world().await;
-        // Whoever is at the bound name's address has a certificate for another one.
+        // The server at the bound name's address has a certificate for another name.
         let impostor = world.other.port();
         let secret = Secret {
             name: "KEY".into(),

@@ -1,4 +1,4 @@
-//! What stands for the outside: servers on this machine's loopback, which the rules have to list as addresses.
+//! The outside of the tests: servers on this host's loopback, which the rules have to list as addresses.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -74,7 +74,7 @@ async fn serve(mut client: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Says its line to whoever comes, before it is spoken to, and then repeats what it hears.
+/// Sends its line to every client, before the client speaks, and then repeats the client's bytes.
 pub async fn greeter() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

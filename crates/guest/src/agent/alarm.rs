@@ -40,7 +40,7 @@ impl Alarm {
         self.rung
     }
 
-    /// Whether an interrupt is enough. If not, the exec is to be ended, and the alarm with it.
+    /// True if an interrupt is enough. If not, the exec is to be ended, and the alarm with it.
     pub fn ring(&mut self) -> bool {
         let Some(set) = self.set.as_mut().filter(|set| set.interrupts < INTERRUPTS) else {
             self.set = None;

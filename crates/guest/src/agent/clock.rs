@@ -5,12 +5,12 @@ use std::time::Duration;
 
 /// How much longer a host that is there may take.
 const GRACE: Duration = Duration::from_secs(2);
-/// The clock of poll stands still while the machine sleeps; this one does not.
+/// The clock of poll stops while the host sleeps; this one does not.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub struct Lifetime {
-    /// By the clock that counts sleep.
+    /// By the clock that also counts sleep.
     end: Option<Duration>,
 }
 

@@ -1,5 +1,5 @@
-//! The control stream of an exec: what its program says to the host alone. It is told in its place: only after
-//! everything that had been written to the standard streams before it.
+//! The control stream of an exec: messages of its program to the host alone. Each keeps its place in the output: it is
+//! sent only after everything that had been written to the standard streams before it.
 
 use crate::agent::output::Output;
 use crate::outbound::Outbound;
@@ -8,7 +8,7 @@ use rustix::event::PollFd;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-/// More are folded into the last, which only makes what it holds up come later.
+/// Further gates are folded into the last one, which only delays the bytes behind it.
 const MOST_GATES: usize = 16;
 
 pub struct Control {
@@ -55,7 +55,8 @@ impl Control {
         self.stream.is_closed()
     }
 
-    /// Another host goes on from `offset`; what it gets again waits for what the standard streams send again.
+    /// Another host goes on from `offset`. Bytes that are sent to it again wait for those that the standard streams
+    /// send again.
     pub fn go_on_from(&mut self, offset: u64, stdout: &Output, stderr: &Output) {
         self.stream.go_on_from(offset);
         self.open = self.stream.acknowledged();
@@ -66,7 +67,7 @@ impl Control {
         }
     }
 
-    /// To be done before the standard streams are read: what was written before a control byte is then seen there.
+    /// Called before the standard streams are read, so that these then hold all bytes written before a control byte.
     pub fn read(&mut self, buffer: &mut [u8], stdout: &Output, stderr: &Output) {
         let before = self.stream.end();
         self.stream.read_only(buffer);

@@ -1,4 +1,5 @@
-//! One running command or tool: its streams, how it began and how it ended, and what of that this connection was told.
+//! One running command or tool: its streams, its beginning and end, and the part of these that this connection was
+//! told.
 
 use crate::agent::alarm::Alarm;
 use crate::agent::control::Control;
@@ -28,7 +29,7 @@ pub struct Exec {
     /// Counted when the process was gone.
     usage: Option<WorkUsage>,
     deadline_passed: bool,
-    /// Whether the host of this connection has started it or asked for it.
+    /// True if the host of this connection has started it or asked for it.
     attached: bool,
     told: Told,
     tty: bool,
@@ -41,7 +42,7 @@ pub struct Exec {
 }
 
 enum Phase {
-    /// Until the pipe that exec closes says which.
+    /// Until the pipe tells: exec closes it, or a failure is written to it.
     Starting(OwnedFd),
     Started,
     /// Exec itself failed; the process was never the caller's, and its end is not told.
@@ -131,7 +132,7 @@ impl Exec {
         Exec::new(&start, taken, true)
     }
 
-    /// Its process, and the inodes of the pipes that it writes to; `None` where it does not run.
+    /// Its process, and the inodes of the pipes that it writes to; `None` if it does not run.
     pub fn describe(&self) -> Option<(u32, u64, u64)> {
         let pid = self.pid.filter(|_| self.status.is_none())?;
         let inode = |output: &Output| {
@@ -184,7 +185,7 @@ impl Exec {
             self.input.queued.extend(bytes);
             self.write_input();
         } else {
-            // Nobody reads it; whoever sends it shall not wait for that.
+            // No process reads the input; the sender gets its credit back and does not wait.
             self.input.owed += bytes.len() as u32;
         }
     }
@@ -208,7 +209,7 @@ impl Exec {
         }
     }
 
-    /// Its process group and its session, also when the process that began them has gone.
+    /// Kills its process group and its session, even if the process that began them has gone.
     pub fn kill(&mut self) {
         if let Some(pid) = self.pid {
             kill_session(pid, self.status.is_none());
@@ -222,7 +223,7 @@ impl Exec {
         }
     }
 
-    /// Interrupts it, or ends what did not heed that.
+    /// Interrupts the program, or kills it if it ignored the interrupts.
     pub fn ring(&mut self) {
         if self.alarm.ring() {
             self.signal(libc::SIGINT);
@@ -299,7 +300,7 @@ impl Exec {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                // Nobody reads any more; what comes later is dropped too.
+                // The reader is gone; later input is dropped too.
                 Err(_) => {
                     self.input.descriptor = None;
                     self.input.owed += self.input.queued.len() as u32;
@@ -330,7 +331,7 @@ impl Exec {
     }
 
     pub fn read_output(&mut self, buffer: &mut [u8], outbound: &mut Outbound) {
-        // Its beginning is told before its first byte.
+        // The beginning is told before the first byte.
         self.tell_start(outbound);
         self.tell_credit(outbound);
         if let Some(control) = &mut self.control {
@@ -345,7 +346,7 @@ impl Exec {
         }
     }
 
-    /// Before what the program says of it.
+    /// Sent before the program's own message about the interrupt.
     fn tell_interrupted(&mut self, outbound: &mut Outbound) {
         let rung = self.alarm.rung();
         if let Some(call) = rung.filter(|_| self.attached && rung != self.told.interrupted) {
@@ -378,8 +379,8 @@ impl Exec {
         self.told.start = true;
     }
 
-    /// The end is told after the last byte that the process itself can have written; that its streams are at
-    /// their end, when nobody holds them any more.
+    /// The end is told after the last byte that the process itself can have written. The end of its streams is told
+    /// when no process holds them any more.
     pub fn report_end(&mut self, outbound: &mut Outbound, usage: impl FnOnce() -> WorkUsage) {
         if self.attached && self.deadline_passed && !self.told.deadline {
             self.told.deadline = true;
@@ -408,12 +409,12 @@ impl Exec {
         }
     }
 
-    /// Whether it was the last, and its end has been told.
+    /// True if it was the last exec, and its end has been told.
     pub fn ends_the_sandbox(&self) -> bool {
         self.last && self.told.end && matches!(self.phase, Phase::Started)
     }
 
-    /// Everything was told, and nobody will ask again.
+    /// Everything was told, and no host will ask again.
     pub fn is_finished(&self) -> bool {
         self.told.closed
     }

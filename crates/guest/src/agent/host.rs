@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// How much is read at once, from the host and from the work.
 pub const CHUNK: usize = 64 * 1024;
 
-/// Where the next host comes from.
+/// The socket on which the next host comes.
 pub enum Entrance {
-    /// A socket of the host's own.
+    /// A listening socket that the host made.
     Listener(OwnedFd),
-    /// One of the sandbox's, to which a connection is brought.
+    /// A socket of the sandbox's own, to which a process brings a connection.
     Door(Door),
 }
 
@@ -30,11 +30,11 @@ impl AsFd for Entrance {
 }
 
 pub struct Host {
-    /// `None` while nobody is there.
+    /// `None` while no host is connected.
     pub control: Option<OwnedFd>,
     pub listener: Option<Entrance>,
     pub outbound: Outbound,
-    /// Whether this connection has said who it is: the first one by its plan, every other by `Resume`.
+    /// True once this connection has introduced itself: the first one by its plan, every other by `Resume`.
     pub known: bool,
     decoder: Decoder,
 }
@@ -69,7 +69,7 @@ impl Host {
         }
     }
 
-    /// Whether something waits to be received.
+    /// True if bytes wait to be received.
     pub fn has_more(&self) -> bool {
         self.control
             .as_ref()
@@ -85,7 +85,7 @@ impl Host {
         self.decoder.next_frame().map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })
     }
 
-    /// Forgets the connection, with whatever was half read or half written.
+    /// Forgets the connection, with all half read and half written messages.
     pub fn disconnect(&mut self) {
         self.control = None;
         self.decoder = Decoder::new();

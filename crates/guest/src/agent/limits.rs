@@ -1,4 +1,5 @@
-//! What the guest holds itself: deadlines always, memory where no kernel does; and what a kernel of its own machine held.
+//! The limits that the guest holds itself: deadlines always, and memory where no kernel does; and the memory kills of
+//! the VM's own kernel.
 
 use super::exec::Exec;
 use super::{Agent, is_alone};

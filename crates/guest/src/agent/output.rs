@@ -15,11 +15,12 @@ const KEEP: usize = 16 * 1024;
 pub struct Output {
     channel: u32,
     pub descriptor: Option<OwnedFd>,
-    /// Offsets: what the host has safely, what was read from the work, what was sent over this connection.
+    /// Offsets of the bytes that the host has safely, that were read from the work, and that were sent over this
+    /// connection.
     acknowledged: u64,
     read: u64,
     sent: u64,
-    /// From `acknowledged` to `read`. `None` where no other host will ever ask for it.
+    /// The bytes from `acknowledged` to `read`. `None` if no other host will ever ask for them.
     held: Option<VecDeque<u8>>,
     /// Nothing more to read at the moment.
     drained: bool,
@@ -42,7 +43,7 @@ impl Output {
         self.acknowledged
     }
 
-    /// Whether everything that there is at the moment has been read and sent.
+    /// True if all bytes that are available now have been read and sent.
     pub fn is_at_rest(&self) -> bool {
         self.sent == self.read && (self.drained || self.descriptor.is_none())
     }
@@ -62,7 +63,7 @@ impl Output {
         self.read + waiting.unwrap_or(0)
     }
 
-    /// Whether everything before `offset` was sent, or never will be there to send.
+    /// True if everything before `offset` was sent, or will never be there to send.
     pub fn has_sent(&self, offset: u64) -> bool {
         self.sent >= offset || (self.descriptor.is_none() && self.sent == self.read)
     }
@@ -109,7 +110,7 @@ impl Output {
         self.acknowledged = offset;
     }
 
-    /// Precondition: `attached` says whether the host of this connection has asked for this exec.
+    /// Precondition: `attached` is true if the host of this connection has asked for this exec.
     pub fn advance(&mut self, buffer: &mut [u8], attached: bool, outbound: &mut Outbound) {
         if attached {
             self.send_held_before(u64::MAX, outbound);
@@ -123,7 +124,7 @@ impl Output {
         }
     }
 
-    /// Reads what there is without sending it. Precondition: it holds what it reads.
+    /// Reads the available bytes without sending them. Precondition: this stream holds the bytes that it reads.
     pub fn read_only(&mut self, buffer: &mut [u8]) {
         self.drained = false;
         while self.room() > 0 {
@@ -164,7 +165,7 @@ impl Output {
         self.read += bytes.len() as u64;
     }
 
-    /// What was read while no host was there, or sent to one that has gone.
+    /// Sends bytes that were read while no host was connected, or that were sent to a host that has gone.
     pub fn send_held_before(&mut self, end: u64, outbound: &mut Outbound) {
         let Some(held) = &mut self.held else { return };
         let end = end.min(self.read);

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Terminals of one sandbox: the machine has a few thousand for all.
+/// Terminals of one sandbox: the host has a few thousand for all.
 const TERMINALS: u32 = 256;
-/// Watchers of files. The kernel counts them for whoever made the sandbox too, who has 128 on most machines.
+/// inotify instances. The kernel also counts them for the user that made the sandbox, who has 128 on most hosts.
 const WATCHERS: u64 = 32;
 
 /// Room for the entries of /dev other than /dev/shm.
@@ -33,7 +33,7 @@ pub fn mount(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources)
     let InMemory { dev, shm, empty } = in_memory(root, plan, ids)?;
     mount_devices(root, plan, &dev, &shm, sources)?;
     mount_proc(root, &dev, &empty, plan)?;
-    // Nothing is added after this; the tmpfs becomes read-only, what is mounted on it does not.
+    // Nothing is added after this: the tmpfs becomes read-only, the mounts on it do not.
     let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
     limit_mount(dev.as_fd(), limits).during(|| "make /dev read-only".into())
 }
@@ -100,7 +100,7 @@ fn mount_devices(
     attach(shm.as_fd(), dev.as_fd(), "shm").during(|| "mount /dev/shm".into())
 }
 
-/// Linux device numbers of what a program may expect to find.
+/// The Linux device numbers of the devices that a program may expect.
 pub fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
     let expected = match name {
         "null" => (1, 3),
@@ -109,7 +109,7 @@ pub fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
         "random" => (1, 8),
         "urandom" => (1, 9),
         "tty" => (5, 0),
-        // Of a fence with a machine in it.
+        // Only in a fence with a VM in it.
         "kvm" => (10, 232),
         _ => (0, 0),
     };
@@ -127,7 +127,7 @@ pub fn check_device(name: &str, tree: &OwnedFd) -> Outcome<()> {
 
 fn mount_proc(root: &OwnedFd, dev: &OwnedFd, empty: &OwnedFd, plan: &KernelPlan) -> Outcome<()> {
     let place = own_directory(root, "/proc")?;
-    // Nobody sees a process that it could not trace: PID 1 is hidden even from a root inside.
+    // A process sees only processes that it could trace: PID 1 is hidden even from a root inside.
     let hidden = if without("hidden-processes") { "off" } else { "ptraceable" };
     let proc = new_filesystem("proc", &[("hidepid", hidden.into())], false)?;
     attach_onto(proc.as_fd(), place.as_fd()).during(|| "mount /proc".into())?;
@@ -137,7 +137,7 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, empty: &OwnedFd, plan: &KernelPlan)
         .iter()
         .filter_map(|kind| Some((bound(root, &format!("{kind}_namespaces"))?, plan.namespaces.into())))
         .collect();
-    // What nests in a nursery counts there too, so those have bounds and it has none.
+    // Sandboxes that nest in a nursery count there too, so they have bounds and the nursery has none.
     if plan.namespaces == 0 && !without("shared-bounds") {
         let watches = quarter_of_all_watches(root);
         bounds.extend(bound(root, "inotify_instances").map(|file| (file, WATCHERS)));
@@ -169,7 +169,7 @@ fn bound(root: &OwnedFd, what: &str) -> Option<OwnedFd> {
     open_inside(root, &format!("/proc/sys/user/max_{what}"), OFlags::WRONLY).ok()
 }
 
-/// Of those that a user of this machine has.
+/// A quarter of the inotify watches that a user of this host has.
 fn quarter_of_all_watches(root: &OwnedFd) -> Option<u64> {
     let file = open_inside(root, "/proc/sys/fs/inotify/max_user_watches", OFlags::RDONLY).ok()?;
     let mut digits = [0u8; 20];
@@ -200,7 +200,7 @@ fn hide_all(
             Some(unused) => unused,
             None => clone_of(&first)?,
         };
-        // By name: there is no link in what the kernel shows here, and none would be followed at the end.
+        // By name: there are no links in this part of /proc, and none would be followed at the end.
         match attach(copy.as_fd(), proc.as_fd(), path.trim_start_matches("/proc/")) {
             Ok(()) => {}
             Err(Errno::NOENT) => cover = Some(copy),

@@ -1,12 +1,12 @@
 //! Builds the inside of the fence, in the order that makes each step safe:
 //!
-//! 1. [`sources`]: open what the host offers, with the caller's rights
+//! 1. [`sources`]: open the host's directories and files, with the caller's rights
 //! 2. become root of the namespace, cut the mounts off from the host's
-//! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it, at the [`place`] that is meant; [`system_files`]: programs of
-//!    the host, in a root without an image; [`kernel`] adds /proc and /dev
+//! 3. [`root`]: a new root in memory, or an overlay; [`steps`] fill it, each at its [`place`]; [`system_files`]:
+//!    programs of the host, in a root without an image; [`kernel`] adds /proc and /dev
 //! 4. move in, drop the old root
 //! 5. [`network`]: the link to the gate, of a sandbox that has one
-//! 6. [`rights`]: become an id that no work has, keep only what a supervisor needs
+//! 6. [`rights`]: become an id that no work has, keep only the rights that a supervisor needs
 //!
 //! Or, with a kernel in user space between: [`stage`] instead of 4, for that kernel's runtime; and [`standing`] for the
 //! guest behind it, whose inside is built already.
@@ -50,25 +50,25 @@ pub struct Inside {
     pub confinement: Confinement,
     pub counters: Counters,
     pub time_namespace: bool,
-    /// Where the next host comes from.
+    /// The socket on which the next host comes.
     pub listener: Option<Entrance>,
     pub trees: Trees,
     /// Our ends of the streams of the processes that come in from outside; each is taken once.
     pub awaited: Vec<Option<Awaited>>,
-    /// What its interpreter hears its host by, in a nursery.
+    /// The socket of the nursery's interpreter to its host.
     pub nursery: Option<OwnedFd>,
     /// When the inside was built, by the clock that stamps files.
     pub ready_at: u64,
-    /// What leads to the gate, for the next host.
+    /// The sandbox's ends of the link to the gate, for the next host.
     pub network: Option<network::Ends>,
-    /// What stays open for as long as the guest lives.
+    /// Files that stay open for as long as the guest lives.
     pub kept: Vec<OwnedFd>,
-    /// By which the kernel of its own machine tells what it killed for want of memory.
+    /// The file in which the VM's kernel counts the processes that it killed for want of memory.
     pub memory_events: Option<OwnedFd>,
 }
 
 impl Inside {
-    /// Whether it is in a machine, whose kernel serves nobody else.
+    /// True if it is in a VM, whose kernel serves no other sandbox.
     pub fn is_in_a_machine(&self) -> bool {
         self.memory_events.is_some()
     }
@@ -136,7 +136,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     };
     drop(handover);
     let time_namespace = plan.time_namespace && (without("time-namespace") || clock::start_at_zero().is_ok());
-    // In a machine nothing is compared with a clock of the host's.
+    // In a VM no time is compared with a clock of the host.
     if time_namespace && memory_events.is_some() {
         clock::share_with_the_work();
     }
@@ -202,8 +202,8 @@ fn move_in(new_root: &OwnedFd) -> Outcome<()> {
     rustix::process::chdir("/").during(|| "go to /".into())
 }
 
-/// The same with the anchor above the root: an empty directory, read-only, that nobody inside can reach. What is granted to the
-/// work is granted below the directory that is returned.
+/// The same with the anchor above the root: an empty, read-only directory that no process inside can reach. The work's
+/// rights are granted below the directory that is returned.
 fn move_in_below(anchor: &OwnedFd, new_root: &OwnedFd) -> Outcome<OwnedFd> {
     limit_mount(anchor.as_fd(), MountLimits::host(true, false)).during(|| "restrict the anchor".into())?;
     root::attach(anchor.as_fd(), CWD, ANCHORING).during(|| "mount the anchor".into())?;
@@ -216,7 +216,7 @@ fn move_in_below(anchor: &OwnedFd, new_root: &OwnedFd) -> Outcome<OwnedFd> {
     Ok(granted)
 }
 
-/// Nothing of the host may stay open: a directory descriptor left behind is a way out.
+/// No file of the host may stay open: a directory descriptor left behind is a way out.
 fn close_all_but<'a>(control: i32, others: impl Iterator<Item = &'a OwnedFd>) -> Outcome<()> {
     if without("descriptors") {
         return Ok(());

@@ -1,6 +1,6 @@
-//! The link of a sandbox with network rules: what the host composed is asked of the kernel, and two sockets are opened, a
-//! packet socket on the far end and the one that the proxy listens on. Both are the host's to serve; the guest only keeps
-//! them for the next host.
+//! The link of a sandbox with network rules. The guest sends the messages that the host composed to the kernel, and
+//! opens two sockets: a packet socket on the far end, and the one that the proxy listens on. The host serves both; the
+//! guest only keeps them for the next host.
 
 use crate::failure::{During, Outcome};
 use paddock_protocol::{HANDED_OVER, LinkPlan};
@@ -12,11 +12,11 @@ use rustix::net::{
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// What leads out, once somebody serves it.
+/// The sockets that lead out, once a host serves them.
 pub struct Ends {
     pub link: OwnedFd,
     pub proxy: OwnedFd,
-    /// The near end too, of a link that a machine's frames are passed to.
+    /// The near end too, for a link that carries a VM's frames.
     pub near: Option<OwnedFd>,
 }
 
@@ -43,7 +43,7 @@ pub fn raise(plan: &LinkPlan) -> Outcome<Ends> {
 }
 
 impl Ends {
-    /// With one byte, so that there is something to send.
+    /// Sends one byte along, because a message must not be empty.
     pub fn hand_over(&self, socket: impl AsFd) -> Result<()> {
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -56,7 +56,7 @@ impl Ends {
     }
 }
 
-/// Sends, and waits for what the kernel says to it: an error, whose number is 0 where there is none.
+/// Sends a message, and waits for the kernel's answer: an error number, 0 for success.
 fn ask(routing: &OwnedFd, message: &[u8]) -> Result<()> {
     rustix::net::sendto(routing, message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut answer = [0u8; 4096];
@@ -84,12 +84,12 @@ fn listening_socket(port: u16) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Hears and sends whole frames, each with what the kernel says about it before it.
+/// Receives and sends whole frames, each with the kernel's header (`virtio_net_hdr`) before it.
 fn packet_socket(device: u32) -> Result<OwnedFd> {
     // No protocol until it is bound, so that no frame of another device comes in between.
     let socket = socket(AddressFamily::PACKET, SocketType::RAW)?;
     crate::system::set_packet_option(&socket, libc::PACKET_VNET_HDR)?;
-    // Newer kernels only; whoever serves it looks at where a frame is from as well.
+    // Newer kernels only; the host that serves it also checks the origin of each frame.
     const IGNORE_OUTGOING: libc::c_int = 23;
     let _ = crate::system::set_packet_option(&socket, IGNORE_OUTGOING);
     crate::system::bind_packet_socket(socket.as_raw_fd(), device)?;

@@ -14,11 +14,12 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// As many links as the kernel follows.
+/// The number of links that the kernel follows.
 const MOST_LINKS: usize = 40;
 const MOST_NAMES: usize = 1000;
 
-/// Made where it is missing, with its parents. `None` where nothing tells whose a link is: the disk has had no life before.
+/// Made where it is missing, with its parents. `None` if nothing tells the owner of a link: the disk has had no life
+/// before.
 pub fn found(root: &OwnedFd, path: &str, kind: NodeKind, trees: &Trees) -> Outcome<Option<OwnedFd>> {
     let Some(layer) = &trees.layer else { return Ok(None) };
     Walk { root, layer, trees }.to(path.as_bytes(), kind).map(Some).during(|| format!("make {path}"))
@@ -111,7 +112,7 @@ pub fn name_aside(name: &[u8], number: usize) -> Vec<u8> {
     [name, format!(".moved-aside-{number}").as_bytes()].concat()
 }
 
-/// Nothing of the work's is lost.
+/// Renames the work's file, so that it is not lost.
 fn move_aside(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
     for number in 0..MOST_NAMES {
         let other = name_aside(name, number);

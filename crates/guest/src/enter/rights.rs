@@ -1,4 +1,4 @@
-//! Whose rights the agent has, at each point of its life.
+//! The rights of the agent, at each point of its life.
 
 use crate::failure::{During, Outcome};
 use crate::weaken::without;
@@ -9,8 +9,8 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-/// What a supervisor needs: to become another user, to signal and to write files for it, and to see it in
-/// /proc. Nothing that mounts or configures.
+/// The rights that a supervisor needs: to become another user, to signal it and write files for it, and to see it in
+/// /proc. None that mounts or configures.
 const KEPT: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETPCAP)
@@ -29,8 +29,8 @@ pub fn become_root(ids: Ids) -> Outcome<()> {
     switch(ids, ids.root)
 }
 
-/// From here on nothing that runs as the work shares an id with the agent (where the machine gave more than
-/// one), and nobody can trace it or read it in /proc. In a nursery it keeps what its interpreter is to have.
+/// From here on no process of the work shares an id with the agent (if the host gave more than one id), and none can
+/// trace it or read it in /proc. In a nursery the agent keeps the right that its interpreter is to have.
 pub fn become_guest(ids: Ids, nursery: bool) -> Outcome<()> {
     let kept = if nursery { KEPT.union(CapabilitySet::SYS_ADMIN) } else { KEPT };
     switch(ids, ids.guest)?;

@@ -14,12 +14,12 @@ use rustix::mount::{
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Any directory of the host that is sure to exist: what we mount over it is seen by this namespace only,
-/// and the host's own /usr was opened before.
+/// A directory of the host that is sure to exist. The mounts over it are seen by this namespace only, and the host's
+/// own /usr was opened before.
 const STAGING: &str = "/usr";
 
-/// The root, and the trees that it consists of for whoever outlives its host. With a place for it, what the disk was cloned
-/// from is attached there, and may be mounted once more.
+/// The root, and the trees that it consists of, which a lasting sandbox keeps. With `place`, the tree that the disk was
+/// cloned from is attached there, and may be mounted once more.
 pub fn mount(plan: &Plan, sources: &mut Sources, place: Option<&str>) -> Outcome<(OwnedFd, Trees)> {
     if let RootPlan::Mounted { root } = &plan.root {
         let root = sources.take(root)?;
@@ -44,7 +44,7 @@ pub fn mount(plan: &Plan, sources: &mut Sources, place: Option<&str>) -> Outcome
         RootPlan::Empty | RootPlan::Mounted { .. } | RootPlan::Standing { .. } => (None, None, "."),
     };
     let mut trees = Trees::default();
-    // What a build wrote is taken out of it at its end.
+    // A build's files are taken out of the layer at its end.
     if plan.listener.is_some() || plan.install {
         trees.layer = Some(open_tree_of(&disk, own)?);
         trees.start = start.map(|start| open_tree_of(&start, own)).transpose()?;
@@ -58,7 +58,7 @@ fn open_tree_of(disk: &OwnedFd, name: &str) -> Outcome<OwnedFd> {
         .during(|| "open the disk's own tree".into())
 }
 
-/// Relative names: they are what the inside reads in its mount table.
+/// Relative names: the inside reads them in its mount table.
 ///
 /// `lasting`: the disk may have been an overlay's before, and may become another's later.
 fn overlay(disk: &OwnedFd, lower: &OwnedFd, lasting: bool) -> Outcome<OwnedFd> {

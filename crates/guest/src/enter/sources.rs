@@ -1,4 +1,4 @@
-//! Opens what the host offers as detached mounts, while this process still has the caller's rights.
+//! Opens the host's directories and files as detached mounts, while this process still has the caller's rights.
 
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::{DiskPlan, Plan, RootPlan, Source, Step};

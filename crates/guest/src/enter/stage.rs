@@ -1,5 +1,6 @@
-//! Where the runtime of a kernel in user space is run: a small root with nothing in it but the one that was built, the bundle
-//! that describes it, and what the guest behind that kernel is given. Nothing of the host can be seen from there.
+//! The stage on which the runtime of a kernel in user space runs: a small root that holds only the root that was built,
+//! the bundle that describes it, and the files for the guest behind that kernel. Nothing of the host can be seen from
+//! there.
 
 use crate::enter::kernel::check_device;
 use crate::enter::root::{attach, new_filesystem, new_tmpfs};
@@ -15,20 +16,20 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Any directory of the host that is sure to exist, other than the one that the new root is put together on.
 const STAGING: &str = "/dev";
-/// The bundle, what the runtime notes, and the plan: small, but for what was built.
+/// Room for the bundle, the runtime's notes and the plan. The root that was built is a mount and needs none of it.
 const BYTES: u64 = 32 << 20;
 const INODES: u64 = 1024;
 
-/// What stays open for whoever runs the kernel.
+/// The files that stay open for the process that runs the kernel.
 pub struct Stage {
     pub runtime: OwnedFd,
     pub cgroups: Vec<OwnedFd>,
-    /// Where the next host comes from.
+    /// The socket on which the next host comes.
     pub listener: Option<OwnedFd>,
     pub commands: Option<OwnedFd>,
-    /// Where what leads out is handed over.
+    /// The socket over which the network link is handed over.
     pub handover: Option<OwnedFd>,
-    /// What is to be open for as long as this process lives.
+    /// Files that stay open for as long as this process lives.
     pub kept: Vec<OwnedFd>,
 }
 
@@ -76,7 +77,7 @@ pub fn enter(plan: &Plan, sentry: &SentryPlan, mut passed: Vec<OwnedFd>, control
     Ok(stage)
 }
 
-/// What the guest behind the kernel is given, in a directory that only its own id can enter.
+/// Puts the files for the guest behind the kernel into a directory that only its own id can enter.
 fn furnish(
     place: &OwnedFd,
     sentry: &SentryPlan,
@@ -111,7 +112,7 @@ fn make_directory(place: &OwnedFd, name: &str) -> Outcome<()> {
     mkdirat(place, name, Mode::from_raw_mode(mode)).during(|| format!("make /{name} of the stage"))
 }
 
-/// A mount of the tree without what is mounted in it: it is the disk that is looked at there.
+/// A mount of the tree without the mounts in it: the disk itself is looked at there.
 fn alone(tree: &OwnedFd) -> Outcome<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;

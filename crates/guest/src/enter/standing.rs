@@ -1,5 +1,5 @@
-//! A guest that stands in its root already: a kernel in user space made it from what another guest built. What is left to do
-//! is to look at the trees of the disk, and to give up what no supervisor needs.
+//! A guest whose root stands already: a kernel in user space made it from the root that another guest built. This guest
+//! only opens the trees of the disk, and gives up the rights that no supervisor needs.
 
 use crate::agent::Entrance;
 use crate::door::Door;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::os::fd::OwnedFd;
 
-/// `built`: what was written while the root was built, as [`Trees::write_built`] has it.
+/// `built`: the files that were written while the root was built, in the form of [`Trees::write_built`].
 pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
     let RootPlan::Standing { uncover } = &plan.root else {
         return Err(Failure { step: "a root that does not stand".into(), errno: Errno::INVAL });
@@ -34,7 +34,7 @@ pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
     let confinement = Confinement::prepare(plan, Vec::new(), &trees, None)?;
     let lasting = plan.listener.is_some();
     let door = lasting.then(|| Door::open(plan.ids.guest)).transpose()?;
-    // A kernel without secure bits takes them from who stops being root, unless told.
+    // A kernel without secure bits drops the capabilities of a process that stops being root, unless told to keep them.
     rustix::thread::set_keep_capabilities(true).during(|| "keep capabilities".into())?;
     rights::become_guest(plan.ids, false)?;
     let ready_at = if lasting { ready_at(trees.layer.as_ref())? } else { 0 };
@@ -48,14 +48,14 @@ pub fn stand(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
         awaited: Vec::new(),
         nursery: None,
         ready_at,
-        // Whoever runs the kernel keeps what leads out.
+        // The process that runs the kernel keeps the network link.
         network: None,
         kept: Vec::new(),
         memory_events: None,
     })
 }
 
-/// Absent where nobody will ask.
+/// Absent if no host will ask for it.
 fn tree(name: &str) -> Outcome<Option<OwnedFd>> {
     let path = format!("{SENTRY_PLACE}/{name}");
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -17,7 +17,7 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Notes in `trees` what it wrote itself.
+/// Notes the files that it wrote itself in `trees`.
 pub fn perform(
     step: &Step,
     root: &OwnedFd,
@@ -97,7 +97,7 @@ fn fill(file: &OwnedFd, content: &[u8]) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Makes something at `path`, with its parents where missing, in place of what an image may have there
+/// Makes something at `path`, with its parents where missing, in place of an image's file of that name
 /// (/etc/resolv.conf often is a link).
 fn replacing(
     root: &OwnedFd,
@@ -165,7 +165,7 @@ pub fn own_directory(root: &OwnedFd, path: &str) -> Outcome<OwnedFd> {
     })
 }
 
-/// With its parents. An existing directory gets the owner and mode too, if any are given.
+/// Makes the parents too. An existing directory gets the owner and mode too, if any are given.
 fn make_directory(root: &OwnedFd, path: &str, owned: Option<(u32, u32, u32)>) -> rustix::io::Result<()> {
     let (parent, name) = match open_parent(root, path) {
         Err(Errno::NOENT) => {
@@ -176,7 +176,7 @@ fn make_directory(root: &OwnedFd, path: &str, owned: Option<(u32, u32, u32)>) ->
         found => found?,
     };
     match mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-        // What is there may be a link to a directory of the image.
+        // The existing name may be a link to a directory of the image.
         Err(Errno::EXIST) => {
             let directory = open_inside(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
             if let Some((mode, uid, gid)) = owned {
@@ -239,7 +239,7 @@ fn protect(root: &OwnedFd, base: &str, paths: &[ProtectedPath]) -> Outcome<()> {
 }
 
 pub fn pin(root: &OwnedFd, path: &str, read_only: bool) -> Outcome<()> {
-    // The workspace is full of names that somebody else chose: no link is followed.
+    // Strangers chose the names in the workspace: no link is followed.
     let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let place = openat2(root, path, flags, Mode::empty(), how).during(|| format!("open {path}"))?;

@@ -1,9 +1,9 @@
 //! Programs and settings of the host, with inodes of the sandbox's own.
 //!
-//! A file that is mounted from the host has the host's inode. Whoever has it can watch it (inotify tells when the host or
-//! another sandbox opens it, and by which name) and lock it (flock is seen by all who have it). An overlay that
-//! consists of nothing but the host's directory has inodes of its own above the same pages, so neither passes. It costs some
-//! 25 microseconds.
+//! A file that is mounted from the host has the host's inode. A process that has it can watch it (inotify tells when
+//! the host or another sandbox opens it, and by which name) and lock it (flock is seen by all who have it). An overlay
+//! that consists of nothing but the host's directory has inodes of its own above the same pages, so neither passes. It
+//! costs some 25 microseconds.
 
 use crate::enter::root::attach_onto;
 use crate::enter::steps::{clone_of, mount_point, open_inside, own_directory};
@@ -18,7 +18,7 @@ use rustix::mount::{
 };
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Where the host's directory is for as long as this takes. /dev is mounted on it later.
+/// The place of the host's directory for as long as this takes. /dev is mounted on it later.
 const PLACE: &str = "/dev";
 /// An overlay without an upper layer has two lower ones. This one is empty, and nothing inside ever comes to it: /proc is
 /// mounted on it later.
@@ -54,12 +54,12 @@ fn below(directory: &str, name: &str) -> String {
     if name.is_empty() { directory.to_string() } else { format!("{directory}/{name}") }
 }
 
-/// Puts the overlay on top of what it consists of. Precondition: the root is the working directory, because the names that
-/// the inside reads in its mount table are relative.
+/// Puts the overlay on top of its layers. Precondition: the root is the working directory, because the names that the
+/// inside reads in its mount table are relative.
 fn cover(root: &OwnedFd) -> rustix::io::Result<()> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    // The empty one on top: it answers for the whole when somebody asks how full the file system is, so that `df` tells of the
-    // sandbox's own disk and not of the host's.
+    // The empty layer is on top, because it answers for the whole when a program asks how full the file system is. So
+    // `df` shows the sandbox's own disk and not the host's.
     let layers = [EMPTY, PLACE].map(|path| path.trim_start_matches('/')).join(":");
     fsconfig_set_string(&context, "lowerdir", layers.as_str())?;
     fsconfig_set_flag(&context, "userxattr")?;

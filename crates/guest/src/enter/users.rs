@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 /// An image's user table is hostile input; more than this is not read.
 const LARGEST_TABLE: u64 = 1 << 20;
 
-/// Adds a line for the work's user, unless the image already names the id. What was written, with its path.
+/// Adds a line for the work's user, unless the image already names the id. Returns the written files, with their paths.
 pub fn add(
     root: &OwnedFd,
     passwd_line: &str,
@@ -40,7 +40,7 @@ pub struct KnownUser {
     pub home: String,
 }
 
-/// From the sandbox's own /etc/passwd.
+/// Looks into the sandbox's own /etc/passwd.
 pub fn find_by_name(name: &str) -> Option<KnownUser> {
     find(0, name)
 }

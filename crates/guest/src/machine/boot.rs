@@ -1,5 +1,5 @@
-//! The first steps of a machine: a root of its own that can be moved away from, the kernel's file systems, its modules, and the
-//! port that leads out.
+//! The first steps of a VM: a root that can be moved away from, the kernel's file systems, its modules, and the port
+//! that leads out.
 
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::MACHINE_PORT;

@@ -1,4 +1,4 @@
-//! What a machine that was taken over could send through its port: 20,000 deterministic inputs, the same every time.
+//! Bytes that a VM under hostile control could send through its port: 20,000 deterministic inputs, the same every time.
 
 use super::net::{Network, Proxy};
 use super::wire::{Frame, HELD, Kind, Wire};
@@ -43,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// All frames up to the first that is refused, and whether one was.
+/// All frames up to the first that is refused, and true if one was.
 fn read(bytes: &[u8], piece: usize, inside: bool) -> (Vec<Frame>, bool) {
     let mut wire = if inside { Wire::of_the_machine() } else { Wire::default() };
     let mut frames = Vec::new();
@@ -90,7 +90,7 @@ fn nothing_that_is_said_of_the_network_is_more_than_a_bounded_answer() {
     let mut wire = Wire::default();
     for _ in 0..20_000 {
         let mut payload: Vec<u8> = (0..numbers.below(24)).map(|_| numbers.next() as u8).collect();
-        // Few connections, so that what is said is said of one that is there.
+        // Few connections, so that most messages are about one that exists.
         for byte in payload.iter_mut().take(4).skip(1) {
             *byte = 0;
         }

@@ -1,5 +1,5 @@
-//! PID 1 of a fence in which a machine with a kernel of its own runs. The machine's process is fenced in as all work is; what it
-//! has is its files and one end of its port. The host's connections are passed through that port, one at a time.
+//! The keeper: PID 1 of a fence in which a VM runs. The VM's process is fenced in as all work is; it has only its files
+//! and one end of its port. The keeper passes the host's connections through that port, one at a time.
 
 use super::net::{Network, Proxy};
 use super::process::{self, Machine, SAID};
@@ -17,13 +17,13 @@ use rustix::process::{WaitOptions, wait};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Above this the machine is not heard until the host has taken what it was sent.
+/// Above this the VM is not read until the host has taken the waiting bytes.
 const MOST_WAITING: usize = 256 * 1024;
-/// The host takes the last words at once, or does not want them.
+/// The host takes the last messages within this time, or does not want them.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Until the machine ends, or a host that nobody follows goes.
+/// Runs until the VM ends, or until a host goes that no other can follow.
 pub fn serve(host: &mut Host, mut inside: Inside, plan: MachinePlan) -> Outcome<()> {
     let gone = || Failure { step: "the host went away".into(), errno: Errno::PIPE };
     let commands = plan.commands.map(|place| process::copy(&inside, place)).transpose()?.map(Commands::new);
@@ -93,21 +93,21 @@ struct Keeper {
     host: Option<OwnedFd>,
     /// The number of the host's connection.
     connection: u32,
-    /// For the host.
+    /// Bytes for the host.
     waiting: Vec<u8>,
-    /// Where the next host comes from. Without one, the end of the first is the end of the machine.
+    /// The socket on which the next host comes. Without one, the VM ends with the first host.
     listener: Option<OwnedFd>,
     commands: Option<Commands>,
-    /// What the machine is told first.
+    /// The first message to the VM.
     beginning: Option<MachineBeginning>,
-    /// What leads out of the machine.
+    /// The network link of the VM.
     network: Option<Network>,
-    /// Whether the machine passes on what the host says.
+    /// True if the VM passes on the host's messages.
     is_open: bool,
-    /// Whether the machine has said anything.
+    /// True once the VM has sent anything.
     heard: bool,
     ended: bool,
-    /// Others nest in this fence: it stays when the machine ends.
+    /// Other sandboxes nest in this fence: it stays when the VM ends.
     shelters: bool,
     inside: Inside,
 }
@@ -115,7 +115,7 @@ struct Keeper {
 impl Keeper {
     fn serve(&mut self) -> Outcome<()> {
         let mut buffer = vec![0; PIECE];
-        // A copy of a machine that waited, or that had its orders, says nothing by itself.
+        // A copy of a VM that waited, or that had its orders, says nothing by itself.
         match self.beginning.take() {
             Some(MachineBeginning::Orders(orders)) => {
                 self.wire.put_piece(Kind::Orders, self.connection, &orders);
@@ -265,7 +265,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// To who wants its memory as it is now.
+    /// Tells the host, which wants to keep the VM's memory of this moment.
     fn tell_that_it_waits(&mut self) {
         let ready = FromGuest::Ready {
             version: VERSION,
@@ -280,7 +280,7 @@ impl Keeper {
     fn hear_host(&mut self, buffer: &mut [u8]) {
         let Some(host) = &self.host else { return };
         if !self.is_open {
-            // Nothing is read before the machine can take it; but its end is seen.
+            // Nothing is read before the VM can take it; but the end of the connection is seen.
             if is_gone(host) {
                 self.host = None;
             }
@@ -322,7 +322,7 @@ impl Keeper {
         }
     }
 
-    /// Gives the host what waits for it.
+    /// Sends the waiting bytes to the host.
     fn feed(&mut self) {
         while let Some(host) = self.host.as_ref().filter(|_| !self.waiting.is_empty()) {
             match rustix::io::write(host, &self.waiting) {
@@ -341,7 +341,8 @@ impl Keeper {
         }
     }
 
-    /// Collects whoever has ended. The machine's end before it was of any use is a failure, with what it said.
+    /// Collects ended processes. If the VM ends before it was of any use, that is a failure, told with its error
+    /// output.
     fn reap(&mut self) -> Outcome<()> {
         let mut drain = [0; 512];
         while rustix::io::read(&self.children, &mut drain).is_ok_and(|count| count > 0) {}
@@ -354,7 +355,7 @@ impl Keeper {
                     over |= ended && self.machine.is(pid);
                 }
                 Ok(None) => break,
-                // Of one that came from outside the number is not known; nobody but it stays here.
+                // The pid of a VM that came from outside is not known; but only its process stays here.
                 Err(_) => {
                     over |= any && self.machine.is_unnumbered();
                     break;
@@ -370,11 +371,12 @@ impl Keeper {
         if self.heard { Ok(()) } else { Err(self.machine.why_it_ended()) }
     }
 
-    /// Nobody can be reached here any more. It goes when the host ends it.
+    /// From here on no host can reach this guest. It ends when the host ends it.
     fn stay(&mut self) -> Outcome<()> {
         (self.host, self.listener, self.commands, self.network) = (None, None, None, None);
         self.machine.close();
-        // But for what holds its place: a machine's files are kept behind that, the socket of its monitor among them.
+        // The first kept file holds its place and stays. Behind it are the VM's files, the socket of its monitor among
+        // them.
         self.inside.kept.truncate(1);
         loop {
             let mut polled = [PollFd::new(&self.children, PollFlags::IN)];
@@ -382,15 +384,15 @@ impl Keeper {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(Failure { step: "poll".into(), errno }),
             }
-            // Whatever became of the machine was told.
+            // The end of the VM was told already.
             let _ = self.reap();
         }
     }
 
-    /// Whoever is there gets the last words.
+    /// A connected host gets the last messages.
     fn end(&mut self) -> Outcome<()> {
         let deadline = Instant::now() + LAST_WORDS;
-        // Its port closes a moment before it ends, and before all of what it said was heard.
+        // The VM's port closes a moment before its process ends, and before all its error output was read.
         let mut buffer = vec![0; SAID];
         while !self.heard && Instant::now() < deadline {
             self.machine.hear_complaints(&mut buffer);
@@ -410,7 +412,7 @@ impl Keeper {
     }
 }
 
-/// Whether the other end has closed, without taking anything.
+/// True if the other end has closed. Reads nothing.
 fn is_gone(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

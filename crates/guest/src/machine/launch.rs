@@ -1,5 +1,5 @@
-//! Starts the guest that does the work, in namespaces of its own: it builds the inside of a fence there as it does on a host, so
-//! that what the work meets behind a kernel of its own is what it meets elsewhere.
+//! Starts the guest that does the work, in namespaces of its own. It builds the inside of a fence there as it does on a
+//! host, so that the work meets the same world behind a kernel of its own as elsewhere.
 
 use crate::failure::{During, Failure, Outcome};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// As on a host, but for that of the clocks, which the guest makes itself.
+/// As on a host, except the time namespace, which the guest makes itself.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
@@ -20,7 +20,7 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
-/// All ids that a sandbox has, as they are: nobody else is in the machine.
+/// All ids that a sandbox has, unchanged: there is no other user in the VM.
 const IDS: &str = "0 0 65536\n";
 
 /// The guest's number, and the stream to it, over which the plan was sent.

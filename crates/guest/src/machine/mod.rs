@@ -1,14 +1,15 @@
-//! A machine with a kernel of its own, from both of its sides. Outside, PID 1 of a fence runs it and passes bytes; inside, its
-//! first process prepares it, starts the guest that does the work, and passes bytes.
+//! A VM with a kernel of its own, from both of its sides. Outside, PID 1 of a fence runs it and passes bytes; inside,
+//! the VM's first process prepares it, starts the guest that does the work, and passes bytes.
 //!
-//! - [`wire`]: what the two say to each other through the machine's port
-//! - [`keeper`]: outside: the machine's port and the host's connections; [`process`]: what it runs as; [`silence`]: while its
-//!   memory is kept
-//! - [`porter`]: inside, the first process; [`boot`]: mounts and modules; [`prepare`]: disks, limits, what is shared;
-//!   [`net`]: what leads out, of a sandbox with network rules;
-//!   [`launch`]: the guest in namespaces of its own; [`renew`]: what no two machines may have in common; [`rename`]: nor two sandboxes in them
+//! - [`wire`]: the messages of the two sides through the VM's port
+//! - [`keeper`]: outside: the VM's port and the host's connections; [`process`]: the QEMU process; [`silence`]: the
+//!   pause while the memory is kept
+//! - [`porter`]: inside, the first process; [`boot`]: mounts and modules; [`prepare`]: disks, limits, shared
+//!   directories; [`net`]: the network link, of a sandbox with network rules; [`launch`]: the guest in namespaces of
+//!   its own; [`renew`]: the values that no two VMs may have in common; [`rename`]: the names that no two sandboxes may
+//!   have in common
 //!
-//! To the keeper everything that comes through the port is hostile: the work may have taken the machine's kernel.
+//! To the keeper every byte from the port is hostile: the work may have taken over the VM's kernel.
 
 mod boot;
 #[cfg(test)]

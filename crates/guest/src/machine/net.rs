@@ -1,6 +1,6 @@
-//! What leads out of a machine with network rules. Inside are the link that the guest made and the socket of its proxy; outside is
-//! another link, at whose far end the gate is, and the gate's own proxy. Frames of the link and connections to the proxy travel
-//! through the port. The same on both sides, but that connections begin inside.
+//! The network link of a VM with network rules. Inside are the link that the guest made and the socket of its proxy;
+//! outside is another link, at whose far end the gate is, and the gate's own proxy. Frames of the link and connections
+//! to the proxy travel through the port. Both sides are the same, except that connections begin inside.
 
 use super::wire::{Frame, Kind, PIECE, Wire};
 use crate::failure::{During, Outcome};
@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 /// Bytes of one connection that may be under way before the receiver has taken them.
 const WINDOW: usize = 128 * 1024;
 const MOST_CONNECTIONS: usize = 256;
-/// The largest frame, with what the kernel says about it.
+/// The largest frame, with the kernel's header.
 const LARGEST_FRAME: usize = 65_535 + 40 + 14 + 10;
 
 pub struct Network {
@@ -27,19 +27,19 @@ pub struct Network {
 
 /// Where connections to the proxy come from, and where they go.
 pub enum Proxy {
-    /// Inside: what the work connects to.
+    /// Inside: the socket that the work connects to.
     Listener(OwnedFd),
-    /// Outside: what the gate serves.
+    /// Outside: the socket that the gate serves.
     Gate(OwnedFd),
 }
 
 struct Connection {
     socket: OwnedFd,
-    /// For the socket.
+    /// Bytes for the socket.
     waiting: Vec<u8>,
     /// How much the other side still takes.
     room: usize,
-    /// Whether this side, and the other, has said everything.
+    /// True if this side, or the other, has sent everything.
     ended_here: bool,
     ended_there: bool,
 }
@@ -53,12 +53,12 @@ impl Network {
         Ok(Network { link, proxy, connections: BTreeMap::new(), next: 0, buffer: vec![0; LARGEST_FRAME] })
     }
 
-    /// Whoever was at the other end is there no more.
+    /// The other ends of these connections are gone.
     pub fn forget_connections(&mut self) {
         self.connections.clear();
     }
 
-    /// What to wait for, in the order in which [`Network::serve`] is told of it.
+    /// The descriptors to wait for, in the order in which [`Network::serve`] gets their results.
     pub fn descriptors(&self, full: bool) -> Vec<(&OwnedFd, PollFlags)> {
         let wanted = |wanted: bool, flag| if wanted { flag } else { PollFlags::empty() };
         let mut all = vec![(&self.link, wanted(!full, PollFlags::IN))];
@@ -73,7 +73,7 @@ impl Network {
         all
     }
 
-    /// `woken`: what came of each descriptor.
+    /// `woken`: the poll result of each descriptor.
     pub fn serve(&mut self, woken: &[PollFlags], wire: &mut Wire) {
         let mut woken = woken.iter();
         if woken.next().is_some_and(|flags| flags.contains(PollFlags::IN)) {
@@ -111,10 +111,10 @@ impl Network {
         wire.put_piece(Kind::ProxyOpen, self.next, b"");
     }
 
-    /// What the other side says. Of what it may not say nothing comes.
+    /// Handles a message of the other side. A message that the other side may not send has no effect.
     pub fn handle(&mut self, frame: &Frame, wire: &mut Wire) {
         if frame.kind == Kind::Link {
-            // A network may lose a frame: one that does not fit now is.
+            // A network may lose a frame: one that does not fit now is dropped.
             let _ = rustix::net::send(&self.link, &frame.payload, SendFlags::DONTWAIT);
             return;
         }
@@ -196,7 +196,7 @@ impl Connection {
                     wire.put_piece(Kind::ProxyCredit, number, &(count as u32).to_le_bytes());
                 }
                 Err(Errno::INTR) => {}
-                // One that is not connected yet is written to later.
+                // A socket that is not connected yet is written to later.
                 Err(Errno::AGAIN | Errno::NOTCONN) => return,
                 Err(_) => {
                     self.waiting.clear();

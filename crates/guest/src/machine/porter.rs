@@ -1,5 +1,5 @@
-//! The first process of a machine. It prepares what it is told to, starts the guest that does the work, and passes bytes between
-//! the machine's port and that guest. It never reads what it passes.
+//! The porter: the first process of a VM. It prepares the VM as ordered, starts the guest that does the work, and
+//! passes bytes between the VM's port and that guest. It never looks at the bytes that it passes.
 
 use super::net::{Network, Proxy};
 use super::prepare::Prepared;
@@ -19,13 +19,13 @@ use std::time::Duration;
 const MOST_WAITING: usize = 256 * 1024;
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Until the machine is ended: its first process never returns.
+/// Runs until the VM is ended: its first process never returns.
 pub fn run() -> ! {
     let ended = serve();
     if let Err(failure) = ended {
         eprintln!("paddock: {failure}");
     }
-    // SAFETY: takes a plain integer; the machine ends.
+    // SAFETY: takes a plain integer; the VM ends.
     unsafe { libc::reboot(libc::RB_POWER_OFF) };
     loop {
         std::thread::sleep(LAST_WORDS);
@@ -65,12 +65,12 @@ struct Porter {
     /// To the guest, of the connection with this number.
     stream: Option<OwnedFd>,
     connection: u32,
-    /// For the guest.
+    /// Bytes for the guest.
     waiting: Vec<u8>,
     network: Option<Network>,
-    /// Nothing is said: the memory is being kept.
+    /// True while the memory is kept: nothing is sent.
     silent: bool,
-    /// The guest has ended, and whether that was said.
+    /// True if the guest has ended, and if that was told.
     ended: bool,
     announced: bool,
 }
@@ -127,14 +127,14 @@ impl Porter {
         if let Some(network) = self.network.as_mut().filter(|_| !full) {
             network.serve(&woken, &mut self.wire);
         }
-        // Its end counts only when it may be read: until then it is seen again and again.
+        // The guest's end counts only when it may be read: until then poll reports it again and again.
         let may_read = !self.silent && !self.wire.is_full();
         Ok((from_port, from_guest && may_read))
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Outcome<()> {
         match rustix::io::read(&self.port, &mut *buffer) {
-            // Nobody is at the other end for a moment.
+            // The other end is closed for a moment.
             Ok(0) => std::thread::sleep(Duration::from_millis(1)),
             Ok(count) => self.wire.push(&buffer[..count]),
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -196,7 +196,8 @@ impl Porter {
                     network.forget_connections();
                 }
                 let renewal: Renewal = decode(&frame.payload)?;
-                // Before the clock is set: what is written for it is older than all that it will write itself.
+                // Before the clock is set: the new name files are then older than every file that the sandbox itself
+                // will write.
                 if let (Some(guest), Some(names)) = (self.guest, &renewal.names) {
                     rename::rename(guest, names)?;
                 }
@@ -207,7 +208,7 @@ impl Porter {
                     network.handle(frame, &mut self.wire);
                 }
             }
-            // What it was told with the first word is as old as the machine took to begin.
+            // The time in the first message is too old by the time that the VM took to begin.
             Kind::Clock => {
                 if let Ok(now) = <[u8; 8]>::try_from(frame.payload.as_slice()) {
                     renew::set_clock(u64::from_le_bytes(now))?;
@@ -227,7 +228,7 @@ impl Porter {
         self.guest = Some(guest);
         self.stream = Some(stream);
         drop(descriptors);
-        // One that made none says why itself.
+        // A guest that made no link tells the reason itself.
         if orders.network
             && let Ok((link, proxy)) = prepare::handed_over(&handover)
         {
@@ -236,7 +237,8 @@ impl Porter {
         Ok(())
     }
 
-    /// Another host's connection to the guest, which hands its link over to each, before anything else: that is ours.
+    /// Another host's connection to the guest. The guest hands its link over first on each connection; that one is
+    /// ours.
     fn connect(&self) -> Outcome<OwnedFd> {
         let stream = prepare::connect()?;
         if self.network.is_some() {
@@ -245,7 +247,7 @@ impl Porter {
         Ok(stream)
     }
 
-    /// Gives the guest what waits for it. What a connection that has ended was to get is not kept.
+    /// Sends the waiting bytes to the guest. Bytes for a connection that has ended are dropped.
     fn feed(&mut self) {
         while let Some(stream) = self.stream.as_ref().filter(|_| !self.waiting.is_empty()) {
             match rustix::io::write(stream, &self.waiting) {

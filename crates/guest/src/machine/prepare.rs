@@ -1,5 +1,5 @@
-//! What a machine's first process prepares once it has its orders: what the host shares, the disks, and the limits that the
-//! machine's own kernel holds. Handed to the guest as descriptors, as a backend does on the host.
+//! A VM's first process prepares these once it has its orders: the host's shared directories, the disks, and the limits
+//! that the VM's own kernel holds. The guest gets them as descriptors, as a backend gives them on the host.
 
 use super::boot::{make, put};
 use crate::failure::{During, Failure, Outcome};
@@ -20,17 +20,17 @@ const DISK_DEVICE: &str = "/dev/vdb";
 const GROUP: &str = "/sys/fs/cgroup/work";
 /// Below the root of the disk, whose own has a directory of the file system's.
 const TREE: &str = "/disk/tree";
-/// Each request of a shared file system takes a trip out of the machine.
+/// Each request of a shared file system takes a trip out of the VM.
 const SHARE_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=262144,cache=none";
-/// Of the host's system, which nobody changes meanwhile, what was read is kept.
+/// The host's system does not change meanwhile, so the data that was read is cached.
 const SYSTEM_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=262144,cache=loose,ro";
-/// In a network namespace that no work is in.
+/// The porter's socket, in a network namespace that no work is in.
 const DOOR: &[u8] = b"paddock-porter";
 
-/// What goes with the plan, in the places that [`MachineOrders`] names; the entrance of the cgroup comes first.
+/// The descriptors of the plan, in the places that [`MachineOrders`] names; the entrance of the cgroup comes first.
 pub struct Prepared {
     pub descriptors: Vec<OwnedFd>,
-    /// Where the guest hands over what leads out.
+    /// The socket over which the guest hands over the network link.
     pub handover: OwnedFd,
 }
 
@@ -67,9 +67,9 @@ pub fn connect() -> Outcome<OwnedFd> {
     connect().during(|| "reach the guest".into())
 }
 
-/// What the guest hands over, of a sandbox with network rules: the link and the proxy's socket.
+/// The link and the proxy's socket, as the guest hands them over in a sandbox with network rules.
 ///
-/// Precondition: it does, or has gone.
+/// Precondition: the guest hands them over, or has ended.
 pub fn handed_over(socket: &OwnedFd) -> Outcome<(OwnedFd, OwnedFd)> {
     let (mut byte, mut handed) = ([0], Vec::new());
     crate::system::receive_with_descriptors(socket, &mut byte, &mut handed)
@@ -80,7 +80,7 @@ pub fn handed_over(socket: &OwnedFd) -> Outcome<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// What is written so far is on the disk, whole: it can be looked at from outside.
+/// Writes all data to the disk, so that it can be looked at from outside.
 pub fn settle() {
     let Ok(disk) = openat(CWD, "/disk", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     else {
@@ -110,7 +110,7 @@ fn take_system(parts: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// A machine whose memory was kept may remember blocks of another disk.
+/// A VM whose memory was kept may have cached blocks of another disk.
 fn forget_blocks(device: &str) -> Outcome<()> {
     const FLUSH: libc::Ioctl = 0x1261;
     let opened = openat(CWD, device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())

@@ -1,5 +1,5 @@
-//! The process that a machine is: started as all work of the fence is, with its files and one end of its port, or copied into
-//! it by the host; and what it complains about.
+//! The QEMU process of a VM: started as all work of the fence is, with its files and one end of its port, or copied
+//! into the fence by the host; and its error output.
 
 use crate::enter::{Awaited, Inside};
 use crate::failure::{During, Failure, Outcome};
@@ -10,11 +10,12 @@ use rustix::process::Pid;
 use serde_bytes::ByteBuf;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What it complains about is not kept beyond this.
+/// The most bytes of its error output that are kept.
 pub const SAID: usize = 1024;
 
 pub struct Machine {
-    /// None of one that the host brings: it is there as long as anybody is. Who makes others of it passes by.
+    /// `None` for a process that the host brings: it runs as long as any process is left here. Helper processes that
+    /// make further copies come and go.
     pid: Option<Pid>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
@@ -22,7 +23,7 @@ pub struct Machine {
     said: Vec<u8>,
 }
 
-/// A file that was kept for the machine.
+/// A file that was kept for the VM.
 pub fn copy(inside: &Inside, place: usize) -> Outcome<OwnedFd> {
     let file = inside.kept.get(place).ok_or(Errno::INVAL).during(|| "find a file of the machine".into())?;
     file.try_clone().during(|| "copy a descriptor".into())
@@ -52,7 +53,7 @@ impl Machine {
         Ok(Machine { pid: Some(spawned.pid), stdout, stderr, report: spawned.report, said: Vec::new() })
     }
 
-    /// One that the host copies into this fence; and the near end of its port.
+    /// A VM process that the host copies into this fence; and the near end of its port.
     pub fn to_come(streams: Awaited) -> Outcome<(Machine, OwnedFd)> {
         let Awaited { stdout, stderr, control } = streams;
         for pipe in [&stdout, &stderr] {
@@ -70,12 +71,12 @@ impl Machine {
         self.pid.is_none()
     }
 
-    /// Where it complains, while it does.
+    /// Its error output, while it is open.
     pub fn complaints(&self) -> [Option<&OwnedFd>; 2] {
         [self.stderr.as_ref(), self.stdout.as_ref()]
     }
 
-    /// Nothing of it is heard any more.
+    /// Its output is not read any more.
     pub fn close(&mut self) {
         (self.stdout, self.stderr, self.report) = (None, None, None);
     }

@@ -11,10 +11,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 const MACHINE_ID: &str = "/etc/machine-id";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// As the guest mounts it, but for that it can be read only.
+/// As the guest mounts it, but not read-only.
 const LIMITS: MountFlags = MountFlags::BIND.union(MountFlags::NOSUID).union(MountFlags::NOEXEC);
 
-/// Precondition: no work runs in the sandbox of `guest` yet but what waits for its first word.
+/// Precondition: the only work in the sandbox of `guest` is a program that waits for its first message.
 pub fn rename(guest: Pid, names: &Names) -> Outcome<()> {
     let path = format!("/proc/{}/ns/mnt", guest.as_raw_nonzero());
     let place = openat(CWD, path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -56,8 +56,9 @@ fn write_names(place: &OwnedFd, names: &Names) -> rustix::io::Result<()> {
     written
 }
 
-/// To when the file was written last: what is written now belongs to the making of the machine, too, and one that goes on at once
-/// after its memory was kept has a clock that is past the moment which the host takes for the end of that.
+/// Sets the clock back to when the file was last written. The new content, too, belongs to the making of the VM. A VM
+/// that goes on right after its memory was kept has a clock past the moment that the host takes for the end of the
+/// making.
 fn set_clock_back() -> rustix::io::Result<()> {
     let written = statat(CWD, MACHINE_ID, AtFlags::SYMLINK_NOFOLLOW)?;
     let now = clock_gettime(ClockId::Realtime);
@@ -69,7 +70,7 @@ fn set_clock_back() -> rustix::io::Result<()> {
     }
 }
 
-/// What a template's own code may have put in its place is not followed, and not waited for.
+/// A link or pipe that a template's own code put in its place is not followed, and not waited for.
 fn replace(path: &str, content: &[u8]) -> rustix::io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty())?;

@@ -1,11 +1,12 @@
-//! What no two machines may have in common though their memory was the same: the kernel's random pool, and the time.
+//! The values that no two VMs may have in common though their memory was the same: the kernel's random pool, and the
+//! time.
 
 use crate::failure::{During, Outcome};
 use paddock_protocol::Renewal;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::os::fd::AsRawFd;
 
-/// As the kernel takes it: how many bits, how many bytes, the bytes.
+/// The kernel's layout: the number of bits, the number of bytes, the bytes.
 #[repr(C)]
 struct Entropy {
     bits: libc::c_int,

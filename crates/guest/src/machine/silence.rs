@@ -1,17 +1,18 @@
-//! While the memory of a machine is kept, nothing may be under way in its port: who goes on from that memory finds another keeper
-//! at the other end. The host asks for silence over a socket of its own, and has it until it says so or goes.
+//! While the memory of a VM is kept, no message may be under way in its port: a VM that goes on from that memory finds
+//! another keeper at the other end. The host asks for silence over a socket of its own. Silence lasts until the host
+//! ends it or goes.
 
 use crate::system;
 use paddock_protocol::{BE_SILENT, GO_ON, SHELTER};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// What the host wants of the keeper.
+/// The host's commands to the keeper.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
     Silence,
     GoOn,
-    /// That it stays when its machine ends.
+    /// The keeper stays when its VM ends.
     Shelter,
 }
 
@@ -26,7 +27,7 @@ impl Commands {
         Commands { listener, host: None, silenced: false }
     }
 
-    /// What to wait for: the host that is there, or the next.
+    /// The descriptor to wait for: the connected host, or the next one.
     pub fn descriptor(&self) -> &OwnedFd {
         self.host.as_ref().unwrap_or(&self.listener)
     }
@@ -41,7 +42,7 @@ impl Commands {
         let said = match rustix::io::read(host, &mut byte) {
             Err(Errno::AGAIN | Errno::INTR) => return None,
             Ok(1) => byte[0],
-            // One that is gone wants what it had to be undone.
+            // When the host is gone, its silence ends.
             _ => {
                 self.host = None;
                 GO_ON
@@ -57,7 +58,7 @@ impl Commands {
         }
     }
 
-    /// It is as the host wished.
+    /// Confirms that the command is done.
     pub fn answer(&self, wished: u8) {
         if let Some(host) = &self.host {
             let _ = rustix::io::write(host, &[wished]);

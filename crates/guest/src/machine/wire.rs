@@ -1,5 +1,6 @@
-//! Frames through a machine's port: one byte of kind, three of nothing, four of length (little endian), then the payload. The
-//! port is one stream for all of the machine's life; connections of hosts are numbered in it, and only the last one counts.
+//! Frames through a VM's port: one byte of kind, three zero bytes, four of length (little endian), then the payload.
+//! The port is one stream for all of the VM's life; connections of hosts are numbered in it, and only the last one
+//! counts.
 
 use crate::failure::{Failure, Outcome};
 use rustix::io::Errno;
@@ -12,13 +13,13 @@ const NUMBER: usize = 4;
 pub const PIECE: usize = 32 * 1024;
 /// Orders have a plan in them, and come from outside only.
 const LONGEST_ORDERS: usize = 1 << 20;
-/// The largest frame of a link, with what the kernel says about it.
+/// The largest frame of a link, with the kernel's header.
 const LONGEST_LINK: usize = 66 * 1024;
-/// Above this nothing more is taken from who is behind this side.
+/// Above this nothing more is read from the process behind this side.
 const FULL: usize = 256 * 1024;
-/// Above this the other side is not heard either: it asks, and does not take the answers.
+/// Above this the other side is not read either: it asks, and does not take the answers.
 const OVERFULL: usize = 4 * FULL;
-/// The most that is kept of what is not a whole frame yet.
+/// The most bytes of an incomplete frame that are kept.
 #[cfg(test)]
 pub const HELD: usize = HEADER + LONGEST_ORDERS;
 
@@ -34,7 +35,7 @@ pub enum Kind {
     /// From outside: say no more. Answered by `Silent`.
     BeSilent = 6,
     Silent = 7,
-    /// From outside: go on, as one that shares its past with others.
+    /// From outside: go on, as a VM that shares its past with others.
     Renew = 8,
     /// From inside: the guest could not be started.
     Failed = 9,
@@ -83,12 +84,12 @@ pub struct Wire {
     taken: usize,
     outbound: Vec<u8>,
     sent: usize,
-    /// Whether orders may come.
+    /// True if orders may come.
     inside: bool,
 }
 
 impl Wire {
-    /// The end of who is in the machine.
+    /// The end of the port inside the VM.
     pub fn of_the_machine() -> Wire {
         Wire { inside: true, ..Wire::default() }
     }
@@ -139,7 +140,7 @@ impl Wire {
                 Ok(count) => self.sent += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
-                    // One that never takes all of it would let it grow.
+                    // If the port never takes all of it, the buffer must not grow for ever.
                     if self.sent >= FULL {
                         self.outbound.drain(..self.sent);
                         self.sent = 0;
@@ -215,7 +216,7 @@ mod tests {
         let mut wire = Wire::default();
         wire.push(&[99, 0, 0, 0, 0, 0, 0, 0]);
         assert!(wire.next().unwrap_err().step.contains("no known kind"));
-        // Orders are long, but only outside of the machine are they written.
+        // Orders may be long, but only the outside sends them.
         let mut wire = Wire::default();
         wire.push(&[2, 0, 0, 0, 0, 0, 8, 0]);
         wire.next().unwrap_err();

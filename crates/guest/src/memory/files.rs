@@ -38,12 +38,12 @@ impl Descriptors {
         self.bytes()
     }
 
-    /// Whether the file is among those that were counted.
+    /// True if the file is among those that were counted.
     pub fn has(&self, inode: u64) -> bool {
         self.before.contains_key(&inode) || self.now.contains_key(&inode)
     }
 
-    /// As long as a round is not whole, what it has not come to is as it was.
+    /// While a round is not complete, files that it has not reached count as before.
     fn bytes(&self) -> u64 {
         let unseen = self.before.iter().filter(|(inode, _)| !self.now.contains_key(inode));
         unseen.map(|(_, bytes)| bytes).chain(self.now.values()).sum()
@@ -75,7 +75,7 @@ pub fn anonymous_device() -> Option<u64> {
     rustix::fs::fstat(&file).ok().map(|found| found.st_dev)
 }
 
-/// System V shared memory of the sandbox's own namespace: the 15th column is what is resident, the 16th what is swapped out.
+/// System V shared memory of the sandbox's own namespace: the 15th column is resident bytes, the 16th is swapped bytes.
 pub fn segments() -> u64 {
     bytes_of_segments(&std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default())
 }
@@ -113,7 +113,7 @@ mod tests {
         descriptors.count(&mine);
         assert!(descriptors.has(inode));
         assert_eq!(descriptors.before[&inode], 64 << 10);
-        // A round of several looks remembers what the one before has seen.
+        // A round of several looks remembers the files of its earlier looks.
         assert_eq!(descriptors.look_at(std::process::id(), 0, 3), 3);
         assert!(descriptors.has(inode) && descriptors.bytes() >= 64 << 10);
         drop((file, _copies));

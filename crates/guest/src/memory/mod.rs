@@ -1,12 +1,12 @@
-//! The memory watch for machines where no kernel holds the limit: how much memory all work has now, each page counted once,
-//! whoever maps it.
+//! The memory watch for hosts where no kernel holds the limit: how much memory all work has now. Each page counts once,
+//! however many processes map it.
 //!
-//! - [`processes`]: what the kernel tells of each process
+//! - [`processes`]: the kernel's numbers for each process
 //! - [`files`]: memory that belongs to files: file systems in memory, memfd, System V segments
 //!
-//! A look has two steps. The first adds up what every process has mapped. It counts a page once for each process that maps
-//! it, so it never counts too little, and it is cheap. Only when that sum comes near the limit does the second step
-//! ask the kernel to walk the page tables and to divide each page by the number of those who map it.
+//! A look has two steps. The first adds up the mapped memory of every process. It counts a page once for each process
+//! that maps it, so it never counts too little, and it is cheap. Only when that sum comes near the limit does the
+//! second step ask the kernel to walk the page tables and to divide each page by the number of processes that map it.
 
 mod files;
 mod processes;
@@ -29,7 +29,7 @@ pub struct Census {
     descriptors: Descriptors,
     /// The device number of the kernel's own file system in memory, asked once.
     anonymous: Option<u64>,
-    /// When the page tables may be walked again, and what the last walk found.
+    /// When the page tables may be walked again, and the result of the last walk.
     walked: Option<(Instant, u64)>,
 }
 

@@ -54,7 +54,7 @@ impl Process {
         }
     }
 
-    /// Its share of shared mappings that no counted file stands behind. `anonymous`: the device of files without a name.
+    /// Its share of shared mappings that belong to no counted file. `anonymous`: the device of files without a name.
     pub fn shared_of_no_file(&self, anonymous: u64, is_counted: impl Fn(u64) -> bool, walked: Mapped) -> u64 {
         match File::open(format!("/proc/{}/smaps", self.pid)) {
             Ok(file) => of_no_file(BufReader::new(file), anonymous, is_counted).unwrap_or(walked.shared),
@@ -153,7 +153,7 @@ mod tests {
         let (mapped, tables) = of_status(status);
         assert_eq!(mapped, Mapped { own: MEBIBYTE + (48 << 10), shared: 2 * MEBIBYTE });
         assert_eq!(tables, 44 << 10);
-        // Of a process that has ended there is no memory to tell.
+        // A process that has ended has no memory.
         assert_eq!(of_status("Name:\tz\nState:\tZ (zombie)\n"), (Mapped::default(), 0));
     }
 

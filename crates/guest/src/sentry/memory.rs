@@ -10,12 +10,12 @@ use rustix::process::{WaitOptions, test_kill_process, waitpid};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 impl Keeper {
-    /// One host's errand. Whatever becomes of that host, the sandbox goes on, unless it was told that it need not.
+    /// Serves one host's command. If that host goes, the sandbox goes on, unless the host said that it need not.
     pub fn obey(&mut self) {
         let Some(Ok(host)) = self.commands.as_ref().map(system::accept) else { return };
         let _ = rustix::io::ioctl_fionbio(&host, false);
         let Ok((KEEP_MEMORY, Some(directory))) = hear(&host) else { return };
-        // By its number in this process: the runtime's processes have only what is named to them.
+        // By its number in this process: the runtime's processes have only the descriptors that are named to them.
         let place = format!("/proc/1/fd/{}", directory.as_raw_fd());
         let kept = self.keep(&place);
         answer(&host, &kept);
@@ -23,9 +23,9 @@ impl Keeper {
             return;
         }
         match hear(&host) {
-            // It is to be no more: whoever put it up takes it down.
+            // The sandbox is to end: the host that made it takes it down.
             Ok((KEEP_MEMORY, _)) => {}
-            // Asked to, or left without a word.
+            // The host asked for it, or left without a word.
             Ok((RECALL_MEMORY, _)) | Ok(_) | Err(_) => {
                 let recalled = self.recall(&place);
                 answer(&host, &recalled);
@@ -40,7 +40,7 @@ impl Keeper {
         let kernel = self.kernel.take();
         let null = self.null.try_clone().during(|| "copy a descriptor".into())?;
         if let Err(failure) = self.call(&["checkpoint", &image, &id], null.as_fd()) {
-            // It may have ended with the attempt; collected already, it is asked for.
+            // The kernel may have ended with the attempt. It may be collected already, so the check is by a signal.
             self.ended |= kernel.is_some_and(|kernel| test_kill_process(kernel).is_err());
             self.kernel = kernel;
             return Err(failure);
@@ -68,7 +68,7 @@ fn hear(host: &OwnedFd) -> Outcome<(u8, Option<OwnedFd>)> {
     }
 }
 
-/// A length, and what went wrong: nothing where nothing did.
+/// A length, and the reason of the failure; the length is 0 after success.
 fn answer(host: &OwnedFd, done: &Outcome<()>) {
     let text = done.as_ref().err().map(|failure| failure.step.clone()).unwrap_or_default();
     let mut bytes = (text.len() as u32).to_le_bytes().to_vec();

@@ -2,7 +2,7 @@
 //! run that kernel on it, and watches: the work is done by another guest, behind that kernel, which has the host's stream.
 //!
 //! - [`runtime`]: calls of `runsc`
-//! - [`memory`]: what is kept of a sandbox, and brought back
+//! - [`memory`]: the memory of a sandbox, kept and brought back
 //!
 //! It outlives the host with its sandbox: a later host's connection is brought to the guest by the runtime.
 
@@ -21,14 +21,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, test_kill_process, wait};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// More of what the runtime says about a failure is not passed on.
+/// The most bytes of the runtime's message about a failure that are passed on.
 const SAID: usize = 600;
 const BUNDLE: &str = "--bundle=/bundle";
 const PID_FILE: &str = "/state/pid";
-/// What the runtime and its kernel complain about: a file, since nobody reads along.
+/// The error output of the runtime and its kernel: a file, since no process reads along.
 const ERRORS: &str = "/state/errors";
 
-/// Until the kernel in user space ends.
+/// Runs until the kernel in user space ends.
 pub fn serve(host: &mut Host, plan: Plan, sentry: SentryPlan, passed: Vec<OwnedFd>) -> Outcome<()> {
     let gone = || Failure { step: "the host went away".into(), errno: Errno::PIPE };
     let number = host.control.as_ref().map(AsRawFd::as_raw_fd).ok_or_else(gone)?;
@@ -68,7 +68,7 @@ pub fn serve(host: &mut Host, plan: Plan, sentry: SentryPlan, passed: Vec<OwnedF
     keeper.serve(host, sentry.memory.is_some())
 }
 
-/// The guest behind the kernel: its input leads to the host, and what it is told lies in `place`.
+/// The guest behind the kernel: its input leads to the host, and its plan lies in `place`.
 pub fn stand(place: &str) -> Outcome<()> {
     let read = |name: &str| {
         let path = format!("{place}/{name}");
@@ -96,11 +96,11 @@ fn plan_in(bytes: &[u8]) -> Outcome<Plan> {
     Err(Failure { step: "expected a plan".into(), errno: Errno::PROTO })
 }
 
-/// Who keeps a kernel in user space running.
+/// Keeps a kernel in user space running.
 struct Keeper {
     runtime: Runtime,
     id: String,
-    /// As whom a connection is brought to the guest.
+    /// The id that brings a connection to the guest.
     user: String,
     null: OwnedFd,
     network: Option<network::Ends>,
@@ -150,7 +150,7 @@ impl Keeper {
         let number = number.trim().parse().ok().and_then(Pid::from_raw);
         let kernel = number.ok_or(Errno::PROTO).during(|| "read the kernel's number".into())?;
         self.kernel = Some(kernel);
-        // One that was collected before its number was known.
+        // The kernel may have ended and been collected before its number was known.
         self.ended = test_kill_process(kernel).is_err();
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Keeper {
             openat(CWD, ERRORS, flags, Mode::from_raw_mode(0o600)).during(|| format!("open {ERRORS}"))?;
         let streams = Streams { input, output: self.null.as_fd(), errors: errors.as_fd() };
         let pid = self.runtime.call(command, &streams)?;
-        // It may itself wait for others to be gone, which they are only once they are collected.
+        // The runtime may itself wait for other processes to be gone, which they are only once they are collected.
         let ended = loop {
             match rustix::io::retry_on_intr(|| wait(WaitOptions::empty()))
                 .during(|| "wait for the runtime".into())?
@@ -184,7 +184,7 @@ impl Keeper {
         }
     }
 
-    /// Collects whoever has ended: everything that the runtime leaves is a child of PID 1.
+    /// Collects ended processes: everything that the runtime leaves is a child of PID 1.
     fn has_ended(&mut self) -> bool {
         let mut drain = [0; 512];
         while rustix::io::read(&self.children, &mut drain).is_ok_and(|count| count > 0) {}

@@ -1,5 +1,5 @@
-//! Calls of the runtime (`runsc`). Each is a process of its own that joins the work's cgroups first, so that what it leaves
-//! running, the kernel in user space, is held by the limits too.
+//! Calls of the runtime (`runsc`). Each is a process of its own that joins the work's cgroups first. So the limits also
+//! hold the kernel in user space, which the call leaves running.
 
 use crate::failure::{During, Failure, Outcome};
 use crate::system;
@@ -13,11 +13,11 @@ pub struct Runtime {
     pub executable: OwnedFd,
     pub arguments: Vec<String>,
     pub cgroups: Vec<OwnedFd>,
-    /// Where no cgroup holds them.
+    /// Set if no cgroup limits the number of threads.
     pub limit_threads: Option<u64>,
 }
 
-/// What a call reads and writes.
+/// The standard streams of a call.
 pub struct Streams<'a> {
     pub input: BorrowedFd<'a>,
     pub output: BorrowedFd<'a>,
@@ -61,7 +61,7 @@ impl Runtime {
         Pid::from_raw(pid.max(0)).ok_or_else(crate::work::last_errno).during(|| "fork".into())
     }
 
-    /// In the child. What fails here shows as a call that fails: but for the limits, without which nothing is run.
+    /// Runs in the child. A failure here shows as a call that fails. Without the limits nothing is run.
     fn prepare(&self, streams: &Streams<'_>) -> Outcome<()> {
         if self.cgroups.iter().any(|entrance| rustix::io::write(entrance, b"0").is_err())
             || self.limit_threads.is_some_and(|most| set_thread_limit(most).is_err())
@@ -75,7 +75,7 @@ impl Runtime {
         rustix::stdio::dup2_stderr(streams.errors).during(|| "set stderr".into())?;
         system::close_on_exec_from(3).during(|| "mark descriptors to be closed".into())?;
         system::reset_signals();
-        // The runtime is root of this user namespace, and takes what it needs from that.
+        // The runtime is root of this user namespace, and takes its rights from that.
         rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::empty())
             .during(|| "reset the secure bits".into())
     }

@@ -1,4 +1,4 @@
-//! Writes an archive: what a file is, as the kernel says, and exactly as many bytes as were announced.
+//! Writes an archive: the properties of a file, as the kernel tells them, and exactly as many bytes as were announced.
 
 use super::shown;
 use crate::failure::{During, Failure, Outcome};
@@ -17,7 +17,7 @@ pub struct Archive<W: Write> {
     builder: Builder<W>,
 }
 
-/// What of a file goes into the archive besides its content.
+/// The properties of a file that go into the archive besides its content.
 #[derive(Default)]
 pub struct Extras {
     pub attributes: Vec<(String, Vec<u8>)>,
@@ -35,7 +35,7 @@ impl<W: Write> Archive<W> {
         output.flush().during(|| "end the archive".into())
     }
 
-    /// Adds what is at `name` in `directory`. Pipes, sockets and devices are left out, whiteouts are not.
+    /// Adds the file at `name` in `directory`. Pipes, sockets and devices are left out, whiteouts are not.
     pub fn add(
         &mut self,
         directory: impl AsFd,
@@ -80,7 +80,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// Another name of something that the archive has already.
+    /// Another name of a file that the archive has already.
     pub fn link(&mut self, path: &[u8], target: &[u8], found: &Stat) -> Outcome<()> {
         let mut header = header(found);
         header.set_entry_type(EntryType::Link);
@@ -164,7 +164,7 @@ fn extents(file: &OwnedFd, size: u64) -> Option<Vec<(u64, u64)>> {
     Some(found)
 }
 
-/// As many bytes as were announced, whatever happens to the file meanwhile: a file that shrinks reads as zeroes.
+/// Reads as many bytes as were announced, even if the file changes meanwhile: a file that shrinks reads as zeroes.
 struct Exactly {
     file: OwnedFd,
     extents: Vec<(u64, u64)>,

@@ -1,13 +1,13 @@
-//! Paths from an archive, which somebody else chose: they never lead out of a tree, and through no link.
+//! Paths from an archive, which a stranger chose: they never lead out of a tree, and through no link.
 
 use crate::failure::{Failure, Outcome};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, statat, unlinkat};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Of a path that is too long, in what is told.
+/// The most bytes of a too long path that an error message shows.
 const SHOWN: usize = 80;
-/// Longer than this the kernel takes no path.
+/// The longest path that the kernel takes.
 const LONGEST_PATH: usize = 4095;
 
 /// The parts of a path, `.` left out. Refused: absolute, with `..`, with a NUL, longer than the kernel takes.

@@ -49,7 +49,7 @@ fn shuttle(stream: TcpStream) -> Outcome<()> {
             told = true;
             let _ = stream.shutdown(Shutdown::Write);
         }
-        // Whoever listens out there has gone, or the inside has said its last word to it.
+        // The reader outside has gone, or the program inside has sent its last byte.
         if outwards.is_done() {
             return Ok(());
         }

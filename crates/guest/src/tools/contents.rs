@@ -1,4 +1,4 @@
-//! What chosen paths hold, now or when the sandbox began.
+//! The contents of chosen paths, now or when the sandbox began.
 
 use super::start::Start;
 use super::{Reach, beneath, node, pack, shown, streams};
@@ -12,13 +12,13 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Asked for at a time.
 const MOST_PATHS: usize = 4096;
-/// Of a directory that was there, so much is told.
+/// The most entries that are told of a directory that was there.
 const MOST_BELOW: usize = 20_000;
-/// Of all files together; the others are called too large.
+/// The most bytes of all files together; the others are called too large.
 const MOST_BYTES: usize = 32 << 20;
 const PIECE: usize = 64 * 1024;
 
-/// A file or a link, and what is in it.
+/// A file or a link, and its content.
 pub struct Found {
     pub node: Node,
     pub content: Content,
@@ -79,7 +79,7 @@ impl Telling {
     }
 }
 
-/// What a tree has at `path`, through no link; `None` for nothing and for directories. `device`: only on that one.
+/// The file at `path` in a tree, through no link; `None` for nothing and for directories. `device`: only on that one.
 pub fn at(tree: BorrowedFd<'_>, path: &[u8], largest: u64, device: Option<u64>) -> Outcome<Option<Found>> {
     let Some((directory, name, found)) = look(tree, path)? else { return Ok(None) };
     if device.is_some_and(|device| device != found.st_dev) {
@@ -88,7 +88,7 @@ pub fn at(tree: BorrowedFd<'_>, path: &[u8], largest: u64, device: Option<u64>) 
     leaf(&directory, &name, path, &found, largest)
 }
 
-/// Where it is and what the kernel says of it.
+/// Its directory and name, and the kernel's description of it.
 pub fn look(tree: BorrowedFd<'_>, path: &[u8]) -> Outcome<Option<(OwnedFd, Vec<u8>, Stat)>> {
     let parts = beneath::parts(path)?;
     let Some((name, above)) = parts.split_last() else { return Ok(None) };
@@ -124,7 +124,7 @@ fn leaf(directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat, largest: u6
     Ok(Some(Found { node, content, bytes }))
 }
 
-/// Never more than was asked for, whatever the file says of its size.
+/// Never more than was asked for, even if the file's size says more.
 fn read(file: &OwnedFd, largest: u64) -> rustix::io::Result<(Content, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; PIECE];

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 const DEFAULT_MODE: u32 = 0o755;
 
-/// With `parents`, one that exists already is as good.
+/// With `parents`, an existing directory is no error.
 pub fn make(path: &[u8], mode: Option<u32>, parents: bool) -> Outcome<()> {
     let step = || format!("make {}", shown(path));
     let bare = trim(path);
@@ -39,7 +39,7 @@ pub fn make_all(path: &[u8]) -> Outcome<()> {
     for end in ends {
         match mkdirat(CWD, &path[..end], Mode::from_raw_mode(DEFAULT_MODE)) {
             Ok(()) | Err(Errno::EXIST | Errno::ISDIR) => {}
-            // One that is there need not be writable, or may be on a read-only mount.
+            // An existing directory need not be writable, or may be on a read-only mount.
             Err(errno) => match statat(CWD, &path[..end], AtFlags::empty()) {
                 Ok(found) if node::kind(&found) == NodeType::Directory => {}
                 _ => return Err(errno).during(|| format!("make {}", shown(&path[..end]))),

@@ -1,5 +1,5 @@
-//! The whole disk as an archive: owners, modes, attributes, holes, names of the same file, and what hides parts of
-//! the image below.
+//! The whole disk as an archive: owners, modes, attributes, holes, hard links, and the marks that hide parts of the
+//! image below.
 
 use super::archive::{Archive, Extras};
 use super::manifest::OPAQUE;

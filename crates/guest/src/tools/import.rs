@@ -1,5 +1,5 @@
-//! Fills a disk from what `export` wrote. Before any work has started, with the guest's own rights; still no path
-//! leads out of the disk.
+//! Fills a disk from an archive that `export` wrote. It runs before any work has started, with the guest's own rights;
+//! still no path leads out of the disk.
 
 use super::archive::copy_content;
 use super::trail::Trail;
@@ -25,7 +25,7 @@ pub fn import(layer: BorrowedFd<'_>) -> Outcome<()> {
         step: format!("the archive is damaged: {error}"),
         errno: Errno::from_io_error(&error).unwrap_or(Errno::INVAL),
     };
-    // A directory's time changes with what is put into it, so that it is set last.
+    // A directory's time changes when a file is put into it, so it is set last.
     let mut directories = Vec::new();
     let mut ways = Ways { entries: Trail::new(&root), links: Trail::new(&root) };
     for entry in archive.entries().map_err(damaged)? {
@@ -114,7 +114,7 @@ fn place(
             let from = ways.links.directory(above, false).during(step)?;
             linkat(from, *last, folder, *name, AtFlags::empty()).during(step)
         }
-        // Only whiteouts are in an export.
+        // The only devices in an export are whiteouts.
         EntryType::Char => mknodat(folder, *name, FileType::CharacterDevice, mode, 0).during(step),
         EntryType::Fifo => {
             mknodat(folder, *name, FileType::Fifo, mode, 0).during(step)?;

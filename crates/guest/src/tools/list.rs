@@ -31,17 +31,17 @@ struct Page {
     answers: streams::Answers,
 }
 
-/// A directory on the way: what of it is still to come, first name last.
+/// A directory on the way: its remaining names, first name last.
 struct Level {
     identity: (u64, u64),
     above: usize,
     names: Vec<Vec<u8>>,
-    /// Whether names were left out because the page has no room for them.
+    /// True if names were left out because the page has no room for them.
     cut: bool,
 }
 
 impl Page {
-    /// Whether there is more than the page holds. The outer result is the walk's, the inner one the answers'.
+    /// Returns true if there is more than the page holds. The outer result is the walk's, the inner one the answers'.
     fn fill(&mut self, root: OwnedFd, recursive: bool, after: &[&[u8]]) -> rustix::io::Result<Outcome<bool>> {
         let mut current = root;
         let mut path = Vec::new();
@@ -117,7 +117,7 @@ impl Page {
     }
 }
 
-/// Everything below comes first, so that of what comes after it only so much can be needed. Says how many are left.
+/// Everything below comes first, so only this many of the later names can be needed. Returns how many are left.
 fn make_room(levels: &mut [Level], room: usize) -> usize {
     let mut left = room;
     for level in levels.iter_mut().rev() {

@@ -1,4 +1,4 @@
-//! Everything that the disk's own layer holds, with what tells whether it has changed.
+//! Every entry of the disk's own layer, with the facts that show a change.
 
 use super::walk::{Visit, walk};
 use super::{beneath, node, streams};
@@ -8,9 +8,9 @@ use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags, fgetxattr, fstat, 
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// How an overlay marks a directory that hides what is below it.
+/// The overlay's mark on a directory that hides the image's directory below it.
 pub const OPAQUE: &str = "user.overlay.opaque";
-/// How it marks what the image below has as well.
+/// The overlay's mark on a file that the image below has as well.
 const ORIGIN: &str = "user.overlay.origin";
 
 pub fn manifest(layer: BorrowedFd<'_>) -> Outcome<()> {
@@ -18,7 +18,7 @@ pub fn manifest(layer: BorrowedFd<'_>) -> Outcome<()> {
     list(tree.root, Listing { device: tree.device, mounted: None, answers: streams::Answers::open()? })
 }
 
-/// As it was in what the layer was cloned from.
+/// The manifest of the tree that the layer was cloned from.
 pub fn manifest_of_start(layer: BorrowedFd<'_>, start: BorrowedFd<'_>) -> Outcome<()> {
     let (tree, mounted) = (Tree::open(start)?, Tree::open(layer)?);
     let answers = streams::Answers::open()?;
@@ -51,14 +51,14 @@ impl Tree {
 
 struct Listing {
     device: u64,
-    /// Where to look whether something is mounted, of a tree in which nothing is.
+    /// The tree in which mounts are looked up, for a tree that has none itself.
     mounted: Option<Tree>,
     answers: streams::Answers,
 }
 
 impl Visit for Listing {
     fn entry(&mut self, directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat) -> Outcome<bool> {
-        // What is mounted here is not the disk's.
+        // A file that is mounted here is not the disk's.
         let covered = self.mounted.as_ref().is_some_and(|tree| tree.has_a_mount_at(path));
         if found.st_dev != self.device || covered {
             return Ok(false);
@@ -92,7 +92,8 @@ fn born(directory: &OwnedFd, name: &[u8]) -> i64 {
     }
 }
 
-/// The overlay notes on what it copied up from where. Links and special files carry no notes, and count as new.
+/// The overlay's notes on the origin of a file that it copied up. Links and special files carry no notes, and count as
+/// new.
 #[derive(Default)]
 struct Notes {
     origin: bool,

@@ -1,7 +1,7 @@
 //! Brings chosen files of a fork into this sandbox, with owners, modes and links: all of them, or none.
 //!
 //! Everything is made ready in a directory of its own first, where a full disk or a bad entry costs nothing. Then it
-//! is moved to its place, name by name, and what was there is moved out of the way, so that a failure can be undone.
+//! is moved to its place, name by name, and the old file is moved out of the way, so that a failure can be undone.
 //! The work sees the result through its own root: the layer below an overlay is not to be written to.
 
 mod ready;
@@ -29,7 +29,7 @@ pub fn merge() -> Outcome<()> {
     let root = openat(CWD, "/", flags, Mode::empty()).during(|| "open /".into())?;
     let staging = Staging::make(&root)?;
     let done = perform(&root, &mut input, &steps, &staging);
-    // Whatever became of it; a merge that was done is not undone for want of tidiness.
+    // Removed in any case; a merge that was done is not undone because the cleanup failed.
     let removed = staging.remove();
     done?;
     removed
@@ -56,7 +56,7 @@ fn perform(
     Ok(())
 }
 
-/// Paths below the root, and whether they are to go.
+/// Paths below the root, and true if the path is to be removed.
 fn steps(input: &mut File) -> Outcome<BTreeMap<Vec<u8>, bool>> {
     let mut steps = BTreeMap::new();
     loop {
@@ -85,11 +85,11 @@ fn place(
     steps: &BTreeMap<Vec<u8>, bool>,
     journal: &mut Journal<'_>,
 ) -> Outcome<()> {
-    // From below: a directory goes after what is in it.
+    // From below: a directory is removed after its entries.
     for (path, _) in steps.iter().rev().filter(|(_, goes)| **goes) {
         journal.take_away(path)?;
     }
-    // From above: a directory comes before what is in it.
+    // From above: a directory is made before its entries.
     for (path, _) in steps.iter().filter(|(_, goes)| !**goes) {
         let step = || format!("merge {}", shown(path));
         // Gone from the fork between the list and the archive.

@@ -1,4 +1,4 @@
-//! What the host wants done inside, each in a process of its own that wears the layers of the work.
+//! The host's file operations inside, each in a process of its own behind the layers of the work.
 //!
 //! - one file for each tool: [`read`], [`write`], [`list`], [`directory`], [`relocate`], [`remove`], [`mode`],
 //!   [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`contents`], [`merge`], [`export`],
@@ -7,7 +7,7 @@
 //! - [`walk`]: trees of any depth with one descriptor and little memory
 //! - [`trail`]: from one entry of an archive to the next, however deep
 //! - [`archive`], [`beneath`]: writing an archive; paths that cannot lead out of a tree
-//! - [`start`]: what was there when the sandbox began
+//! - [`start`]: the files that were there when the sandbox began
 //! - [`streams`]: the tool's standard streams
 
 mod archive;

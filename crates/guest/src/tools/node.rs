@@ -17,7 +17,7 @@ pub fn look(path: &[u8]) -> Outcome<Node> {
     Ok(describe(CWD, path, path, &found))
 }
 
-/// `name` is where it is below `directory`; `path` is what it is called in the answer.
+/// `name` is the path below `directory`; `path` is the name in the answer.
 pub fn describe(directory: impl AsFd, name: &[u8], path: &[u8], found: &Stat) -> Node {
     let kind = kind(found);
     let target = (kind == NodeType::Link)

@@ -32,7 +32,7 @@ pub fn pack(path: &[u8]) -> Outcome<()> {
             let (_, name) = super::write::split(path)?;
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             drop(openat(CWD, path, flags, Mode::empty()).during(step)?);
-            // The archive follows no link, but the one who asks does, as with everything else that is read.
+            // The archive follows no link, but a named path does, as with every other read.
             let real = std::fs::canonicalize(OsStr::from_bytes(path)).during(step)?;
             let mut packing = Packing::begin()?;
             packing.archive.add(CWD, real.as_os_str().as_bytes(), name, &found, Extras::default())?;
@@ -56,7 +56,7 @@ impl Packing {
 impl Visit for Packing {
     fn entry(&mut self, directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat) -> Outcome<bool> {
         match self.archive.add(directory, name, path, found, Extras::default()) {
-            // Gone, or not for this user: an archive of what can be read is better than none.
+            // Gone, or not for this user: an archive of the readable files is better than none.
             Err(Failure { errno: Errno::NOENT | Errno::ACCESS, .. }) => Ok(false),
             added => added.map(|()| true),
         }

@@ -1,4 +1,4 @@
-//! Another name for a file or directory.
+//! Renames a file or directory.
 
 use super::write::{Unfinished, split};
 use super::{node, shown, streams};
@@ -23,7 +23,7 @@ fn rename(from: &[u8], to: &[u8], overwrite: bool) -> rustix::io::Result<()> {
         return renameat(CWD, from, CWD, to);
     }
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every kernel and file system can refuse by itself: then it is looked at before.
+        // Not every kernel and file system can refuse by itself: then the target is looked at before.
         Err(Errno::INVAL | Errno::NOSYS) => match statat(CWD, to, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Err(Errno::EXIST),
             Err(_) => renameat(CWD, from, CWD, to),

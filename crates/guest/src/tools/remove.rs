@@ -56,7 +56,7 @@ impl Removal<'_> {
 }
 
 impl Visit for Removal<'_> {
-    /// What was seen is gone afterwards: the rest is always at the beginning.
+    /// A visited entry is gone afterwards: the rest is always at the beginning.
     const REREADS: bool = true;
 
     fn entry(&mut self, directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat) -> Outcome<bool> {
@@ -84,7 +84,7 @@ fn gone(removed: rustix::io::Result<()>) -> rustix::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Every level costs the same, however deep: what is deep is brought up first.
+    /// Every level costs the same, however deep: deep directories are brought up first.
     #[test]
     fn a_deep_tree_is_brought_up_and_removed() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What was there when the sandbox began: what the guest itself wrote, above what the disk was cloned from, above the
-//! image. The overlay's own rules, on trees that nobody changes any more.
+//! The files that were there when the sandbox began: those that the guest itself wrote, above the tree that the disk
+//! was cloned from, above the image. It follows the overlay's own rules, on trees that do not change any more.
 
 use super::contents::{self, Found, judge};
 use super::manifest::{OPAQUE, is_opaque, is_whiteout};
@@ -37,7 +37,7 @@ enum Step {
     Leaf(Box<Found>),
 }
 
-/// What the disk was cloned from.
+/// The tree that the disk was cloned from.
 enum Clone<'a> {
     Nothing,
     Tree(BorrowedFd<'a>),
@@ -45,14 +45,14 @@ enum Clone<'a> {
     Archive(BTreeMap<Vec<u8>, Layered>),
 }
 
-/// What one layer has at a path.
+/// The entry of one layer at a path.
 enum Layered {
     Hidden,
     Directory { opaque: bool },
     Leaf(Box<Found>),
 }
 
-/// What all layers together have at a path.
+/// The entry of all layers together at a path.
 enum Seen {
     Nothing,
     /// Which of the layers have a part of it.
@@ -64,7 +64,8 @@ enum Seen {
 }
 
 impl<'a> Start<'a> {
-    /// `archived`: what the disk was cloned from comes as an archive; only what is at or around these paths is kept.
+    /// `archived`: the tree that the disk was cloned from comes as an archive; only entries at or around these paths
+    /// are kept.
     pub fn open(
         reach: &'a Reach<'a>,
         archived: Option<(&mut File, &BTreeSet<Vec<u8>>)>,
@@ -233,7 +234,7 @@ fn names_in(tree: BorrowedFd<'_>, path: &[u8], names: &mut BTreeSet<Vec<u8>>) ->
     .during(step)
 }
 
-/// What is at these paths, above and below them; the rest goes by.
+/// Reads the entries at these paths, above and below them, and skips the rest.
 fn read_archive(
     input: &mut File,
     paths: &BTreeSet<Vec<u8>>,
@@ -274,7 +275,7 @@ fn read_archive(
                 content: first.content,
                 bytes: first.bytes.clone(),
             },
-            // Its first name was not asked for, and went by.
+            // Its first name was not asked for, and was skipped.
             _ => Found {
                 node: plain(&path, NodeType::File, 0, 0o644),
                 content: Content::None,

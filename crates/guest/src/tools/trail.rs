@@ -27,11 +27,11 @@ impl<'a> Trail<'a> {
         Trail { root, current: None, steps: Vec::new() }
     }
 
-    /// The directory at these parts, through no link; made where it is missing, if it is to be.
+    /// The directory at these parts, through no link. With `make`, missing directories are made.
     pub fn directory(&mut self, parts: &[&[u8]], make: bool) -> Result<&OwnedFd> {
         let shared = self.steps.iter().zip(parts).take_while(|(step, part)| step.name == **part).count();
         let above = self.steps.len() - shared;
-        // From the root where that is nearer, or where a directory was moved meanwhile.
+        // Starts at the root if that is nearer, or if a directory was moved meanwhile.
         if above > shared || self.rise(above).is_err() {
             self.begin_anew();
         }

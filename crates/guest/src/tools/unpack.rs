@@ -31,7 +31,7 @@ pub fn unpack(path: &[u8]) -> Outcome<()> {
         }
         place(&root, &mut entry.map_err(damaged)?)?;
     }
-    // Whoever sends pads its archive; its end must not look like an error to it.
+    // The sender pads its archive; a closed stream must not look like an error to it.
     let _ = std::io::copy(&mut &input, &mut std::io::sink());
     Ok(())
 }
@@ -66,7 +66,7 @@ fn place(root: &OwnedFd, entry: &mut Entry<'_, impl Read>) -> Outcome<()> {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno).during(step),
             }
-            // Opened as what it is: a link that stands there is not followed to somebody else's directory.
+            // Opened without following links: a link there would lead to another directory.
             let made = beneath::open(&folder, name, OFlags::RDONLY | OFlags::DIRECTORY).during(step)?;
             fchmod(&made, mode).during(step)
         }

@@ -15,13 +15,13 @@ use std::os::fd::OwnedFd;
 const BATCH: usize = 256;
 
 pub trait Visit {
-    /// Whether every entry that was visited is gone afterwards.
+    /// True if every entry that was visited is gone afterwards.
     const REREADS: bool = false;
 
-    /// Whether to go into it; asked of everything, heeded for directories.
+    /// Returns true to go into it; asked of everything, heeded for directories.
     fn entry(&mut self, directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat) -> Outcome<bool>;
 
-    /// A directory that was gone into is done.
+    /// The walk has left a directory that it had gone into.
     fn left(&mut self, _parent: &OwnedFd, _name: &[u8], _path: &[u8]) -> Outcome<()> {
         Ok(())
     }
@@ -40,7 +40,7 @@ struct Level {
 }
 
 impl Level {
-    /// With the first of its names.
+    /// Reads the first of its names too.
     fn new<V: Visit>(readable: &OwnedFd, above: usize) -> rustix::io::Result<Level> {
         let found = fstat(readable)?;
         let identity = (found.st_dev, found.st_ino);

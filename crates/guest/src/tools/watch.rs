@@ -1,4 +1,4 @@
-//! What happens to a file, a directory or a tree, as it happens, until nobody listens any more.
+//! Events of a file, a directory or a tree, as they happen, until the host stops reading.
 
 use super::walk::{Visit, walk};
 use super::{node, shown, streams};
@@ -35,7 +35,7 @@ struct Watcher {
     base: Vec<u8>,
     events: OwnedFd,
     recursive: bool,
-    /// Where each watch is, relative to the base.
+    /// The path of each watch, relative to the base.
     places: HashMap<i32, Vec<u8>>,
     answers: streams::Answers,
 }
@@ -56,7 +56,7 @@ impl Watcher {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno).during(|| "wait for events".into()),
             }
-            // Whoever asked closes the input when it has seen enough.
+            // The host closes the input when it has seen enough.
             if !polled[1].revents().is_empty() || !polled[2].revents().is_empty() {
                 return Ok(());
             }
@@ -93,7 +93,7 @@ impl Watcher {
         let path = match name {
             Some(name) if place.is_empty() => name,
             Some(name) => [place.as_slice(), b"/", &name].concat(),
-            // A directory tells of itself what its parent's watch has told already.
+            // A directory reports about itself an event that its parent's watch has reported already.
             None if !place.is_empty() => return Ok(()),
             None => Vec::new(),
         };
@@ -146,13 +146,14 @@ impl Watcher {
         if path.is_empty() { self.base.clone() } else { [self.base.as_slice(), b"/", path].concat() }
     }
 
-    /// Watches everything below `path`. What is found in a directory that is new was created before its watch.
+    /// Watches everything below `path`. Entries found in a new directory were created before its watch.
     fn cover(&mut self, path: &[u8], new: bool) -> Outcome<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(root) = openat(CWD, self.full(path).as_slice(), flags, Mode::empty()) else { return Ok(()) };
         let mut cover = Cover { watcher: self, above: path.to_vec(), new };
         match walk(root, false, &mut cover) {
-            // The tree changes while it is looked at: what is gone needs no watch, and the rest is told of.
+            // The tree changes while it is looked at: a vanished directory needs no watch, and the host is told of a
+            // gap.
             Err(Failure { errno: Errno::STALE | Errno::NOENT, .. }) => self.tell(WatchKind::Overflow, path),
             done => done,
         }
@@ -196,7 +197,7 @@ impl Visit for Cover<'_> {
         Ok(true)
     }
 
-    /// What may not be seen is not watched.
+    /// A directory that may not be read is not watched.
     fn closed(&mut self, _: &[u8], _: Errno) -> Outcome<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A whole new file in place of what was there, or nothing.
+//! Writes a whole new file in place of the old one, or nothing.
 
 use super::{directory, node, shown, streams};
 use crate::failure::{During, Failure, Outcome};
@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 const DEFAULT_MODE: u32 = 0o644;
 
-/// What has the name is replaced, also a link: it is not followed. A file that is replaced passes its mode on.
+/// The old file or link is replaced; a link is not followed. A file that is replaced passes its mode on.
 pub fn write(path: &[u8], mode: Option<u32>, parents: bool) -> Outcome<()> {
     let (parent, name) = split(path)?;
     if parents {

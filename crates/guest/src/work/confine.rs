@@ -26,18 +26,20 @@ pub struct Confinement {
     has_nested_forks: bool,
     files: u64,
     landlock: Option<RulesetCreated>,
-    /// Whether this process itself is in the domain, and with it all that it starts.
+    /// True if this process itself is in the domain, and with it all its children.
     shared: bool,
-    /// What the work keeps in its own user namespace: nothing, but for a build.
+    /// The capabilities that the work keeps in its own user namespace: none, except for a build.
     kept: CapabilitySet,
     seccomp: BpfProgram,
-    /// Of tools that work on the disk itself, as it came.
+    /// The filter of tools that work on the disk itself, as it came.
     disk_seccomp: Vec<u8>,
-    /// Whether what is counted for whoever made the sandbox is counted by a kernel of its own, whose limits those are.
+    /// True if a kernel of the sandbox's own counts the resources of the user that made the sandbox, so that its limits
+    /// are enough.
     own_kernel: bool,
 }
 
-/// Queued signals, timers among them. The kernel counts them for whoever made the sandbox, with all that he runs.
+/// Queued signals, timers among them. The kernel counts them for the user that made the sandbox, with all its other
+/// processes.
 const SIGNALS: u64 = 4096;
 /// Bytes of message queues, counted the same way.
 const MESSAGES: u64 = 256 << 10;
@@ -48,23 +50,22 @@ const LOCKED: u64 = 8 << 20;
 const WITH_NESTED_FORKS: u64 = 1 << 16;
 /// A tool's own bound: it is outside of the work's.
 const TOOL_MEMORY: u64 = 512 << 20;
-/// What works on the disk itself, for every owner there.
+/// The capabilities of tools that work on the disk itself, for every owner there.
 const OF_THE_DISK: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
 
-/// What a package manager does: files of every owner, and programs as other users. Nothing that reaches the kernel's
-/// settings, mounts, devices or other processes.
+/// The capabilities of a package manager: files of every owner, and programs as other users. None that reaches the
+/// kernel's settings, mounts, devices or other processes.
 const OF_AN_INSTALLER: CapabilitySet = OF_THE_DISK.union(CapabilitySet::SETUID).union(CapabilitySet::SETGID);
 
 impl Confinement {
     /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
     ///
-    /// The trees of the disk stay readable: nobody but the guest has a way to them. `anchor`: the directory above the
-    /// root, which is above the roots of forks, too. They are other trees, in which the rules of this one mean nothing; so
-    /// what is granted anywhere below it is granted to all of it, and where the work may write is for mounts and owners
-    /// to say.
+    /// The trees of the disk stay readable: only the guest has a way to them. `anchor`: the directory above the root,
+    /// which is above the roots of forks, too. Those are other trees, in which the rules of this one mean nothing. So
+    /// every right is granted to all of the anchor, and mounts and owners say where the work may write.
     pub fn prepare(
         plan: &Plan,
         cgroups: Vec<OwnedFd>,
@@ -95,7 +96,7 @@ impl Confinement {
         })
     }
 
-    /// Of commands from now on.
+    /// The limits of commands from now on.
     pub fn set_limits(&mut self, pids: u64, files: u64) {
         // The guest's own process counts where it has the work's id.
         self.pids = pids.saturating_add(self.ids.single.into());
@@ -114,7 +115,7 @@ impl Confinement {
     }
 
     /// One Landlock domain for everything from here on, this process included: a domain of its own for each command
-    /// would hide the commands from each other. What keeps the work away from this process is its other id and that
+    /// would hide the commands from each other. The work is kept away from this process by its other id, and because
     /// it cannot be traced.
     pub fn share_domain(&mut self) -> Outcome<()> {
         if !self.shared {
@@ -170,7 +171,7 @@ impl Confinement {
 
     fn give_up(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.become_user(uid, gid)?;
-        // Only root inside: who becomes another user gives everything up.
+        // Only for root inside: a process that becomes another user gives everything up.
         if uid == 0 && !self.kept.is_empty() {
             keep_capabilities(self.kept)?;
         } else {
@@ -243,7 +244,7 @@ fn limit_tool() -> Outcome<()> {
     limit(Resource::Core, 0).during(|| "forbid core files".into())
 }
 
-/// Where the machine allows less than was asked for, less it is.
+/// If the host allows less than was asked for, the limit is that.
 fn limit(resource: Resource, wanted: u64) -> rustix::io::Result<()> {
     let most = getrlimit(resource).maximum.map_or(wanted, |maximum| maximum.min(wanted));
     setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
@@ -252,7 +253,7 @@ fn limit(resource: Resource, wanted: u64) -> rustix::io::Result<()> {
 /// The bounding set is emptied of all others, so that an exec as root brings back no more than these.
 fn keep_capabilities(kept: CapabilitySet) -> Outcome<()> {
     bound_capabilities(kept)?;
-    // As the kernel has it for root: an exec keeps what is bounded, and whoever becomes another user loses it.
+    // As the kernel has it for root: an exec keeps the bounding set, and a process that becomes another user loses it.
     let bits =
         CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
     crate::system::set_secure_bits(bits).during(|| "set the secure bits".into())?;
@@ -282,11 +283,11 @@ fn bound_capabilities(kept: CapabilitySet) -> Outcome<()> {
     Ok(())
 }
 
-/// What is kept outlives an exec, and nothing else comes back.
+/// The kept capabilities outlive an exec, and no others come back.
 fn lock_and_keep(kept: CapabilitySet) -> Outcome<()> {
     crate::system::clear_ambient_capabilities().during(|| "clear the ambient capabilities".into())?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
-    // What sets the secure bits goes last.
+    // The capability to set the secure bits goes last.
     let setting = CapabilitySet::SETPCAP.union(kept);
     let before = CapabilitySets { effective: setting, permitted: setting, inheritable: kept };
     if !kept.is_empty() {
@@ -304,11 +305,11 @@ fn lock_and_keep(kept: CapabilitySet) -> Outcome<()> {
     set_capabilities(None, sets).during(|| "drop all capabilities".into())
 }
 
-/// Reads and executes everywhere, writes only where the plan says; what this kernel's Landlock does not know
-/// is left out by the crate, and the ABI in the guarantees says how much that is.
+/// Reads and executes everywhere, writes only where the plan says. The crate leaves out rights that this kernel's
+/// Landlock does not know, and the ABI in the guarantees says how much that is.
 fn prepare_landlock(plan: &LandlockPlan, trees: &Trees, anchor: Option<&OwnedFd>) -> Outcome<RulesetCreated> {
     let abi = ABI::V7;
-    // Of devices the kernel lets anybody make one: an overlay's mark for what was removed.
+    // The only device that the kernel lets every user make is an overlay's mark for a removed file.
     let written = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let build = || -> Result<RulesetCreated, RulesetError> {
         let mut ruleset = Ruleset::default()

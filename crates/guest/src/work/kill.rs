@@ -1,8 +1,8 @@
-//! Ends everything that one exec started: its process group, and what stayed in its session. Or all work there is.
+//! Ends everything that one exec started: its process group, and the rest of its session. Or all work there is.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Whoever forks faster than that is caught by the limit on processes.
+/// A program that forks faster than these rounds is stopped by the limit on processes.
 const ROUNDS: usize = 16;
 
 /// `leads`: the process that began the session has not been collected, so that its number is surely its own.
@@ -23,7 +23,7 @@ pub fn kill_session(leader: Pid, leads: bool) {
 
 /// Everything in this namespace but this process, and nothing in the namespaces below it: sandboxes that nest here go on.
 pub fn kill_all_but_nested() {
-    // Whoever is not seen in /proc here is ended by the engine, with the cgroup.
+    // The engine ends processes that /proc does not show here, with the cgroup.
     for _ in 0..ROUNDS {
         let own = own_processes();
         if own.is_empty() {
@@ -50,13 +50,13 @@ fn is_own_and_lives(status: &str) -> bool {
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().split_whitespace()
     };
-    // Who is in a namespace below has a number there, too.
+    // A process in a namespace below has a number there, too.
     let levels = field("NSpid:").count();
     let ended = field("State:").next().is_some_and(|state| ["Z", "X"].contains(&state));
     levels <= 1 && !ended
 }
 
-/// Living processes of the session. Empty where the number belongs to somebody else by now.
+/// Living processes of the session. Empty if the number belongs to another process by now.
 fn members(leader: Pid, leads: bool) -> Vec<Pid> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let mut found = Vec::new();

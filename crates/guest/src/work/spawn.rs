@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// A process that has been forked; whether it could be executed is told by `report`.
+/// A process that has been forked; `report` tells if it could be executed.
 pub struct Spawned {
     pub pid: Pid,
     pub stdin: Option<OwnedFd>,
@@ -29,7 +29,7 @@ pub struct Streams {
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// Stay open in the program, under the numbers that they have here: a control stream, a zygote's socket, a machine's
+    /// Descriptors that stay open in the program, under their numbers here: a control stream, a zygote's socket, a VM's
     /// files.
     kept: Vec<OwnedFd>,
     terminal: bool,
@@ -107,7 +107,7 @@ pub fn unblock(spawned: &Spawned) -> Outcome<()> {
     Ok(())
 }
 
-/// What the child needs, in memory that it shares with its parent until it executes.
+/// The data of the child, in memory that it shares with its parent until it executes.
 struct Child<'a> {
     program: &'a Program,
     streams: &'a Streams,
@@ -133,7 +133,7 @@ impl Child<'_> {
         let mut stack = Vec::<u8>::with_capacity(STACK);
         // SAFETY: the stack grows down from its end, cut to the alignment that the processor wants, and outlives the
         // child's use of it, as does `self`, because CLONE_VFORK returns only after the child's exec or exit. This
-        // process has one thread, so nobody else touches the memory meanwhile.
+        // process has one thread, so no other code touches the memory meanwhile.
         let pid = unsafe {
             let end = stack.as_mut_ptr().add(STACK);
             let top = end.sub(end.addr() % 16).cast::<libc::c_void>();
@@ -201,7 +201,7 @@ fn terminal(size: WindowSize, uid: u32) -> Outcome<Ends> {
 
 fn other_side(host: &OwnedFd, flags: OpenptFlags) -> rustix::io::Result<OwnedFd> {
     match rustix::pty::ioctl_tiocgptpeer(host, flags) {
-        // A kernel without that call, in user space: /dev is that kernel's, so that the name is what it says.
+        // A kernel in user space without that call: /dev is that kernel's, so the name can be trusted.
         Err(Errno::NOTTY) => {
             let name = rustix::pty::ptsname(host, Vec::new())?;
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -1,6 +1,6 @@
 //! A process that came in from outside: forked from the interpreter of a nursery, which is the template's and not to be
-//! believed, or carried over from another sandbox. So it is looked at, by what the kernel says of it, before any code of
-//! the caller's runs in it.
+//! believed, or forked live from another sandbox. So the kernel is asked about it before any code of the caller runs in
+//! it.
 
 use crate::enter::Awaited;
 use crate::failure::{During, Failure, Outcome};
@@ -65,7 +65,7 @@ fn check(pid: u32, filters: u32, confinement: &Confinement) -> Outcome<()> {
             Some((found.dev(), found.ino()))
         };
         let (theirs_seen, ours_seen) = (seen(&pid.to_string(), theirs), seen("self", ours));
-        // A kernel without one of them has it for nobody.
+        // A kernel without one of these namespaces has it for no process.
         if theirs_seen != ours_seen {
             return Err(Failure {
                 step: format!("take in a process of another {theirs} namespace"),

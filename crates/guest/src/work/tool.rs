@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Where the child keeps the trees of the disk.
+/// The numbers under which the child keeps the trees of the disk.
 const LAYER: i32 = 3;
 const START: i32 = 4;
 const IMAGE: i32 = 5;
@@ -89,7 +89,7 @@ impl Child<'_> {
         rustix::process::chdir(cwd).during(|| format!("enter the directory {cwd}"))
     }
 
-    /// Nothing of the guest's own may stay open: not its connection, not the entrances of its cgroups.
+    /// No descriptor of the guest may stay open: not its connection, not the entrances of its cgroups.
     fn keep_only_what_is_needed(&self, report: &OwnedFd) -> Outcome<()> {
         // Moved out of the way first: either may have the number of the other's place.
         let high = |descriptor: &OwnedFd| {
@@ -103,7 +103,7 @@ impl Child<'_> {
             tree.as_ref().filter(|_| disk).map(high).transpose().map(|tree| (tree, number))
         });
         let place = |from: i32, to: i32| {
-            // SAFETY: plain integers. What had the number `to` is one of the parent's descriptors, which this process
+            // SAFETY: plain integers. The descriptor with the number `to` is one of the parent's, which this process
             // neither uses nor closes by itself: it ends by _exit.
             if unsafe { libc::dup2(from, to) } == to { Ok(()) } else { Err(Errno::BADF) }
         };

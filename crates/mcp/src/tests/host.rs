@@ -1,4 +1,4 @@
-//! Sandboxes that are only entries with a time to live: who made, prolonged and ended them is what the tests look at.
+//! Sandboxes that are only entries with a time to live: the tests look at their making, prolonging and ending.
 
 use paddock_model::api::{CreateSandbox, Exec, FileEntry, FilePage, RunCode, Sandbox, Snapshot, StartExec};
 use paddock_model::net::NetRules;
@@ -48,7 +48,7 @@ impl Ledger {
         self.entries().snapshots.len()
     }
 
-    /// From now on nothing that is asked reaches it.
+    /// From now on no request reaches it.
     pub fn cut(&self) {
         self.entries().cut = true;
     }

@@ -1,4 +1,4 @@
-//! Who may do what, and how much of it.
+//! Tokens, roles and quotas: the rights of callers, and their limits.
 
 use serde::{Deserialize, Serialize};
 

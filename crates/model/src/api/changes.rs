@@ -1,4 +1,4 @@
-//! What a sandbox changed, and bringing it back into its parent.
+//! The changes of a sandbox, and merging them back into its parent.
 
 use super::files::FileEntry;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Code contexts: interpreters inside a sandbox that remember what ran in them.
+//! Code contexts: interpreters inside a sandbox that remember the code that ran in them.
 
 use super::execs::ExecCause;
 use serde::{Deserialize, Serialize};

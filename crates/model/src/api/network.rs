@@ -1,4 +1,4 @@
-//! What leaves a sandbox.
+//! The network rules of a sandbox, and the decisions of its gate.
 
 use crate::net::{NetEvent, NetOutcome, NetRules};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Pools of sandboxes that are ready before anybody asks.
+//! Pools of sandboxes that are ready before a request comes.
 
 use serde::{Deserialize, Serialize};
 

@@ -23,12 +23,12 @@ impl std::fmt::Display for DomainError {
 impl std::error::Error for DomainError {}
 
 impl DomainName {
-    /// From a person: names of any script become A-labels.
+    /// From a person's text: names of any script become A-labels.
     pub fn parse(text: &str) -> Result<DomainName, DomainError> {
         if text.is_ascii() {
             return DomainName::from_wire(text.as_bytes());
         }
-        // Longer than any name is, before the tables of all scripts are asked.
+        // Longer than any name: refused before the tables of all scripts are asked.
         if text.len() > 1024 {
             return Err(refuse(text.as_bytes(), LENGTH));
         }
@@ -37,7 +37,7 @@ impl DomainName {
         DomainName::from_wire(ascii.as_bytes())
     }
 
-    /// From the wire, where whoever is inside wrote it: ASCII only.
+    /// From the wire, where a program inside wrote it: ASCII only.
     pub fn from_wire(bytes: &[u8]) -> Result<DomainName, DomainError> {
         let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
         if bytes.is_empty() || bytes.len() > 253 {

@@ -1,4 +1,4 @@
-//! A decision that was taken: what the audit keeps and what `paddock net` shows.
+//! A decision of the gate, which the audit keeps and `paddock net` shows.
 
 use super::domain::DomainName;
 use super::verdict::{Denial, Grant};
@@ -61,7 +61,7 @@ pub struct NetEvent {
 pub enum NetOutcome {
     Allowed(Grant),
     Denied(Denial),
-    /// It was allowed before; `why` says what cut it, if it was cut.
+    /// It was allowed before; `why` names the reason if it was cut.
     Closed {
         sent: u64,
         received: u64,
@@ -70,7 +70,7 @@ pub enum NetOutcome {
 }
 
 impl NetEvent {
-    /// `name:port`, `address:port`, or what there is of it.
+    /// `name:port`, `address:port`, or the known part of it.
     pub fn target(&self) -> String {
         let host = match (&self.name, self.address) {
             (Some(name), _) => name.to_string(),
@@ -84,7 +84,7 @@ impl NetEvent {
         }
     }
 
-    /// In one line, how to allow what was denied, or what to do in its place; `None` where nothing would help.
+    /// In one line, how to allow the denied connection, or an alternative to it; `None` if nothing would help.
     pub fn advice(&self) -> Option<String> {
         let NetOutcome::Denied(why) = &self.outcome else { return None };
         match why {

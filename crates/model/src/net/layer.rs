@@ -1,4 +1,4 @@
-//! What one layer of policy says about the network, and how the layers become rules.
+//! The network part of one layer of policy, and how the layers become rules.
 
 use super::rule::{Rule, RuleError};
 use super::{Mode, NetRules};
@@ -48,7 +48,7 @@ pub struct NetLayer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetError {
     Rule(RuleError),
-    /// A rule of a preset; whoever wrote the preset has to mend it.
+    /// A rule of a preset; the author of the preset has to mend it.
     PresetRule {
         preset: String,
         error: RuleError,
@@ -78,7 +78,7 @@ const MOST_RULES: usize = 1024;
 impl NetLayer {
     pub const KEYS: [&'static str; 7] = ["allow", "allow_public", "deny", "methods", "rate", "bytes", "mode"];
 
-    /// Lists add up, so that no layer takes back what the one below denies.
+    /// Lists add up, so that no layer takes back a denial of the one below.
     pub fn overlaid_by(mut self, above: NetLayer) -> NetLayer {
         self.allow.extend(above.allow);
         self.allow_public.extend(above.allow_public);
@@ -92,7 +92,7 @@ impl NetLayer {
         }
     }
 
-    /// `presets`: the rules that a name stands for. `opened`: whether TLS to what the rule allows is ended at the gate.
+    /// `presets`: the rules that a name stands for. `opened`: true if the gate ends TLS to the hosts of the rule.
     pub fn resolve(
         &self,
         presets: &dyn Fn(&str) -> Option<Vec<String>>,
@@ -168,7 +168,7 @@ fn parse_mode(text: Option<&str>) -> Result<Mode, NetError> {
 }
 
 impl NetSetting {
-    /// A word replaces what is below it; rules add to rules.
+    /// A word replaces the setting below it; rules add to rules.
     pub fn overlaid_by(self, above: NetSetting) -> NetSetting {
         match (self, above) {
             (NetSetting::Rules(below), NetSetting::Rules(above)) => {

@@ -17,12 +17,12 @@ pub struct Learned {
 
 impl Learned {
     pub fn note(&mut self, event: &NetEvent) {
-        // That a name was asked for does not say which port is wanted.
+        // A request for a name does not say which port is wanted.
         let (Some(port), true) = (event.port, event.way != Way::Dns) else { return };
         let host = NetEvent { port: None, ..event.clone() };
         let address = NetEvent { name: None, ..host.clone() };
         match &event.outcome {
-            // Whether it was behind a name or stood alone, the address is what is missing.
+            // Behind a name or alone, the address is the missing rule.
             NetOutcome::Denied(Denial::Special(_)) => self.need(address.target(), port),
             NetOutcome::Denied(Denial::NotAllowed) => self.need(host.target(), port),
             NetOutcome::Allowed(Grant::Rule(_) | Grant::Learning) => {
@@ -44,7 +44,7 @@ impl Learned {
         self.hosts.entry(host).or_default().insert(port);
     }
 
-    /// Whether there was more than is kept.
+    /// True if there was more than is kept.
     pub fn overflowed(&self) -> bool {
         self.overflowed
     }

@@ -1,12 +1,12 @@
-//! The traffic that may leave a sandbox: rules, and the verdict on everything that wants out.
+//! The traffic that may leave a sandbox: rules, and the verdict on every connection.
 //!
-//! - [`NetSetting`], [`NetLayer`]: what a person wrote in one layer of policy
+//! - [`NetSetting`], [`NetLayer`]: the rules that a person wrote in one layer of policy
 //! - [`NetRules`]: all layers together, checked, with the presets written out
 //! - `domain`, `rule`: names and rules in the one form that is compared
-//! - `registry`: the registry in the name of an image, where somebody else chose that name
+//! - `registry`: the registry in the name of an image, if a stranger chose that name
 //! - `special`: addresses that names do not lead to
 //! - `verdict`: the decision
-//! - `event`: a decision that was taken, for the audit and for whoever watches
+//! - `event`: a decision of the gate, for the audit and for people
 //! - [`place`]: the addresses at both ends of a sandbox's link
 //! - `learn`: the rules that a run would have needed
 
@@ -40,7 +40,7 @@ pub struct NetRules {
     pub allow_public: Vec<Rule>,
     /// Wins over `allow`.
     pub deny: Vec<Rule>,
-    /// Of HTTP that can be seen; where it is set, what cannot be seen is refused.
+    /// The allowed methods of HTTP that can be read; if set, traffic that cannot be read is refused.
     pub methods: Option<Vec<String>>,
     /// Bytes per second, both directions together.
     pub rate: Option<u64>,
@@ -54,9 +54,9 @@ pub struct NetRules {
 pub enum Mode {
     #[default]
     Enforce,
-    /// What no rule allows is denied, and names are answered so that the port is learnt too.
+    /// Connections without an allowing rule are denied, and names are answered so that the port is learnt too.
     LearnDeny,
-    /// What no rule denies is allowed, but for special addresses.
+    /// Connections without a denying rule are allowed, except to special addresses.
     LearnAllow,
 }
 

@@ -1,5 +1,5 @@
-//! The registry in the name of an image. A name that a script or a model chose must not send a request to what only the
-//! host can reach; the engine looks at the address that is connected to, this module at the text.
+//! The registry in the name of an image. A name that a script or a model chose must not send a request to an address
+//! that only the host can reach; the engine checks the address that is connected to, this module the text.
 
 use super::domain::DomainName;
 use super::rule::{Rule, Target};
@@ -11,7 +11,7 @@ enum Host {
     Address(IpAddr),
 }
 
-/// Whether the text alone shows that the registry is on the host or in its networks.
+/// True if the text alone shows that the registry is on the host or in its networks.
 pub fn is_registry_inside(image: &str) -> bool {
     match registry(image) {
         Some((Host::Address(address), _)) => is_special(address),
@@ -20,8 +20,8 @@ pub fn is_registry_inside(image: &str) -> bool {
     }
 }
 
-/// Whether one of these rules, which the person wrote, names the image's registry with its port. A rule for many names means
-/// none of them in particular.
+/// True if one of these rules, which the person wrote, names the image's registry with its port. A rule for many names
+/// means none of them in particular.
 pub fn vouches_for_registry(allow: &[String], image: &str) -> bool {
     let Some((host, port)) = registry(image) else { return false };
     let fits = |rule: &Rule| {

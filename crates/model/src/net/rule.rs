@@ -25,7 +25,7 @@ pub enum Target {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ports {
-    /// None were written: 80 and 443 where something is allowed, every port where it is denied.
+    /// No ports were written: 80 and 443 for an allowing rule, every port for a denying rule.
     Usual,
     /// Each from the first to the last, both included.
     Ranges(Vec<(u16, u16)>),
@@ -108,7 +108,7 @@ impl Ports {
         }
     }
 
-    /// Whether a rule that denies leaves no port open.
+    /// True if a rule that denies leaves no port open.
     pub fn deny_all(&self) -> bool {
         match self {
             Ports::Usual => true,
@@ -158,7 +158,7 @@ fn bracketed(rest: &str, text: &str) -> Result<Rule, RuleError> {
     Ok(Rule { target: Target::Block(whole(block, text)?), ports })
 }
 
-/// Bits below the length would be ignored: whoever wrote them meant something else.
+/// Bits below the length would be ignored, so their author meant something else.
 fn whole(block: IpNet, text: &str) -> Result<IpNet, RuleError> {
     if block.addr() == block.network() {
         return Ok(block);

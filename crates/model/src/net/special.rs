@@ -1,4 +1,4 @@
-//! Addresses that no name may lead to: whoever wants one of them lists it as an address.
+//! Addresses that no name may lead to: a rule must list such an address as an address.
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpecialKind {
-    /// Gives credentials of the machine to whoever asks.
+    /// Gives credentials of the host to every client.
     Metadata,
     Loopback,
     LinkLocal,
@@ -19,7 +19,7 @@ pub enum SpecialKind {
     Multicast,
     Documentation,
     Reserved,
-    /// One of this machine's own, whatever its range.
+    /// One of this host's own, in any range.
     Host,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Display for SpecialKind {
     }
 }
 
-/// The narrow ones stand before what they lie in.
+/// Narrow blocks stand before the blocks that hold them.
 const SPECIAL_4: &[([u8; 4], u8, SpecialKind)] = &[
     ([169, 254, 169, 254], 32, SpecialKind::Metadata),
     ([168, 63, 129, 16], 32, SpecialKind::Metadata),
@@ -79,23 +79,23 @@ const SPECIAL_6: &[([u16; 8], u8, SpecialKind)] = &[
     ([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, SpecialKind::LinkLocal),
     ([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10, SpecialKind::Private),
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, SpecialKind::Multicast),
-    // Only 2000::/3 is given to anybody.
+    // Only 2000::/3 is assigned.
     ([0, 0, 0, 0, 0, 0, 0, 0], 3, SpecialKind::Reserved),
     ([0x4000, 0, 0, 0, 0, 0, 0, 0], 2, SpecialKind::Reserved),
     ([0x8000, 0, 0, 0, 0, 0, 0, 0], 1, SpecialKind::Reserved),
 ];
 
-/// One of version 4 that is written as one of version 6 is the one of version 4.
+/// An address of version 4 in the form of version 6 counts as its address of version 4.
 pub fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// Whether only a rule with addresses leads there.
+/// True if only a rule with addresses leads there.
 pub fn is_special(address: IpAddr) -> bool {
     special(plain(address)).is_some()
 }
 
-/// Whether a rule for this block means special addresses and nothing else.
+/// True if a rule for this block means special addresses and nothing else.
 pub fn is_special_block(block: &IpNet) -> bool {
     special(block.network()).is_some_and(|(_, around)| around.contains(block))
 }

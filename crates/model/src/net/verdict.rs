@@ -14,7 +14,7 @@ pub type Verdict = Result<Grant, Denial>;
 #[serde(rename_all = "kebab-case")]
 pub enum Grant {
     Rule(String),
-    /// Nothing allows it but that everything is allowed and written down.
+    /// Allowed only because this mode allows everything and writes it down.
     Learning,
 }
 
@@ -32,9 +32,9 @@ pub enum Denial {
     NotAName,
     /// The name has no address.
     NoAddress,
-    /// It was asked for, and whoever is there did not answer, or not with what was expected.
+    /// The host did not answer, or not with the expected answer.
     Unreachable,
-    /// Its certificate is not that of the host, or is believed by nobody here.
+    /// The certificate is not that of the host, or has an unknown issuer.
     Certificate(String),
     /// Only TCP, and names through the gate's own resolver, leave a sandbox.
     Protocol,
@@ -44,7 +44,7 @@ pub enum Denial {
     HostHeader(String),
     /// The method is not one of those allowed, or it cannot be seen.
     Method(String),
-    /// Neither HTTP nor anything else that is understood, where it has to be.
+    /// Neither HTTP nor any other known protocol, where one is required.
     Malformed,
     TooManyFlows,
     /// The bytes that this sandbox may move are used up.
@@ -70,18 +70,18 @@ impl NetRules {
         self.allow.iter().chain(&self.allow_public)
     }
 
-    /// The rule that denies a name, whoever is connected to.
+    /// The rule that denies a name, on a connection to any host.
     pub fn denied_name(&self, name: &DomainName, port: u16) -> Option<Denial> {
         let denied = self.deny.iter().find(|rule| rule.matches_name(name) && rule.ports.deny(port));
         denied.map(|rule| Denial::Rule(rule.to_string()))
     }
 
-    /// Whether a rule denies any name at all.
+    /// True if a rule denies any name at all.
     pub fn denies_names(&self) -> bool {
         self.deny.iter().any(|rule| !matches!(rule.target, Target::Block(_)))
     }
 
-    /// Whether the resolver answers for a name at all.
+    /// The verdict on answering for a name at all.
     pub fn resolves(&self, name: &DomainName) -> Verdict {
         let denied = self.deny.iter().find(|rule| rule.matches_name(name) && rule.ports.deny_all());
         if let Some(rule) = denied {
@@ -108,7 +108,7 @@ impl NetRules {
         Ok(verdict)
     }
 
-    /// An address that an allowed name turned out to have. `own`: it is one of this machine's.
+    /// An address that an allowed name turned out to have. `own`: it is one of this host's.
     pub fn resolved(&self, address: IpAddr, port: u16, own: bool) -> Result<(), Denial> {
         let address = plain(address);
         if let Some(rule) = self.deny.iter().find(|r| r.matches_address(address) && r.ports.deny(port)) {
@@ -138,7 +138,7 @@ impl NetRules {
     }
 
     /// A special address needs a rule that means it: one whose whole block is special in the same way. `0.0.0.0/0`
-    /// opens neither 10.0.0.1 nor a metadata service. One of this machine's needs a rule for it alone. What is allowed for
+    /// opens neither 10.0.0.1 nor a metadata service. An address of this host needs a rule for it alone. A rule for
     /// public addresses only means none of them.
     fn reachable(&self, address: IpAddr, port: u16, own: bool) -> Result<(), Denial> {
         let (kind, block) = match (special(address), own) {

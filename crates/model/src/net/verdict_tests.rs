@@ -137,7 +137,7 @@ fn rules_of_somebody_else_open_public_addresses_only() {
         assert!(matches!(theirs.address(address(inside), 80, false), Err(Denial::Special(_))), "{inside}");
         assert!(matches!(theirs.resolved(address(inside), 80, false), Err(Denial::Special(_))), "{inside}");
     }
-    // An address of the host itself, whatever its range.
+    // An address of the host itself, in any range.
     assert_eq!(theirs.address(address("2.2.2.2"), 443, true), Err(Denial::Special(SpecialKind::Host)));
     // The person's own rule opens it.
     let both = NetLayer { allow: vec!["127.0.0.1:80".into()], ..layer };

@@ -1,5 +1,5 @@
-//! The fleet as a model's tools see it, on behalf of one caller. Work that nobody waits for any longer is killed, and nothing
-//! is told before its timeline tells of it.
+//! The fleet as a model's tools see it, on behalf of one caller. Work is killed when its caller gives up, and no result
+//! is told before the timeline has it.
 
 use paddock_fleet::{Actor, Fleet, FleetError, ListFilter, WriteOptions};
 use paddock_model::api::{
@@ -44,7 +44,7 @@ pub struct FleetSandbox {
 }
 
 impl FleetSandbox {
-    /// Starts it and waits for its end; where the wait is given up, at whatever moment, so is what runs.
+    /// Starts it and waits for its end. If the wait is given up, at any moment, the work is killed.
     async fn run(&self, starting: impl Future<Output = Result<Exec>> + Send + 'static) -> Result<Exec> {
         let host = self.host.clone();
         let started = tokio::spawn(async move {
@@ -73,7 +73,7 @@ impl FleetSandbox {
     }
 }
 
-/// Kills what still runs when it is dropped.
+/// When dropped, kills the work that still runs.
 struct Guard {
     host: FleetHost,
     sandbox: String,

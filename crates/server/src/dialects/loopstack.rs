@@ -1,4 +1,4 @@
-//! The ten tools of Loopstack over HTTP, for programs: what a caller may do is what `/v1` lets it do.
+//! The ten tools of Loopstack over HTTP, for programs: a caller may do the same as over `/v1`.
 
 use super::host::FleetHost;
 use crate::app::App;
@@ -55,7 +55,7 @@ fn failure(error: LoopstackError) -> Failure {
         }
     };
     match error {
-        // What to do stands apart, whole.
+        // The hint stands apart, whole.
         LoopstackError::Operation(OperationError { message, hint, .. }) => {
             let failure = Failure::new(status, code, shorten(&message));
             if let Some(hint) = hint { failure.hint(hint) } else { failure }

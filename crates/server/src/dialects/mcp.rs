@@ -1,5 +1,5 @@
-//! The Model Context Protocol over HTTP. A session belongs to the token that began it: another one does not find it. Its
-//! sandboxes end with it, when nobody asks anything for long, and when the server ends.
+//! The Model Context Protocol over HTTP. A session belongs to the token that began it: another token does not find it.
+//! Its sandboxes end with it, after a long time without a request, and when the server ends.
 
 use super::host::FleetHost;
 use crate::app::App;
@@ -41,13 +41,13 @@ const SESSION_ID: &str = "mcp-session-id";
 
 type Service = StreamableHttpService<Handler<FleetHost>, LocalSessionManager>;
 
-/// What the query of the first request may say of the session.
+/// The session's settings, in the query of the first request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Wanted {
-    /// What its sandboxes are made from.
+    /// The template of its sandboxes.
     template: Option<String>,
-    /// Use this one, which stays.
+    /// Use this sandbox, which stays when the session ends.
     sandbox: Option<String>,
 }
 
@@ -58,7 +58,7 @@ struct Opening {
 }
 
 tokio::task_local! {
-    /// What the request under way asks for, for the session that it may begin.
+    /// The settings in the query of the request under way, for the session that it may begin.
     static OPENING: Opening;
 }
 
@@ -83,7 +83,7 @@ impl Served {
         }
         let ids: Vec<_> = self.manager.sessions.read().await.keys().cloned().collect();
         for id in ids {
-            // One that has gone already is no worse for it.
+            // A session that has gone already is no error.
             let _ = self.manager.close_session(&id).await;
         }
     }
@@ -92,7 +92,7 @@ impl Served {
 /// The sessions of all callers.
 #[derive(Default)]
 pub struct Sessions {
-    /// Of each token, Paddock's tools and Loopstack's.
+    /// The services by token: Paddock's tools, and Loopstack's.
     services: Mutex<HashMap<(String, bool), Served>>,
 }
 
@@ -105,7 +105,7 @@ impl Sessions {
         }
     }
 
-    /// Those of a token that was revoked.
+    /// Ends the sessions of a token that was revoked.
     async fn end_of(&self, token: &str) {
         for loopstack in [false, true] {
             let served = locked(&self.services).remove(&(token.to_string(), loopstack));
@@ -159,7 +159,7 @@ fn begin(host: FleetHost, living: &Mutex<Vec<Weak<Session<FleetHost>>>>) -> io::
             LoopstackOptions { create: create.clone(), host_paths: HostPaths::None, lasting: false };
         Arc::new(Loopstack::new(host.clone(), options))
     });
-    // What a template says is not known before a sandbox of it is there.
+    // The settings of a template are not known before a sandbox of it is there.
     let plain =
         Facts { network: Some(NetworkFacts::None), ..Facts::default() }.with_limits(&Limits::default());
     let options = SessionOptions {

@@ -1,4 +1,4 @@
-//! What each tool takes. Unknown keys are refused, as Loopstack's schemas do.
+//! The arguments of each tool. Unknown keys are refused, as Loopstack's schemas do.
 
 use serde::Deserialize;
 
@@ -95,7 +95,7 @@ pub struct Delete {
     pub force: bool,
 }
 
-/// Of `sandbox_exists` and `sandbox_file_info`.
+/// The arguments of `sandbox_exists` and `sandbox_file_info`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct At {

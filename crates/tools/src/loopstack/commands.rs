@@ -9,7 +9,7 @@ use paddock_model::api::{ExecCause, StartExec};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// As the API takes it.
+/// The longest time that the API takes, in milliseconds.
 const LONGEST_MS: f64 = 31_622_400_000.0;
 
 #[derive(Debug, Serialize)]

@@ -21,7 +21,7 @@ const WORKSPACE: &str = "/workspace";
 pub enum HostPaths {
     /// As far as the API lets this caller: for programs.
     AsCaller,
-    /// None, or only this directory: what a model names is nobody's wish.
+    /// None, or only this directory: a path that a model names is not the wish of a person.
     #[default]
     None,
     Only(PathBuf),
@@ -29,7 +29,7 @@ pub enum HostPaths {
 
 #[derive(Debug, Clone, Default)]
 pub struct LoopstackOptions {
-    /// What every sandbox is made from, besides its image.
+    /// The settings of every sandbox, besides its image.
     pub create: CreateSandbox,
     pub host_paths: HostPaths,
     /// The sandboxes outlive this very object, and are found again by their notes.
@@ -79,7 +79,7 @@ impl<H: Host> Containers<H> {
         }
         let sandbox = match self.host.create(request).await {
             Ok(sandbox) => {
-                // Where nothing of the host is mounted, the directory is the sandbox's own.
+                // If no directory of the host is mounted, the directory is the sandbox's own.
                 if given.project_out_path.is_empty() && root != "/" {
                     self.host.sandbox(&sandbox.id).make_directory(&root, true).await?;
                 }
@@ -194,7 +194,8 @@ impl<H: Host> Containers<H> {
         }
     }
 
-    /// A model chose the name: the person who started Paddock has to have named it, or its registry, for it to lead inside.
+    /// A model chose the name. An image inside the host's networks is allowed only if the person who started Paddock
+    /// named it, or its registry.
     fn is_vouched_for(&self, image: &str) -> bool {
         let allow = match &self.options.create.network {
             Some(NetSetting::Rules(layer)) => layer.allow.as_slice(),
@@ -238,7 +239,7 @@ impl<H: Host> Containers<H> {
     }
 }
 
-/// A name stands for one image: what else would run in it is a surprise.
+/// A name stands for one image: another image in it would be a surprise.
 fn same_image(given: &Init, image: Option<&String>) -> Result<()> {
     if image == Some(&given.image_name) {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Name, type, what it is, and the default; without one it is required.
+/// Name, type, description, and the default; a parameter without a default is required.
 type Parameter = (&'static str, &'static str, &'static str, Option<Value>);
 
 const CONTAINER: &str = "The id of the container, as sandbox_init was given it";

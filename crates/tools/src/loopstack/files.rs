@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use paddock_model::api::{FileEntry, FileKind, StartExec};
 use serde::Serialize;
 
-/// Of one read: as much as an answer can carry.
+/// The most bytes of one read: as much as an answer can carry.
 const LARGEST_FILE: u64 = 64 << 20;
 const MOST_ENTRIES: usize = 20_000;
 const PAGE: usize = 1000;

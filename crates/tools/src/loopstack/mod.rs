@@ -1,7 +1,7 @@
 //! The ten sandbox tools of Loopstack (packages sandbox-tool and sandbox-filesystem 0.7): the same names, arguments, defaults
-//! and results, on sandboxes of Paddock's. `docs/reference/loopstack.md` lists what differs.
+//! and results, on sandboxes of Paddock's. `docs/reference/loopstack.md` lists the differences.
 //!
-//! - `arguments`: what each tool takes, strictly; `definitions`: the same for a model
+//! - `arguments`: the arguments of each tool, strictly; `definitions`: the same for a model
 //! - `containers`: which sandbox a `containerId` is, from `sandbox_init` to `sandbox_destroy`
 //! - `commands`: `sandbox_command`; `files`: the seven tools about files
 //! - `paths`: no path of a caller's leaves the root

@@ -2,13 +2,13 @@
 
 use super::{LoopstackError, Result, short};
 
-/// Of a file: absolute, without `.` and `..`. One that would climb above the root is refused.
+/// The path of a file: absolute, without `.` and `..`. A path that would climb above the root is refused.
 pub fn inside(path: &str) -> Result<String> {
     let parts = normalised(path).ok_or_else(|| LoopstackError::Traversal(short(path)))?;
     Ok(format!("/{}", parts.join("/")))
 }
 
-/// Of a working directory: Loopstack refuses two dots anywhere in it, even in a name.
+/// The path of a working directory: Loopstack refuses two dots anywhere in it, even in a name.
 pub fn working_directory(path: &str) -> Result<String> {
     let inside = inside(path)?;
     if inside.contains("..") { Err(LoopstackError::Traversal(short(path))) } else { Ok(inside) }

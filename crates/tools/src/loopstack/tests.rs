@@ -1,4 +1,4 @@
-//! What is refused before any sandbox is asked.
+//! Refusals before any sandbox is asked.
 
 use super::*;
 use serde_json::json;

@@ -1,11 +1,11 @@
-//! Every tool against a sandbox of a few files, and what goes wrong.
+//! Every tool against a sandbox of a few files, and its errors.
 
 use super::*;
 use paddock_model::api::{Exec, ExecCause, ExecState, FileEntry, FilePage};
 use serde_json::json;
 use std::future::ready;
 
-/// Files by path; commands print what they are.
+/// Files by path; commands print themselves.
 #[derive(Default)]
 struct Shelf {
     files: Mutex<BTreeMap<String, (Vec<u8>, u32)>>,

@@ -1,4 +1,4 @@
-//! Who may do what, and what is kept ready: tokens, tenants, pools, templates.
+//! Rights and ready things: tokens, tenants, pools, templates.
 
 use super::Check;
 use super::place::{Place, TEMPLATE, text};

@@ -53,7 +53,7 @@ fn contexts(place: &Place) -> Result<()> {
     let request = json!({"code": busy, "context": "verify", "background": true});
     let running = place.post(&place.of("/code"), 201, request)?;
     let stdout = place.of(&format!("/execs/{}/stdout", running["exec"]));
-    // Until it runs there is nothing to interrupt.
+    // Before it runs there is nothing to interrupt.
     place.until("it has begun", |place| Ok(place.call("GET", &stdout, 200)?.text().contains("begun")))?;
     ensure!(place.get(&place.of("/contexts/verify"))?["state"] == "busy", "it runs, and is not busy");
     place.call("POST", &place.of("/contexts/verify/interrupt"), 200)?;

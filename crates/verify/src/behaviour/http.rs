@@ -1,5 +1,5 @@
-//! One request over the server's unix socket, by hand: the suite leans on no client of ours. In the version of HTTP whose
-//! answers are what comes until the end: nothing is to be put together.
+//! One request over the server's unix socket, by hand: the suite uses no client of ours. It speaks the version of HTTP
+//! whose answers last until the end of the connection, so no pieces have to be put together.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest that any one answer may take: the first of a size boots a machine, on one that is busy.
+/// Longest that any one answer may take: the first sandbox of a size boots a VM, perhaps on a busy host.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// What the server says it cannot do on this backend, in its own words.
+/// The server's own words for an operation that this backend does not support.
 #[derive(Debug, thiserror::Error)]
 #[error("the server says that it is not supported: {0}")]
 pub struct Unsupported(pub String);

@@ -1,4 +1,4 @@
-//! Work that is described once, queued, and outlives whoever sent it.
+//! Work that is described once, queued, and outlives the client that sent it.
 
 use super::Check;
 use super::place::{Place, text};

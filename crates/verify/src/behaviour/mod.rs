@@ -27,7 +27,7 @@ use http::Unsupported;
 use place::Place;
 
 pub struct Check {
-    /// As the API's description calls them.
+    /// Their names in the API's description.
     pub operations: &'static [&'static str],
     pub title: &'static str,
     pub run: fn(&Place) -> Result<()>,
@@ -65,7 +65,7 @@ fn id(operation: &str) -> String {
     format!("V-{operation}")
 }
 
-/// The server's engine is tried once; who the user inside is makes no difference to its operations.
+/// The server's engine is tried once; the user inside makes no difference to its operations.
 pub fn applies(identity: Identity) -> bool {
     identity.user == "agent"
 }

@@ -88,7 +88,7 @@ impl Place {
         text(&made["id"])
     }
 
-    /// What a command in a sandbox printed; it has to end with 0.
+    /// The output of a command in a sandbox; it has to end with 0.
     pub fn run(&self, id: &str, script: &str) -> Result<String> {
         let request = json!({"argv": ["sh", "-c", script]});
         let done = self.post(&format!("/v1/sandboxes/{id}/execs"), 200, request)?;
@@ -113,7 +113,7 @@ pub fn text(value: &Value) -> Result<String> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Whatever is left is ended by its time to live at the latest.
+        // The time to live ends the remaining sandboxes at the latest.
         if let Ok(page) = self.get("/v1/sandboxes?limit=1000") {
             for sandbox in page["sandboxes"].as_array().into_iter().flatten() {
                 let _ = text(&sandbox["id"])
@@ -123,7 +123,7 @@ impl Drop for Place {
         // SAFETY: takes no memory; the server is our own child, not collected yet.
         unsafe { libc::kill(self.server.id() as i32, libc::SIGTERM) };
         let _ = self.server.wait();
-        // Records of what has ended stay for a day by design; here they go with the rest.
+        // Records of ended sandboxes stay for a day by design; here they go with the rest.
         if let Some(home) = self.socket.parent() {
             let _ = std::fs::remove_dir_all(home);
         }

@@ -1,4 +1,4 @@
-//! Life of a sandbox: what it says of itself, its states, its end.
+//! Life of a sandbox: its description, its states, its end.
 
 use super::Check;
 use super::place::{Place, text};
@@ -70,7 +70,7 @@ fn extended(place: &Place) -> Result<()> {
 fn used(place: &Place) -> Result<()> {
     place.run(&place.id, "true")?;
     let usage = place.get(&place.of("/usage"))?;
-    // What nobody counts on this machine is left out.
+    // Values that nothing on this host counts are left out.
     ensure!(usage.is_object(), "{usage}");
     let found = place.get(&place.of(""))?;
     ensure!(found["guarantees"]["memory_limit"] != "kernel" || usage["memory_bytes"].is_u64(), "{usage}");

@@ -1,4 +1,4 @@
-//! What depends on the processor: the other calling conventions of its kernel, and calls only it has.
+//! The parts that depend on the processor: the other calling conventions of its kernel, and calls only it has.
 
 use crate::attack::Attack;
 

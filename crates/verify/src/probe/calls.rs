@@ -1,5 +1,5 @@
-//! Kernel calls that nothing inside needs, each with arguments that cannot work: a bad pointer, a bad number,
-//! a descriptor that is not open. What is asked is only whether the call reaches the kernel's own check.
+//! Kernel calls that nothing inside needs, each with arguments that cannot work: a bad pointer, a bad number, a
+//! descriptor that is not open. The only question is if the call reaches the kernel's own check.
 //!
 //! None of these may ever be given arguments that could work: reboot, kexec and the like would.
 

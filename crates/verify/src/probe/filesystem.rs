@@ -222,7 +222,7 @@ pub fn privileges() -> String {
 
 fn gain(program: &'static str) -> Finding {
     if fact("place") == "outside" {
-        // The control starts as root, from where nothing can be gained: become nobody first.
+        // The control starts as root, from where nothing can be gained: become an ordinary user first.
         // SAFETY: no memory is involved; this process is a child made for this attack.
         unsafe { libc::setgroups(0, std::ptr::null()) };
         // SAFETY: as above.

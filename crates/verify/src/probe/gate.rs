@@ -22,7 +22,7 @@ pub fn ways(hosts: &str, port: u16) -> Finding {
             }
         }
     }
-    // That there is a proxy is what makes a refusal one.
+    // A refusal counts only if there is a proxy.
     match TcpStream::connect(("127.0.0.1", PROXY_PORT)) {
         Ok(_) => Finding::new(Outcome::Denied, refusals.join("; ")),
         Err(error) => Finding::new(Outcome::Error, format!("no proxy: {error}")),
@@ -49,7 +49,7 @@ pub fn sockets() -> Finding {
     Finding::new(Outcome::Denied, refusals.join("; "))
 }
 
-/// By the link. Loopback is the sandbox's own, which is no way out.
+/// Connects over the link. Loopback is the sandbox's own, which is no way out.
 fn plain(host: &str, port: u16) -> io::Result<()> {
     let address: IpAddr = host.parse().map_err(|_| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
     if address.is_loopback() || address.is_unspecified() {
@@ -76,7 +76,7 @@ fn tunnel(host: &str, port: u16) -> io::Result<()> {
     }
 }
 
-/// Version 5, by name: what is an address to the proxy is for it to find out.
+/// Version 5, by name: the proxy has to find out that the name is an address.
 fn socks(host: &str, port: u16) -> io::Result<()> {
     let mut stream = proxy()?;
     stream.write_all(&[5, 1, 0])?;

@@ -1,4 +1,4 @@
-//! D, with network rules: a front that is allowed, asked for what is not.
+//! D, with network rules: an allowed front, asked for a host that is not allowed.
 
 use crate::attack::{Finding, Outcome};
 use paddock_model::net::place::PROXY_PORT;
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What the front says to whoever reaches it, whatever it was sent.
+/// The front's answer to every client.
 pub const REACHED: &str = "the front was reached";
 
 /// `WHAT PORT`: through the proxy to the front on the host's loopback; done where it answers.
@@ -26,7 +26,7 @@ pub fn ask(what: &str, port: u16) -> Finding {
     found
 }
 
-/// Those of one kind begin with the same word.
+/// Questions of one kind begin with the same word.
 fn questions(port: u16) -> Vec<(&'static str, Vec<u8>)> {
     let get = |host: &str, more: &str| {
         format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n").into_bytes()

@@ -267,7 +267,7 @@ fn first_writable(files: &[&str]) -> Finding {
     {
         match OpenOptions::new().write(true).open(format!("{place}/{file}")) {
             Ok(_) => return Finding::new(Outcome::Done, format!("{place}/{file}")),
-            // That one is of the other version of cgroups says nothing.
+            // A file of the other version of cgroups says nothing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => last = error,
         }
@@ -275,7 +275,7 @@ fn first_writable(files: &[&str]) -> Finding {
     Finding::of(Err::<(), _>(last), &files.join(" "))
 }
 
-/// What a cgroup does at its end in version 1, and which controllers those below it have in version 2.
+/// The file for a cgroup's end in version 1, and the file for the controllers below it in version 2.
 fn cgroup() -> Finding {
     first_writable(&["notify_on_release", "cgroup.subtree_control"])
 }
@@ -323,8 +323,8 @@ fn privileges() -> Finding {
     Finding::new(if wrong.is_empty() { Outcome::Denied } else { Outcome::Done }, format!("{wrong:?}"))
 }
 
-/// A process can stack 16 Landlock domains: fewer fit on top when one is already there. Where the work may not
-/// make domains, the domain shows by what it scopes: process 1 stands outside it and cannot be signalled.
+/// A process can stack 16 Landlock domains: fewer fit on top when one is already there. If the work may not make
+/// domains, the domain shows by its scope: process 1 stands outside it and cannot be signalled.
 fn landlock() -> Finding {
     const DEPTH: usize = 16;
     let handled = [1u64; 1];

@@ -108,8 +108,8 @@ fn kallsyms() -> Finding {
     Finding::new(if known { Outcome::Done } else { Outcome::Hidden }, "addresses")
 }
 
-/// The root and source columns of mountinfo name host paths: what the caller named is known to the work, where
-/// the state lives and the caller's home are not.
+/// The root and source columns of mountinfo name host paths. The work knows the paths that the caller named, but not
+/// the state directory and the caller's home.
 fn mount_sources() -> Finding {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let told = fact("host_paths");

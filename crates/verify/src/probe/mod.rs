@@ -67,7 +67,7 @@ fn probe(words: &[&str]) -> i32 {
         ["--throw-away", scratch, rest @ ..] => throw_away::run(scratch, || with_descriptor(rest)),
         ["--with-descriptor", rest @ ..] => with_descriptor(rest),
         ["--batch", ids] => {
-            // Read now: an attack may take away what they are read through.
+            // Read now: an attack may take away the way to read them.
             system::fact("place");
             for id in ids.split(',') {
                 in_child(id);
@@ -138,6 +138,6 @@ fn say(id: &str, finding: &Finding) {
     let mut text = serde_json::to_string(&line).unwrap_or_default();
     text.push('\n');
     let mut out = std::io::stdout().lock();
-    // Nobody is left to tell when stdout is gone; the harness misses the line and says so.
+    // If stdout is gone the line is lost; the harness misses it and says so.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,5 +1,5 @@
-//! D: what `--net none` leaves. Outside addresses are those kept for documentation, which nobody has: inside
-//! there must be no route to them, outside the control gives them to its own loopback.
+//! D: the network of `--net none`. Outside addresses are those kept for documentation, which no host has: inside there
+//! must be no route to them, outside the control gives them to its own loopback.
 
 use super::system::{call, check, fact};
 use crate::attack::{Attack, Finding, Outcome};
@@ -120,7 +120,7 @@ fn stream(protocol: i64) -> Finding {
     reached(call(libc::SYS_connect, [socket, &raw const to as i64, 16, 0, 0, 0]).map(drop), "connect")
 }
 
-/// Whether there is such a socket at all: no traffic is needed to reach the code behind it.
+/// Tries to open such a socket: no traffic is needed to reach the code behind it.
 fn open_socket(name: &'static str) -> Finding {
     const UDPLITE: i32 = 136;
     const DCCP: i32 = 33;

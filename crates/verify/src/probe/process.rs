@@ -105,7 +105,7 @@ fn kcmp() -> Finding {
 
 fn signal_host() -> Finding {
     let pid = fact("victim_pid").parse().unwrap_or(0);
-    // A number may by chance be somebody inside: only the victim's name proves that it is the host's.
+    // A number may by chance be a process inside: only the victim's name proves that it is the host's.
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     match call(libc::SYS_kill, [pid, 0, 0, 0, 0, 0]) {
         Ok(_) if name.trim() != fact("victim_name") => Finding::new(Outcome::Hidden, "another process"),
@@ -249,7 +249,7 @@ fn pass_descriptor() -> Finding {
             (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
             libc::CMSG_DATA(header).cast::<i32>().write_unaligned(passed.as_raw_fd());
         }
-        // SAFETY: message and what it points to outlive the call.
+        // SAFETY: the message and its parts outlive the call.
         let sent = check(unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) } as i64);
         if sent.is_ok() {
             return Finding::new(Outcome::Done, format!("through descriptor {fd}"));

@@ -1,5 +1,5 @@
-//! E: what a run can use up. The batch attacks are plain calls; the parts (`probe --do PART N`) are the inside
-//! half of scenarios, which set the limit that the part runs into.
+//! E: resources that a run can use up. The batch attacks are plain calls; the parts (`probe --do PART N`) are the
+//! inside half of scenarios, which set the limit that the part runs into.
 
 use super::gate;
 use super::gate_fronts;
@@ -30,7 +30,7 @@ fn fifo() -> Finding {
     Finding::of_rare(set, &what)
 }
 
-/// The settings that decide whether a process may run in real time, as far as this process can see them.
+/// The settings that let a process run in real time or not, as far as this process can see them.
 fn real_time_here() -> String {
     let read = |path: &str| fs::read_to_string(path).map_or("unknown".into(), |text| text.trim().to_string());
     let status = read("/proc/self/status");
@@ -76,7 +76,7 @@ fn lock_memory() -> Finding {
     Finding::of(call(libc::SYS_mlock, [memory.as_ptr() as i64, memory.len() as i64, 0, 0, 0, 0]), "mlock")
 }
 
-/// The inside halves. Each says what it managed as one line of JSON with the part's name as the attack.
+/// The inside halves. Each prints its result as one line of JSON with the part's name as the attack.
 pub fn part(name: &str, arguments: &[&str]) -> i32 {
     let amount = arguments.first().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
     let home = std::env::var("HOME").unwrap_or_default();
@@ -288,7 +288,7 @@ fn ignore_signals() {
 fn stubborn(mark: Option<&str>) -> Finding {
     ignore_signals();
     if let Some(mark) = mark {
-        // Where it cannot be made, whoever waits for it says so.
+        // If it cannot be made, the scenario that waits for it says so.
         let _ = File::create(mark);
     }
     let _ = fork(|| {
@@ -316,7 +316,7 @@ fn daemon() -> i32 {
     5
 }
 
-/// What an end of the command looks like, in every form that a careless reader might take for the real one.
+/// Prints an end of the command, in every form that a careless reader might take for the real one.
 fn forge() -> i32 {
     let mut out = io::stdout();
     let report = br#"{"sandbox":"x","exit_code":0,"cause":{"kind":"finished"},"timed_out":false}"#;
@@ -335,7 +335,7 @@ fn forge() -> i32 {
     7
 }
 
-/// Listens for a while and says whether anyone came.
+/// Listens for a while and says if a client came.
 fn listen(port: u64) -> Finding {
     let listener = match TcpListener::bind(("0.0.0.0", port as u16)) {
         Ok(listener) => listener,

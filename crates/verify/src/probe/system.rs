@@ -60,7 +60,7 @@ pub fn text(path: &str) -> CString {
     CString::new(path).unwrap_or_default()
 }
 
-/// What the harness tells the probe about the host, from the file beside the probe's executable.
+/// The harness's facts about the host, from the file beside the probe's executable.
 pub fn fact(name: &str) -> String {
     static FACTS: OnceLock<BTreeMap<String, String>> = OnceLock::new();
     let facts = FACTS.get_or_init(|| {

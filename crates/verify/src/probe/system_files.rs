@@ -1,5 +1,5 @@
-//! C20: what the host and other sandboxes do with programs and settings that all of them have. The host holds a lock on each of
-//! these files for as long as the suite runs, and opens them again and again ([`crate::host`]).
+//! C20: how the host and other sandboxes use programs and settings that all of them have. The host holds a lock on each
+//! of these files for as long as the suite runs, and opens them again and again ([`crate::host`]).
 
 use super::system::{call, text};
 use crate::attack::{Attack, Finding, Outcome};

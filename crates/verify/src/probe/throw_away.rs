@@ -56,7 +56,8 @@ fn furnish(scratch: &str) -> io::Result<()> {
         fs::create_dir(at(name))?;
     }
     let layers = format!("lowerdir={},upperdir={},workdir={}", at("low"), at("up"), at("work"));
-    // Of this network namespace: datagrams of ICMP, which a new one gives to nobody. Where it cannot be set, the control says so.
+    // Of this network namespace: datagrams of ICMP, which a new one gives to no user. If it cannot be set, the control
+    // says so.
     let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0");
     let overlay = mount("overlay", &at("all"), "overlay", 0, &layers);
     addresses()?;
@@ -95,7 +96,7 @@ fn addresses() -> io::Result<()> {
     alias.ifr_ifru.ifru_addr = unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(address) };
     call(libc::SYS_ioctl, [four, libc::SIOCSIFADDR as i64, &raw const alias as i64, 0, 0, 0])?;
 
-    // A machine without IPv6 has no such socket: the attacks over it then say so themselves.
+    // A host without IPv6 has no such socket: the attacks over it then say so themselves.
     let Ok(six) = call(libc::SYS_socket, [i64::from(libc::AF_INET6), datagram, 0, 0, 0, 0]) else {
         return Ok(());
     };

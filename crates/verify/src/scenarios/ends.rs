@@ -1,4 +1,4 @@
-//! B, E8: how a run comes to its end, whatever the work does against it.
+//! B, E8: how a run comes to its end, even if the work resists.
 
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
@@ -76,7 +76,7 @@ enum Moment {
     AtWork,
 }
 
-/// What the work makes when it begins.
+/// The file that the work makes when it begins.
 const BEGUN: &str = "probe-begun";
 
 /// Longest between the end of the command or the limit and the return of the caller's run.
@@ -115,7 +115,7 @@ fn past_time_limit(stage: &Stage, part: &str) -> Result<Finding> {
     finding(Outcome::Bounded, format!("returned {:?} after the limit", run.wall.saturating_sub(limit)))
 }
 
-/// Paddock itself has a controlling terminal; what it runs must not. The control is `probe` in its place.
+/// Paddock itself has a controlling terminal; its commands must not. The control is `probe` in its place.
 fn controlling_terminal(stage: &Stage) -> Result<Finding> {
     let outside = on_terminal(
         std::process::Command::new(stage.fence.inside.join("probe")),
@@ -137,7 +137,7 @@ fn on_terminal(mut command: std::process::Command, arguments: &[&str]) -> Result
     ensure!(made == 0, "openpty: {}", std::io::Error::last_os_error());
     // SAFETY: both were just made and nobody else has them.
     let (_master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
-    // Open for whoever paddock runs as: the terminal is the caller's own.
+    // Open for the user that paddock runs as: the terminal is the caller's own.
     // SAFETY: takes a descriptor that is open.
     unsafe { libc::fchmod(slave.as_raw_fd(), 0o666) };
     let terminal = slave.as_raw_fd();
@@ -163,7 +163,7 @@ fn forged_end(stage: &Stage) -> Result<Finding> {
     finding(outcome, format!("exit {} ({:?})", report.exit_code, report.cause))
 }
 
-/// Several times: what cleans up races with what is killed.
+/// Several times: the cleanup races with the kill.
 fn engine_killed(stage: &Stage, when: &[Moment]) -> Result<Finding> {
     let mut slowest = Duration::ZERO;
     let mut left = Vec::new();
@@ -176,7 +176,7 @@ fn engine_killed(stage: &Stage, when: &[Moment]) -> Result<Finding> {
 }
 
 fn kill_engine(stage: &Stage, when: Moment) -> Result<Duration> {
-    // Seen from outside whatever the fence is made of: a process inside need not be one of the host's.
+    // A file shows the beginning behind every fence: a process inside need not be one of the host's.
     let mark = stage.fence.workspace.join(BEGUN);
     let _ = std::fs::remove_file(&mark);
     let inner = format!("/workspace/{BEGUN}");

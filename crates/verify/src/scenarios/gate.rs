@@ -1,5 +1,5 @@
-//! D, with network rules: the same ways out behind every fence that has a gate. What is refused is reached with a rule for
-//! it, which is the control.
+//! D, with network rules: the same ways out behind every fence that has a gate. The control reaches each refused target
+//! with a rule for it.
 
 use super::{Scenario, Shown, Stage, finding};
 use crate::attack::{Finding, Outcome};
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// This machine, by every name that it has for a sandbox.
+/// This host, by every name that it has for a sandbox.
 const THIS_MACHINE: &str = "127.0.0.1,127.0.0.2,::1,0.0.0.0,::,::ffff:127.0.0.1,localhost,10.0.2.2";
 /// Addresses kept for documentation, and one that a cloud tells secrets at.
 const OUTSIDE: &str = "198.51.100.1,2001:db8::1,169.254.169.254";
@@ -74,11 +74,11 @@ fn beyond(stage: &Stage, rules: &[&str], hosts: &str) -> Result<Finding> {
     finding(said.outcome, said.detail)
 }
 
-/// A front of this machine that answers whoever reaches it, and says so.
+/// A front of this host that answers every client, and says so.
 fn front(stage: &Stage, rule: &str, fine: &str, question: &str) -> Result<Finding> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port().to_string();
-    // Ends with the process: the listener has nobody to tell it.
+    // Ends with the process: nothing tells the listener to end.
     std::thread::spawn(move || listener.incoming().flatten().for_each(greet));
     let allow = format!("--allow-net=127.0.0.1:{port}");
     let control = stage.said(&[&allow, rule], &["gate-front", &port, fine])?;

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use paddock_model::Cause;
 
 pub const SMALL: &[&str] = &["--memory", "64MiB", "--disk", "16MiB"];
-/// Where the memory is not what is tried: behind gVisor all of this program that is mapped counts, and in a build for tests
-/// that is more than the small one has.
+/// For scenarios that do not try the memory: behind gVisor all mapped parts of this program count, and in a build for
+/// tests that is more than the small limit.
 pub const ROOMY: &[&str] = &["--memory", "192MiB", "--disk", "16MiB"];
 
 pub const SCENARIOS: &[Scenario] = &[
@@ -166,7 +166,7 @@ fn held_or_out_of_memory(stage: &Stage, flags: &[&str], part: &[&str]) -> Result
     finding(Outcome::Bounded, format!("out of memory after {:?}", run.wall))
 }
 
-/// Who dies is the kernel's or the watcher's choice; the guest must not, so there is a report either way.
+/// The kernel or the watcher chooses the process that dies; the guest must not, so there is a report either way.
 fn memory_in_child(stage: &Stage) -> Result<Finding> {
     let report = stage.part(&["--memory", "64MiB"], &["memory-in-child", "96"])?.report()?;
     match lines(&report.stdout).remove("memory-in-child") {

@@ -17,11 +17,11 @@ use std::time::Duration;
 pub struct Stage<'a> {
     pub host: &'a Host,
     pub fence: &'a Fence,
-    /// What is added to every wait because of what the fence is made of.
+    /// Extra time for every wait, for a slow kind of fence.
     pub grace: Duration,
 }
 
-/// What shows that the attack works without a fence.
+/// The proof that the attack works without a fence.
 #[derive(Clone, Copy)]
 pub enum Shown {
     /// `probe --do ...` outside, with `PLACE` standing for a directory in memory.
@@ -50,7 +50,7 @@ impl Stage<'_> {
         self.fence.probe(self.host, flags, &arguments)
     }
 
-    /// What the part itself said, from a run that ended by itself.
+    /// The part's own result, from a run that ended by itself.
     fn said(&self, flags: &[&str], arguments: &[&str]) -> Result<Finding> {
         let report = self.part(flags, arguments)?.report()?;
         let said = lines(&report.stdout).remove(arguments[0]);

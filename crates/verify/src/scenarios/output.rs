@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
-/// What the paddock process may have resident however much flows through it.
+/// The most bytes that the paddock process may have resident, with any amount of output.
 const FLAT: u64 = 64 << 20;
 const FLOOD_MEBIBYTES: u64 = 256;
 
@@ -62,7 +62,7 @@ fn stopped_reader(stage: &Stage) -> Result<Finding> {
     let pid = started.child.id();
     std::thread::sleep(Duration::from_millis(1500));
     let resident = most_resident(pid);
-    // Nobody has read a byte so far; the limit has to come all the same once somebody does.
+    // No byte was read so far; the limit has to come all the same once reading begins.
     std::thread::sleep(Duration::from_millis(1500));
     let run = finish(started)?;
     ensure!(run.status.code() == Some(124), "ended with {}, stderr {:?}", run.status, run.stderr.trim());

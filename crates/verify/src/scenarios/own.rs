@@ -1,4 +1,4 @@
-//! H: floods beyond the catalogue. What is held by one sandbox must not be missing to its caller, or to others.
+//! H: floods beyond the catalogue. Resources held by one sandbox must not be missing to its caller, or to others.
 
 use super::limits::{ROOMY, bounded, out_of_memory};
 use super::{Scenario, Shown, Stage, finding};

@@ -33,8 +33,8 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// What the second part finds while the first one runs in a sandbox of its own. The same two parts without a
-/// fence between them find each other, which is the control.
+/// The second part's finding while the first one runs in a sandbox of its own. The same two parts without a fence
+/// between them find each other, which is the control.
 fn beside(stage: &Stage, first: &[&str], second: &[&str]) -> Result<Finding> {
     let bare = |arguments: &[&str]| {
         let mut command = std::process::Command::new(stage.fence.inside.join("probe"));

@@ -1,4 +1,4 @@
-//! A process that commits is killed again and again, wherever it is: what it was told is committed is there.
+//! A process that commits is killed again and again, at any point: every commit that it confirmed is there.
 
 use crate::place::{Place, TENANT, noise};
 use paddock_volumes::{Kind, Limits, Location, VolumeError, Volumes};
@@ -15,7 +15,7 @@ fn volumes(store: &Path) -> Volumes {
     Volumes::new(Location::directory(store).unwrap(), None, None).with_times(5, Duration::ZERO, LEASE)
 }
 
-/// What version a file is of, and what it has to hold then.
+/// The content of a file, which names its version.
 fn content(counter: u64) -> Vec<u8> {
     [counter.to_string().as_bytes(), b"\n", &noise(300 << 10, counter)].concat()
 }
@@ -65,7 +65,7 @@ async fn killed_at_any_point_it_loses_nothing_that_was_committed() {
             let (number, counter) = line.strip_prefix("committed ")?.split_once(' ')?;
             Some((number.parse::<u64>().ok()?, counter.parse::<u64>().ok()?))
         };
-        // From its first word on, at another moment each time.
+        // From its first confirmation on, at another moment each time.
         if let Some(first) = lines.by_ref().find_map(acknowledged) {
             last = last.max(first);
         }

@@ -1,4 +1,4 @@
-//! What is damaged in the store is found and named, and takes nothing else with it.
+//! Damage in the store is found and named, and harms nothing else.
 
 use crate::place::{Place, TENANT, commit, noise};
 use paddock_volumes::VolumeError;
@@ -53,7 +53,7 @@ async fn a_damaged_manifest_or_head_is_found() {
     std::fs::write(&manifest, &content).unwrap();
     let error = place.volumes.manifest(&head, None).await.unwrap_err();
     assert!(error.to_string().contains("the manifest of version 1"), "{error}");
-    // Nothing is freed by what it might have named.
+    // Nothing is freed that the damaged manifest might have named.
     assert_eq!(place.volumes.collect(TENANT, "damaged").await.unwrap_err().code(), "volume_damaged");
     assert_eq!(packs(&place, &head.id, "packs").len(), 1);
     place.volumes.create(TENANT, "other").await.unwrap();

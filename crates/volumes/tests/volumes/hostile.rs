@@ -115,7 +115,7 @@ async fn a_directory_that_changes_while_it_is_read_leads_nowhere_else() {
     let mut writer = place.volumes.acquire(TENANT, "raced", "a test", true).await.unwrap();
     let mut index = None;
     for _ in 0..150 {
-        // What is written to each time that it is read may be refused, and nothing else.
+        // Only a file that is written to during each read may be refused.
         match writer.commit(&directory, index.take(), Limits::default(), Kind::Commit).await {
             Ok(committed) => index = Some(committed.index),
             Err(error) => assert_eq!(error.code(), "volume_content", "{error}"),

@@ -26,7 +26,7 @@ async fn a_writer_that_lost_its_lease_cannot_commit() {
     let token = slow.token().clone();
     slow.release().await.unwrap();
     assert!(matches!(place.volumes.resume(token).await, Err(VolumeError::LeaseLost { .. })));
-    // What the slow one did took nothing from the quick one.
+    // The slow writer took nothing from the quick one.
     std::fs::write(directory.join("file"), "of the quick one").unwrap();
     let version = quick.commit(&directory, None, limits, Kind::Commit).await.unwrap().version;
     assert_eq!((version.number, version.by.as_str()), (2, "the quick one"));
@@ -40,7 +40,7 @@ async fn a_lease_is_renewed_resumed_and_given_back() {
     let mut writer = place.volumes.acquire(TENANT, "renewed", "a test", true).await.unwrap();
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(150)).await;
-        // Late where the machine is busy; it is still the last lease then.
+        // The renewal is late if the host is busy; it is still the last lease then.
         writer.renew().await.unwrap();
     }
     let token = writer.token().clone();

@@ -94,7 +94,7 @@ async fn a_bucket_keeps_volumes_and_fences_writers() {
         let to = place.directory(attempt);
         checkout(&volumes, &head, None, &to).await;
         assert_eq!(look(&directory), look(&to), "{attempt}");
-        // What is damaged in the cache is fetched again.
+        // A damaged pack in the cache is fetched again.
         for entry in std::fs::read_dir(place.root.path().join("cache")).unwrap() {
             let path = entry.unwrap().path();
             let mut bytes = std::fs::read(&path).unwrap();
@@ -139,12 +139,12 @@ async fn a_store_that_fails_is_asked_again_then_said_to_fail() {
         let committed = writer.commit(&directory, None, Limits::default(), Kind::Commit).await;
         let version = committed.unwrap_or_else(|error| panic!("{fault}: {error:?}")).version;
         assert_eq!(version.number, number as u64 + 1, "{fault}: counted once, whatever was lost");
-        // Of the head too, where a lost answer must not become a second version.
+        // The same for the head, where a lost answer must not become a second version.
         server.fault(fault, 1);
         writer.renew().await.unwrap_or_else(|error| panic!("{fault}: {error:?}"));
         writer.release().await.unwrap();
     }
-    // Time is what ends it, and no number: a store that begins anew refuses many connections within moments.
+    // Time ends it, and not a number of attempts: a store that restarts refuses many connections within moments.
     let persistent = server.volumes(Duration::from_secs(600), None, None);
     server.fault("reset", 12);
     persistent.head(TENANT, "faulty").await.unwrap();
@@ -166,7 +166,8 @@ async fn a_store_that_fails_is_asked_again_then_said_to_fail() {
         }
         server.fault(fault, 0);
     }
-    // One that takes no conditional write fences nobody, and is not said to have been overtaken.
+    // A store without conditional writes cannot fence writers, and the error does not claim that another writer was
+    // faster.
     server.fault("conditions", 1000);
     let error = hasty.acquire(TENANT, "faulty", "a test", false).await.err().unwrap();
     assert_eq!(error.code(), "volume_store_unavailable", "{error:?}");

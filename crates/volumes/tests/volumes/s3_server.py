@@ -35,7 +35,7 @@ class Application:
             time.sleep(2)
             return self.moto(environment, start)
         if kind == "lost":
-            # What was asked for is done; the answer never arrives.
+            # The request is carried out; the answer never arrives.
             list(self.moto(environment, lambda *_: lambda _: None))
         if kind in ("reset", "lost"):
             sock = environment["werkzeug.socket"]

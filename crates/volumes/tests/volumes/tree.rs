@@ -1,4 +1,4 @@
-//! What goes in comes out again, and only what changed moves.
+//! A tree comes out as it went in, and only changed parts move.
 
 use crate::place::{Place, TENANT, checkout, commit, look, noise};
 use paddock_volumes::{Kind, Limits, VolumeError};
@@ -76,7 +76,7 @@ async fn only_what_changed_moves_and_nothing_where_nothing_did() {
     for number in 0..5 {
         std::fs::write(directory.join(format!("file-{number:04}")), noise(10 << 10, 1000 + number)).unwrap();
     }
-    // In the middle of a large file: what comes after it is cut at the same places.
+    // In the middle of a large file: the rest behind it is cut at the same places.
     let shifted = [&large[..4 << 20], b"a few more bytes", &large[4 << 20..]].concat();
     std::fs::write(directory.join("large"), shifted).unwrap();
     let third = writer.commit(&directory, Some(first.index), limits, Kind::Checkpoint).await.unwrap();
@@ -87,7 +87,7 @@ async fn only_what_changed_moves_and_nothing_where_nothing_did() {
     let to = place.directory("to");
     let written = checkout(&place.volumes, &head, None, &to).await;
     assert_eq!(look(&directory), look(&to));
-    // Another version over it: what is the same stays where it is.
+    // Another version over it: equal files stay where they are.
     let inode = to.join("file-0100").metadata().unwrap().ino();
     std::thread::sleep(Duration::from_millis(60));
     let index = written.index;
@@ -152,7 +152,7 @@ async fn what_no_version_names_is_freed_and_nothing_else() {
         std::fs::write(directory.join("changes"), noise(300 << 10, 100 + number)).unwrap();
         commit(&place.volumes, "collected", &directory).await;
     }
-    // As a writer that was killed leaves it: uploaded, and named by nobody.
+    // The remains of a killed writer: uploaded, and named by no version.
     let mut writer = place.volumes.acquire(TENANT, "collected", "one that is killed", false).await.unwrap();
     std::fs::write(directory.join("changes"), noise(300 << 10, 999)).unwrap();
     let limits = Limits { bytes: 310 << 10, ..Limits::default() };
@@ -177,7 +177,7 @@ async fn what_no_version_names_is_freed_and_nothing_else() {
     assert!(again.id != head.id && again.current.is_none());
 }
 
-/// What a snapshot of a disk is: other names of the same files, until somebody writes.
+/// A snapshot of a disk: other names of the same files, until one is written to.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_is_what_is_kept_whatever_became_of_its_source() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! E: whoever wants too much of the server. What a sandbox can take of its machine is tried in crates/verify.
+//! E: clients that want too much of the server. The suite in crates/verify tries the resources that a sandbox can take
+//! of its host.
 
 use super::{memory_of, unharmed};
 use anyhow::{Context, Result, ensure};
@@ -100,7 +101,7 @@ fn e9_archives_of_too_much(caller: &Caller) -> Result<()> {
     ensure!([204, 400, 413, 507].contains(&answer.status), "{} {}", answer.status, answer.text());
     let after = memory_of(server.process()?)?;
     ensure!(after < before + 64 * MEGABYTE, "the server grew from {before} to {after}");
-    // It is no archive of ours that is compressed: nothing unpacks it.
+    // A compressed archive is not one of ours: nothing unpacks it.
     let bomb = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &[0; 4096]].concat();
     server.send("PUT", &target, "Content-Type: application/gzip\r\n", &bomb)?.refused_somehow()?;
     unharmed(&server)
@@ -128,7 +129,7 @@ fn e12_requests_of_too_much(caller: &Caller) -> Result<()> {
     server.send("POST", &of, json_type, huge.as_bytes())?.refused(413, "too_large")?;
     let metadata = json!({"metadata": {"k": "x".repeat(1 << 20)}});
     server.ask("POST", "/v1/sandboxes", Some(&metadata))?.refused(400, "invalid_request")?;
-    // What they were read into goes back to the kernel, whichever threads read them.
+    // The memory of the bodies goes back to the kernel, from all threads that read them.
     until(PATIENCE, "the memory to be given back", || {
         let after = memory_of(server.process().ok()?).ok()?;
         (after < before + 24 * MEGABYTE).then_some(())
@@ -161,7 +162,7 @@ fn e12_half_open_streams(caller: &Caller) -> Result<()> {
         stream.write_all(request.as_bytes())?;
         open.push(stream);
     }
-    // Everybody else is served as before.
+    // All other clients are served as before.
     assert_eq!(server.script(&id, "echo alive")?.success()?, "alive\n");
     unharmed(&server)?;
     drop(open);

@@ -86,7 +86,7 @@ fn g3_files_that_never_end(caller: &Caller) -> Result<()> {
                 python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/tmp/socket\")'; mkdir folder; \
                 truncate -s 1T sparse";
     server.script(&id, made)?.success()?;
-    // The control: such a pipe does hang whoever opens it.
+    // The control: such a pipe does hang a program that opens it.
     server.run(["exec", "--timeout", "500ms", &id, "--", "cat", "/tmp/pipe"])?.exited(124)?;
     for path in [
         "/tmp/pipe",
@@ -224,7 +224,7 @@ fn g9_ids_that_are_paths(caller: &Caller) -> Result<()> {
             answer.refused_somehow().with_context(|| format!("{segment}{rest}"))?;
         }
     }
-    // A name and an id that were in use: taken while it lives, and never somebody else's later.
+    // A name and an id that were in use: taken while it lives, and the id is never given again.
     server.ask("POST", "/v1/sandboxes", Some(&json!({"name": "used"})))?.refused(409, "name_taken")?;
     server.run(["kill", "used"])?.success()?;
     let again = server.create(&["--name", "used"])?;
@@ -242,7 +242,7 @@ fn g10_mounts_of_the_host(caller: &Caller) -> Result<()> {
         let made = server.ask("POST", "/v1/sandboxes", Some(&json!({"workspace": place})))?;
         made.refused(400, "invalid_request").with_context(|| place.to_string())?;
     }
-    // A link that is swapped after somebody has looked leads no further than it did.
+    // A link that is swapped after the check leads no further than it did.
     let (inside, link) = (caller.directory("real")?, caller.home().join("link"));
     std::os::unix::fs::symlink(&state, &link)?;
     let made =
@@ -279,7 +279,7 @@ fn g11_escape_sequences(caller: &Caller) -> Result<()> {
     const EVIL: &str = "\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}[2J\u{202e}\r\nINFO forged";
     let name = query(&format!("/tmp/{}", EVIL.replace('\n', "\u{b}")));
     server.send("PUT", &format!("/v1/sandboxes/{id}/files/content?path={name}"), "", b"x")?.ok()?;
-    // In the data it is what it is.
+    // In the data the name is unchanged.
     let listed = server.ask("GET", &format!("/v1/sandboxes/{id}/files?path=/tmp"), None)?.json()?;
     ensure!(listed.to_string().contains("forged"), "{listed}");
     server.script(&id, &format!("printf '%s' \"$0\" '{}'", EVIL.replace('\'', "")))?;
@@ -447,7 +447,7 @@ fn g18_ports_of_the_host(caller: &Caller) -> Result<()> {
             .refused_somehow()
             .with_context(|| number)?;
     }
-    // Whatever the path is, it goes inside.
+    // Every path goes inside.
     let closed =
         server.ask("GET", &format!("/v1/sandboxes/{id}/ports/{port}/http://169.254.169.254/"), None)?;
     closed.refused(502, "port_closed")?;
@@ -485,7 +485,7 @@ fn g23_a_demand_that_cannot_be_met(caller: &Caller) -> Result<()> {
     server
         .ask("POST", "/v1/sandboxes", Some(&json!({"backend": "imaginary"})))?
         .refused(400, "invalid_request")?;
-    // What it has not got it says.
+    // Its missing guarantees are told.
     let made = server.ask("POST", "/v1/sandboxes", Some(&json!({})))?.json()?;
     let says = |field: &str| made["guarantees"][field].as_str().unwrap_or_default().to_string();
     for field in ["backend", "boundary", "memory_limit", "cpu_limit", "pids_limit", "seccomp"] {
@@ -503,7 +503,7 @@ fn f7_uniform_errors(caller: &Caller) -> Result<()> {
     let made = with_token(&url, &token, "POST", "/v1/sandboxes", Some(&json!({})))?.json()?;
     let id = made["id"].as_str().context("no id")?.to_string();
     let of = format!("/v1/sandboxes/{id}");
-    // What is there and what is not look the same, to files inside and to demands for the host's.
+    // Existing and missing paths look the same, for files inside and for demands for the host's.
     type Body = fn(&str) -> Value;
     let asks: [(&str, &str, Body); 4] = [
         ("POST", "/v1/sandboxes", |path| json!({"workspace": path})),
@@ -531,7 +531,7 @@ fn f7_uniform_errors(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// A command is named by a number that is never another's: what took the number of its process inside is safe.
+/// A command is named by a number that is never another's: a process that took its pid inside is safe.
 fn b14_a_process_that_took_the_number(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let id = server.create(&[])?;
@@ -539,7 +539,7 @@ fn b14_a_process_that_took_the_number(caller: &Caller) -> Result<()> {
     let first = server.ask("POST", &of, Some(&json!({"command": "echo $$"})))?.json()?;
     let number = first["exec"].as_u64().context("no number")?;
     let process: u32 = first["stdout"].as_str().unwrap_or_default().trim().parse()?;
-    // Numbers of processes are handed out in order, so somebody gets this one again before long.
+    // Pids are handed out in order, so another process gets this one before long.
     let victim = server
         .ask(
             "POST",

@@ -1,4 +1,4 @@
-//! A machine of the server's, from the side of root.
+//! A VM of the server's, from the side of root.
 
 use super::*;
 use std::io::{BufRead, BufReader, Write};
@@ -32,7 +32,7 @@ pub fn kill(id: &str) -> Result<()> {
     Ok(())
 }
 
-/// What whoever breaks out of the machine stands in: a second fence, of which this one shares nothing with the host.
+/// The surroundings of code that breaks out of the VM: a second fence, which shares nothing with the host.
 pub fn is_jailed(id: &str) -> Result<()> {
     let found = processes(id);
     ensure!(found.len() == 1, "its machine is one of {found:?}");
@@ -54,7 +54,7 @@ pub fn is_jailed(id: &str) -> Result<()> {
             .map(|whose| std::fs::read_link(whose.join("ns").join(kind)));
         ensure!(theirs? != ours?, "the {kind} namespace of the host");
     }
-    // By name it sees a system that is read, and nothing of the host's.
+    // By name it sees a read-only system, and nothing of the host's.
     let root = process.join("root");
     for absent in ["etc/shadow", "run/paddock", "var/lib/dpkg", "dev/vda", "dev/sda"] {
         ensure!(!root.join(absent).exists(), "it sees /{absent}");
@@ -79,17 +79,17 @@ pub fn panic(id: &str) -> Result<()> {
     tell(id, &human("mce 0 0 0xbd00000000000000 0x5 0 0"))
 }
 
-/// As a kernel that ends its machine.
+/// As a kernel that ends its VM.
 pub fn power_off(id: &str) -> Result<()> {
     tell(id, &json!({ "execute": "quit" }))
 }
 
-/// As a kernel that begins anew, which no machine does.
+/// As a kernel that begins anew, which no VM does.
 pub fn reset(id: &str) -> Result<()> {
     tell(id, &json!({ "execute": "system_reset" }))
 }
 
-/// Nothing in it says anything any more.
+/// Stops the VM, so that nothing in it answers any more.
 pub fn fall_silent(id: &str) -> Result<()> {
     tell(id, &json!({ "execute": "stop" }))
 }
@@ -106,7 +106,7 @@ fn tell(id: &str, what: &Value) -> Result<()> {
     stream.set_read_timeout(Some(std::time::Duration::from_secs(30)))?;
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     for said in [json!({ "execute": "qmp_capabilities" }), what.clone()] {
-        // What it says first is who it is.
+        // Its first message introduces it.
         lines.next().transpose()?;
         stream.write_all(format!("{said}\n").as_bytes())?;
     }

@@ -1,9 +1,9 @@
-//! The text form of git's settings. It takes whatever git takes; where git would refuse the file, it goes on behind what it cannot
-//! read, since a name that is held for nothing does no harm, and one that is missed does.
+//! The text form of git's settings. The parser takes everything that git takes. If git would refuse the file, it goes
+//! on behind the unreadable part: a name that is held without need does no harm, and a missed one does.
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// In lower case, without what stands in quotes.
+    /// In lower case, without the part in quotes.
     pub section: String,
     pub subsection: String,
     /// In lower case.
@@ -69,11 +69,11 @@ fn heading(characters: &mut Characters<'_>) -> (String, String) {
     }
 }
 
-/// Up to the end of the line, with quotes, escapes and continued lines.
+/// The value up to the end of the line, with quotes, escapes and continued lines.
 fn value(characters: &mut Characters<'_>) -> String {
     let mut value = String::new();
     let mut quoted = false;
-    // Where trailing space begins that is not quoted.
+    // The beginning of unquoted trailing space.
     let mut kept = 0;
     while let Some(next) = characters.next() {
         match next {

@@ -85,7 +85,7 @@ fn entries(index: &[u8], hash: usize) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// As in a pack: seven bits a byte, each further one counting from one more.
+/// The number format of git's packs: seven bits a byte, each further byte counting from one more.
 fn variable_number(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0usize;
     for (position, byte) in bytes.iter().take(8).enumerate() {

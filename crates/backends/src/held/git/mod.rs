@@ -49,7 +49,7 @@ const HOOKS: [&str; 20] = [
     "proc-receive",
 ];
 
-/// Parses what somebody else wrote, as settings and as an index.
+/// Parses a stranger's bytes, as settings and as an index.
 pub fn fuzz_git_settings(data: &[u8]) {
     for setting in config::parse(data) {
         values::files_of_a_command(&setting.value, Path::new("/nonexistent"));
@@ -91,7 +91,8 @@ pub fn names(
     for tree in &settings.working_trees {
         for module in index::submodules(repository, tree) {
             let place = tree.join(module);
-            // One that was fetched is found by its `.git`. An empty `.git` would be an error to git, so the whole is held.
+            // A fetched submodule is found by its `.git`. An empty `.git` would be an error to git, so the whole
+            // directory is held.
             if place.join(".git").symlink_metadata().is_err() {
                 add(
                     &place,

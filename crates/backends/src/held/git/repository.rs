@@ -1,5 +1,5 @@
-//! Where a repository's settings, hooks and index are. A `.git` is somebody else's: it may lead anywhere, and what it leads to is only
-//! read, as far as a bound.
+//! Where a repository's settings, hooks and index are. A stranger may have written `.git`: it may lead anywhere, and
+//! its target is only read, up to a bound.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,15 +10,15 @@ const LARGEST_LINK: u64 = 8 << 10;
 
 #[derive(Debug)]
 pub struct Repository {
-    /// Where git starts what the settings name; a bare repository's is its own.
+    /// The directory in which git starts the programs of its settings; a bare repository's is its own.
     pub working_tree: PathBuf,
     pub git_directory: PathBuf,
-    /// Where settings and hooks are: another one in a linked working tree.
+    /// The directory of settings and hooks: another one in a linked working tree.
     pub common_directory: PathBuf,
 }
 
 impl Repository {
-    /// That of a directory's `.git`, whether it is one or not.
+    /// The repository of a directory's `.git`; the result may be no valid repository.
     pub fn of_working_tree(working_tree: &Path) -> Repository {
         let dot_git = working_tree.join(".git");
         let leads_to = || {
@@ -44,7 +44,7 @@ impl Repository {
         Repository { working_tree, git_directory, common_directory }
     }
 
-    /// Whether git takes it for a repository.
+    /// True if git takes this directory for a repository.
     pub fn is_valid(&self) -> bool {
         let common = &self.common_directory;
         self.git_directory.join("HEAD").symlink_metadata().is_ok()
@@ -52,7 +52,7 @@ impl Repository {
             && common.join("refs").is_dir()
     }
 
-    /// Whether it lies elsewhere than in `.git` itself.
+    /// True if the repository's data lies elsewhere than in the working tree's own `.git`.
     pub fn is_linked(&self) -> bool {
         let own = self.working_tree.join(".git");
         ![&own, &self.working_tree].contains(&&self.git_directory)
@@ -60,7 +60,7 @@ impl Repository {
     }
 }
 
-/// Nothing where it is no file, or a larger one. A pipe in its place is not waited for.
+/// `None` if the path is no file, or a file larger than `most`. A pipe in its place does not block.
 pub fn read_bounded(path: &Path, most: u64) -> Option<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path).ok()?;

@@ -89,7 +89,7 @@ pub fn read(repository: &Repository) -> Settings {
     settings
 }
 
-/// One setting of one file, without what that includes.
+/// One setting of one file, without the files that it includes.
 pub fn setting(file: &Path, section: &str, key: &str) -> Option<String> {
     let found = config::parse(&read_bounded(file, LARGEST_FILE)?);
     let is_asked = |setting: &Setting| (setting.section.as_str(), setting.key.as_str()) == (section, key);
@@ -122,7 +122,7 @@ fn included(setting: &Setting, file: &Path) -> Option<PathBuf> {
     is_include.then(|| resolve(&setting.value, file.parent()?)).flatten()
 }
 
-/// Of the user, and of the machine.
+/// The git settings of the user and of the host.
 fn files_of_the_caller() -> Vec<PathBuf> {
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
     files.extend(std::env::var_os("GIT_CONFIG_GLOBAL").map(PathBuf::from));

@@ -1,7 +1,7 @@
 //! Opens files with the rights of a sandbox's work, and not with the engine's own.
 //!
-//! What a path leads to may be changed while it is opened, by processes of the source: a name in a directory of the work's is
-//! its to give to another file, whoever owns that.
+//! Processes of the source may change the target of a path while it is opened: the work can give a name in its own
+//! directory to another file, whoever owns that file.
 
 use std::io::{Error, ErrorKind, Result};
 
@@ -27,7 +27,7 @@ impl HostIds {
         }
     }
 
-    /// On a thread that ends with it: what it gives up it need not be given back.
+    /// Opens on a thread of its own. The thread ends afterwards, so the rights it gave up need not be restored.
     pub fn open<T: Send>(self, open: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let opened = std::thread::scope(|scope| {
             let thread =
@@ -37,8 +37,8 @@ impl HostIds {
         opened?
     }
 
-    /// Of this thread alone: the calls of the C library would change all threads. The kernel takes away the capabilities that are
-    /// about files with the id.
+    /// Changes this thread alone: the calls of the C library would change all threads. With the id the kernel takes
+    /// away the capabilities about files.
     fn take(self) -> Result<()> {
         // SAFETY: numbers only; no group is read from the pointer.
         unsafe {
@@ -47,7 +47,7 @@ impl HostIds {
             }
             libc::syscall(libc::SYS_setfsgid, self.gid);
             libc::syscall(libc::SYS_setfsuid, self.uid);
-            // They say nothing of failures; asked for an id that is none, they say what is.
+            // The two calls do not report failures; asked for an invalid id, they return the current one.
             let gid = libc::syscall(libc::SYS_setfsgid, u32::MAX);
             let uid = libc::syscall(libc::SYS_setfsuid, u32::MAX);
             match (uid, gid) == (self.uid.into(), self.gid.into()) {
@@ -58,7 +58,7 @@ impl HostIds {
     }
 }
 
-/// What an id inside is outside, by the lines `inside outside count`.
+/// The host's number of an id inside, by the lines `inside outside count`.
 fn mapped(map: &str, id: u32) -> Option<u32> {
     map.lines().find_map(|line| {
         let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u32>().ok());

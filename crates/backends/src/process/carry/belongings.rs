@@ -1,5 +1,6 @@
-//! What of an interpreter's files goes along: its streams become the new sandbox's, files and directories are opened anew in
-//! that sandbox's own root, and what leads elsewhere is closed. What cannot be told apart from a way out holds all of it back.
+//! The open files that an interpreter takes along: its streams become the new sandbox's, files and directories are
+//! opened anew in that sandbox's own root, and ways to other places are closed. If a file may be a way out of the
+//! sandbox, nothing is forked.
 
 use super::as_work::HostIds;
 use super::idle::copy_of;
@@ -21,29 +22,29 @@ const LARGEST_COPY: u64 = 64 << 20;
 /// null, zero, full, random, urandom: the same in every sandbox.
 const DEVICES: [(u32, u32); 5] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9)];
 
-/// What it had open when it was copied, and where it stood.
+/// The files that the interpreter had open when it was copied, and its current directory.
 pub struct Listed {
     opened: Vec<(Open, StandIn)>,
     directory: String,
 }
 
-/// What takes the place of an open file in the new sandbox.
+/// The replacement of an open file in the new sandbox.
 enum StandIn {
     This(OwnedFd),
     /// The same path, opened there.
     Again,
     /// Another number of one opened file; its place among them.
     Twin(usize),
-    /// It leads out of the old one.
+    /// The file leads out of the old sandbox, and is closed.
     Nothing,
 }
 
 pub struct Belongings {
-    /// By the number that it has in the interpreter, and whether a program that is executed loses it.
+    /// The number in the interpreter, true if an exec closes it, and the file.
     pub kept: Vec<(i32, bool, OwnedFd)>,
-    /// Where it stands.
+    /// Its current directory.
     pub directory: OwnedFd,
-    /// What was not kept, in words.
+    /// The files that were not kept, in words.
     pub closed: Vec<String>,
 }
 
@@ -52,12 +53,12 @@ pub struct Open {
     pub number: i32,
     pub link: String,
     pub found: Stat,
-    /// As it was opened, and where it stands in it.
+    /// The flags that it was opened with, and the position in it.
     pub flags: OFlags,
     pub position: u64,
 }
 
-/// A copy that still stands in the sandbox that it comes from, and what it is given in the other one.
+/// A copy that is still in the sandbox that it comes from, and the facts that decide about its files.
 pub struct Between<'a> {
     pub pid: i32,
     pub streams: &'a Streams,
@@ -166,7 +167,7 @@ impl Listed {
     }
 }
 
-/// Exactly what the kernel says that the path is: no link is followed on the way.
+/// Opens exactly the kernel's path: no link is followed on the way.
 fn open_below(root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
     // The sandbox's root is itself mounted below the anchor.
     let inside = link.strip_prefix('/').and_then(|rest| rest.strip_prefix(ANCHORED));
@@ -176,7 +177,7 @@ fn open_below(root: &File, link: &str, flags: OFlags) -> std::io::Result<OwnedFd
         _ => return Err(Error::other("it is outside of the sandbox")),
     };
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    // Not what waits for somebody at the other end.
+    // A pipe without a peer must not block the open.
     let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
     Ok(rustix::fs::openat2(root, inside, flags, Mode::empty(), resolve)?)
 }
@@ -199,7 +200,7 @@ impl Open {
         Ok(opened)
     }
 
-    /// Whether two numbers of a process stand for one opened file.
+    /// True if two numbers of a process stand for one opened file.
     pub fn is_same(&self, other: &Open, pid: i32) -> bool {
         const FILE: i32 = 0;
         if self.link != other.link {
@@ -271,7 +272,7 @@ fn clone(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, CarryError> {
     descriptor.try_clone_to_owned().map_err(|source| host("copy a descriptor", source))
 }
 
-/// Names are the work's: they are told as what they are.
+/// The work chose these names, so they are escaped.
 fn shown(link: &str) -> String {
     let link =
         link.strip_prefix(&format!("/{ANCHORED}/")).map_or(link.to_string(), |rest| format!("/{rest}"));

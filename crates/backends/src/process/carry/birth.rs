@@ -1,4 +1,4 @@
-//! From one process to a copy of it in another pid namespace: see the three of [`super`].
+//! From one process to a copy of it in another pid namespace: see the three processes of [`super`].
 
 use super::as_work::HostIds;
 use super::chute::{Chute, misled};
@@ -10,12 +10,12 @@ use paddock_protocol::NAMESPACES;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Two pages of the interpreter's memory that are ours while it stands: an instruction, and what calls point to.
+/// Two pages of the interpreter's memory that are ours while it is stopped: an instruction, and the arguments of calls.
 pub const SCRATCH: u64 = 8192;
-/// Places in there, before those of the chute.
+/// Places in there, before those of the module `chute`.
 const TID: u64 = 64;
 const BYTE: u64 = 72;
-/// For whoever needs more.
+/// From here on the scratch memory is free for other uses.
 pub const FREE: u64 = 4096;
 
 const PR_GET_TID_ADDRESS: u64 = 40;
@@ -24,16 +24,16 @@ const PR_GET_TID_ADDRESS: u64 = 40;
 pub struct Copy {
     pub tracee: Tracee,
     pub scratch: u64,
-    /// By which it is handed what it needs.
+    /// The socket by which it gets descriptors.
     pub chute: Chute,
-    /// The numbers that it has by us, among those of the interpreter's files.
+    /// The descriptors that we gave it, among those of the interpreter's files.
     pub ours: Vec<i32>,
     /// The number of the stream at which it waits.
     pub control: i32,
-    /// What the kernel was told of the original's memory, and is told anew.
+    /// The kernel knows these addresses in the original's memory; the copy tells them to the kernel anew.
     pub robust_list: (u64, u64),
     pub rseq: Option<Rseq>,
-    /// Where its C library notes its number.
+    /// The address at which its C library notes its thread id.
     pub tid: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ pub struct Rseq {
 }
 
 impl Rseq {
-    /// Of the call that names it.
+    /// The arguments of the call that sets it.
     pub fn arguments(self) -> [u64; 4] {
         [self.address, self.size.into(), self.flags.into(), self.signature.into()]
     }
@@ -61,7 +61,7 @@ impl Copy {
     }
 }
 
-/// What is known of where it goes before anything stands still.
+/// The destination's namespaces and ids, looked up before the interpreter is stopped.
 pub struct Arrival {
     user: OwnedFd,
     pid: OwnedFd,
@@ -75,7 +75,7 @@ impl Journey<'_> {
         Ok(Arrival { user: self.namespace("user")?, pid: self.namespace("pid")?, work })
     }
 
-    /// Whatever fails, the source can be let go, and is as it was then.
+    /// If a step fails, the source can be let go, and is as it was.
     pub fn bear(&self, source: &mut Tracee, arrival: &Arrival) -> Result<Copy, CarryError> {
         let control = source.waits_in().map_or(-1, |(_, descriptor)| descriptor as i32);
         let robust_list = robust_list(source.pid);
@@ -118,15 +118,15 @@ impl Journey<'_> {
                 let third = second.bear("copy the memory of the interpreter", &[flags, 0, 0, address, 0])?;
                 Ok((third, chute, ours, tid))
             })
-            // Those that only stood between end here, the second before the first.
+            // The two processes in between end here, the second before the first.
         };
-        // Whoever enters a namespace marks the memory that it has as nobody's to look at: it is the interpreter's, too.
+        // A process that enters a namespace marks its memory as not dumpable, and the interpreter shares that memory.
         let mark = [libc::PR_SET_DUMPABLE as u64, dumpable.min(1), 0, 0, 0];
         source.must("let be looked at it as before", libc::SYS_prctl, &mark)?;
         made
     }
 
-    /// Where its C library notes its number; a copy has another one.
+    /// The address at which its C library notes its thread id; a copy has another id.
     fn tid_address(&self, source: &mut Tracee, scratch: u64) -> Option<u64> {
         let answer = source.call(libc::SYS_prctl, &[PR_GET_TID_ADDRESS, scratch + TID, 0, 0, 0]).ok()?;
         let mut bytes = [0; 8];
@@ -135,7 +135,8 @@ impl Journey<'_> {
         (answer == 0 && address != 0).then_some(address)
     }
 
-    /// In the first process: it joins the cgroups, and enters what only its children are in then. The numbers that it has by us.
+    /// In the first process: it joins the cgroups, and enters the namespaces that only its children are in then.
+    /// Returns the descriptors that we gave it.
     fn enter_namespaces(
         &self,
         first: &mut Tracee,
@@ -156,15 +157,15 @@ impl Journey<'_> {
         Ok((chute, ours))
     }
 
-    /// It joins them itself: to move another process, the kernel waits until nobody on the machine forks or ends, which takes
-    /// milliseconds in which the interpreter would stand still.
+    /// The copy joins them itself. When another process moves it, the kernel waits until no process on the host forks
+    /// or ends. That takes milliseconds, in which the interpreter would be stopped.
     fn join_cgroups(&self, first: &mut Tracee, scratch: u64, entrances: &[i32]) -> Result<(), CarryError> {
         first.write(scratch + BYTE, b"0")?;
         for number in entrances {
             let arguments = [*number as u64, scratch + BYTE, 1];
             first.must("join the cgroups of the fork", libc::SYS_write, &arguments)?;
         }
-        // What it wrote stood in its memory.
+        // The byte that it wrote came from its own memory, so the kernel is asked.
         match looks::is_in_cgroups(first.pid, self.entrances) {
             Ok(true) => Ok(()),
             Ok(false) => Err(misled()),
@@ -172,7 +173,7 @@ impl Journey<'_> {
         }
     }
 
-    /// What the copy enters itself, when the guest is ready.
+    /// The namespaces that the copy enters itself, when the guest is ready.
     pub fn other_namespaces(&self) -> Result<Vec<OwnedFd>, CarryError> {
         let others = NAMESPACES.iter().filter(|(name, _)| !["user", "pid"].contains(name));
         let wanted = others.filter(|(name, _)| *name != "time" || probe::has_time_namespace());
@@ -185,7 +186,7 @@ impl Journey<'_> {
     }
 }
 
-/// Where the kernel finds locks that a process held when it died.
+/// The address at which the kernel finds the locks that a process held when it died.
 pub fn robust_list(pid: i32) -> (u64, u64) {
     let (mut head, mut length) = (0_u64, 0_u64);
     // SAFETY: the kernel writes two words.
@@ -193,7 +194,7 @@ pub fn robust_list(pid: i32) -> (u64, u64) {
     if found == 0 { (head, length) } else { (0, 0) }
 }
 
-/// Where the kernel tells a process on which processor it runs.
+/// The address at which the kernel tells a process on which processor it runs.
 pub fn rseq(pid: i32) -> Option<Rseq> {
     const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
     let mut found = Rseq::default();

@@ -7,7 +7,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use std::io::{Error, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// Places in the scratch memory, behind those of whoever made it.
+/// Places in the scratch memory, behind those of the module `birth`.
 const PAIR: u64 = 80;
 const MESSAGE: u64 = 128;
 const PIECE: u64 = 256;
@@ -31,7 +31,7 @@ impl Chute {
         process.read(scratch + PAIR, &mut pair).map_err(unread)?;
         let pair = [word(&pair, 0), word(&pair, 4)];
         let socket = idle::copy_of(process.pid, pair[0]).map_err(|source| host("reach the copy", source))?;
-        // What stands in memory may be somebody else's word: the kernel notes who made a pair.
+        // The number in memory may be forged by the process; but the kernel notes which process made a pair.
         let made_by = rustix::net::sockopt::socket_peercred(&socket).ok();
         if made_by.is_none_or(|peer| peer.pid.as_raw_nonzero().get() != process.pid) {
             return Err(misled());
@@ -39,7 +39,7 @@ impl Chute {
         Ok(Chute { scratch, socket, pair })
     }
 
-    /// Those of the pair, in the process.
+    /// The numbers of the pair, in the process.
     pub fn numbers(&self) -> [i32; 2] {
         self.pair
     }
@@ -69,7 +69,7 @@ impl Chute {
         if numbers.len() != passed.len() || numbers.iter().any(|number| *number < 0) {
             return Err(CarryError::Unable("it may not have as many files open as it takes".into()));
         }
-        // The same for the numbers: each has to stand for what was sent.
+        // The numbers may be forged too: each has to stand for the descriptor that was sent.
         let sent =
             |(number, descriptor): (&i32, &BorrowedFd<'_>)| is_one_file(process.pid, *number, *descriptor);
         if !numbers.iter().zip(passed).all(sent) {
@@ -79,7 +79,7 @@ impl Chute {
     }
 }
 
-/// Whether a number of another process stands for an opened file of ours.
+/// True if a number of another process stands for an opened file of ours.
 fn is_one_file(pid: i32, number: i32, own: BorrowedFd<'_>) -> bool {
     const FILE: i32 = 0;
     let this = std::process::id() as i32;

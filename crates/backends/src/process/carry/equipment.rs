@@ -1,7 +1,7 @@
-//! What a copy of a machine's process has open: each file of its original has one in its place, or nothing is copied.
+//! The open files of a copied QEMU process: each file of its original has a replacement, or nothing is copied.
 //!
-//! Its disk and its sockets are its own. What it only reads is opened once more, so that nobody shares a place in a file with
-//! another machine. What the kernel made for one process alone (events, signals) is made anew.
+//! Its disk and its sockets are its own. Files that it only reads are opened once more, so that no two VMs share a
+//! position in a file. Files that the kernel made for one process alone (events, signals) are made anew.
 
 use super::belongings::Open;
 use super::idle::copy_of;
@@ -12,25 +12,25 @@ use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// What a message holds, with the namespaces.
+/// The most descriptors that fit in a message, beside the namespaces.
 const MOST: usize = 200;
 
-/// Whatever differs between a machine and its copy.
+/// The files that differ between a VM and its copy.
 pub struct Outfit {
-    /// The disk of the original, by what the kernel says of it, and that of the copy.
+    /// The disk of the original, by its kernel facts, and the disk of the copy.
     pub disk: (Stat, OwnedFd),
-    /// Where the monitor of the copy listens.
+    /// The socket on which the copy's monitor listens.
     pub monitor: OwnedFd,
-    /// One end of its port, and what it complains to.
+    /// One end of its port, and its error output.
     pub port: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
 }
 
-/// By the number that it has, and whether a program that is executed loses it.
+/// The number, true if an exec closes it, and the file.
 pub type Equipped = Vec<(i32, bool, OwnedFd)>;
 
-/// `ours`: numbers that the copy has by us.
+/// `ours`: the descriptors that we gave the copy.
 pub fn equip(pid: i32, ours: &[i32], outfit: &Outfit) -> Result<Equipped, CarryError> {
     let all = Open::all(pid, ours, MOST)?;
     let mut equipped = Equipped::new();
@@ -45,7 +45,7 @@ pub fn equip(pid: i32, ours: &[i32], outfit: &Outfit) -> Result<Equipped, CarryE
     Ok(equipped)
 }
 
-/// Whether nobody asks its monitor: a connection ends a moment after who made it has closed it.
+/// True if no client is connected to its monitor. A connection ends a moment after the client has closed it.
 pub fn is_unasked(pid: i32) -> Result<bool, CarryError> {
     for open in Open::all(pid, &[], MOST)? {
         if FileType::from_raw_mode(open.found.st_mode) != FileType::Socket {
@@ -62,7 +62,7 @@ pub fn is_unasked(pid: i32) -> Result<bool, CarryError> {
 fn instead(pid: i32, open: &Open, outfit: &Outfit) -> Result<OwnedFd, CarryError> {
     match FileType::from_raw_mode(open.found.st_mode) {
         FileType::Socket => socket(pid, open, outfit),
-        // What it was started with; it makes no others.
+        // QEMU was started with these pipes; it makes no others.
         FileType::Fifo if open.number == libc::STDOUT_FILENO => clone(&outfit.stdout),
         FileType::Fifo if open.number == libc::STDERR_FILENO => clone(&outfit.stderr),
         FileType::RegularFile => file(pid, open, outfit),
@@ -92,7 +92,7 @@ fn listens(socket: &OwnedFd) -> Result<bool, CarryError> {
     socket_acceptconn(socket).map_err(|errno| host("look at a socket", errno.into()))
 }
 
-/// As a connection to the monitor has, and the port has not.
+/// True for a connection to the monitor, and false for the port.
 fn has_name(socket: &OwnedFd) -> Result<bool, CarryError> {
     let name = rustix::net::getsockname(socket).map_err(|errno| host("look at a socket", errno.into()))?;
     let name = rustix::net::SocketAddrUnix::try_from(name);
@@ -110,13 +110,14 @@ fn file(pid: i32, open: &Open, outfit: &Outfit) -> Result<OwnedFd, CarryError> {
     if !writes {
         return again(pid, open);
     }
-    // The memory that it was copied from, which nobody can write to: it need not be opened again.
+    // The memory that the VM was copied from. It is sealed against writes, so it need not be opened again.
     let own = original(pid, open)?;
     let sealed = rustix::fs::fcntl_get_seals(&own).is_ok_and(|seals| seals.contains(SealFlags::WRITE));
     if sealed { Ok(own) } else { Err(unable(open, "others write to it")) }
 }
 
-/// The same file, from the mount that it was opened in. Only to be read: whatever else it was opened for is refused above.
+/// The same file, from the mount that it was opened in. It is opened only for reading: the callers refuse all other
+/// modes.
 fn again(pid: i32, open: &Open) -> Result<OwnedFd, CarryError> {
     let own = original(pid, open)?;
     if open.flags.contains(OFlags::PATH) {
@@ -169,7 +170,7 @@ fn made_anew(pid: i32, open: &Open, kind: &str) -> Result<OwnedFd, CarryError> {
     if made < 0 {
         return Err(host("make a file of the machine anew", std::io::Error::last_os_error()));
     }
-    // SAFETY: it was just made, and is nobody else's.
+    // SAFETY: it was just made, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 

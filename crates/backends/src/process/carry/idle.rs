@@ -1,4 +1,4 @@
-//! Which process an interpreter is, and whether it waits for its next call.
+//! Which process an interpreter is, and the check that it waits for its next call.
 
 use super::looks::Status;
 use super::pulse::Pulse;
@@ -7,10 +7,10 @@ use crate::backend::CarryError;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether it waits.
+/// How often it is checked if the interpreter waits.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// By its number in the guest's namespace: it is a child of the guest.
+/// Found by its pid in the guest's namespace: it is a child of the guest.
 pub fn find(guest: u32, inside: u32) -> Result<i32, CarryError> {
     let gone = || CarryError::Unable("it ended meanwhile".into());
     let depth = Status::of(guest as i32).map_err(|_| gone())?.numbers().len();
@@ -37,7 +37,7 @@ pub fn stop_when_idle(pid: i32, guest: u32, until: Instant, pulse: &Pulse) -> Re
     }
 }
 
-/// Whether it looks as if it waited: it is not disturbed for that.
+/// True if the process seems to wait. The look does not disturb it.
 fn waits(pid: i32) -> Result<bool, CarryError> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/syscall"))
         .map_err(|_| CarryError::Unable("it ended meanwhile".into()))?;
@@ -58,7 +58,7 @@ fn stop_if_idle(pid: i32, guest: u32, pulse: &Pulse) -> Result<Tracee, CarryErro
         return Err(CarryError::Unable("it has other threads".into()));
     }
     let tracee = Tracee::stop(pid, Instant::now() + super::PATIENCE, pulse)?;
-    // It may have begun one in between; now it cannot.
+    // It may have started a thread in between; now it cannot.
     if threads(pid) != Some(1) {
         return Err(CarryError::Unable("it has other threads".into()));
     }
@@ -72,8 +72,9 @@ fn stop_if_idle(pid: i32, guest: u32, pulse: &Pulse) -> Result<Tracee, CarryErro
     }
 }
 
-/// What it waits at is the stream that the guest gave it, or, of one that came in from outside, the engine: the kernel notes
-/// who made a pair of sockets, and nobody inside has the id of the host's root.
+/// The process must wait at the stream that the guest gave it or, if it was itself forked into its sandbox, at the
+/// engine's. The kernel notes which process made a pair of sockets, and no process inside has the id of the host's
+/// root.
 fn is_control(pid: i32, descriptor: u64, guest: u32) -> Result<(), CarryError> {
     let elsewhere = || CarryError::Busy("it waits for something else than its next call".into());
     let number = i32::try_from(descriptor).map_err(|_| elsewhere())?;
@@ -84,8 +85,9 @@ fn is_control(pid: i32, descriptor: u64, guest: u32) -> Result<(), CarryError> {
     }
 }
 
-/// Whether nobody else has its memory: that is not only what threads have. Who gets past this look, because it begins processes
-/// all the time, finds that nothing which stands in memory is believed; but what is copied is not what it was then.
+/// Fails if another process, not only another thread, has its memory. A hostile process may get past this check by
+/// starting processes all the time. It gains nothing: no value in its memory is believed. But then the copy is not a
+/// copy of one moment.
 fn is_alone(pid: i32, guest: u32) -> Result<(), CarryError> {
     let mut left = vec![guest as i32];
     while let Some(parent) = left.pop() {
@@ -99,7 +101,7 @@ fn is_alone(pid: i32, guest: u32) -> Result<(), CarryError> {
     Ok(())
 }
 
-/// None of one that has ended.
+/// The children of a process; none if it has ended.
 fn children_of(pid: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());

@@ -1,4 +1,4 @@
-//! What the kernel says of a process.
+//! Facts about a process, as the kernel tells them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ impl Status {
         self.field(name).parse().ok()
     }
 
-    /// Its numbers, from the host's to that of its innermost namespace.
+    /// Its pids, from the host's to that of its innermost namespace.
     pub fn numbers(&self) -> Vec<u32> {
         self.field("NSpid").split_whitespace().filter_map(|number| number.parse().ok()).collect()
     }
@@ -57,7 +57,8 @@ impl Mapping {
         Some(Mapping { start: number(start)?, end: number(end)?, rights, name })
     }
 
-    /// Whether anybody else could change what is seen there: a file that can only be read is as good as any other.
+    /// True if another process could change the content. A shared mapping of a file counts as private if it is
+    /// read-only.
     pub fn is_shared(&self) -> bool {
         let is_file = self.name.starts_with('/')
             && !["/memfd:", "/dev/", "/SYSV"].iter().any(|prefix| self.name.starts_with(prefix))
@@ -76,8 +77,8 @@ pub fn namespace(pid: i32, name: &str) -> Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Whether a process is in the cgroups that these are the ways into. Each is of another hierarchy, and all have one name, which
-/// nobody else's have.
+/// True if a process is in the cgroups that these entrances lead to. Each belongs to another hierarchy, and all have
+/// one name, which no other sandbox's cgroups have.
 pub fn is_in_cgroups(pid: i32, entrances: &[File]) -> Result<bool> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     let mut joined = entrances.iter().map(|entrance| {

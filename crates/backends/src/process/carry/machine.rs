@@ -1,7 +1,8 @@
-//! What runs a machine, copied into another fence as it stands: its memory, with all that it has translated, and its threads.
+//! The QEMU process that runs a VM, copied into another fence as it is: its memory, with all translated code, and its
+//! threads.
 //!
-//! It is told to pause before, so that nothing is under way in it; each of its threads then waits in a call that can be made
-//! again. The copy is told to go on by its own monitor.
+//! The VM is paused before, so that nothing is under way in it; each of QEMU's threads then waits in a system call that
+//! can be made again. The copy's own monitor tells the copy to go on.
 
 use super::birth::Copy;
 pub use super::equipment::Outfit;
@@ -33,13 +34,13 @@ pub struct MachineCopy<'a> {
 }
 
 impl<'a> MachineCopy<'a> {
-    /// `from`: the guest of the fence that the machine is in, by the host's number; it has one child.
+    /// `from`: the guest of the fence around the VM, by the host's number; it has one child.
     ///
-    /// Precondition: the machine is paused, and nobody else copies it at the same time.
+    /// Precondition: the VM is paused, and no other thread copies it at the same time.
     pub fn depart(from: u32, way: &'a WayIn, streams: &'a Streams) -> Result<MachineCopy<'a>, CarryError> {
         let bound = Together::bind_this();
         let (to, ids, entrances) = (way.guest, way.ids, way.entrances.as_slice());
-        // Neither its number nor its pipes are asked for.
+        // Neither the interpreter's number nor its pipes are used for a VM.
         let interpreter = Interpreter { pid: 0, stdout: 0, stderr: 0 };
         let journey = Journey { from, to, ids, entrances, streams, interpreter };
         let arrival = journey.arrival()?;
@@ -67,7 +68,7 @@ impl<'a> MachineCopy<'a> {
         Ok(MachineCopy { copy, threads, journey, _pulse: pulse })
     }
 
-    /// It takes its place there, and waits for what its monitor says.
+    /// The copy takes its place there, and waits for its monitor's command.
     ///
     /// Precondition: the guest there is ready; this is the thread that made it.
     pub fn arrive(self, outfit: &Outfit) -> Result<(), CarryError> {
@@ -82,7 +83,7 @@ impl<'a> MachineCopy<'a> {
         journey.move_in(&mut copy, &equipped, &root, None)?;
         journey.give_up(&mut copy)?;
         let made = make(&mut copy, &threads)?;
-        // Taken apart in this order, whatever fails: see `Halted`.
+        // If a step fails, taken apart in this order: see `Halted`.
         let mut all = Whole { made, copy };
         all.copy.forget_ours()?;
         journey.check(&all.copy, 1 + threads.len() as u32)?;
@@ -95,7 +96,7 @@ impl<'a> MachineCopy<'a> {
     }
 }
 
-/// What runs a machine keeps its memory from being copied with it, for it means to start others. It starts none.
+/// QEMU keeps its memory from being copied to children, because it expects to start some. In a fence it starts none.
 ///
 /// Precondition: as for [`MachineCopy::depart`].
 pub fn let_be_copied(from: u32) -> Result<(), CarryError> {
@@ -134,7 +135,7 @@ struct Whole {
     copy: Copy,
 }
 
-/// The guest around a machine starts nobody else. Who stood between a machine and its last copy may not be collected yet.
+/// The guest around a VM starts no other process. The helper processes of the last copy may not be collected yet.
 fn only_child(guest: u32) -> Result<i32, CarryError> {
     let children = std::fs::read_to_string(format!("/proc/{guest}/task/{guest}/children"))
         .map_err(|source| host("list the guest's children", source))?;

@@ -1,14 +1,14 @@
-//! Memory that the interpreter shared with somebody becomes the copy's own.
+//! Memory that the interpreter shared with another process becomes the copy's own.
 
 use super::looks::Mapping;
 use super::tracee::{Tracee, errno, host};
 use crate::backend::CarryError;
 
-/// More is not copied while somebody waits.
+/// The most shared memory that is copied, because the caller waits meanwhile.
 const MOST: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
-/// Precondition: nobody else has the copy's memory. It maps nothing of its own until it goes on.
+/// Precondition: no other process has the copy's memory. The copy maps nothing of its own until it goes on.
 pub fn separate(copy: &mut Tracee) -> Result<(), CarryError> {
     let shared = shared(copy)?;
     if shared.is_empty() {
@@ -19,7 +19,7 @@ pub fn separate(copy: &mut Tracee) -> Result<(), CarryError> {
         return Err(CarryError::Unable(format!("it shares {} MiB of memory", total >> 20)));
     }
     shared.iter().try_for_each(|mapping| replace(copy, mapping))?;
-    // By what the kernel says of it then.
+    // Checked by the kernel's own list.
     match self::shared(copy)?.is_empty() {
         true => Ok(()),
         false => Err(CarryError::Unable("its copy is not as it should be: it shares memory".into())),
@@ -42,7 +42,7 @@ fn replace(copy: &mut Tracee, mapping: &Mapping) -> Result<(), CarryError> {
     let mut at = 0;
     while at < length {
         let count = PIECE.min((length - at) as usize);
-        // What cannot be read, because its file is shorter, is empty.
+        // A part that cannot be read, because its file is shorter, stays empty.
         if copy.read(mapping.start + at, &mut piece[..count]).is_ok() {
             copy.write(place + at, &piece[..count])?;
         }

@@ -1,7 +1,7 @@
 //! An interpreter that waits for its next call is forked into another sandbox, as it stands.
 //!
 //! The engine stops it, has it make one copy of itself by system calls that are put into its registers, and lets it go on
-//! waiting. What was copied has not run an instruction of its own since: it is moved into its sandbox, given other files
+//! waiting. The copy has not run an instruction of its own since: it is moved into its sandbox, given other files
 //! and streams, and stripped of everything, before it goes on. The kernel's copy on write does the rest.
 //!
 //! Three processes are needed, because a pid namespace is entered by children only, and because the one that stays has to
@@ -12,15 +12,15 @@
 //! - the third is the copy
 //!
 //! - [`tracee`]: a stopped process, and calls that it makes for us, each checked when it begins and when it ends
-//! - [`idle`]: which process it is, and whether it waits
-//! - [`belongings`]: what of its files goes along; [`as_work`]: by whose rights
+//! - [`idle`]: which process it is, and a check that it waits
+//! - [`belongings`]: the open files that go along; [`as_work`]: the rights that open them
 //! - [`birth`]: the three processes; [`chute`]: how they are handed descriptors
-//! - [`settle`]: what the copy is made to do before it goes on, of which the first half takes no root yet
-//! - [`memory`]: what it shared becomes its own
-//! - [`machine`]: the same for what runs a machine: [`threads`] and all, and [`equipment`] in the place of what it has open
+//! - [`settle`]: the steps of the copy before it goes on; the first half of them needs no root yet
+//! - [`memory`]: its shared memory becomes its own
+//! - [`machine`]: the same for QEMU with its VM: with all [`threads`], and [`equipment`] for its open files
 //! - [`together`]: all of that on one processor
-//! - [`pulse`]: that it is not waited for too long
-//! - [`looks`]: what the kernel says of a process
+//! - [`pulse`]: a limit to the time that it is waited for
+//! - [`looks`]: facts about a process, as the kernel tells them
 
 mod as_work;
 mod belongings;
@@ -52,9 +52,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use together::Together;
 
-/// How long one process may take for what it is told: all of it is done in milliseconds.
+/// How long one process may take for its steps: all of them are done in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether copies that stand in a sandbox have ended with it.
+/// How often it is checked if the copies have ended with their sandbox.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Where an interpreter is carried from, and where to.
@@ -62,17 +62,17 @@ pub struct Journey<'a> {
     /// The guests, by the host's numbers.
     pub from: u32,
     pub to: u32,
-    /// Of the work, in the sandbox that it comes to.
+    /// The ids of the work, in the destination.
     pub ids: Ids,
-    /// By which a process joins that sandbox's cgroups.
+    /// The files by which a process joins the destination's cgroups.
     pub entrances: &'a [File],
     pub streams: &'a Streams,
     pub interpreter: Interpreter,
 }
 
-/// What is known before the interpreter stands still.
+/// The facts that are looked up before the interpreter is stopped.
 struct Ahead {
-    /// Of the interpreter, by the host's number.
+    /// The interpreter's pid on the host.
     pid: i32,
     arrival: Arrival,
     pulse: Pulse,
@@ -103,7 +103,7 @@ pub fn carry(
         Ok((journey, ahead))
     });
     let ahead: Vec<Result<_, CarryError>> = ahead.collect();
-    // All of them in one turn: while some stand in the fork, nobody is waited for who might not come.
+    // All of them in one turn: while some stand in the fork, no other process that may never come is waited for.
     let turn = alone.lock().unwrap_or_else(PoisonError::into_inner);
     let departed = ahead.into_iter().map(|ahead| {
         let (journey, ahead) = ahead?;
@@ -133,7 +133,7 @@ pub fn carry(
     arrived.collect()
 }
 
-/// Nobody else can collect what we trace: a sandbox that ends before it is ready waits for us to see that.
+/// Only the tracer can collect a tracee: a sandbox that ends before it is ready waits until we see that.
 fn becomes_ready(ready: &Receiver<()>, mut copies: Vec<&mut Copy>) -> bool {
     loop {
         match ready.recv_timeout(LOOK) {
@@ -157,14 +157,14 @@ impl Journey<'_> {
 
     /// `until`: how long it may take to be idle.
     ///
-    /// Precondition: this thread is bound, and nobody else stops the interpreter.
+    /// Precondition: this thread is bound to one processor, and no other thread stops the interpreter.
     fn depart(&self, ahead: Ahead, until: Instant) -> Result<Departed, CarryError> {
         let Ahead { pid, arrival, pulse } = ahead;
         let mut source = idle::stop_when_idle(pid, self.from, until, &pulse)?;
         let stopped = Instant::now();
         let together = Together::bind(pid);
         let born = self.bear(&mut source, &arrival);
-        // It goes on whatever came of it, as if nothing had been.
+        // The interpreter goes on in any case, as if nothing had been.
         if let (Some(together), Ok(copy)) = (&together, &born) {
             together.release(copy.tracee.pid);
         }

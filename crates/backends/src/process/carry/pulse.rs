@@ -1,5 +1,5 @@
-//! A signal in every second to the thread that traces: it waits for what it traces without looking again and again, and still
-//! sees that its time is over.
+//! A signal in every second to the tracing thread. The thread can then wait for its tracee without polling, and still
+//! notices that its time is over.
 
 use std::io::{Error, Result};
 use std::mem::zeroed;
@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 
 const SECONDS: libc::time_t = 1;
 
-/// Until it is dropped.
+/// A timer that runs until this is dropped.
 pub struct Pulse(libc::timer_t);
 
 impl Pulse {
-    /// Of this thread.
+    /// A timer for this thread.
     pub fn of_this() -> Result<Pulse> {
         static HEARD: OnceLock<std::result::Result<(), i32>> = OnceLock::new();
         HEARD.get_or_init(hear).map_err(Error::from_raw_os_error)?;
@@ -45,12 +45,12 @@ impl Drop for Pulse {
     }
 }
 
-/// One that nothing else uses.
+/// A signal that no other part of the engine uses.
 fn signal() -> i32 {
     libc::SIGRTMIN() + 7
 }
 
-/// Whatever waits is interrupted, and that is all.
+/// The handler does nothing; the signal only interrupts the call that waits.
 fn hear() -> std::result::Result<(), i32> {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: the handler does nothing, which it may do at any moment; a structure as above.

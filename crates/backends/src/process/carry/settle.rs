@@ -1,4 +1,4 @@
-//! What a copy is made to do before it goes on: it enters the rest of its sandbox, takes its files, and gives up everything.
+//! The steps of a copy before it goes on: it enters the rest of its sandbox, takes its files, and gives up all rights.
 
 use super::as_work::HostIds;
 use super::belongings::{Belongings, Between, Listed};
@@ -16,11 +16,11 @@ const SECURE_BITS: u64 = 1 | 2 | 4 | 8 | 64 | 128;
 const CAPABILITIES: u64 = 64;
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
-/// A file that it has: under which number, which that is to be, and whether it is lost at an exec.
+/// A file of the copy: its number, the number that it is to have, and true if an exec closes it.
 type Kept = (i32, i32, bool);
 
 impl Journey<'_> {
-    /// What needs none of the fork's own: it is done while that comes to be.
+    /// The steps that need nothing of the fork's sandbox. They are done while that sandbox comes up.
     pub fn prepare(&self, copy: &mut Copy) -> Result<Listed, CarryError> {
         let pipes = (self.interpreter.stdout, self.interpreter.stderr);
         let (pid, control, ours) = (copy.tracee.pid, copy.control, copy.ours.as_slice());
@@ -30,7 +30,8 @@ impl Journey<'_> {
         Ok(listed)
     }
 
-    /// The number that it has inside, and what it has no more. It has no capability and its own filter again when it goes on.
+    /// Returns its pid inside, and the files that it has no more. When it goes on it has no capability and its own
+    /// filter again.
     pub fn settle(
         &self,
         copy: &mut Copy,
@@ -44,7 +45,7 @@ impl Journey<'_> {
         Ok((self.check(copy, 1)?, closed))
     }
 
-    /// It enters the rest of its sandbox, where it has these files and stands there. `below`: the root that it goes to.
+    /// The copy enters the rest of its sandbox, with these files and this directory. `below`: the root that it goes to.
     pub fn move_in(
         &self,
         copy: &mut Copy,
@@ -102,7 +103,7 @@ impl Journey<'_> {
         Ok(())
     }
 
-    /// By what the kernel says of it, before it goes on; the guest looks once more.
+    /// Checks the copy by the kernel's facts, before it goes on; the guest checks once more.
     pub fn check(&self, copy: &Copy, threads: u32) -> Result<u32, CarryError> {
         let pid = copy.tracee.pid;
         let status = Status::of(pid).map_err(|source| host("look at the copy", source))?;
@@ -136,7 +137,7 @@ impl Copy {
     }
 }
 
-/// It keeps those that it has until the end.
+/// Empties the bounding set. The process keeps its present capabilities until the end.
 pub fn give_up_bounds(tracee: &mut Tracee) -> Result<(), CarryError> {
     for capability in 0..CAPABILITIES {
         let arguments = [libc::PR_CAPBSET_DROP as u64, capability, 0, 0, 0];

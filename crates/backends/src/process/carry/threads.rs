@@ -7,9 +7,9 @@ use super::tracee::{Tracee, ask, host};
 use crate::backend::CarryError;
 use std::time::{Duration, Instant};
 
-/// What runs all the time is not waited for with a look at each moment.
+/// The pause between two looks at a process that never waits.
 const LOOK: Duration = Duration::from_micros(500);
-/// More are not copied while somebody waits.
+/// The most threads that are copied, because the caller waits meanwhile.
 const MOST: usize = 64;
 /// `PTRACE_GETSIGMASK` and `PTRACE_SETSIGMASK`, of a mask of this size.
 const GET_MASK: libc::c_uint = 0x420a;
@@ -33,12 +33,12 @@ pub struct Thread {
     mask: u64,
     robust_list: (u64, u64),
     rseq: Option<Rseq>,
-    /// Where its C library notes its number.
+    /// The address at which its C library notes its thread id.
     tid: u64,
 }
 
 impl Halted {
-    /// Where all of them wait for something. Until then none is disturbed for long.
+    /// Stops the process where all threads wait for something. Until then none is disturbed for long.
     pub fn stop(pid: i32, until: Instant, pulse: &Pulse) -> Result<Halted, CarryError> {
         loop {
             match Halted::try_stop(pid, pulse) {
@@ -50,8 +50,8 @@ impl Halted {
 
     fn try_stop(pid: i32, pulse: &Pulse) -> Result<Halted, CarryError> {
         let found = tasks(pid)?;
-        // The kernel itself would have a call go on with the time that is left, by another one, which says no more what it
-        // was: who stops it then could not make it again. So each is made again from its beginning.
+        // The kernel itself would go on with the remaining time by another call, which does not tell what the first one
+        // was. A later stop could then not make it again. So each call is made again from its beginning.
         let stop = |task: i32| {
             let mut stopped = Tracee::stop(task, Instant::now() + super::PATIENCE, pulse)?;
             if stopped.stands_in().is_some_and(can_be_made_again) {
@@ -73,7 +73,8 @@ impl Halted {
         }
     }
 
-    /// `tid`: where the first thread's number is noted. The others have theirs as far from what is their own.
+    /// `tid`: the address of the first thread's id. The others have theirs at the same distance from their thread
+    /// pointers.
     pub fn threads(&self, tid: Option<u64>) -> Result<Vec<Thread>, CarryError> {
         let unknown = || CarryError::Unable("its threads are not those of a C library that is known".into());
         let offset = tid.ok_or_else(unknown)?.wrapping_sub(self.main.stood_at().fs_base);
@@ -100,14 +101,15 @@ impl Halted {
 
     pub fn let_go(self) -> Result<(), CarryError> {
         let Halted { others, main } = self;
-        // All of them, whatever is the matter with one.
+        // All of them, even if one fails.
         let all = others.into_iter().chain([main]).map(Tracee::let_go);
         let failed: Vec<CarryError> = all.filter_map(Result::err).collect();
         failed.into_iter().next().map_or(Ok(()), Err)
     }
 }
 
-/// What a thread may wait in: made again from its beginning, it waits for the same. A time that is over is told at once.
+/// The calls that a thread may wait in. Made again from its beginning, each waits for the same event. If its time is
+/// over, it returns at once.
 fn can_be_made_again(call: i64) -> bool {
     [libc::SYS_futex, libc::SYS_ppoll, libc::SYS_poll].contains(&call)
 }
@@ -124,9 +126,9 @@ fn tasks(pid: i32) -> Result<Vec<i32>, CarryError> {
     Ok(tasks)
 }
 
-/// Makes them in the copy. None runs until it is let go.
+/// Makes the threads in the copy. None runs until it is let go.
 ///
-/// Precondition: the copy has given up what it is not to have, and has its instruction still.
+/// Precondition: the copy has given up its excess rights, and still has its instruction.
 pub fn make(copy: &mut Copy, threads: &[Thread]) -> Result<Vec<Tracee>, CarryError> {
     let flags = libc::CLONE_VM
         | libc::CLONE_FS

@@ -1,5 +1,5 @@
-//! Who traces and who is traced on one processor: they run in turns, a hundred times and more, and to wake another processor
-//! takes longer than all that they do.
+//! Tracer and tracee on one processor: they run in turns, a hundred times and more, and waking another processor takes
+//! longer than all their steps.
 
 /// The processors that a process may run on, as it was before.
 pub struct Together {

@@ -1,7 +1,7 @@
 //! A stopped process, and system calls that it makes for us.
 //!
-//! Whoever wrote the process's code may want to mislead us: so a call is compared, when it begins, with the one that was
-//! put into its registers, and what came of it is what the kernel says, never what stands in its memory.
+//! The author of the process's code may want to mislead us. So a call is compared, when it begins, with the call that
+//! was put into its registers; and its result is the kernel's, never a value from its memory.
 
 use super::pulse::Pulse;
 use crate::backend::CarryError;
@@ -10,12 +10,13 @@ use std::io::{Error, ErrorKind, Result as IoResult};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-/// Of x86-64: `syscall`, and the name that the kernel has for the processor.
+/// For x86-64: `syscall`, and the kernel's number of the architecture.
 pub const INSTRUCTION: [u8; 2] = [0x0f, 0x05];
 const ARCHITECTURE: u32 = 0xc000_003e;
-/// What a call that was interrupted returns while it waits to be made again.
+/// The kernel's return value of an interrupted call that waits to be made again.
 const TO_BE_MADE_AGAIN: i64 = -512;
-/// The same for those that are not made again after a signal's handler, and those that go on with the time that is left.
+/// The same for calls that are not made again after a signal's handler, and for calls that go on with the time that is
+/// left.
 const UNLESS_HANDLED: i64 = -514;
 const WITH_WHAT_IS_LEFT: i64 = -516;
 
@@ -34,16 +35,16 @@ const MOST_SIGNALS: u32 = 64;
 /// Killed when dropped, unless it was let go.
 pub struct Tracee {
     pub pid: i32,
-    /// Where it executes a call.
+    /// The address at which it executes a call.
     pub site: u64,
-    /// As it was when it stopped first, in the middle of waiting.
+    /// Its registers when it stopped first, in the middle of waiting.
     before: libc::user_regs_struct,
     place: Place,
     kind: Kind,
     memory: File,
 }
 
-/// Where in the kernel it stands.
+/// The point in the kernel at which it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Before it goes back to its own code; a call that was interrupted is made again by itself.
@@ -58,14 +59,14 @@ enum Place {
     Signal(i32),
 }
 
-/// Whose it is.
+/// The owner of the traced process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The one that is copied, which is not to be harmed.
     Source,
-    /// One that we made.
+    /// A process that we made.
     Own,
-    /// Nobody's any more.
+    /// It has ended or was let go; it belongs to no tracer any more.
     Gone,
 }
 
@@ -77,8 +78,8 @@ enum Stop {
 }
 
 impl Tracee {
-    /// Stops a process that runs. Whatever it is at: that is for the caller to look at. The pulse is what keeps this thread,
-    /// which is the only one that may ask anything of it, from waiting for ever.
+    /// Stops a running process, at any point: the caller has to look where. The pulse keeps this thread, which is the
+    /// only one that may trace it, from waiting for ever.
     pub fn stop(pid: i32, until: Instant, _: &Pulse) -> Result<Tracee, CarryError> {
         ask(libc::PTRACE_SEIZE, pid, 0, OPTIONS as u64).map_err(|error| refused(&error))?;
         let memory = open_memory(pid);
@@ -115,7 +116,7 @@ impl Tracee {
         again.then_some((self.before.orig_rax as i64, self.before.rdi))
     }
 
-    /// As [`Tracee::waits_in`], where it may begin anew to wait: the number of the call.
+    /// As [`Tracee::waits_in`], if the wait may begin anew: the number of the call.
     pub fn stands_in(&self) -> Option<i64> {
         let mut code = [0; INSTRUCTION.len()];
         self.read(self.site, &mut code).ok()?;
@@ -123,7 +124,7 @@ impl Tracee {
         (again && code == INSTRUCTION).then_some(self.before.orig_rax as i64)
     }
 
-    /// As it was when it stopped first.
+    /// Its registers when it stopped first.
     pub fn stood_at(&self) -> &libc::user_regs_struct {
         &self.before
     }
@@ -134,7 +135,7 @@ impl Tracee {
         self.place = Place::End;
     }
 
-    /// Has it make a call, and says what the kernel answered.
+    /// Has it make a call, and returns the kernel's answer.
     pub fn call(&mut self, number: i64, arguments: &[u64]) -> Result<u64, CarryError> {
         self.begin(number, arguments)?;
         self.resume()?;
@@ -145,7 +146,7 @@ impl Tracee {
         }
     }
 
-    /// As [`Tracee::call`], where a refusal ends it all. `what` completes "could not".
+    /// As [`Tracee::call`], but a refusal is an error. `what` completes "could not".
     pub fn must(&mut self, what: &str, number: i64, arguments: &[u64]) -> Result<u64, CarryError> {
         let answer = self.call(number, arguments)?;
         match errno(answer) {
@@ -272,7 +273,7 @@ impl Tracee {
                     return self.is_ours(number, all);
                 }
                 Stop::Ended => return Err(self.gone()),
-                // Meant for what it was copied from.
+                // The signal was meant for the original.
                 Stop::Signal(_) | Stop::Event(EVENT_STOP) if self.kind == Kind::Own => {}
                 Stop::Signal(signal) => {
                     self.place = Place::Signal(signal);
@@ -284,7 +285,7 @@ impl Tracee {
         Err(self.astray("it gets one signal after the other"))
     }
 
-    /// What the kernel is about to do is what it was told to.
+    /// Checks that the kernel is about to make the call that we put into the registers.
     fn is_ours(&mut self, number: i64, arguments: [u64; 6]) -> Result<(), CarryError> {
         let info = self.call_info()?;
         // SAFETY: the kernel says that it is the beginning of a call, and fills this part then.
@@ -351,7 +352,7 @@ impl Tracee {
         }
     }
 
-    /// Whether it has ended where it stands.
+    /// True if it has ended while it was stopped.
     pub fn has_ended(&mut self) -> bool {
         let mut status = 0;
         // SAFETY: a number and a place for the answer.

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 40;
 
 impl WorkGroup {
-    /// Returns when everything stands still; what could not be stopped in time goes on as before.
+    /// Returns when everything is frozen. If that takes too long, everything goes on as before.
     pub fn freeze(&self, name: &str) -> Result<()> {
         *self.unchanged() = None;
         let Some(freezer) = self.hierarchies.freezer(name) else { return Err(unsupported()) };
@@ -69,7 +69,7 @@ impl WorkGroup {
         }
     }
 
-    /// By the host's numbers. Those that have ended and wait to be collected are not among them.
+    /// The pids on the host. Ended processes that wait to be collected are not among them.
     fn members(&self) -> Result<Vec<rustix::process::Pid>> {
         let Some(directory) = self.directories.first() else { return Ok(Vec::new()) };
         let file = directory.join("cgroup.procs");
@@ -81,7 +81,7 @@ impl WorkGroup {
         Ok(numbers.filter_map(rustix::process::Pid::from_raw).collect())
     }
 
-    /// What v1 has frozen does not even die before it is let go.
+    /// Thaws processes that cgroup v1 has frozen: a frozen process does not even die.
     ///
     /// Precondition: the guest was killed, and everything inside with it; it has a moment to hear of it first.
     pub fn let_die(&self, name: &str) {

@@ -43,7 +43,8 @@ fn room_at(group: &Path) -> Option<MemoryRoom> {
     }
     let stat = read("memory.stat").unwrap_or_default();
     let cached = |name: &str| field(&stat, &format!("{prefix}{name}")).unwrap_or(0);
-    // The kernel takes the inactive part of the file cache back first, and of the active part what is not in use.
+    // The kernel takes the inactive part of the file cache back first, then the unused pages of the active part: about
+    // half.
     let reclaimable = cached("inactive_file") + cached("active_file") / 2;
     Some(MemoryRoom { free: limit.saturating_sub(used.saturating_sub(reclaimable)), limit })
 }

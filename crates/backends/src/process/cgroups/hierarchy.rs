@@ -1,4 +1,4 @@
-//! Where this machine keeps its controllers, and what its files are called.
+//! Where this host keeps its cgroup controllers, and the names of their files.
 
 use crate::backend::FenceUsage;
 use paddock_model::Limits;
@@ -14,7 +14,7 @@ pub struct Hierarchies {
     pub(super) memory: Option<PathBuf>,
     cpu: Option<PathBuf>,
     pub(super) pids: Option<PathBuf>,
-    /// Of v1, and only of use to lasting sandboxes, as is `accounting`: a short run does without their price.
+    /// For v1, and only of use to lasting sandboxes, as is `accounting`: a short run does without their price.
     freezer: Option<PathBuf>,
     /// Processor time.
     pub(super) accounting: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub struct Freezer {
 
 const PERIOD_MICROSECONDS: u64 = 100_000;
 
-/// What the caller may use on this machine. Everything absent means: no limit by the kernel.
+/// The hierarchies that the caller may use on this host. An absent hierarchy means: the kernel holds no such limit.
 pub fn detect() -> &'static Hierarchies {
     static FOUND: OnceLock<Hierarchies> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -124,7 +124,7 @@ fn join(place: &Path, path: &str) -> PathBuf {
 }
 
 impl Hierarchies {
-    /// Keeps what this user may make directories in, and on v2 what has controllers to give.
+    /// Keeps the hierarchies in which this user may make directories, and on v2 only if they have controllers to give.
     fn drop_what_is_not_ours(&mut self) {
         let writable = |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
         let all = [&mut self.memory, &mut self.cpu, &mut self.pids, &mut self.freezer, &mut self.accounting];
@@ -152,7 +152,7 @@ impl Hierarchies {
         self.unified.is_some() || self.pids.is_some()
     }
 
-    /// What a sandbox uses that ends with its engine, or that does not.
+    /// The hierarchies of a sandbox that ends with its engine, or of one that outlives it.
     pub fn for_life(&self, lasting: bool) -> Hierarchies {
         let mut used = self.clone();
         if !lasting {
@@ -165,7 +165,7 @@ impl Hierarchies {
         self.unified.is_some() || self.freezer.is_some()
     }
 
-    /// What is written to stop the work or let it go on, and how the kernel says that it has stopped.
+    /// The values that stop the work or let it go on, and the kernel's sign that the work has stopped.
     pub fn freezer(&self, name: &str) -> Option<Freezer> {
         if let Some(parent) = &self.unified {
             let group = parent.join(name);
@@ -181,8 +181,8 @@ impl Hierarchies {
         all.into_iter().flatten().collect()
     }
 
-    /// `tasks` moves one thread, which needs no lock over all forks of the machine as `cgroup.procs` does;
-    /// v2 has only the latter.
+    /// `tasks` moves one thread, which needs no lock over all forks of the host as `cgroup.procs` does; v2 has only the
+    /// latter.
     pub fn entrance(&self) -> &'static str {
         if self.is_unified() { "cgroup.procs" } else { "tasks" }
     }
@@ -216,7 +216,8 @@ impl Hierarchies {
         settings
     }
 
-    /// As [`Hierarchies::settings`], for cgroups that have limits already: what was not worth a limit may have one.
+    /// As [`Hierarchies::settings`], for cgroups that have limits already: a limit that was left out before may be set
+    /// now.
     pub fn changes(&self, name: &str, limits: &Limits) -> Vec<Setting> {
         let mut settings = self.settings(name, limits);
         let quota = |setting: &Setting| setting.file.ends_with("cpu.cfs_quota_us");
@@ -248,7 +249,8 @@ impl Hierarchies {
             };
         }
         FenceUsage {
-            // v1 counts in a hierarchy of its own; for a short run the guest, who reaps everybody, knows it for less.
+            // v1 counts in a hierarchy of its own; for a short run the guest, which reaps every process, counts for
+            // less.
             cpu_ms: number(read(&self.accounting, "cpuacct.usage")).map(|ns| ns as f64 / 1e6),
             memory: number(read(&self.memory, "memory.usage_in_bytes")),
             processes: number(read(&self.pids, "pids.current")),
@@ -297,7 +299,7 @@ fn unified_parent(own: &Path) -> Option<PathBuf> {
     found.map(Path::to_path_buf)
 }
 
-/// Whether this user may make cgroups here, and move processes from one of them to another.
+/// True if this user may make cgroups here, and move processes from one of them to another.
 fn is_ours(path: &Path) -> bool {
     let writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     writable(path) && writable(&path.join("cgroup.procs"))
@@ -308,7 +310,7 @@ fn lists_all(path: &Path, file: &str) -> bool {
     NEEDED.iter().all(|need| listed.split_whitespace().any(|controller| controller == *need))
 }
 
-/// Whether every controller can be limited in children of `parent`, now or already.
+/// True if every controller can be limited in children of `parent`. Enables them if necessary.
 fn enable(parent: &Path) -> bool {
     let write = || std::fs::write(parent.join("cgroup.subtree_control"), "+memory +cpu +pids").is_ok();
     lists_all(parent, "cgroup.subtree_control")

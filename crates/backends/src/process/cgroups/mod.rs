@@ -38,7 +38,7 @@ impl WorkGroup {
         all
     }
 
-    /// Those of a sandbox that another engine made.
+    /// The cgroups of a sandbox that another engine made.
     pub fn found(hierarchies: &Hierarchies, name: &str) -> WorkGroup {
         WorkGroup {
             hierarchies: hierarchies.clone(),
@@ -81,7 +81,7 @@ impl WorkGroup {
         Ok(())
     }
 
-    /// From now on, or not at all. What is used already is not taken away: a limit below it is refused.
+    /// Sets all limits from now on, or none. Memory in use is not taken away: a limit below it is refused.
     pub fn change(&self, name: &str, old: &Limits, new: &Limits) -> Result<()> {
         *self.unchanged() = None;
         let held = &self.hierarchies;
@@ -107,8 +107,8 @@ impl WorkGroup {
         let mut settings = self.hierarchies.changes(name, limits);
         // A new server writes the limits of every sandbox again. A write of the same takes locks over all cgroups; a read takes none.
         settings.retain(|setting| !has(&setting.file, &setting.value));
-        // Of two limits of which one bounds the other (v1's memory, with swap and without), the order in which they
-        // can be written depends on where they come from: what fails in the first round has its way in the second.
+        // Two limits may bound each other (v1's memory, with swap and without). The order in which they can be written
+        // depends on their old values: a write that fails in the first round succeeds in the second.
         for setting in &settings {
             let _ = std::fs::write(&setting.file, &setting.value);
         }
@@ -124,7 +124,7 @@ impl WorkGroup {
         Ok(())
     }
 
-    /// Files that move whoever writes `0` to them, opened with the engine's rights.
+    /// Files that move the process that writes `0` to them, opened with the engine's rights.
     pub fn entrances(&self) -> Result<Vec<File>> {
         let file = self.hierarchies.entrance();
         let open = |directory: &PathBuf| OpenOptions::new().write(true).open(directory.join(file));

@@ -1,8 +1,8 @@
-//! Cgroups that nothing runs in any more, kept for the next sandbox with the same limits: making and removing five of them, and what
-//! the kernel does about it afterwards, costs more than giving them another name.
+//! Empty cgroups, kept for the next sandbox with the same limits: making and removing five of them, with the kernel's
+//! work afterwards, costs more than giving them another name.
 //!
-//! Of v1 only, which can rename them, and of lasting sandboxes. One is kept only where everything that is counted in it can be
-//! begun anew; whatever is doubtful is removed.
+//! For v1 only, which can rename them, and for lasting sandboxes. A cgroup is kept only if all its counts can be reset;
+//! a doubtful one is removed.
 
 use super::{Hierarchies, WorkGroup};
 use paddock_model::Limits;
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const MOST: usize = 64;
-/// What the kernel itself still holds for those who ran there, at most; all of it is the next one's.
+/// The most bytes that the kernel may still hold for earlier processes of a spare; they are charged to its next user.
 const MOST_HELD: u64 = 1 << 20;
 const PREFIX: &str = "paddock-spare-";
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept { engines: 0, ready: Vec::new() });
 
-/// Of this process.
+/// The spares of this process.
 struct Kept {
-    /// Those that make sandboxes: after the last of them nothing is kept.
+    /// The number of engines that make sandboxes; after the last of them nothing is kept.
     engines: usize,
     ready: Vec<Spare>,
 }
@@ -61,12 +61,12 @@ fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What of the limits is written to cgroups.
+/// True if two limits agree in the values that are written to cgroups.
 fn alike(one: &Limits, other: &Limits) -> bool {
     (one.memory, one.cpus, one.pids) == (other.memory, other.cpus, other.pids)
 }
 
-/// Gives a spare the name; says whether there was one.
+/// Gives a spare the name; returns true if there was one.
 pub fn take(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> bool {
     let fits = |spare: &Spare| spare.hierarchies == *hierarchies && alike(&spare.limits, limits);
     let spare = {
@@ -82,7 +82,7 @@ pub fn take(hierarchies: &Hierarchies, name: &str, limits: &Limits) -> bool {
     renamed
 }
 
-/// Says whether it was kept; if not it is still there, under its name.
+/// Returns true if it was kept; if not it is still there, under its name.
 ///
 /// Precondition: nothing inside was ever frozen, and nothing can begin in it any more.
 pub fn keep(hierarchies: &Hierarchies, name: &str, limits: Limits) -> bool {
@@ -105,7 +105,7 @@ pub fn keep(hierarchies: &Hierarchies, name: &str, limits: Limits) -> bool {
     true
 }
 
-/// Those of processes that are gone.
+/// Removes the spares of processes that are gone.
 pub fn sweep(hierarchies: &Hierarchies) {
     for parent in hierarchies.parents() {
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -134,7 +134,7 @@ fn rename(hierarchies: &Hierarchies, from: &str, to: &str) -> Result<()> {
 }
 
 impl Hierarchies {
-    /// Begins every count anew that a sandbox is told of. Says whether it could.
+    /// Resets every count that a sandbox is told of. Returns true if it could.
     fn begin_anew(&self, name: &str) -> bool {
         let (Some(memory), Some(pids), Some(accounting)) = (&self.memory, &self.pids, &self.accounting)
         else {
@@ -142,7 +142,8 @@ impl Hierarchies {
         };
         let read = |parent: &Path, file: &str| std::fs::read_to_string(parent.join(name).join(file));
         let number = |parent, file| read(parent, file).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        // Whoever is in one of them is in all. A short run has no accounting, and nothing to keep. What cannot be set back has to be as it began.
+        // A process in one of the cgroups is in all. A short run has no accounting, and keeps nothing. A count that
+        // cannot be reset must be as it began.
         let unused = number(pids, "pids.current") == Some(0)
             && read(pids, "pids.events").is_ok_and(|text| text.trim() == "max 0")
             && self.memory_kills(name) == 0
@@ -174,7 +175,7 @@ mod tests {
         WorkGroup::directories(hierarchies, name).into_iter().map(inode).collect()
     }
 
-    /// Says whether it succeeded.
+    /// Returns true if it succeeded.
     fn work_in(group: &WorkGroup, script: &str) -> bool {
         let mut enter = String::new();
         for directory in &group.directories {
@@ -191,7 +192,7 @@ mod tests {
     fn cgroups_are_used_again_with_the_same_limits_and_counts_of_their_own() {
         let Some(hierarchies) = hierarchies() else { return };
         let _keeping = Keeping::begin();
-        // Nobody else has these limits.
+        // No other test has these limits.
         let limits = Limits { memory: 123 << 20, pids: 77, ..Limits::default() };
         let (first, second, third) = (unused_name("a"), unused_name("b"), unused_name("c"));
         let group = WorkGroup::create(&hierarchies, &first, &limits).unwrap();
@@ -239,7 +240,7 @@ mod tests {
         for (what, happens) in cases {
             let group = WorkGroup::create(&hierarchies, &name, &limits).unwrap();
             happens(&group);
-            // What it started may still be about.
+            // Its processes may still be about.
             let deadline = Instant::now() + Duration::from_secs(20);
             while let Err(error) = group.give_back(&name) {
                 assert!(Instant::now() < deadline, "{what}: {error}");

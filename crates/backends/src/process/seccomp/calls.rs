@@ -2,7 +2,7 @@
 
 use libc::*;
 
-/// What the kernel calls this processor (linux/audit.h).
+/// The kernel's number of this processor architecture (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
 pub const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
@@ -49,7 +49,7 @@ pub const ALLOWED: &[i64] = &[
     SYS_getsockopt, SYS_setsockopt, SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg, SYS_recvmmsg,
     SYS_mq_open, SYS_mq_unlink, SYS_mq_timedsend, SYS_mq_timedreceive, SYS_mq_notify, SYS_mq_getsetattr,
     SYS_msgget, SYS_msgctl, SYS_msgsnd, SYS_msgrcv, SYS_semget, SYS_semctl, SYS_semop, SYS_semtimedop,
-    // the machine
+    // the system
     SYS_uname, SYS_sysinfo, SYS_getrandom,
     #[cfg(target_arch = "x86_64")] SYS_open, #[cfg(target_arch = "x86_64")] SYS_creat,
     #[cfg(target_arch = "x86_64")] SYS_stat, #[cfg(target_arch = "x86_64")] SYS_lstat,
@@ -81,7 +81,7 @@ pub const ON_ITSELF_BY_SECOND: &[i64] = &[SYS_setpriority, SYS_ioprio_set];
 
 /// Known, and refused with EPERM, so that a person reads "not permitted" rather than "not implemented".
 /// clone3 is not here on purpose: ENOSYS makes C libraries fall back to clone, whose flags can be looked at. Nor is
-/// io_setup: the machine has one number of those for everybody, and programs do without when it does not exist.
+/// io_setup: the host has one count of those for all users, and programs do without when it does not exist.
 #[rustfmt::skip]
 pub const REFUSED: &[i64] = &[
     SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick,
@@ -98,8 +98,8 @@ pub const REFUSED: &[i64] = &[
     #[cfg(target_arch = "x86_64")] SYS_sysfs, #[cfg(target_arch = "x86_64")] SYS_uselib,
 ];
 
-/// What the engine never does once a sandbox stands: it executes nothing, mounts nothing, enters nothing, and has no
-/// business with the kernel's modules, programs or keys, or with the memory of others.
+/// Calls that the engine never makes once a sandbox stands: it executes nothing, mounts nothing, enters nothing, and
+/// has no business with the kernel's modules, programs or keys, or with the memory of others.
 #[rustfmt::skip]
 pub const ENGINE_GIVES_UP: &[i64] = &[
     SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_init_module, SYS_finit_module,

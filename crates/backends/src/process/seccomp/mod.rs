@@ -1,8 +1,8 @@
-//! Which system calls the work may make: an allow-list. What nobody has heard of does not exist (ENOSYS),
-//! what is known and refused is refused (EPERM), a socket family, kind or protocol that is not for sandboxes is not
-//! supported (EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT), and a call of a foreign architecture kills the process.
+//! Which system calls the work may make: an allow-list. An unknown call does not exist (ENOSYS), a call that is known
+//! and refused fails (EPERM), a socket family, kind or protocol that is not for sandboxes is not supported
+//! (EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT), and a call of a foreign architecture kills the process.
 //!
-//! - [`own`]: what the engine gives up itself
+//! - [`own`]: the calls that the engine gives up itself
 //! - [`calls`]: the lists, and everything that depends on the processor
 //! - [`program`]: lists to BPF
 
@@ -16,10 +16,10 @@ use program::{Check, Verdict};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Terminal requests that put keystrokes into, or talk to, a terminal of somebody else.
+/// Terminal requests that put keystrokes into, or talk to, another user's terminal.
 const REFUSED_TERMINAL_REQUESTS: [u32; 4] =
     [libc::TIOCSTI as u32, libc::TIOCLINUX as u32, libc::TIOCCONS as u32, libc::TIOCSETD as u32];
-/// Requests that btrfs grants to everybody: a subvolume made inside a disk would not count against its limit, and a
+/// Requests that btrfs grants to every user: a subvolume made inside a disk would not count against its limit, and a
 /// snapshot of the disk would not hold it.
 const REFUSED_DISK_REQUESTS: [u32; 8] = [
     0x5000_9401, // SNAP_CREATE
@@ -33,17 +33,17 @@ const REFUSED_DISK_REQUESTS: [u32; 8] = [
 ];
 /// Every flag of clone(2) that makes a namespace.
 const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
-/// Leaves an overlay's mark for what was removed, which means something to whoever uses the workspace as a layer.
+/// Leaves an overlay's mark for a removed file, which has a meaning for a user of the workspace as a layer.
 const RENAME_WHITEOUT: u32 = libc::RENAME_WHITEOUT;
-/// Such a mark is a device that everybody may make, and that of Linux 6.1 passes Landlock. Of what mknod makes, devices alone have
-/// this bit in their mode.
+/// Such a mark is a device that every user may make, and on Linux 6.1 it passes Landlock. Of the files that mknod
+/// makes, devices alone have this bit in their mode.
 const DEVICES: u32 = libc::S_IFCHR;
 /// The next open of the file waits for the holder, 45 seconds long: on the host too.
 const LEASES: [u32; 1] = [libc::F_SETLEASE as u32];
 /// The default, Linux32, and the question which one it is: no execution of data, no fixed addresses.
 const PERSONALITIES: [u32; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
-/// As the kernel lays a program out: eight bytes an instruction.
+/// In the kernel's layout of a program: eight bytes an instruction.
 pub fn filter() -> &'static [u8] {
     static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
     COMPILED.get_or_init(|| program::compile(&verdicts(), calls::ARCHITECTURE))
@@ -57,7 +57,7 @@ pub fn filter_of_a_nursery() -> Vec<u8> {
     program::compile(&verdicts, calls::ARCHITECTURE)
 }
 
-/// The same with mknod whole, for tools that work on the disk itself and run no code of anybody's.
+/// The same with mknod allowed, for tools that work on the disk itself and run no code of strangers.
 pub fn filter_for_the_disk() -> &'static [u8] {
     static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
     COMPILED.get_or_init(|| {
@@ -89,7 +89,7 @@ fn verdicts() -> BTreeMap<u32, Verdict> {
     let unix = vec![libc::AF_UNIX as u32];
     set(&[libc::SYS_socketpair], Verdict::When(Check::AnyOf { argument: 0, values: unix }));
     set(&[libc::SYS_socket], Verdict::Sockets);
-    // What changes a process by its number is for the caller itself: the guest may share its id.
+    // Calls that change a process by its number are only for the caller itself: the guest may have the work's id.
     set(calls::ON_ITSELF_BY_FIRST, Verdict::When(Check::AnyOf { argument: 0, values: vec![0] }));
     set(calls::ON_ITSELF_BY_SECOND, Verdict::When(Check::AnyOf { argument: 1, values: vec![0] }));
     verdicts
@@ -154,7 +154,7 @@ mod tests {
         let whiteout = libc::RENAME_WHITEOUT.into();
         assert_eq!(verdict(libc::SYS_renameat2, [0, 0, 0, 0, whiteout, 0]), errno(libc::EPERM));
         assert_eq!(verdict(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), ALLOWED);
-        // Copies that share their blocks are everybody's right.
+        // Every user may make copies that share their blocks.
         assert_eq!(verdict(libc::SYS_ioctl, [0, 0x4004_9409, 0, 0, 0, 0]), ALLOWED);
         for request in REFUSED_DISK_REQUESTS {
             assert_eq!(verdict(libc::SYS_ioctl, [0, request.into(), 0, 0, 0, 0]), errno(libc::EPERM));

@@ -1,19 +1,20 @@
-//! What the engine's own thread gives up once the sandbox stands: it reads what hostile code made the guest say, and
-//! has no more use for the calls that would turn a mistake of ours into the whole machine.
+//! The system calls that the engine's own thread gives up once the sandbox stands. The thread reads messages that
+//! hostile code may shape, and has no more use for the calls that would turn a mistake of ours into control of the
+//! host.
 //!
 //! It costs nothing: the engine waits for the guest meanwhile. It even saves a little, because the memory that the kernel
-//! makes for the first compiled filter of a machine (2 MiB, filled byte by byte) is then there for the work's.
+//! makes for the first compiled filter of a host (2 MiB, filled byte by byte) is then there for the work's.
 
 use super::program::Verdict;
 use super::{calls, program};
 use std::io::{Error, Result};
 
-/// For this thread and what it starts. Precondition: no further sandbox is created by it.
+/// For this thread and its children. Precondition: it creates no further sandbox.
 pub fn give_up_calls() -> Result<()> {
     load(&program::refuse(calls::ENGINE_GIVES_UP, calls::ARCHITECTURE))
 }
 
-/// For this thread and what it starts: every other call does not exist (ENOSYS).
+/// Keeps only these calls, for this thread and its children: every other call does not exist (ENOSYS).
 pub fn keep_only_calls(kept: &[libc::c_long]) -> Result<()> {
     let verdicts = kept.iter().map(|call| (*call as u32, Verdict::Allow)).collect();
     load(&program::compile(&verdicts, calls::ARCHITECTURE))

@@ -17,7 +17,7 @@ pub enum Verdict {
     Sockets,
 }
 
-/// On the low half of an argument: the kernel's own parameters here are all 32 bits wide.
+/// A check on the low half of an argument: the kernel's own parameters here are all 32 bits wide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
     AnyOf { argument: u32, values: Vec<u32> },
@@ -178,14 +178,14 @@ fn sockets() -> Vec<Instruction> {
     [load(0), branch(libc::AF_UNIX, allow(), families)].concat()
 }
 
-/// `then` where what was loaded is `value`. Precondition: `then` returns, and has at most 255 instructions.
+/// `then` if the loaded word is `value`. Precondition: `then` returns, and has at most 255 instructions.
 fn branch(value: i32, then: Vec<Instruction>, otherwise: Vec<Instruction>) -> Vec<Instruction> {
     let if_false = then.len() as u8;
     let compare = Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false, value: value as u32 };
     [vec![compare], then, otherwise].concat()
 }
 
-/// The low half, on little-endian machines.
+/// The low half, on little-endian processors.
 fn argument_at(index: u32) -> u32 {
     ARGUMENTS + 8 * index
 }
@@ -202,7 +202,7 @@ impl Instruction {
     }
 }
 
-/// The kernel's machine, for the few instructions in use.
+/// An interpreter of the kernel's filter programs, for the few instructions in use.
 #[cfg(test)]
 pub fn run(filter: &[u8], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
     let program: Vec<Instruction> = filter

@@ -3,8 +3,9 @@
 //! The kernel keeps the locks of a file in one list and walks it at every call, and a sweep asks for the lock of every record.
 //! With one file for all slots, a create with 4,000 live sandboxes took a second. A group bounds both, however many live.
 //!
-//! Few sandboxes share few groups, so that the next create finds what a killed engine left. The level says how many groups are
-//! in use: four times as many with each step. It goes up when a group is crowded and down when one is nearly empty.
+//! Few sandboxes share few groups, so that the next create finds the remains of a killed engine. The level says how
+//! many groups are in use: four times as many with each step. It goes up when a group is crowded and down when one is
+//! nearly empty.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::{File, OpenOptions};
@@ -29,7 +30,7 @@ pub struct Groups {
     directory: PathBuf,
 }
 
-/// One that can be locked.
+/// A group of slots that can be locked.
 pub struct Group {
     directory: PathBuf,
     pub number: u32,
@@ -79,7 +80,7 @@ impl Groups {
             0..NEARLY_EMPTY if level > 0 => level - 1,
             _ => return None,
         };
-        // Only a hint: whoever finds another one adjusts it again.
+        // Only a hint: an engine that finds another level better adjusts it again.
         let _ = std::fs::write(self.directory.join("level"), better.to_string());
         Some(better)
     }
@@ -130,7 +131,7 @@ impl Group {
 pub struct Locks(pub File);
 
 impl Locks {
-    /// Whether nobody else has it.
+    /// True if no other process has the slot.
     pub fn take(&self, slot: u32) -> Result<bool> {
         match self.set(slot, libc::F_WRLCK) {
             Ok(()) => Ok(true),

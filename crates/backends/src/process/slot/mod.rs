@@ -4,7 +4,7 @@
 //! - here: taking a slot and giving it back
 //! - [`group`]: which slots share a directory and a file of locks
 //! - [`record`]: the record of a slot
-//! - [`sweep`]: removal of what killed engines left
+//! - [`sweep`]: removal of the remains of killed engines
 //! - [`stand_ins`]: names in workspaces that several sandboxes rely on
 //! - [`process_age`]: telling a process from a later one of the same number
 
@@ -72,7 +72,7 @@ impl Slot {
         }
     }
 
-    /// Where even the groups of the highest level are full.
+    /// Takes a slot of any group, when even those of the highest level are full.
     fn take_anywhere(directory: &Path, groups: &Groups) -> Result<Slot> {
         for group in groups.all()? {
             if let Some(slot) = Slot::take_from(directory, &group, group.locks()?)? {
@@ -98,7 +98,7 @@ impl Slot {
         Ok(None)
     }
 
-    /// That of a sandbox that holds it by itself.
+    /// The slot of a sandbox that holds it by itself.
     pub fn held_by_guest(state: &Path, number: u32) -> Slot {
         let run_directory = run_directory(state);
         let record = Groups::of(&run_directory).group_of(number).record(number);
@@ -113,12 +113,12 @@ impl Slot {
         }
     }
 
-    /// From now on only those hold it who were given a share.
+    /// From now on only the processes with a share hold it.
     pub fn hand_over(&mut self) {
         self.locks = None;
     }
 
-    /// Where the sandbox is remembered while it lives.
+    /// The record of the sandbox while it lives.
     pub fn record(&self) -> &Path {
         &self.record
     }
@@ -162,7 +162,7 @@ impl Slot {
         Ok(())
     }
 
-    /// The lock that the guest held; not when somebody else has worked off the record of sandbox `id`.
+    /// Takes the lock that the guest held; not when another process has worked off the record of sandbox `id`.
     ///
     /// A sweep holds each lock for a moment and may let it go with nothing done, and a process that is
     /// being started elsewhere holds what it inherited until it executes.

@@ -13,7 +13,7 @@ pub fn start_time(pid: u32) -> Option<u64> {
 /// The kernel's mark of a process that has begun to end. PID 1 of a namespace has it before any other process in there ends.
 const ENDING: u64 = 0x4;
 
-/// Whether this very process runs, and is not just being ended.
+/// True if this very process runs, and is not just being ended.
 pub fn is_running(pid: u32, started: u64) -> bool {
     let marks = || -> Option<u64> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

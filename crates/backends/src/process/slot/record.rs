@@ -13,7 +13,7 @@ pub struct Record {
     pub placeholders: Vec<Placeholder>,
     #[serde(default)]
     pub lasting: Option<Lasting>,
-    /// As `guest`, of the nursery that it nests in.
+    /// As `guest`, for the nursery that it nests in.
     #[serde(default)]
     pub nursery: Option<(u32, u64)>,
 }

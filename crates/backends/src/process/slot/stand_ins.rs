@@ -11,7 +11,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// Held while placeholders are made or removed, so that nobody removes what another has just come to rely on.
+/// Held while placeholders are made or removed, so that no engine removes a placeholder that another has just come to
+/// rely on.
 pub fn lock_placeholders(state: &Path) -> Result<File> {
     lock_in(&run_directory(state))
 }

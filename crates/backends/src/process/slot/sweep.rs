@@ -1,4 +1,4 @@
-//! Removes what killed engines left. Never fails: it is tried again by the next one that sweeps.
+//! Removes the remains of killed engines. Never fails: the next sweep tries again.
 
 use super::super::run_directory::run_directory;
 use super::super::{cgroups, lasting};
@@ -14,7 +14,7 @@ pub struct Swept {
     pub live: usize,
 }
 
-/// Looks at every record, and counts what was removed. Not for the way of a request.
+/// Looks at every record, and counts the removed ones. Too slow for a request.
 pub fn sweep_all(state: &Path) -> usize {
     let directory = run_directory(state);
     let mut removed = 0;
@@ -26,7 +26,7 @@ pub fn sweep_all(state: &Path) -> usize {
     removed
 }
 
-/// Only that of one slot.
+/// Sweeps one slot only.
 pub fn sweep_slot(state: &Path, slot: u32) {
     let directory = run_directory(state);
     let group = Groups::of(&directory).group_of(slot);
@@ -38,7 +38,7 @@ pub fn sweep_slot(state: &Path, slot: u32) {
     }
 }
 
-/// Precondition: `locks` holds none of the group's: what it holds looks free to it.
+/// Precondition: `locks` holds none of the group's: a lock that it holds looks free to it.
 pub fn sweep_group(run_directory: &Path, group: &Group, locks: &Locks) -> Swept {
     let mut swept = Swept { removed: 0, live: 0 };
     for (slot, path) in group.files() {
@@ -57,14 +57,14 @@ pub fn sweep_group(run_directory: &Path, group: &Group, locks: &Locks) -> Swept 
     swept
 }
 
-/// Whether there is no record, or none any more. A slot's record has to be worked off before it is overwritten.
+/// True if there is no record, or none any more. A slot's record has to be worked off before it is overwritten.
 ///
 /// Precondition: the caller holds the lock of the slot.
 pub fn is_worked_off(run_directory: &Path, slot: u32, path: &Path) -> bool {
     Record::read(path).is_none_or(|record| remove(run_directory, slot, path, &record))
 }
 
-/// Whether everything is gone, the record included. While the sandbox still dies, nothing is touched: a
+/// Returns true if everything is gone, the record included. While the sandbox still dies, nothing is touched: a
 /// stand-in that went before it would take its protection away.
 fn remove(run_directory: &Path, slot: u32, path: &Path, record: &Record) -> bool {
     if record.guest.is_some_and(|(pid, started)| start_time(pid) == Some(started)) {

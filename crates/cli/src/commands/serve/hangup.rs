@@ -1,4 +1,4 @@
-//! Two meanings of SIGHUP: somebody wants files to be read again, or the terminal that the server runs in has gone.
+//! Two meanings of SIGHUP: a user wants files to be read again, or the terminal that the server runs in has gone.
 
 use std::fs::File;
 
@@ -8,13 +8,13 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Precondition: nobody has begun to listen to SIGHUP.
+    /// Precondition: no handler for SIGHUP is installed yet.
     pub fn look() -> Terminal {
-        // Whoever starts it with `nohup` wants it to outlive the terminal.
+        // A user that starts it with `nohup` wants it to outlive the terminal.
         Terminal { had_one: opens() && !hangups_are_ignored() }
     }
 
-    /// A server that somebody started by hand ends with its terminal.
+    /// A server that a user started by hand ends with its terminal.
     pub fn has_gone(&self) -> bool {
         self.had_one && !opens()
     }

@@ -6,7 +6,7 @@ use paddock_records::store::{ServerHolder, ServerLock, ServerPhase, StoreError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// One that was told to end finishes what is under way first, and one that starts may fail.
+/// A server that was told to end finishes the requests under way first, and a server that starts may fail.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A server that serves was perhaps told to end a moment ago, and has not noted it yet.
 const SERVING: Duration = Duration::from_secs(3);

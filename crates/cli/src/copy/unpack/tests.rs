@@ -12,7 +12,7 @@ impl Made {
     fn add(mut self, kind: EntryType, name: &str, link: &str, content: &str) -> Made {
         let mut header = Header::new_gnu();
         header.set_entry_type(kind);
-        // Past the checks of the builder, which refuses what an attacker would write.
+        // Past the checks of the builder, which refuses an attacker's names.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
         header.set_mode(0o6755);
@@ -79,7 +79,7 @@ fn links_that_lead_out_are_left_out_and_never_followed() {
     assert_eq!(names, ["absolute", "up", "sub/up"]);
     assert!(place.path().join("fine").is_symlink());
 
-    // One that is here already, as if an earlier copy or somebody else had planted it.
+    // A link that is here already, as if an earlier copy or another user had planted it.
     std::os::unix::fs::symlink(outside.path(), place.path().join("planted")).unwrap();
     assert!(Made::new().file("planted/x", "evil").unpack(place.path()).is_err());
     std::os::unix::fs::symlink(outside.path().join("y"), place.path().join("z")).unwrap();

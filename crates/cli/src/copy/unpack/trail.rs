@@ -26,11 +26,11 @@ impl Trail {
         Trail { root, current: None, steps: Vec::new() }
     }
 
-    /// The directory at this path below the root. What is missing on the way is made.
+    /// The directory at this path below the root. Missing directories on the way are made.
     pub fn directory(&mut self, path: &Path) -> Result<&OwnedFd, Errno> {
         let shared = self.steps.iter().zip(path).take_while(|(step, part)| step.name == *part).count();
         let above = self.steps.len() - shared;
-        // From the root where that is nearer, or where somebody moved a directory meanwhile.
+        // From the root if that is nearer, or if a directory was moved meanwhile.
         if above > shared || self.rise(above).is_err() {
             self.current = None;
             self.steps.clear();

@@ -1,4 +1,4 @@
-//! What is to come, unpacked beside its place: whole, with its owner and mode, before anything is touched.
+//! The files to come, unpacked beside their places: whole, with owner and mode, before any old file is touched.
 
 use super::undo::Staging;
 use crate::failure::{During, Failure, Outcome};
@@ -15,13 +15,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use tar::EntryType;
 
 pub enum Ready {
-    /// Made when its turn comes: nobody loses anything by an empty directory.
+    /// Made when its turn comes: a failed merge with an empty directory too many loses nothing.
     Directory(Finish),
     /// Its number in the staging directory.
     Staged(u64),
 }
 
-/// What a directory or a file has beside its content.
+/// The properties of a directory or a file besides its content.
 pub struct Finish {
     owner: Owner,
     mode: Mode,
@@ -47,7 +47,7 @@ impl Finish {
     }
 }
 
-/// Not the overlay's notes: they are of another layer.
+/// Without the overlay's notes: they belong to another layer.
 fn is_plain((name, _): &(String, Vec<u8>)) -> bool {
     !name.starts_with("user.overlay.")
 }

@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Where the sandbox may write, on the mount of its own root. The first that will do is taken.
+/// Directories where the sandbox may write, on the mount of its own root. The first usable one is taken.
 const PLACES: [&str; 5] = [".", "var/tmp", "tmp", "home", "root"];
 
-/// A directory that nobody but the guest can enter, on the disk that everything goes to.
+/// A directory that only the guest can enter, on the disk that everything goes to.
 pub struct Staging {
     place: OwnedFd,
     name: String,
@@ -60,11 +60,11 @@ impl Staging {
 }
 
 enum Done {
-    /// A new name for what is in the staging directory.
+    /// A new name for a file in the staging directory.
     Put(Vec<u8>, u64),
     TakenAway(Vec<u8>, u64),
     Made(Vec<u8>),
-    /// With what it takes to make it again.
+    /// With the properties to make it again.
     Removed(Vec<u8>, Box<Finish>),
 }
 
@@ -100,7 +100,7 @@ impl<'a> Journal<'a> {
         made.put_on(&directory).during(step)
     }
 
-    /// What is at `path`, with all that is below it; nothing is as good.
+    /// Moves away the file at `path`, or the tree; nothing at the path is no error.
     pub fn take_away(&mut self, path: &[u8]) -> Outcome<()> {
         let step = || format!("take {} away", shown(path));
         let parts = beneath::parts(path)?;
@@ -181,7 +181,7 @@ struct Emptying<'a, 'b> {
 }
 
 impl Visit for Emptying<'_, '_> {
-    /// What was seen is gone afterwards: the rest is always at the beginning.
+    /// A visited entry is gone afterwards: the rest is always at the beginning.
     const REREADS: bool = true;
 
     fn entry(&mut self, directory: &OwnedFd, name: &[u8], path: &[u8], found: &Stat) -> Outcome<bool> {

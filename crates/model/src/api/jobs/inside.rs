@@ -1,4 +1,4 @@
-//! What a job has inside besides what it runs.
+//! The things inside a job's sandbox besides its commands.
 
 use crate::net::NetSetting;
 use crate::secrets::SecretLayer;

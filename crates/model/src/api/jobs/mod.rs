@@ -1,7 +1,7 @@
 //! Work that is described once and runs behind any fence.
 //!
-//! - [`spec`]: what a job is; [`inside`]: what it has inside; [`best_of`]: candidates that compete
-//! - [`record`]: what becomes of it
+//! - [`spec`]: the description of a job; [`inside`]: the things in its sandbox; [`best_of`]: candidates that compete
+//! - [`record`]: its states and its end
 
 mod best_of;
 mod inside;

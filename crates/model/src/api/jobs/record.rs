@@ -1,4 +1,4 @@
-//! What becomes of a job: states, attempts, artifacts, costs.
+//! The life of a job: states, attempts, artifacts, costs.
 
 use super::best_of::JobBest;
 use super::spec::JobSpec;

@@ -1,4 +1,4 @@
-//! One job: what runs, in what, how often. The same in a file of TOML or JSON and in a request.
+//! One job: its commands, its sandbox, its number of tasks. The same in a file of TOML or JSON and in a request.
 
 use super::best_of::BestOf;
 use super::inside::{JobInput, JobPolicy};

@@ -204,7 +204,7 @@ fn lease_readonly() -> Finding {
     )
 }
 
-/// Whether what was to stay as it is has changed; the answer of the attempt itself does not count.
+/// Checks if the protected file has changed; the result of the attempt itself does not count.
 fn changed(what: &str, attempt: impl FnOnce(&str) -> io::Result<()>) -> Finding {
     let path = fact("readonly");
     let before = fs::read(&path);
@@ -251,7 +251,7 @@ fn own_memory(kind: i64) -> Finding {
     })
 }
 
-/// The nodes are the host's own, bound: who has their owner's id outside could close them to the whole machine.
+/// The nodes are the host's own, bound: a process with their owner's id outside could close them to the whole host.
 fn device_mode() -> Finding {
     let mut last = Finding::new(Outcome::Error, "no device");
     for path in ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"] {

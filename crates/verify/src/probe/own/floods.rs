@@ -1,4 +1,5 @@
-//! The inside halves of the floods: what the machine has once for everybody, or its owner once for all that he runs.
+//! The inside halves of the floods: resources that the host has once for all users, or a user once for all its
+//! processes.
 
 use crate::attack::{Finding, Outcome};
 use crate::probe::resources::counted;
@@ -10,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-/// Descriptors are not closed before the end: what they hold is held until then.
+/// Descriptors are not closed before the end: their resources are held until then.
 fn hold(wanted: u64, mut take: impl FnMut() -> io::Result<i64>) -> Finding {
     for made in 0..wanted {
         if let Err(error) = take() {

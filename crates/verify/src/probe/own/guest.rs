@@ -118,7 +118,7 @@ fn orphans() -> Finding {
     Finding::new(Outcome::Done, format!("{made} orphans"))
 }
 
-/// A filter of one's own asks a supervisor of one's own, who says that the call may go on.
+/// A filter of one's own asks a supervisor of one's own, which says that the call may go on.
 fn notify_continue() -> Finding {
     const LISTENER: i64 = 8;
     const RECEIVE: u64 = 0xc050_2100;
@@ -144,7 +144,7 @@ fn notify_continue() -> Finding {
         asked.map_or_else(|error| error.raw_os_error().unwrap_or(255), |_| 0)
     });
     let mut watched = libc::pollfd { fd: listener as i32, events: libc::POLLIN, revents: 0 };
-    // SAFETY: the one entry outlives the call. Where an outer filter refuses first, nobody ever asks.
+    // SAFETY: the one entry outlives the call. If an outer filter refuses first, no question ever comes.
     if unsafe { libc::poll(&raw mut watched, 1, 500) } == 1 {
         let mut question = [0u8; 80];
         let mut answer = [0u8; 24];

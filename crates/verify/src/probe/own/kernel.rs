@@ -14,7 +14,7 @@ const PR_SET_MM_BRK: i64 = 7;
 pub const ATTACKS: &[Attack] = &[
     Attack::plain("H33-chosen-pid", "clone3 with a process number of one's own choice", chosen_pid),
     Attack::call("H34-clone3-bad", libc::SYS_clone3, [BAD, 88, 0, 0, 0, 0]),
-    // The machine has 65,536 of these for everybody together.
+    // The host has 65,536 of these for all users together.
     Attack::call("H35-io-setup", libc::SYS_io_setup, [1, BAD, 0, 0, 0, 0]),
     Attack::call("H36-memory-map", libc::SYS_prctl, [PR_SET_MM, PR_SET_MM_BRK, BAD, 0, 0, 0]),
     Attack::plain("H37-deadline", "SCHED_DEADLINE", deadline),
@@ -97,7 +97,7 @@ fn device(path: &'static str) -> Finding {
     Finding::of(OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path), path)
 }
 
-/// Where the host's core_pattern is a pipe, a crash would start a program of the host's root.
+/// If the host's core_pattern is a pipe, a crash would start a program of the host's root.
 fn core_files() -> Finding {
     let unlimited = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
     let kind = i64::from(libc::RLIMIT_CORE);

@@ -3,7 +3,8 @@
 //! - [`files`]: descriptors reopened, names exchanged, page cache, leases
 //! - [`guest`]: the guest by roundabout ways: signals, its files in /proc, its sockets
 //! - [`kernel`]: calls and requests that need a second look
-//! - [`floods`]: the inside halves of scenarios that use up what the whole machine, or all of its owner, shares
+//! - [`floods`]: the inside halves of scenarios that use up resources which the whole host, or all processes of a user,
+//!   share
 
 mod files;
 pub mod floods;
