@@ -1,6 +1,7 @@
 """Runs every stage of the tests, then says in one table what passed, what failed and what this machine could not run.
 
-With `kernels` or `microvm` only what is too slow for every time: the conformance suite behind other kernels, or on that backend.
+With `kernels`, `microvm` or `crash` only what is too slow for every time: the conformance suite behind other kernels or on that backend, a
+thousand kills of the server.
 
 PADDOCK_REQUIRE names components that must not be skipped (CI names all that it installs).
 """
@@ -158,7 +159,7 @@ def stages():
             Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
             Stage("documents", [sys.executable, "tests/docs/run.py", paddock], environment=unit_given),
             Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
-            Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),
+            Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "100"]),
             Stage("subordinate ids", [sys.executable, "tests/identities/run.py", "--paddock", paddock]),
             Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
         ],
@@ -193,6 +194,8 @@ def slow_stages(which):
     if which == "kernels":
         conformance = ["tests/kernels/conformance.py", "--paddock", paddock, "--suite", suite[0][0]]
         return [Stage("other kernels", [sys.executable, *conformance])]
+    if which == "crash":
+        return [Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "1000"])]
     kernel = packages.fetch(ROOT).get("PADDOCK_TEST_KERNEL")
     if not kernel:
         sys.exit("test: there is no kernel for machines")
@@ -296,8 +299,8 @@ def main():
     with SET_UP:
         subprocess.run([sys.executable, "scripts/setup.py", "--tests"], check=False)
     if sys.argv[1:]:
-        if sys.argv[1:] not in (["kernels"], ["microvm"]):
-            sys.exit(f"test: nothing is called `{' '.join(sys.argv[1:])}`: kernels, microvm, or nothing for every stage")
+        if sys.argv[1:] not in (["crash"], ["kernels"], ["microvm"]):
+            sys.exit(f"test: nothing is called `{' '.join(sys.argv[1:])}`: crash, kernels, microvm, or nothing for every stage")
         run_slow(sys.argv[1])
     before = leftovers()
     ran = run_lanes(stages())

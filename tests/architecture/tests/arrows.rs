@@ -152,6 +152,37 @@ fn nothing_turns_the_weakening_of_layers_on() {
     }
 }
 
+/// `doctest = false` saves a minute of every `make test`; a crate that has it may not have examples that nothing runs.
+#[test]
+fn no_example_stands_where_none_is_run() {
+    for package in metadata()["packages"].as_array().unwrap() {
+        for target in package["targets"].as_array().unwrap() {
+            if target["kind"] != serde_json::json!(["lib"]) || target["doctest"] == true {
+                continue;
+            }
+            let source = std::path::Path::new(target["src_path"].as_str().unwrap()).parent().unwrap();
+            let found: Vec<String> = paddock_architecture::rust_files(source)
+                .iter()
+                .filter(|path| has_example(&std::fs::read_to_string(path).unwrap()))
+                .map(|path| path.display().to_string())
+                .collect();
+            assert!(found.is_empty(), "examples that nothing runs: {found:?}");
+        }
+    }
+}
+
+/// A fence of a comment that opens without a language, or with one of rustdoc's words.
+fn has_example(source: &str) -> bool {
+    let mut open = false;
+    source.lines().map(str::trim_start).filter(|line| line.starts_with("//")).any(|line| {
+        let Some(language) = line.trim_start_matches(['/', '!', ' ']).strip_prefix("```") else {
+            return false;
+        };
+        open = !open;
+        open && matches!(language, "" | "rust" | "no_run" | "should_panic" | "compile_fail" | "ignore")
+    })
+}
+
 /// Every crate of the workspace, with those of ours that it depends on.
 fn workspace() -> BTreeMap<String, Vec<String>> {
     let metadata = metadata();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test: whatever is missing shall fail it")]
 
+use paddock_architecture::rust_files;
 use std::path::{Path, PathBuf};
 
 const LARGEST_FILE: usize = 600;
@@ -39,17 +40,4 @@ fn root() -> PathBuf {
 
 fn lines(path: &Path) -> usize {
     std::fs::read_to_string(path).unwrap().lines().count()
-}
-
-fn rust_files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }
