@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// SHA-256 over what passes by.
+/// SHA-256 over a stream of bytes.
 #[derive(Default, Clone)]
 pub struct Hasher(Sha256);
 
