@@ -1,4 +1,4 @@
-//! Who may do what, and how much of it.
+//! The rights of callers, and their quotas.
 
 mod admission;
 mod queue;
@@ -15,12 +15,12 @@ pub use tokens::{AccessError, authenticate, check_tenant_name, create_token};
 
 use paddock_model::api::Role;
 
-/// What a request needs of its caller's role.
+/// The right that a request needs of its caller's role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     Look,
     Change,
-    /// Tokens of the own tenant.
+    /// To manage the tokens of the caller's own tenant.
     Tokens,
 }
 
