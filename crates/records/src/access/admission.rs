@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-/// The longest time until a waiter is looked at again; a quota that was changed meanwhile is noticed then.
+/// The time until a waiter that no rate holds back looks again; a rate that was lowered meanwhile is noticed then.
 const SELDOM: Duration = Duration::from_secs(5);
 
 /// The amounts that one sandbox takes.
