@@ -88,7 +88,7 @@ impl Fleet {
     }
 
     async fn context_for(&self, live: &Arc<Live>, request: &RunCode) -> Result<Arc<Context>, FleetError> {
-        // The sandbox is woken first: contexts from before its sleep are then reported as ended.
+        // The sandbox is woken first, so that contexts from before its sleep are reported as such.
         self.running(live).await?;
         let language = Language::named(request.language.as_deref())?;
         let wanted = request.language.as_deref().map(|_| language.name());
