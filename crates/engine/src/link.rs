@@ -359,7 +359,7 @@ impl Link {
             }
             FromGuest::Credit { channel, bytes } => {
                 let listener = Channel::from_number(channel).and_then(|c| shared.execs.get(&c.exec));
-                // Never more than a window, whatever the guest sends.
+                // The input never has more room than a window, whatever the guest grants.
                 if let Some(input) = listener.map(|l| &l.input) {
                     let room = (WINDOW as usize).saturating_sub(input.available_permits());
                     input.add_permits((bytes as usize).min(room));

@@ -148,7 +148,7 @@ impl ToolRun {
         }
     }
 
-    /// Its one record, then its good end.
+    /// Waits for its one record, then for its good end.
     pub async fn answer<T: DeserializeOwned>(&mut self) -> Result<T, FileError> {
         let mut records = Records::default();
         let answer = self.record(&mut records).await?.ok_or_else(|| self.broken("it gave no answer"))?;

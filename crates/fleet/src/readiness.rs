@@ -107,7 +107,7 @@ fn try_all(state: &Path, storage: &Storage, store: &Store) -> Result<(), FleetEr
     store.setting("ready").map(drop).map_err(FleetError::from)
 }
 
-/// All at one time, as a create needs them.
+/// Opens all at one time, as a create needs them.
 fn try_descriptors() -> io::Result<Vec<File>> {
     (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect()
 }

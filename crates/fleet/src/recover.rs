@@ -68,7 +68,7 @@ impl Fleet {
             }
             alive.push(record);
         }
-        // Living sandboxes are found again in their own records.
+        // A living sandbox that others nest in has a record of its own, and is no nursery.
         let living: BTreeSet<&SandboxId> = alive.iter().map(|record: &Record| &record.id).collect();
         for around in nested_in.iter().filter(|around| !living.contains(around)) {
             inner.nurseries.find_again(around.clone());
@@ -386,7 +386,7 @@ async fn restore_input(job: &TrackedExec, offset: u64, input: Option<paddock_eng
     guard.input = input;
 }
 
-/// After a lost connection: the guest may be alive and well.
+/// Connects again after a lost connection: the guest may be alive and well.
 ///
 /// Precondition: the sandbox's transition is locked.
 pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Result<(), NotAdopted> {

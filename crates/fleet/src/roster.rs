@@ -1,9 +1,9 @@
 //! The living sandboxes, found without a look at all of them: by id, by name, by age, and by the counts that other
 //! parts need.
 //!
-//! A create, a kill and a list cost the same with 10 sandboxes and with 20,000. So the answers to "does any sandbox nest in this one?",
-//! "did any begin with these files?" and "how many run?" are kept as counts. [`super::live::RecordGuard`] renews them whenever a
-//! record was changed, so that no caller can forget to.
+//! A create, a kill and a list cost the same with 10 sandboxes and with 20,000. So the answers to "does any sandbox
+//! nest in this one?", "did any begin with these files?" and "how many run?" are kept as counts.
+//! [`super::live::RecordGuard`] renews them whenever a record was changed, so that no caller can forget to.
 
 use super::live::Live;
 use super::record::Record;
@@ -139,9 +139,9 @@ struct Counted {
     bases: HashMap<String, usize>,
     baselines: HashMap<String, usize>,
     volume_places: HashMap<String, usize>,
-    /// By the template of the pool that they came out of.
+    /// The counts by the template of the pool that they came out of.
     pools: HashMap<String, usize>,
-    /// By tenant and name: the id.
+    /// The id by tenant and name.
     names: HashMap<(String, String), String>,
 }
 

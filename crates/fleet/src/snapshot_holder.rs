@@ -1,8 +1,9 @@
 //! A snapshot that keeps interpreters has a holder: a fork of its sandbox, in which they wait as they stood then.
 //! Sandboxes that begin with the snapshot are forked from the holder.
 //!
-//! The holder is a sandbox like others, recorded, limited and counted as one, so that it outlives the server; but no caller sees it.
-//! It ends with its snapshot, or after a day in which no sandbox began with that. The snapshot has its files then.
+//! The holder is a sandbox like others, recorded, limited and counted as one, so that it outlives the server; but no
+//! caller sees it. It ends with its snapshot, or after a day in which no sandbox began with the snapshot. The snapshot
+//! then has only its files.
 
 use super::forks::Child;
 use super::live::Live;

@@ -29,7 +29,7 @@ impl Digest {
         hasher.finish()
     }
 
-    /// Fails where `found` is another digest; `what` names the thing in the error.
+    /// Fails if `found` is another digest; `what` names the thing in the error.
     pub fn expect(&self, found: &Self, what: &str) -> Result<(), ImageError> {
         if self == found {
             return Ok(());

@@ -178,7 +178,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Others must not be able to plant files where this process, perhaps as root, works.
+/// Other users must not be able to plant files in a directory in which this process, perhaps as root, works.
 fn check_ours(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));

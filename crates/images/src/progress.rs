@@ -7,7 +7,7 @@ pub trait Progress: Send + Sync {
     fn done(&self);
 }
 
-/// For callers that do not show progress.
+/// The progress of callers that do not show it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 

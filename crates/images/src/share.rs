@@ -18,7 +18,7 @@ use super::ImageError;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// As deep as the names of an archive may be.
+/// The deepest directory that is copied: twice the 256 levels that names of an archive may have.
 const DEEPEST: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,7 +38,7 @@ pub struct ScanInput {
     /// The language, by its name in `run_code`.
     pub language: String,
     pub allowed_imports: Option<Vec<String>>,
-    /// Where relative paths begin; /workspace without it.
+    /// The directory of relative paths; /workspace without it.
     pub cwd: Option<String>,
     /// Paths inside that count as inside, besides /workspace, /tmp and `cwd`.
     pub places: Vec<String>,

@@ -20,7 +20,7 @@ pub const VARIABLES: [&str; 10] = [
     "npm_config_cafile",
 ];
 
-/// The variables by which the clients of every command find the file.
+/// The variables by which the clients of every exec find the file.
 pub fn environment() -> BTreeMap<String, String> {
     environment_at(FILE)
 }

@@ -1,7 +1,8 @@
 //! Layers of settings -> one resolved, checked description. Nothing has been started yet when this fails.
 //!
 //! - here: [`resolve`], with a file for each kind of setting
-//! - [`policy_file`]: a policy as TOML, each mistake with its line; [`templates`]: named policies in the state directory
+//! - [`policy_file`]: a policy as TOML, each mistake with its line; [`templates`]: named policies in the state
+//!   directory
 //! - [`shipped_builds`]: build files of templates that come with Paddock
 //! - [`agents`]: settings that the command lines of coding agents need
 //! - [`certificate_variables`]: variables by which clients inside find certificates

@@ -121,7 +121,7 @@ pub fn mount_target(what: &'static str, text: &str) -> Result<PathBuf, PathError
     Ok(path)
 }
 
-/// For paths shown read-only, the image among them.
+/// Why a path may not be shown read-only, the image among them; `None` if it may.
 pub fn refuse_source(path: &Path, state_dir: &Path) -> Option<Refusal> {
     let remedy = "name a directory or a file that the code inside may know";
     if path == Path::new("/") {
@@ -145,7 +145,7 @@ pub fn refuse_source(path: &Path, state_dir: &Path) -> Option<Refusal> {
     Some(Refusal { reason: reason.to_string(), remedy })
 }
 
-/// For paths shown writable, the workspace among them.
+/// Why a path may not be shown writable, the workspace among them; `None` if it may.
 pub fn refuse_writable(path: &Path, state_dir: &Path) -> Option<Refusal> {
     if let Some(refusal) = refuse_source(path, state_dir) {
         return Some(Refusal { remedy: CHOOSE_A_PROJECT, ..refusal });

@@ -110,7 +110,7 @@ pub struct Entry<'a> {
     pub value: &'a Spanned<DeValue<'a>>,
 }
 
-/// In the order of the file, so that the first mistake is the one reported.
+/// The entries in the order of the file, so that the first mistake is the one reported.
 pub fn entries<'a>(text: &'a str, prefix: &'static str, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry> = table
         .iter()

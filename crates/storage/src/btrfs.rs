@@ -151,7 +151,7 @@ pub fn limit(any: impl AsFd, group: u64, bytes: u64) -> Result<()> {
     call(&any, QGROUP_LIMIT, &mut arguments)
 }
 
-/// For kernels before 6.13, which keep the group of a removed subvolume.
+/// Removes the quota group of a removed subvolume, which kernels before 6.13 keep.
 pub fn remove_group(any: impl AsFd, group: u64) -> Result<()> {
     call(&any, QGROUP_CREATE, &mut [0, group])
 }

@@ -137,7 +137,7 @@ enum Unreadable {
     Wrong(String),
 }
 
-/// At least one, from a file of PEM text.
+/// Reads a file of PEM text with at least one certificate.
 fn read(path: &Path) -> Result<Certificates, Unreadable> {
     use std::io::{ErrorKind, Read};
     let wrong = |error: std::io::Error| match error.kind() {

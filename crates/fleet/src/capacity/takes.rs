@@ -1,11 +1,12 @@
 //! The part of each limit of the host that one sandbox of the process backend takes.
 //!
-//! Counted on Linux 6.18 as the difference that sandboxes make, 50 idle ones and 40 with `sh -c 'sleep 1000'` in each, directories with 300:
-//! `/proc/*/task`, `/proc/*/ns`, `/proc/*/mountinfo`, `/proc/SERVER/fd`, `/proc/sys/fs/file-nr`, `/proc/key-users`,
-//! `/sys/block/loop*`, and `statvfs` of the directories. The test `a_sandbox_takes_no_more_than_doctor_says` counts again.
+//! The parts were counted on Linux 6.18 as the difference that sandboxes make: 50 idle ones and 40 with `sh -c 'sleep
+//! 1000'` in each, 300 for directories. Counted were `/proc/*/task`, `/proc/*/ns`, `/proc/*/mountinfo`,
+//! `/proc/SERVER/fd`, `/proc/sys/fs/file-nr`, `/proc/key-users`, `/sys/block/loop*`, and `statvfs` of the directories.
+//! The test `a_sandbox_takes_no_more_than_doctor_says` counts again.
 //!
-//! An idle sandbox takes no keys, no loop devices, no mounts of the server's namespace and no memory mappings of the server, so
-//! these have no limit here. A terminal takes one of kernel.pty.max, and only while it is open.
+//! An idle sandbox takes no keys, no loop devices, no mounts of the server's namespace and no memory mappings of the
+//! server, so these have no limit here. A terminal takes one of kernel.pty.max, and only while it is open.
 
 /// The part of a limit that an idle sandbox takes, and one that works.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +22,7 @@ const fn takes(idle: u64, working: u64) -> Takes {
 pub const PLACES: Takes = takes(1, 1);
 /// The stream to its guest and the descriptor of its process; a connection that follows an exec is one more.
 pub const SERVER_DESCRIPTORS: Takes = takes(2, 3);
-/// Of all processes: the guest holds 13 besides the server's two, a shell and its program eight more.
+/// The open files of all processes: the guest holds 13 besides the server's two, a shell and its program eight more.
 pub const OPEN_FILES: Takes = takes(16, 24);
 /// Its guest; a shell and the program that this runs. None of them has a second thread.
 pub const TASKS: Takes = takes(1, 3);

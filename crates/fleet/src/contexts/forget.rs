@@ -17,7 +17,7 @@ const PAST_CALLS: u32 = 20_000;
 /// The calls that are removed at a time.
 const AT_ONCE: u32 = 1000;
 
-/// To be called when a call has ended.
+/// Moves the oldest calls out of memory. To be called when a call has ended.
 pub fn forget_old_calls(inner: &Inner, live: &Live) {
     let answered = live.answered_calls.fetch_add(1, Ordering::Relaxed) + 1;
     if answered < IN_MEMORY as u32 + SLACK {

@@ -23,7 +23,7 @@ pub struct OutputFrom {
     pub follow: bool,
 }
 
-/// Both streams in the order in which they were written.
+/// Reads both streams in the order in which they were written.
 pub struct OutputReader {
     fleet: Fleet,
     job: Arc<TrackedExec>,

@@ -206,7 +206,7 @@ pub async fn start_python(
         setup = setup.with("preload", name.as_str());
     }
     if kept {
-        // Each copy renews its own state first, and need not repeat work that is done only once.
+        // Each copy begins with `renew`. Doing it once here saves the copies the work that only the first time takes.
         setup = setup.with("renew", "").with("settle", "");
     }
     if !setup.fields.is_empty() {

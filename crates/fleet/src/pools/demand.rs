@@ -1,9 +1,9 @@
-//! Pools that demand makes. Two creates of one kind within ten minutes predict a third: from then on a few sandboxes of that
-//! kind are ready, until no create has asked for one for some minutes.
+//! Pools that demand makes. Two creates of one kind within ten minutes predict a third: from then on a few sandboxes of
+//! that kind are ready, until no create has asked for one for some minutes.
 //!
-//! Such a sandbox is made exactly as if it had been asked for, with an interpreter of its own and nothing in common with any
-//! other: a caller cannot tell the third create from the first but by its speed. That is why no zygote is forked here; a
-//! sandbox out of a zygote cannot be forked as it stands (decision 55).
+//! A ready sandbox is made exactly as if it had been asked for, with an interpreter of its own and nothing in common
+//! with any other: a caller can tell the third create from the first only by its speed. That is why no zygote is forked
+//! here: a sandbox out of a zygote cannot be forked live (decision 55).
 
 use super::keeper;
 use super::member::{Member, UNMEASURED_BYTES};

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The most sandboxes that are made at once: as many as a host has processors for, with the rest of its work.
+/// The most sandboxes that are made at once; more would take the processors from the rest of the host's work.
 const AT_ONCE: u32 = 2;
 /// Each of these starts an interpreter, while a caller may need the processors.
 const BY_DEMAND_AT_ONCE: u32 = 1;

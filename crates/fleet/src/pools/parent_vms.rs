@@ -140,7 +140,7 @@ impl Fleet {
 
     /// A sandbox as it is wanted, copied from a parent VM. `None` if there is none.
     pub(crate) async fn copied(&self, record: &Record, preload: &[String]) -> Option<Member> {
-        // Preloaded imports belong to the template: its sandboxes get them from the pool's memory.
+        // Preloaded imports belong to the template: its sandboxes get them from kept memory.
         if !preload.is_empty() {
             return None;
         }

@@ -114,7 +114,7 @@ impl Watcher {
     }
 }
 
-/// An iterator of pieces of this size.
+/// An iterator of pieces of `ASKED_AT_ONCE`.
 struct Chunks<I>(I);
 
 impl<T, I: Iterator<Item = T>> Iterator for Chunks<I> {

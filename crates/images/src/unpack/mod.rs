@@ -1,7 +1,7 @@
 //! One tar stream into a directory, without ever leaving it.
 //!
 //! The `tar` crate only parses. Every change goes through [`tree::Tree`], which resolves parents with openat2 and
-//! follows no symbolic link, so that an entry cannot use what an earlier entry planted.
+//! follows no symbolic link, so that an entry cannot use a link of an earlier entry.
 //!
 //! - [`name`]: the name of an entry, checked
 //! - [`entry`]: the facts of the header: type, mode, owner, time

@@ -283,7 +283,7 @@ async fn nobody_is_led_to_what_only_the_server_reaches() {
         assert!(refused(&error) && error.hint().is_some(), "{error}");
         assert!(registry.take_requests().is_empty());
     }
-    // The reach names the registry with the port, at which it also gives tokens.
+    // The registry also gives tokens at the port that the reach names.
     pull(&registry, &named).await.unwrap();
     registry
         .put("manifests/latest", format!("REDIRECT http://{}/v2/team/hello/manifests/latest", other.address));

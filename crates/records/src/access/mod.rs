@@ -34,7 +34,7 @@ pub fn allows(role: Role, right: Right) -> bool {
 
 pub fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    // Never fewer than asked for: requests up to 256 bytes are not interrupted.
+    // The kernel never gives fewer bytes: requests up to 256 bytes are not interrupted.
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes)
 }

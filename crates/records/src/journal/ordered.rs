@@ -21,7 +21,7 @@ pub struct Ordered {
 pub struct OrderedPiece {
     pub stream: StreamName,
     pub offset: u64,
-    /// Never `End`.
+    /// This is never `End`.
     pub piece: Piece,
 }
 

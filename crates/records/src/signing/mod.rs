@@ -1,4 +1,4 @@
-//! Links with which anybody may read or write one file until a time: the whole claim is in the link, and sealed.
+//! Links that let any holder read or write one file until a time: the whole claim is in the link, and sealed.
 
 use crate::store::{Store, StoreError};
 use base64::Engine as _;
