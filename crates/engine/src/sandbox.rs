@@ -504,7 +504,7 @@ impl Sandbox {
         }
     }
 
-    /// Kills all work and asks for its use; `None` if the guest does not answer in time.
+    /// Kills all work and asks for its use; `None` if the guest has gone or does not answer in time.
     pub async fn stop(&self) -> Option<WorkUsage> {
         tokio::time::timeout(LAST_WORDS, self.link.stop()).await.ok().flatten()
     }

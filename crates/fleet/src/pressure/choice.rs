@@ -34,7 +34,7 @@ pub enum Consent {
 pub struct Contents {
     pub is_persistent: bool,
     pub keeps_memory: bool,
-    /// True for interpreters, or mounts whose files are only in memory.
+    /// True if sleep would lose interpreters, or the files of mounts that are only in memory.
     pub would_lose: bool,
 }
 
