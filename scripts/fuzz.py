@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "fuzz"
-# As cargo-fuzz has them: every edge is counted, and every comparison is told to the fuzzer.
+# The same flags as cargo-fuzz: every edge is counted, and every comparison is reported to the fuzzer.
 FLAGS = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -29,7 +29,7 @@ FLAGS = [
 NOBODY = 65534
 # Targets for which the whole engine is built.
 ENGINES = {"policy", "unpack"}
-# What such input looks like at its largest; longer ones only take longer.
+# The largest useful input of a target in bytes; longer ones only take longer.
 LONGEST = {"policy": 4096, "unpack": 16384}
 
 
@@ -64,7 +64,7 @@ def run(executable, name, seconds):
     print(f"fuzz: {name} for {seconds} s", flush=True)
     identity = {}
     if os.geteuid() == 0:
-        # What is under test may be broken, and is given what is meant to break it.
+        # The code under test may be broken, and its input is made to break it: so it does not run as root.
         identity = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         for path in [corpus, found, *corpus.iterdir()]:
             os.chown(path, NOBODY, NOBODY)

@@ -10,9 +10,9 @@ import venv
 
 # An S3 server whose conditional puts are real.
 MOTO = "moto[s3,server]>=5.1,<6"
-# As people install them: scripts of Windmill's documentation run them against a model of the tests' own.
+# The agents as people install them: scripts of Windmill's documentation run them against a model of the tests' own.
 AGENTS = ["@anthropic-ai/claude-agent-sdk", "@openai/codex", "opencode-ai"]
-# One with 9p, which the cloud kernel lacks.
+# A kernel with 9p, which the cloud kernel lacks.
 KERNEL = "linux-image-amd64"
 
 def fetch(root):

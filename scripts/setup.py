@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-# What is looked for, and Debian's package that brings it.
+# The program that is looked for, and Debian's package that has it.
 BUILD = {"cc": "gcc libc6-dev", "git": "git"}
 TEST = {
     "newuidmap": "uidmap",
@@ -21,9 +21,9 @@ TEST = {
     "ip": "iproute2",
     "mkfs.xfs": "xfsprogs",
 }
-# What sandboxes see of the host's own Python, where code makes tables and figures of it.
+# Modules of the host's own Python, which sandboxes see: code makes tables and figures with them.
 PYTHON = {"pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}
-# What root's engine makes its storage with; without it disks are kept in memory.
+# Root's engine makes its storage with this program; without it disks are kept in memory.
 STORAGE = {"mkfs.btrfs": "btrfs-progs"}
 
 
@@ -58,7 +58,7 @@ def install(packages):
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     quiet = {"stdout": subprocess.DEVNULL, "env": environment}
     if subprocess.run(command, **quiet).returncode != 0:
-        # The lists of a fresh machine are empty or old.
+        # The package lists of a fresh host are empty or old.
         subprocess.run(["apt-get", "update", "-qq"], **quiet)
         return subprocess.run(command, **quiet).returncode == 0
     return True

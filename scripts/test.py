@@ -21,7 +21,7 @@ import packages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CARGO = os.environ.get("CARGO", "cargo")
-# What a failing test says of itself, said again at the end: thousands of lines come in between.
+# The lines by which a failing test is found. They are repeated at the end, because thousands of lines come in between.
 COMPLAINT = re.compile(r"^thread '.*panicked at |^Error: |^error(\[|:)|^CHECK \S+ FAIL|^(FAIL|ERROR): |\.\.\. FAILED$")
 LINES_OF_A_COMPLAINT = 12
 COMPLAINTS = 200
@@ -118,7 +118,7 @@ def build():
             programs.setdefault(os.path.relpath(place, ROOT), []).append((executable, place))
         elif message["target"]["name"] == "paddock":
             paddock = executable
-    # A copy: one of the tests builds another into the same place.
+    # A copy, because one of the tests builds another executable into the same place.
     tried = os.path.join(os.path.dirname(paddock), "tried", "paddock")
     os.makedirs(os.path.dirname(tried), exist_ok=True)
     shutil.copy2(paddock, tried)
@@ -134,7 +134,7 @@ def stages():
     """In lanes that run at the same time: most stages wait for most of their time, and all of them leave other people's sandboxes
     alone. Within a lane one stage comes after the other."""
     with ThreadPoolExecutor() as beside:
-        # One waits for the network while the other has the processors.
+        # The fetching waits for the network while the build has the processors.
         fetching = beside.submit(fetch)
         with BUILT:
             programs, paddock = build()
@@ -147,7 +147,7 @@ def stages():
 
     unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e"})
     libraries = [CARGO, "test", "--locked", "--workspace", "--doc"]
-    # Those of the backends boot machines as whoever has a kernel for them does.
+    # The backends' unit tests boot VMs with this kernel, as any user does who has set one.
     kernel = fetched.get("PADDOCK_TEST_KERNEL")
     unit_given = {**fetched, **({"PADDOCK_KERNEL": kernel} if kernel else {})}
     return [
@@ -249,7 +249,7 @@ def components(ran):
         ("btrfs", part("btrfs:", "unit")),
         ("live-forks", part("live forks:", "unit")),
         ("zygotes", part("zygotes:", "unit")),
-        # An ordinary user's is not to be had anywhere.
+        # No host offers these two backends to an ordinary user, so only root tests them.
         ("microvm", part("microvm:") if os.geteuid() == 0 else "the tests do not run as root"),
         ("gvisor", part("gvisor:") if os.geteuid() == 0 else "the tests do not run as root"),
     ]

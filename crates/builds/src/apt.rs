@@ -1,6 +1,6 @@
-//! Where Debian's packages come from. The rule: the build file's `mirror`; else the host's own sources, where the host is
-//! a Debian; else the mirror that Debian names for everybody. Of the host's sources only those of its release are taken,
-//! with the release changed to the one that is built, and the key that signs them; no other source and no password file.
+//! The sources of Debian's packages. The rule: the build file's `mirror`; else the host's own sources, if the host is a
+//! Debian; else Debian's public mirror. Of the host's sources only those of its release are taken, with the release
+//! changed to the one that is built, and the key that signs them; no other source and no password file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct Origin {
     pub keyring: PathBuf,
 }
 
-/// Everything that packages of the release `suite` are taken from.
+/// The sources for packages of the release `suite`.
 pub fn origins(suite: &str, mirror: Option<&str>) -> Vec<Origin> {
     let origin = |uri: &str, suite: String| Origin {
         uri: uri.into(),
@@ -41,7 +41,7 @@ pub fn origins(suite: &str, mirror: Option<&str>) -> Vec<Origin> {
     }
 }
 
-/// What every image has afterwards: Debian's own, never the host's.
+/// The sources.list that every image has after its build: Debian's public mirror, never the host's sources.
 pub fn public_list(suite: &str) -> String {
     let updates = match suite {
         "sid" | "unstable" => String::new(),
@@ -50,7 +50,7 @@ pub fn public_list(suite: &str) -> String {
     format!("deb {PUBLIC} {suite} main\n{updates}")
 }
 
-/// The code name of this host's release, where it is a Debian.
+/// The code name of this host's release, if the host is a Debian.
 fn host_release() -> Option<String> {
     release_of(&fs::read_to_string("/etc/os-release").ok()?)
 }
@@ -79,7 +79,7 @@ fn host_sources() -> Vec<(String, bool)> {
     read.collect()
 }
 
-/// `files`: each with whether it is written in blocks (`.sources`) or lines (`.list`).
+/// `files`: the text of each file, and true if it is written in blocks (`.sources`), false for lines (`.list`).
 fn of_release(files: &[(String, bool)], release: &str, wanted: &str) -> Vec<Origin> {
     let all = files.iter().flat_map(|(text, blocks)| if *blocks { blocks_of(text) } else { lines_of(text) });
     let mut found: Vec<Origin> = Vec::new();
@@ -143,7 +143,7 @@ fn blocks_of(text: &str) -> Vec<Origin> {
     found
 }
 
-/// `Acquire::http::Proxy` and its like, where the host has them in one line.
+/// The host's settings `Acquire::http::Proxy` and the like, if each is on one line.
 pub fn host_proxies() -> Vec<String> {
     let mut files = vec![PathBuf::from("/etc/apt/apt.conf")];
     let parts = fs::read_dir("/etc/apt/apt.conf.d").into_iter().flatten().flatten();
@@ -161,7 +161,7 @@ fn proxies_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The list, with keyrings as [`keyring_name`] calls them below `keyrings`.
+/// The text of a sources.list. Its keyrings have the names of [`keyring_name`] in the directory `keyrings`.
 pub fn list(origins: &[Origin], keyrings: &Path) -> String {
     let line = |(number, origin): (usize, &Origin)| {
         let keyring = keyrings.join(keyring_name(number, &origin.keyring));
@@ -171,7 +171,7 @@ pub fn list(origins: &[Origin], keyrings: &Path) -> String {
     origins.iter().enumerate().map(line).collect()
 }
 
-/// apt tells the form of a key by the end of its file's name.
+/// The name of a key's copy. apt tells the form of a key by the end of its file's name.
 pub fn keyring_name(number: usize, keyring: &Path) -> String {
     let armoured = keyring.extension().is_some_and(|extension| extension == "asc");
     format!("keyring-{number}.{}", if armoured { "asc" } else { "gpg" })

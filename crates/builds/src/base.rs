@@ -1,4 +1,4 @@
-//! What the first step stands on: what the build file's `base` names, as a root of our own.
+//! The base of a build: the image, directory or release that the build file's `base` names, as a root of our own.
 
 use super::debian;
 use super::error::BuildError;
@@ -19,13 +19,13 @@ pub enum Base {
         key: Digest,
         sharing: Sharing,
     },
-    /// To be made from the packages of this release.
+    /// The base is made from the packages of this release.
     Debian {
         suite: String,
     },
 }
 
-/// Looks where `base` leads. A Debian release is asked of the registry first.
+/// Finds the base. For a Debian release the registry is asked first.
 pub async fn find(ground: &Ground<'_>, base: &str, directory: Option<&Path>) -> Result<Base, BuildError> {
     let named = |source| BuildError::Base { base: base.chars().take(200).collect(), source };
     let reference = anchored(base, directory);
@@ -54,7 +54,8 @@ fn anchored(base: &str, directory: Option<&Path>) -> String {
     }
 }
 
-/// Not where it answers that there is no such image: that is a mistake to be told.
+/// True if the registry gave no usable answer. False if it answers that there is no such image: the user has to hear of
+/// that mistake.
 fn no_registry_answers(error: &ImageError) -> bool {
     matches!(
         error,
@@ -78,7 +79,7 @@ async fn describe(
             };
             Ok(Base::Image { image, key, sharing: Sharing::Links })
         }
-        // A directory of somebody's, which may change at any time.
+        // A directory of the host, which may change at any time.
         None => {
             let root = image.root.clone();
             let looked = tokio::task::spawn_blocking(move || state_of(&root)).await;
@@ -91,7 +92,8 @@ async fn describe(
     }
 }
 
-/// Changes with whatever changes in a directory: by what the kernel notes of each file, not by reading them.
+/// A digest that changes with every change in a directory. It is made of the kernel's facts about each file; no file is
+/// read.
 fn state_of(root: &PathBuf) -> std::io::Result<Digest> {
     let mut key = Key::new("directory");
     let opened = openat(CWD, root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

@@ -1,5 +1,5 @@
-//! The order of a build: the base, the steps, the template. What is there already is taken from the cache; whatever fails,
-//! the layers that were made stay for the next time, and the template is as it was.
+//! The order of a build: the base, the steps, the template. Finished layers come from the cache. If a step fails, the
+//! layers made before it stay for the next build, and the template is unchanged.
 
 use super::base::{self, Base};
 use super::copied::{self, Copied};
@@ -22,19 +22,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What is to be built.
+/// The request for one build.
 pub struct Build<'a> {
     pub state: &'a Path,
     pub file: &'a BuildFile,
-    /// Of the build file; none for one that comes with Paddock.
+    /// The build file's directory; `None` for a build file that comes with Paddock.
     pub directory: Option<&'a Path>,
-    /// Of the template.
+    /// The name of the template.
     pub name: &'a str,
-    /// Whether a template that somebody wrote by hand may be replaced. One that was built always is.
+    /// True if a template that was written by hand may be replaced. A template that was built is always replaced.
     pub replace: bool,
     pub use_cache: bool,
-    /// Whether steps that fetch are lent all that this machine believes, and fail where that cannot be read; else as the
-    /// settings of the template have it.
+    /// `Some(true)`: steps that fetch get all certificates that this host trusts, and the build fails if they cannot be
+    /// read. `None`: the template's own setting decides.
     pub host_certs: Option<bool>,
     pub caller: &'a Variables,
 }
@@ -43,7 +43,7 @@ pub struct Build<'a> {
 pub struct Built {
     pub image: String,
     pub layers: Vec<BuiltLayer>,
-    /// Of the whole image.
+    /// The size of the whole image.
     pub bytes: u64,
     pub took: Duration,
 }
@@ -57,7 +57,7 @@ pub struct BuiltLayer {
     pub bytes: u64,
 }
 
-/// Dropping the future ends what runs and removes what it had begun.
+/// Dropping the future ends the running step and removes its unfinished layer.
 pub async fn build(build: &Build<'_>, watcher: &dyn Watcher) -> Result<Built, BuildError> {
     let started = Instant::now();
     check(build)?;
@@ -75,7 +75,7 @@ pub async fn build(build: &Build<'_>, watcher: &dyn Watcher) -> Result<Built, Bu
     making.template(policy, started)
 }
 
-/// Everything that can be known to be wrong before anything is done.
+/// Finds every mistake that can be known before anything is done.
 fn check(build: &Build<'_>) -> Result<(), BuildError> {
     let policy = &build.file.settings;
     paddock_settings::resolve(
@@ -104,14 +104,14 @@ struct Making<'a> {
     ground: Ground<'a>,
     records: Records,
     total: usize,
-    /// So far, the base first.
+    /// The layers so far, the base first.
     layers: Vec<(Digest, BuiltLayer)>,
-    /// The list that packages come from; empty where the base has its own.
+    /// The list of package sources; empty if the base has its own.
     sources: String,
 }
 
 impl Making<'_> {
-    /// The base's own settings below those of the file, and what steps that fetch are lent.
+    /// Makes the base. Returns the base's own settings below those of the file, and the loans for steps that fetch.
     async fn base(&mut self) -> Result<(Policy, Lent), BuildError> {
         let what = format!("base {}", self.build.file.base);
         self.ground.watcher.event(Event::Step { number: 1, total: self.total, what: &what });
@@ -155,7 +155,7 @@ impl Making<'_> {
         Ok((settings.overlaid_by(file.settings.clone()), lent))
     }
 
-    /// Those that were asked for.
+    /// The host's certificates, if the caller or the build file asked for them.
     fn certificates(&self) -> Result<Option<Vec<u8>>, BuildError> {
         let asked = self.build.host_certs.or(self.build.file.settings.host_certs);
         let trust = Trust { state: self.build.state, host_certs: true };
@@ -201,7 +201,8 @@ impl Making<'_> {
         packed.unwrap_or_else(|error| Err(lost(error))).map(Some)
     }
 
-    /// From the cache, or made now. Whoever makes the same at the same time waits here for the other.
+    /// Takes a layer from the cache, or makes it now. A second build that wants the same layer waits here for the
+    /// first.
     async fn layer(
         &mut self,
         number: usize,
@@ -218,7 +219,7 @@ impl Making<'_> {
             Some((root, bytes)) => (true, root, bytes),
             None => {
                 let root = self.fresh(&key)?;
-                // First: whoever is killed from here on leaves nothing that nobody knows of.
+                // The record comes first: if the build is killed from here on, it leaves no root without a record.
                 let mut record = LayerRecord { step: what.into(), made_ms: now(), bytes: 0 };
                 self.records.note_layer(&root, &record)?;
                 record.bytes = match make(&self.ground, &root).await {
@@ -259,7 +260,7 @@ impl Making<'_> {
         Ok(record.map(|record| (root, record.bytes)))
     }
 
-    /// A name that no root has: the key's own, or another where a root of that name is not to be used any more.
+    /// A name that no root has: the key's own, or a random one if the root of that name must not be used any more.
     fn fresh(&self, key: &Digest) -> Result<Digest, BuildError> {
         let directories = &self.ground.store.shared().directories;
         if directories.root(key)?.is_none() {
@@ -293,7 +294,7 @@ impl Making<'_> {
     }
 }
 
-/// What it takes of the disk, files with several names counted once.
+/// The bytes of a root on the disk; a file with several names counts once.
 fn size(root: &Path) -> std::io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let (mut bytes, mut seen, mut left) = (0, std::collections::HashSet::new(), vec![root.to_path_buf()]);

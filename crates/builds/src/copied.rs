@@ -1,4 +1,4 @@
-//! Files of the build's own directory, as an archive. It is made once: what was hashed is what is copied.
+//! Files of the build's own directory, as an archive. It is made once, so that exactly the hashed bytes are copied.
 
 use super::error::BuildError;
 use paddock_images::digest::{Digest, hash_reader};
@@ -16,7 +16,7 @@ use tar::{Builder, EntryType, Header};
 const MOST_BYTES: u64 = 16 << 30;
 const DEEPEST: usize = 256;
 
-/// A tar, and where it is unpacked inside.
+/// A tar, and the directory inside that it is unpacked into.
 pub struct Copied {
     pub archive: File,
     pub digest: Digest,
@@ -92,7 +92,7 @@ impl Packing {
                 names.push(OsString::from_vec(name));
             }
         }
-        // The order of the disk is nobody's choice; the same files shall be the same archive.
+        // A directory's order on the disk is arbitrary, and the same files must give the same archive.
         names.sort();
         for name in names {
             let found = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -131,13 +131,13 @@ impl Packing {
         }
         let mut header = header(found, EntryType::Regular);
         header.set_size(size);
-        // A file that shrinks meanwhile would shift all that comes after it.
+        // The header has promised `size` bytes: a file that shrinks meanwhile would shift all entries after it.
         let content = File::from(file).take(size).chain(io::repeat(0)).take(size);
         self.builder.append_data(&mut header, path, content)
     }
 }
 
-/// Without times and owners: they are of this host, and nothing that a result should depend on.
+/// The header has no times and no owners: they belong to this host, and the result must not depend on them.
 fn header(found: &Stat, kind: EntryType) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);

@@ -1,6 +1,7 @@
-//! A Debian from its packages, where no container registry can be reached. Two sandboxes: in the first, which sees the
-//! host's /usr, the host's apt fetches the packages, checks who signed them and lays their files out; the second has these
-//! as its root, and dpkg installs them there properly. The host itself runs and unpacks nothing of it.
+//! A Debian from its packages, if no container registry can be reached. It takes two sandboxes. The first sees the
+//! host's /usr: the host's apt fetches the packages there, checks their signatures and lays their files out. The second
+//! has these files as its root, and dpkg installs the packages there properly. The host itself runs and unpacks nothing
+//! of it.
 
 use super::apt;
 use super::error::BuildError;
@@ -15,12 +16,12 @@ use paddock_model::{Root, User};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Beside what Debian calls essential.
+/// The packages beside those that Debian calls essential.
 const PACKAGES: &str = "apt adduser passwd debconf ca-certificates tzdata netbase";
 /// The host's programs that the first sandbox runs.
 const PROGRAMS: [&str; 3] = ["apt-get", "dpkg-deb", "tar"];
 
-/// Needs no right that an ordinary sandbox does not have.
+/// The script of the first sandbox. It needs no right that an ordinary sandbox does not have.
 const FETCH: &str = r#"set -eu
 root=/workspace/root
 mkdir -p /workspace/state/lists/partial /workspace/state/etc/preferences.d $root/var/cache/apt/archives/partial $root/var/lib/dpkg
@@ -43,7 +44,8 @@ done
 rm -rf $root/var/cache/apt/*.bin $root/var/cache/apt/archives/partial
 "#;
 
-/// In the order in which the first packages need each other; the rest configures itself.
+/// The script of the second sandbox: the first packages in the order in which they need each other; dpkg configures the
+/// rest.
 const INSTALL: &str = r#"set -eu
 cd /var/cache/apt/archives
 mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers
@@ -65,12 +67,12 @@ printf '%s' "$SOURCES" > /etc/apt/sources.list
 rm -f /etc/apt/sources.list.d/*
 "#;
 
-/// The release in `debian:bookworm` and `debian:bookworm-slim`; none where it is a number, which only a registry knows.
+/// The release in `debian:bookworm` and `debian:bookworm-slim`; `None` for a number, which only a registry knows.
 pub fn suite(base: &str) -> Option<&str> {
     let tag = base.strip_prefix("debian:")?;
     let suite = tag.strip_suffix("-slim").unwrap_or(tag);
     let named = !suite.is_empty() && suite.len() <= 32 && suite.bytes().all(|b| b.is_ascii_lowercase());
-    // These move from release to release.
+    // These names move from release to release.
     let moves = ["latest", "stable", "testing", "oldstable", "slim"].contains(&suite);
     (named && !moves).then_some(suite)
 }
@@ -102,7 +104,7 @@ pub fn check_host(base: &str, origins: &[apt::Origin]) -> Result<(), BuildError>
     Ok(())
 }
 
-/// The whole root, as `root`. Gives how many bytes it has.
+/// Makes the whole root, as `root`. Returns its size in bytes.
 pub async fn make(
     ground: &Ground<'_>,
     records: &Records,
@@ -126,7 +128,7 @@ pub async fn make(
     let mut laid_out = Key::new("debian-laid-out");
     laid_out.add(root.hex());
     let laid_out = laid_out.finish();
-    // Whoever was killed here may have left one.
+    // A build that was killed here may have left this root.
     built::remove(ground.store.shared(), &laid_out)?;
     let step = format!("the packages of {suite}, laid out");
     records.note_layer(&laid_out, &LayerRecord { step, made_ms: 0, bytes: 0 })?;

@@ -1,4 +1,4 @@
-//! Why a build did not come to its end.
+//! The reasons why a build failed.
 
 use super::BuildFileError;
 use paddock_engine::{EngineError, FileError, FileErrorKind};

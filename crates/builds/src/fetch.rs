@@ -1,9 +1,10 @@
-//! What a step that fetches is lent of the host, and only for as long as it runs: nothing of it is in the image.
+//! The loans of the host to a step that fetches. The step has them only while it runs, and none of them is in the
+//! image.
 //!
-//! - where packages come from ([`apt`]), as files at /run/paddock
-//! - the host's certificates, so that what the host trusts is trusted
-//! - variables: proxies; of pip its index, of npm its registry, from the caller's variables or, where they are not set,
-//!   from the files that pip and npm read. No tokens: what a package runs while it is installed could read them.
+//! - the sources of packages ([`apt`]), as files at /run/paddock
+//! - the host's certificates, so that the step trusts the servers that the host trusts
+//! - variables: proxies; pip's index and npm's registry, from the caller's variables or, if they are not set, from the
+//!   files that pip and npm read. No tokens: the install scripts of a package could read them.
 
 use super::apt::{self, Origin};
 use super::error::BuildError;
@@ -14,22 +15,22 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where what is lent stands inside.
+/// The directory of the loans inside.
 pub const LENT: &str = "/run/paddock";
 const LARGEST: u64 = 16 << 20;
 
-/// The caller's variables, as far as a build looks at them.
+/// The caller's variables that a build reads.
 pub type Variables = BTreeMap<String, String>;
 
 pub struct Lent {
-    /// To be mounted at [`LENT`].
+    /// The directory that is mounted at [`LENT`].
     pub directory: PathBuf,
     pub env: BTreeMap<String, String>,
     _work: Temporary,
 }
 
-/// `origins`: none where the base has sources of its own. `asked`: certificates that the caller insists on; without them what
-/// the host has at the usual places.
+/// `origins`: empty if the base has sources of its own. `asked`: certificates that the caller insists on; without them
+/// the step gets those at the host's usual places, if there are any.
 pub fn lend(
     work: Temporary,
     origins: &[Origin],
@@ -91,7 +92,7 @@ fn proxies(caller: &Variables) -> BTreeMap<String, String> {
     names.iter().filter_map(|name| Some((name.to_string(), caller.get(*name)?.clone()))).collect()
 }
 
-/// Of pip and npm: the name of the variable, the key in pip's or npm's file.
+/// The settings of pip and npm: the name of the variable, and the key in pip's or npm's file.
 const PIP: [(&str, &str); 5] = [
     ("PIP_INDEX_URL", "index-url"),
     ("PIP_EXTRA_INDEX_URL", "extra-index-url"),
@@ -118,7 +119,7 @@ fn indexes(caller: &Variables) -> BTreeMap<String, String> {
     found
 }
 
-/// The later file wins, and the caller's variable over all.
+/// The later file wins over the earlier one, and the caller's variable over both.
 fn settings(known: &[(&str, &str)], files: &[String], caller: &Variables) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (variable, key) in known {
@@ -130,7 +131,7 @@ fn settings(known: &[(&str, &str)], files: &[String], caller: &Variables) -> BTr
     found
 }
 
-/// `key = value` of a plain line.
+/// The value of a plain line `key = value`.
 fn value_of(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;

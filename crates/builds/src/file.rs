@@ -1,4 +1,4 @@
-//! A build file: TOML, the steps in the order in which they stand.
+//! A build file: TOML. The steps run in the order in which they are written.
 
 use paddock_model::{Limits, LimitsLayer, Policy};
 use paddock_settings::SettingsError;
@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 const KEYS: [&str; 12] =
     ["base", "mirror", "apt", "pip", "npm", "copy", "run", "env", "preload", "template", "build", "limits"];
-/// What a step may use where the file says nothing: what it writes is in memory.
+/// The limits of a step if the file sets none. Memory is large because the step's files are in memory.
 const MEMORY: &str = "4GiB";
 const DISK: &str = "3GiB";
 const TIMEOUT: &str = "30m";
@@ -20,13 +20,13 @@ const PIDS: &str = "4096";
 pub struct BuildFile {
     /// An image reference, a path, or a Debian release as in `debian:bookworm`.
     pub base: String,
-    /// Where Debian's packages come from, instead of the host's sources.
+    /// The source of Debian's packages, instead of the host's sources.
     pub mirror: Option<String>,
     pub steps: Vec<Step>,
     pub env: BTreeMap<String, String>,
     /// The settings of the template, `preload` and `env` among them.
     pub settings: Policy,
-    /// Of each step.
+    /// The limits of each step.
     pub limits: Limits,
 }
 

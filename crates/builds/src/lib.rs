@@ -1,15 +1,16 @@
-//! Templates that are built: from a file that says what to install, to an image and a template that names it.
+//! Templates that are built: from a file that lists packages and commands, to an image and a template that names it.
 //!
-//! - [`file`]: the build file, read and checked, each mistake with its line; [`shipped`]: those that come with Paddock
-//! - [`builder`]: the order of a build: base, steps, the template; what is there already is taken from the cache
-//! - [`base`]: what the first step stands on: an image, a directory, or [`debian`] from its packages
-//! - [`step`]: one step: what it runs, and what decides whether an earlier result is as good
-//! - [`fetch`]: what a step that fetches is lent of the host: package sources ([`apt`]), indexes, proxies, certificates
+//! - [`file`]: the build file, read and checked, each mistake with its line; [`shipped`]: the build files that come
+//!   with Paddock
+//! - [`builder`]: the order of a build: base, steps, the template; finished layers come from the cache
+//! - [`base`]: the root below the first step: an image, a directory, or [`debian`] from its packages
+//! - [`step`]: one step: its programs, and the key that tells if an earlier result is as good
+//! - [`fetch`]: the host's loans to a step that fetches: package sources ([`apt`]), indexes, proxies, certificates
 //! - [`copied`]: files of the build's own directory on their way in
-//! - [`run`]: a step in a sandbox of its own, and what it wrote as a root
-//! - [`records`]: what was built of what, and what can be removed
+//! - [`run`]: a step in a sandbox of its own, and its changes as a root
+//! - [`records`]: the layers of each template, and the removal of unused ones
 //!
-//! Whatever a step does, it does in a sandbox (decision 22); the host reads what it left as it reads any hostile archive.
+//! Every step runs in a sandbox (decision 22), and the host reads its result as it reads any hostile archive.
 
 mod apt;
 mod base;

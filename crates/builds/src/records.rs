@@ -1,4 +1,5 @@
-//! What was built of what: one small file for each, beside the images.
+//! The records of builds: which root came from which step, and which roots a template consists of. One small file for
+//! each, beside the images.
 //!
 //! ```text
 //! builds/keys/KEY             the root that a step with this key gave
@@ -23,26 +24,26 @@ use std::path::{Path, PathBuf};
 pub struct LayerRecord {
     pub step: String,
     pub made_ms: u64,
-    /// What it wrote over the root below it.
+    /// The bytes that the step wrote over the root below it.
     pub bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateRecord {
     pub built_ms: u64,
-    /// Of the whole image.
+    /// The size of the whole image.
     pub bytes: u64,
     pub image: String,
     /// The roots, from the base to the image.
     pub layers: Vec<Digest>,
 }
 
-/// What was removed.
+/// The result of a removal.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Pruned {
     pub layers: usize,
     pub bytes: u64,
-    /// Layers that no template has, but a sandbox or a snapshot.
+    /// Layers that no template has, but that a sandbox or a snapshot uses.
     pub in_use: usize,
 }
 
@@ -62,7 +63,7 @@ impl Records {
         Ok(Records { directory })
     }
 
-    /// The root that a step with this key gave, as far as it is known; whether it is still there is another question.
+    /// The recorded root of the step with this key. The root itself may have been removed since.
     pub fn root_of(&self, key: &Digest) -> Result<Option<Digest>, BuildError> {
         self.read(&format!("keys/{}", key.hex()))
     }
@@ -99,7 +100,7 @@ impl Records {
         }
     }
 
-    /// What the names in one of the directories say.
+    /// The names of the files in one of the directories, without their ending.
     fn names(&self, part: &str, end: &str) -> Result<Vec<String>, BuildError> {
         let path = self.directory.join(part);
         let entries = fs::read_dir(&path).map_err(|source| BuildError::Io { path, source })?;
@@ -132,7 +133,7 @@ fn layer_name(root: &Digest) -> String {
     format!("layers/{}.json", root.hex())
 }
 
-/// What a template was built of; `None` where it was not built, or has been changed since.
+/// The record of a built template; `None` if it was not built, or was changed since.
 pub fn record_of(
     state: &Path,
     name: &str,
@@ -145,7 +146,7 @@ pub fn record_of(
     Ok(record.filter(|record| image == Some(record.image.as_str())))
 }
 
-/// A template has gone: so do the layers that only it had.
+/// Removes the layers that only the removed template `name` had.
 pub fn free(state: &Path, name: &str) -> Result<Pruned, BuildError> {
     if !state.join("builds").is_dir() {
         return Ok(Pruned::default());
@@ -169,7 +170,7 @@ pub fn prune(state: &Path) -> Result<Pruned, BuildError> {
 
 fn remove_unused(state: &Path, records: &Records, candidates: Vec<Digest>) -> Result<Pruned, BuildError> {
     let images = ImageStore::open(&state.join("images"))?;
-    // Nobody builds meanwhile: a layer that is just being stood on is in no record yet.
+    // No build runs meanwhile: a layer that a running build stands on is in no template's record yet.
     let Some(_guard) = lock(&images, Some(false))? else {
         return Ok(Pruned { in_use: candidates.len(), ..Pruned::default() });
     };
@@ -197,7 +198,8 @@ fn remove_unused(state: &Path, records: &Records, candidates: Vec<Digest>) -> Re
     Ok(pruned)
 }
 
-/// Held shared by builds, and alone by whoever removes layers. `Some(false)`: nobody is waited for.
+/// The lock of builds. A build holds it shared (`None`). A removal of layers holds it alone (`Some`), and does not
+/// wait: it gets `Ok(None)` while a build runs.
 pub(super) fn lock(images: &ImageStore, alone: Option<bool>) -> Result<Option<fs::File>, BuildError> {
     let (file, path) = images.shared().directories.lock_file("builds")?;
     let locked = match alone {

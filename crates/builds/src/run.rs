@@ -1,5 +1,5 @@
-//! A step in a sandbox of its own, and what it wrote as a root. The sandbox is fenced as any other, but for the rights over
-//! its own files and ids that installing packages needs.
+//! A step in a sandbox of its own, and its changes as a root. The sandbox is fenced as any other, except for the rights
+//! over its own files and ids that the installation of packages needs.
 
 use super::copied::Copied;
 use super::error::{BuildError, StepFailure};
@@ -19,10 +19,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use tokio::io::AsyncWriteExt;
 
-/// What is kept of a step's output, for the case that it fails.
+/// The most bytes that are kept of a step's output, for the case that it fails.
 const OUTPUT: u64 = 64 << 10;
 
-/// What happens in a build, for people.
+/// The events of a build, for people.
 #[derive(Debug)]
 pub enum Event<'a> {
     Step { number: usize, total: usize, what: &'a str },
@@ -35,7 +35,7 @@ pub trait Watcher: Send + Sync {
     fn event(&self, event: Event<'_>);
 }
 
-/// What a step stands on and may use.
+/// The surroundings of every step: engine, image store, limits and watcher.
 pub struct Ground<'a> {
     pub engine: &'a Engine,
     pub store: &'a ImageStore,
@@ -43,20 +43,20 @@ pub struct Ground<'a> {
     pub watcher: &'a dyn Watcher,
 }
 
-/// What is done in a sandbox.
+/// The work of one sandbox: its root, its programs and their surroundings.
 pub struct Work<'a> {
     pub root: Root,
     pub programs: Vec<Argv>,
     pub env: &'a BTreeMap<String, String>,
-    /// With it, the step has the host's network.
+    /// With loans, the step has the host's network.
     pub lent: Option<&'a Lent>,
-    /// Empty file systems in memory, of which nothing is kept.
+    /// Empty file systems in memory; nothing in them is kept.
     pub scratch: &'a [&'a str],
     pub copied: Option<Copied>,
     pub user: User,
 }
 
-/// Why a step did not do what it should, with what it printed.
+/// Why a step failed, with its output.
 pub enum Failed {
     Step(StepFailure, Box<Captured>),
     Build(BuildError),
@@ -111,7 +111,7 @@ impl Ground<'_> {
             }
             return Err(Failed::Step(why, Box::new(output.finish())));
         }
-        // What the step left running shall not write while it is looked at.
+        // Background processes of the step must not write while its files are read.
         sandbox.end_work().await?;
         Ok(Finished { sandbox })
     }
@@ -163,7 +163,7 @@ impl Ground<'_> {
                     output.push(&bytes);
                     self.watcher.event(Event::Output { bytes: &bytes });
                 }
-                // What it left in the background has its streams, perhaps for ever: the step is over all the same.
+                // A background process may hold the streams open for ever; the step is over all the same.
                 ExecEvent::Exited { status: ExitKind::Exited(0), .. } => return Ok(None),
                 ExecEvent::Exited { status: ExitKind::Exited(code), .. } => {
                     drain(&mut exec, output).await;
@@ -189,7 +189,7 @@ impl Ground<'_> {
     }
 }
 
-/// The last words of a program that failed are still on their way.
+/// Reads the last output of a failed program, which is still on its way.
 async fn drain(exec: &mut paddock_engine::Exec, output: &mut Capture) {
     let rest = async {
         while let ExecEvent::Output { bytes, .. } = exec.next().await {
@@ -219,7 +219,7 @@ async fn put(sandbox: &Sandbox, copied: Copied) -> Result<(), BuildError> {
 }
 
 impl Finished {
-    /// All that it wrote over its root, as a new root over `below`. Gives how many bytes that were.
+    /// Makes a new root over `below` from all changes to the sandbox's root. Returns the bytes of the changes.
     pub async fn publish(
         self,
         ground: &Ground<'_>,
@@ -230,7 +230,7 @@ impl Finished {
         self.publish_from(ground, key, below, disk, paddock_images::Style::Disk).await
     }
 
-    /// One directory of it, as a root.
+    /// Makes a root from one directory of the sandbox.
     pub async fn publish_directory(
         self,
         ground: &Ground<'_>,
@@ -267,7 +267,7 @@ impl Finished {
             let mut bytes = 0;
             while let Some(piece) = download.next().await? {
                 bytes += piece.len() as u64;
-                // The other end has found the archive at fault: its error is the one that counts.
+                // The reading end has found the archive at fault, and its error is the one that counts.
                 if writer.write_all(&piece).await.is_err() {
                     break;
                 }
@@ -283,7 +283,7 @@ impl Finished {
     }
 }
 
-/// A root of a directory or of an image that is not ours alone.
+/// Makes a root of our own from a directory, or from an image that others use too.
 pub async fn adopt(
     store: &ImageStore,
     key: &Digest,

@@ -1,10 +1,10 @@
-//! One step: how it is shown, what it runs, and what decides whether an earlier result is as good.
+//! One step: its line for people, its programs, and the key that tells if an earlier result is as good.
 
 use super::file::Step;
 use paddock_images::digest::{Digest, Hasher};
 use std::collections::BTreeMap;
 
-/// Part of every key: a builder that does a step differently shall not find what an older one made.
+/// Part of every key: a builder that does a step differently must not find the results of an older one.
 const BUILDER: &str = "paddock-build 1";
 const SHOWN: usize = 100;
 
@@ -12,7 +12,7 @@ const SHOWN: usize = 100;
 pub type Argv = Vec<String>;
 
 impl Step {
-    /// One line, for people.
+    /// One line for people.
     pub fn shown(&self) -> String {
         let text = match self {
             Step::Apt { packages } => format!("apt {}", packages.join(" ")),
@@ -35,7 +35,7 @@ impl Step {
         }
     }
 
-    /// What it runs, in order. The packages are arguments, never text of a shell.
+    /// The programs of the step, in order. The packages are arguments, never text of a shell.
     pub fn programs(&self) -> Vec<Argv> {
         let words = |words: &[&str], more: &[String]| -> Argv {
             words.iter().map(|word| word.to_string()).chain(more.iter().cloned()).collect()
@@ -72,9 +72,9 @@ impl Step {
         }
     }
 
-    /// The same key means the same result, as far as a build can know: what a mirror has meanwhile is not asked.
+    /// The same key means the same result, as far as a build can know: a mirror is not asked for newer packages.
     ///
-    /// `content`: of what is copied. `sources`: the list that packages come from.
+    /// `content`: the digest of the copied files. `sources`: the list of package sources.
     pub fn key(
         &self,
         parent: &Digest,
@@ -103,7 +103,7 @@ fn pairs(env: &BTreeMap<String, String>) -> Vec<String> {
     env.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// A digest over parts: each with its length before it, so that no two lists of parts are the same text.
+/// A digest over parts. Each part has its length before it, so that two different lists never give the same text.
 pub struct Key(Hasher);
 
 impl Key {

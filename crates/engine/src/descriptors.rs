@@ -1,14 +1,14 @@
-//! How many file descriptors this process has left. Some are kept for ending things: whoever begins something new is
-//! refused before the last ones are gone, so that sandboxes can always be removed.
+//! The file descriptors that this process has left. Some are kept for ending things: a request that begins something
+//! new is refused before the last ones are gone, so that sandboxes can always be removed.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::linux::fs::MetadataExt;
 
-/// So many are kept, and no more than this part of all.
+/// The number that is kept; at most an eighth of all.
 const RESERVE: u64 = 256;
 const PART: u64 = 8;
 
-/// What there is.
+/// The open descriptors, and the most that this process may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
     pub open: u64,
@@ -20,13 +20,13 @@ impl Descriptors {
         Descriptors { open: open(), most: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) }
     }
 
-    /// Whether something new may take some.
+    /// True if something new may take some.
     pub fn has_room(&self) -> bool {
         self.left() > self.reserve()
     }
 
-    /// Whether a connection may take one: of what is kept, half is left for the requests over connections, and another quarter
-    /// for those of the machine's owner, who can remove things.
+    /// True if a connection may take one. Half of the reserve is left for the requests over connections; a further
+    /// quarter only the connections of the host's owner may use, who can remove things.
     pub fn has_room_for_connection(&self, owner: bool) -> bool {
         self.left() > self.reserve() / if owner { 4 } else { 2 }
     }
@@ -40,16 +40,16 @@ impl Descriptors {
     }
 }
 
-/// So many are kept by a process that may have many.
+/// The reserve of a process that may have many.
 pub const KEPT_FOR_ENDING: u64 = RESERVE;
 
-/// A server has two for each sandbox, and one for each connection. The kernel lets a process have so many unless somebody changed it.
+/// A server has two descriptors for each sandbox, and one for each connection. The kernel's default allows this many.
 const WANTED: u64 = 1 << 20;
-/// The table of descriptors is made for so many at once, half a MiB. While it grows the kernel makes every thread that opens something wait
-/// for all processors, 15 times on the way to 20,000 sandboxes.
+/// The table of descriptors is made for this many at once, half a MiB. While the table grows, the kernel makes every
+/// thread that opens a file wait for all processors; without this, 15 times on the way to 20,000 sandboxes.
 const TABLE: i32 = 1 << 16;
 
-/// Lets this process have as many as it may; root may have more than its limit says.
+/// Raises this process's limit as far as it may; root may go beyond the hard limit.
 pub fn take_all() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let more = maximum.map(|maximum| maximum.max(WANTED));
@@ -57,20 +57,20 @@ pub fn take_all() {
     if let Err(error) = set(more).or_else(|_| set(maximum)) {
         tracing::debug!(%error, "the limit of open files could not be raised");
     }
-    // Closed at once; the table stays.
+    // The descriptor is closed at once; the table stays.
     let most =
         getrlimit(Resource::Nofile).current.map_or(TABLE, |most| TABLE.min(most.min(i32::MAX as u64) as i32));
     drop(rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), most - 1));
 }
 
-/// Asked for without a descriptor, and without looking at each.
+/// Counts the open descriptors without taking one, and without a look at each.
 fn open() -> u64 {
     // Since Linux 6.2 the size of this directory is their number.
     let counted = std::fs::metadata("/proc/self/fd").map_or(0, |directory| directory.st_size());
     if counted > 0 {
         return counted;
     }
-    // The kernel gives out the lowest number that is free: so many below it are taken.
+    // The kernel gives out the lowest free number: all numbers below it are taken.
     use std::os::fd::AsRawFd;
     match rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0) {
         Ok(lowest) => lowest.as_raw_fd().unsigned_abs().into(),

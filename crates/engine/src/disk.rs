@@ -1,4 +1,4 @@
-//! The disk's own layer: what a sandbox has written, apart from the image below it.
+//! The disk's own layer: the changes of a sandbox, apart from the image below it.
 
 use crate::file_error::{FileError, FileErrorKind};
 use crate::files::named;
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tokio::io::AsyncReadExt;
 
-/// More files than that are not compared.
+/// The most files that are compared.
 const MOST_ENTRIES: usize = 2_000_000;
-/// How much of their names is kept.
+/// The most bytes of their names that are kept.
 const MOST_BYTES: usize = 256 << 20;
-/// Of contents that are asked for at once.
+/// The most bytes of contents in one request.
 const MOST_CONTENT: usize = 48 << 20;
 const MOST_CONTENTS: usize = 32_000;
 
@@ -26,23 +26,23 @@ pub struct Disk {
     link: Link,
 }
 
-/// Something that the layer holds; its path begins with `/`.
+/// An entry of the layer; its path begins with `/`.
 #[derive(Debug, Clone)]
 pub struct Layered {
     /// The exact bytes of the path.
     pub path: Vec<u8>,
     pub entry: FileEntry,
-    /// When it was last changed, in nanoseconds since 1970, by the clock that stamps files.
+    /// The time of its last change, in nanoseconds since 1970, by the clock that stamps files.
     pub changed_ns: i64,
     pub modified_ns: i64,
-    /// When it was made; 0 where the file system does not know.
+    /// The time of its creation; 0 if the file system does not know.
     pub born_ns: i64,
-    /// The image below has something at this path.
+    /// True if the image below has something at this path.
     pub in_image: bool,
     pub inode: u64,
-    /// It hides what the image has at this path.
+    /// True if it hides the image's entry at this path.
     pub whiteout: bool,
-    /// It hides everything that the image has below this path.
+    /// True if it hides all entries of the image below this path.
     pub opaque: bool,
 }
 
@@ -52,16 +52,16 @@ impl Disk {
     }
 
     fn start(&self, tool: Tool) -> Result<ToolRun, FileError> {
-        // These work with the guest's own rights; the user means nothing to them.
+        // These tools work with the guest's own rights; the user means nothing to them.
         ToolRun::start(&self.link, tool, &Place { user: User::Agent, cwd: None }, "/")
     }
 
-    /// Everything in the layer, in no order.
+    /// All entries of the layer, in no order.
     pub async fn manifest(&self) -> Result<Vec<Layered>, FileError> {
         self.listed_by(Tool::Manifest).await
     }
 
-    /// The same of what the disk was cloned from.
+    /// The same for the disk or snapshot that this disk was cloned from.
     pub async fn manifest_of_start(&self) -> Result<Vec<Layered>, FileError> {
         self.listed_by(Tool::ManifestOfStart).await
     }
@@ -96,12 +96,12 @@ impl Disk {
         Ok(found)
     }
 
-    /// A tar of these paths of the layer, as they are now; what is not there any more is left out.
+    /// A tar of these paths of the layer, as they are now; paths that have gone are left out.
     pub async fn pack<'a>(&self, paths: impl IntoIterator<Item = &'a [u8]>) -> Result<Download, FileError> {
         self.pack_as(false, paths)
     }
 
-    /// The same for [`Disk::merge`], with attributes, holes and names of the same file.
+    /// The same for [`Disk::merge`], with attributes, holes and hard links.
     pub async fn pack_exactly<'a>(
         &self,
         paths: impl IntoIterator<Item = &'a [u8]>,
@@ -116,7 +116,7 @@ impl Disk {
     ) -> Result<Download, FileError> {
         let run = self.start(Tool::PackLayer { exact })?;
         let list = listed(paths)?;
-        // The tool answers while the list is still on its way: neither may wait for the other.
+        // The tool answers while the list is still on its way, so that neither side waits for the other.
         let input = run.input();
         tokio::spawn(async move {
             if input.write(&list).await {
@@ -126,8 +126,8 @@ impl Disk {
         Ok(Download::new(run, Vec::new(), None))
     }
 
-    /// The files and links at these paths, and below those that were directories at the start, by path. `largest`:
-    /// of larger files everything but the content. `archive`: what the disk was filled from at the start.
+    /// The files and links at these paths, and below those that were directories at the start, by path. A file larger
+    /// than `largest` comes without its content. `archive`: the archive that the disk was filled from at the start.
     pub async fn contents(
         &self,
         when: When,
@@ -217,17 +217,17 @@ impl Disk {
     }
 }
 
-/// A file or a link, and what is in it.
+/// A file or a link, and its content.
 #[derive(Debug, Clone)]
 pub struct Held {
     pub kind: FileKind,
     pub mode: u32,
     pub content: Content,
-    /// Of a link, where it leads.
+    /// For a link, its target.
     pub bytes: Vec<u8>,
 }
 
-/// Paths as the guest takes them, with the mark of the end.
+/// Paths in the guest's form, with the mark of the end.
 fn listed<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, FileError> {
     let mut list = Vec::new();
     let all = paths.into_iter().map(|path| path.strip_prefix(b"/").unwrap_or(path));
@@ -248,7 +248,7 @@ impl DiskUpload {
         self.upload.write(bytes).await
     }
 
-    /// The time from which changes are the work's, as [`Layered::changed_ns`] counts it.
+    /// Returns the time from which changes are the work's, on the clock of [`Layered::changed_ns`].
     pub async fn finish(self) -> Result<u64, FileError> {
         self.upload.finish_with().await
     }
@@ -264,7 +264,7 @@ impl DiskMerge {
         self.upload.write(bytes).await
     }
 
-    /// That was all; waits until everything is in its place.
+    /// Ends the content; waits until everything is in its place.
     pub async fn finish(self) -> Result<(), FileError> {
         self.upload.finish_without_answer().await
     }

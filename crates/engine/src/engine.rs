@@ -29,15 +29,15 @@ impl Engine {
         paddock_backends::all(&self.state).iter().map(|backend| backend.probe()).collect()
     }
 
-    /// What a sandbox of this spec would have; the spec's demands are not looked at.
+    /// The guarantees of a sandbox of this spec; the spec's demands are ignored.
     pub fn guarantees(&self, backend: Option<&str>, spec: &Spec) -> Result<Guarantees, EngineError> {
         let undemanding = Spec { require: Vec::new(), ..spec.clone() };
         Ok(paddock_backends::select(paddock_backends::all(&self.state), backend, &undemanding)?
             .guarantees(spec))
     }
 
-    /// Whether a backend gives what is required, before anything is made. Who holds the limit of a disk is known only when
-    /// there is one.
+    /// Checks that a backend gives the required guarantees, before anything is made. The limit of a disk is checked
+    /// later, when there is a disk.
     pub fn check_required(&self, backend: Option<&str>, spec: &Spec) -> Result<(), EngineError> {
         let mut known = spec.clone();
         known.require.retain(|requirement| *requirement != Requirement::DiskLimit);
@@ -45,7 +45,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The root file system that `reference` names, fetched and unpacked where it has to be.
+    /// The root file system that `reference` names, fetched and unpacked if necessary.
     pub async fn image(
         &self,
         reference: &str,
@@ -56,8 +56,8 @@ impl Engine {
         store.resolve(reference, progress).await.map_err(named)
     }
 
-    /// As `image` for an absolute path and for what was built here; any other reference is one of a registry, whatever exists under that name
-    /// where this process happens to stand.
+    /// As `image` for an absolute path and for an image that was built here. Any other reference is one of a registry,
+    /// even if a file of that name exists in the current directory of this process.
     pub async fn image_for_others(
         &self,
         reference: &str,
@@ -71,8 +71,8 @@ impl Engine {
         store.resolve_from_registry(reference, reach, &NoProgress).await.map_err(named)
     }
 
-    /// A sandbox whose guest is still coming up: commands may be given to it already, and
-    /// [`Sandbox::ready`] says whether it did.
+    /// A sandbox whose guest is still coming up: execs may be given to it already, and [`Sandbox::ready`] waits for the
+    /// guest.
     ///
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
     pub fn create(&self, backend: Option<&str>, spec: &Spec) -> Result<Sandbox, EngineError> {
@@ -107,7 +107,8 @@ impl Engine {
         Ok((raised, guarantees))
     }
 
-    /// Where memory is kept that sandboxes of this spec, in which `what` was started, can begin with. Blocks for a moment.
+    /// The directory with memory that sandboxes of this spec, in which `what` was started, can begin with. Blocks for a
+    /// moment.
     pub fn bake_place(
         &self,
         backend: Option<&str>,
@@ -118,7 +119,7 @@ impl Engine {
         Ok(backend.bake_place(spec, what)?)
     }
 
-    /// A sandbox whose memory is to be kept there. Blocks until its machine stands.
+    /// A sandbox whose memory is kept in that directory. Blocks until its VM runs.
     pub fn raise_to_bake(
         &self,
         id: &SandboxId,
@@ -128,7 +129,7 @@ impl Engine {
         self.raise_by(backend, spec, |backend| backend.create_to_bake(id, spec))
     }
 
-    /// A sandbox that others are to be copied from. Blocks until its machine stands.
+    /// A sandbox that others are copied from. Blocks until its VM runs.
     pub fn raise_stem(
         &self,
         id: &SandboxId,
@@ -153,7 +154,7 @@ impl Engine {
         Ok((finished(raised, backend.guarantees(spec), started, root), nursery))
     }
 
-    /// One that such an interpreter is forked into. Blocks for a moment.
+    /// A sandbox that such an interpreter is forked into. Blocks for a moment.
     pub fn raise_within(
         &self,
         nursery: &dyn Nursery,
@@ -168,7 +169,7 @@ impl Engine {
         Ok((finished(raised, guarantees, started, root), cradle))
     }
 
-    /// One into which interpreters of `source` are carried. Blocks for a moment.
+    /// A sandbox into which interpreters of `source` are forked live. Blocks for a moment.
     pub fn begin_fork(
         &self,
         source: &Sandbox,
@@ -189,7 +190,7 @@ impl Engine {
         Ok(HalfRaised { half: begun, guarantees, started, root })
     }
 
-    /// So that nobody removes a root that was built meanwhile.
+    /// A lock on a built root, so that it cannot be removed meanwhile.
     fn hold_root(&self, spec: &Spec) -> Option<File> {
         match &spec.root {
             Root::Directory { path } => paddock_images::built::hold(&self.state, path),
@@ -218,7 +219,7 @@ impl Engine {
         let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
         let root = self.hold_root(spec);
         let raised = create(backend.as_ref())?;
-        // While the guest builds its inside.
+        // The guarantees are collected while the guest builds its inside.
         Ok(finished(raised, backend.guarantees(spec), started, root))
     }
 
@@ -238,7 +239,7 @@ impl Engine {
         }))
     }
 
-    /// Ends every lasting sandbox that is not in `keep`; says which.
+    /// Ends every lasting sandbox that is not in `keep`; returns their ids.
     pub fn sweep(&self, keep: &BTreeSet<SandboxId>) -> Vec<SandboxId> {
         let swept = self.backends(None).into_iter().map(|backend| (backend.name(), backend.sweep(keep)));
         let mut all = Vec::new();
@@ -251,12 +252,12 @@ impl Engine {
         all
     }
 
-    /// Whether the guest of a lasting sandbox runs, and is not just being ended.
+    /// True if the guest of a lasting sandbox runs, and is not just being ended.
     pub fn stands(&self, id: &SandboxId) -> bool {
         self.backends(None).into_iter().any(|backend| backend.stands(id))
     }
 
-    /// Removes what is left of one sandbox that has ended by itself.
+    /// Removes the remains of one sandbox that has ended by itself.
     pub fn remove(&self, id: &SandboxId) {
         for backend in self.backends(None) {
             match backend.remove(id) {
@@ -279,7 +280,7 @@ fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant, root: 
     RaisedFence { fence, stream, network, guarantees, started, root }
 }
 
-/// A fork of which the guest waits for its plan, or for its disk alone.
+/// A fork whose guest waits for its plan, or for its disk alone.
 pub struct HalfRaised<T> {
     half: T,
     guarantees: Guarantees,
@@ -288,12 +289,12 @@ pub struct HalfRaised<T> {
 }
 
 impl HalfRaised<Box<dyn ForkBegun>> {
-    /// The way of the interpreters into it. Once only.
+    /// The way of the interpreters into the fork. To be called once.
     pub fn landing(&mut self) -> Result<Box<dyn Landing>, EngineError> {
         Ok(self.half.landing()?)
     }
 
-    /// Blocks for a moment.
+    /// Makes the rest of the fork, except its disk. Blocks for a moment.
     pub fn compose(self, spec: &Spec) -> Result<HalfRaised<Box<dyn ForkComposed>>, EngineError> {
         let HalfRaised { half, guarantees, started, root } = self;
         Ok(HalfRaised { half: half.compose(spec)?, guarantees, started, root })
@@ -301,21 +302,21 @@ impl HalfRaised<Box<dyn ForkBegun>> {
 }
 
 impl HalfRaised<Box<dyn ForkComposed>> {
-    /// Blocks for a moment.
+    /// Finishes the fork, with its disk. Blocks for a moment.
     pub fn finish(self, spec: &Spec) -> Result<RaisedFence, EngineError> {
         let HalfRaised { half, guarantees, started, root } = self;
         Ok(finished(half.finish(spec)?, guarantees, started, root))
     }
 }
 
-/// A fence that stands, before anybody talks to its guest.
+/// A fence that stands, before the first message to its guest.
 pub struct RaisedFence {
     pub fence: Box<dyn Fence>,
     pub stream: UnixStream,
     pub network: Option<Handover>,
     pub guarantees: Guarantees,
     pub started: Instant,
-    /// The root of an image, so that nobody removes it meanwhile.
+    /// The root of an image, held open so that it cannot be removed meanwhile.
     pub root: Option<File>,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong between a caller and its sandbox.
+//! Errors between a caller and its sandbox.
 
 use paddock_backends::{CreateError, SelectError};
 

@@ -1,4 +1,4 @@
-//! One command inside a sandbox: what it is, what it says, what it reads.
+//! One exec inside a sandbox: its command, its output and its input.
 
 use crate::inbox::Inbox;
 use crate::link::{Heard, Link};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// What to run. By default without a terminal, input, deadline or private stream.
+/// The command of an exec. By default without a terminal, input, deadline or private stream.
 #[derive(Debug, Clone, Default)]
 pub struct Command {
     pub argv: Vec<String>,
@@ -22,9 +22,9 @@ pub struct Command {
     pub user: User,
     pub tty: Option<WindowSize>,
     pub stdin: bool,
-    /// The guest's own backstop, in case that nobody else stops it.
+    /// The guest's own backstop, in case that the engine does not stop it.
     pub deadline: Option<Duration>,
-    /// The sandbox is to end with this command.
+    /// True if the sandbox ends with this exec.
     pub last: bool,
     /// A private stream to and from the host, in the place of standard input.
     pub control: bool,
@@ -47,7 +47,7 @@ pub enum ExecEvent {
         status: ExitKind,
         usage: WorkUsage,
     },
-    /// Nobody holds its streams any more.
+    /// Its streams are closed: no process holds them any more.
     Closed,
     MemoryExceeded {
         bytes: u64,
@@ -65,13 +65,13 @@ pub enum ExecEvent {
 /// A process that came into a sandbox from outside.
 #[derive(Debug, Clone, Copy)]
 pub struct Newcomer {
-    /// Its number inside.
+    /// Its process id inside.
     pub pid: u32,
-    /// Which of those that the guest awaits it is.
+    /// Its place among those that the guest awaits.
     pub place: usize,
-    /// How many seccomp filters it has to have.
+    /// The number of seccomp filters that it must have.
     pub filters: u32,
-    /// It is in the sandbox's cgroups already.
+    /// True if it is in the sandbox's cgroups already.
     pub is_limited: bool,
 }
 
@@ -82,22 +82,22 @@ pub struct Exec {
     input: Arc<Semaphore>,
     /// Output handed to the caller that the guest has not been granted again.
     owed: Option<(StreamKind, u32)>,
-    /// What may be the beginning of a value that must not be seen.
+    /// Bytes that may be the beginning of a secret value.
     masked: [(StreamKind, Masked); 3],
-    /// Told after what is held back.
+    /// An event that comes after the bytes that are held back.
     later: Option<ExecEvent>,
 }
 
-/// What looks like the beginning of a value and does not go on is passed on after that.
+/// Bytes that look like the beginning of a secret value and do not go on are passed on after this time.
 const HELD: Duration = Duration::from_millis(200);
 
 impl Exec {
-    /// In a sandbox with this one command: its deadline ends everything.
+    /// Starts the only exec of a sandbox: its deadline ends everything.
     pub(crate) fn start(link: &Link, command: Command) -> Result<Exec, paddock_protocol::FrameError> {
         Exec::begin(link, link.next_number(), command, Kills::Everything)
     }
 
-    /// One of many: its deadline ends what belongs to it.
+    /// Starts one of many execs: its deadline ends only its own processes.
     pub(crate) fn start_numbered(
         link: &Link,
         number: u32,
@@ -107,7 +107,7 @@ impl Exec {
         Exec::begin(link, number, command, Kills::Exec)
     }
 
-    /// One that came in from outside.
+    /// Takes in a process that came from outside.
     pub(crate) fn take_in(
         link: &Link,
         number: u32,
@@ -120,7 +120,7 @@ impl Exec {
         Ok(exec)
     }
 
-    /// Whether it has ended, or the sandbox was lost, and nobody has taken note of it yet.
+    /// True if the exec has ended or the sandbox was lost, and the caller has not taken that event yet.
     pub fn has_ended(&self) -> bool {
         self.inbox.holds_an_end()
     }
@@ -163,8 +163,8 @@ impl Exec {
         self.number
     }
 
-    /// The next event. Asking again says that the output handed out before is dealt with, and lets the guest
-    /// send as much anew: whoever does not ask, stops the command's output, not the engine.
+    /// The next event. The call says that the output handed out before is dealt with, and lets the guest send as much
+    /// anew. A caller that does not ask stops the exec's output, not the engine.
     pub async fn next(&mut self) -> ExecEvent {
         if let Some((stream, bytes)) = self.owed.take() {
             self.link.grant(Channel { exec: self.number, stream }, bytes);
@@ -176,9 +176,9 @@ impl Exec {
         event
     }
 
-    /// As the inbox has it, but for values that must not be seen. May be dropped at any point without a loss.
+    /// The next event of the inbox, with secret values masked. May be dropped at any point without a loss.
     async fn next_masked(&mut self) -> ExecEvent {
-        // What the guest's own tools say is no output.
+        // Answers of the guest's own tools are no output.
         if self.link.mask().is_none() || self.number >= FIRST_TOOL {
             return self.inbox.next().await;
         }
@@ -221,7 +221,7 @@ impl Exec {
         }
     }
 
-    /// What is held back of one stream.
+    /// The bytes that are held back of one stream.
     fn rest(&mut self) -> Option<ExecEvent> {
         let (stream, masked) = self.masked.iter_mut().find(|(_, masked)| masked.holds())?;
         Some(ExecEvent::Output { stream: *stream, bytes: masked.rest() })
@@ -235,12 +235,12 @@ impl Exec {
         let _ = self.link.send(&ToGuest::Resize { exec: self.number, size });
     }
 
-    /// Ends the command, its process group and its session.
+    /// Ends the exec, its process group and its session.
     pub fn kill(&self) {
         let _ = self.link.send(&ToGuest::Kill { exec: self.number });
     }
 
-    /// To the command and everything in its process group.
+    /// Sends a signal to the exec and everything in its process group.
     pub fn signal(&self, signal: i32) {
         let _ = self.link.send(&ToGuest::Signal { exec: self.number, signal });
     }
@@ -255,7 +255,7 @@ pub(crate) fn who(user: User) -> Who {
     }
 }
 
-/// The command's standard input.
+/// The exec's standard input.
 #[derive(Clone)]
 pub struct Input {
     exec: u32,
@@ -264,10 +264,10 @@ pub struct Input {
 }
 
 impl Input {
-    /// What is sent at once: dropping a write of no more than this sends it whole or not at all.
+    /// The bytes of one message: a dropped write of at most this many is sent whole or not at all.
     pub const PIECE: usize = 32 * 1024;
 
-    /// Waits while the command does not read. `false` when the sandbox has gone.
+    /// Waits while the exec does not read. `false` when the sandbox has gone.
     pub async fn write(&self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let (piece, rest) = bytes.split_at(bytes.len().min(Self::PIECE));

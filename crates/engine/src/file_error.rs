@@ -1,6 +1,6 @@
-//! Why something with a file inside did not work.
+//! Why an operation on a file inside failed.
 
-/// What sort of failure it is, for whoever maps it to an answer.
+/// The kind of a failure, for callers that map it to an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileErrorKind {
     NotFound,
@@ -15,13 +15,13 @@ pub enum FileErrorKind {
     /// The path or the archive is not usable.
     Invalid,
     TooLarge,
-    /// Nothing listens there.
+    /// No process listens at the port.
     PortClosed,
     /// This sandbox cannot do it.
     Unsupported,
     /// The sandbox has gone.
     Lost,
-    /// It did not answer in time.
+    /// The guest did not answer in time.
     Silent,
     /// The guest did not keep to the protocol, or was killed from inside.
     Broken,
@@ -32,10 +32,10 @@ pub enum FileErrorKind {
 #[error("{}: {}", .path.escape_debug(), .detail.escape_debug())]
 pub struct FileError {
     pub kind: FileErrorKind,
-    /// 0 where no call of the kernel failed.
+    /// 0 if no system call failed.
     pub errno: i32,
     pub path: String,
-    /// Comes from inside: not to be trusted, and to be escaped before a person sees it.
+    /// The text comes from inside: it is not to be trusted, and is escaped before a person sees it.
     pub detail: String,
 }
 
@@ -63,7 +63,7 @@ impl FileError {
         };
         let reason = std::io::Error::from_raw_os_error(errno).to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
-        // The path is said already.
+        // The path is in the error already.
         let step = step.strip_suffix(path).map_or(step.clone(), |step| format!("{step}it"));
         FileError { kind, errno, path: path.to_string(), detail: format!("{step}: {reason}") }
     }

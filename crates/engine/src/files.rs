@@ -1,4 +1,4 @@
-//! Files inside a sandbox. The guest does everything; out here no path is resolved and nothing it says is believed.
+//! Files inside a sandbox. The guest does everything; out here no path is resolved and no answer is trusted.
 
 use crate::file_error::{FileError, FileErrorKind};
 use crate::link::Link;
@@ -10,11 +10,11 @@ use paddock_model::api::{FileEntry, FileEvent, FileEventKind, FileKind, FilePage
 use paddock_protocol::{ListRecord, Node, NodeType, Records, Tool, WatchKind, WatchRecord};
 use serde_bytes::ByteBuf;
 
-/// Longer than any that the kernel takes.
+/// Longer than any path that the kernel takes.
 const LONGEST_PATH: usize = 8192;
 const MOST_ENTRIES: usize = 10_000;
 
-/// Who works on files, and where relative paths begin.
+/// The user that works on files, and the directory of relative paths.
 #[derive(Clone)]
 pub struct Files {
     link: Link,
@@ -30,19 +30,19 @@ impl Files {
         ToolRun::start(&self.link, tool, &self.place, path)
     }
 
-    /// A regular file, or a part of it. Fails before the first byte where it can.
+    /// Reads a regular file, or a part of it. Fails before the first byte if it can.
     pub async fn read(&self, path: &str, offset: u64, length: Option<u64>) -> Result<Download, FileError> {
         let mut run = self.start(Tool::Read { path: checked(path)?, offset, length }, path)?;
         let mut records = Records::default();
         let node: Option<Node> = run.record(&mut records).await?;
         let node = node.ok_or_else(|| run.broken("it gave no answer"))?;
         let there = node.size.saturating_sub(offset);
-        // A file that the kernel makes up says that it is empty.
+        // A file that the kernel makes up, as in /proc, has the size 0.
         let size = (node.size > 0).then_some(length.map_or(there, |most| most.min(there)));
         Ok(Download::new(run, records.into_rest(), size))
     }
 
-    /// A whole new file at `path`, once it is finished.
+    /// Writes a whole new file at `path`; it appears once it is finished.
     pub fn write(&self, path: &str, mode: Option<u32>, parents: bool) -> Result<FileUpload, FileError> {
         let run = self.start(Tool::Write { path: checked(path)?, mode, parents }, path)?;
         Ok(FileUpload { upload: Upload::new(run, Framing::Pieces), path: path.to_string() })
@@ -61,7 +61,7 @@ impl Files {
         }
     }
 
-    /// Sorted by path. `cursor` is what the page before gave.
+    /// Sorted by path. `cursor` comes from the page before.
     pub async fn list(
         &self,
         path: &str,
@@ -120,7 +120,7 @@ impl Files {
         self.entry(Tool::ChangeMode { path: checked(path)?, mode }, path).await
     }
 
-    /// Returns when the watch is set: what happens from then on is seen.
+    /// Returns when the watch is set: all events from then on are seen.
     pub async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, FileError> {
         let mut run = self.start(Tool::Watch { path: checked(path)?, recursive }, path)?;
         let mut records = Records::default();
@@ -150,7 +150,7 @@ impl Files {
     }
 }
 
-/// A file on its way in. Dropped before its end, nothing happens.
+/// A file on its way in. If this is dropped before its end, nothing is written.
 pub struct FileUpload {
     upload: Upload,
     path: String,
@@ -181,7 +181,7 @@ impl ArchiveUpload {
     }
 }
 
-/// Events below a path, until it is dropped.
+/// Events below a path, until this is dropped.
 pub struct Watch {
     run: ToolRun,
     records: Records,
@@ -189,7 +189,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// `None` when what was watched is not there any more. May be dropped without a loss.
+    /// `None` when the watched path does not exist any more. May be dropped without a loss.
     pub async fn next(&mut self) -> Result<Option<FileEvent>, FileError> {
         loop {
             match self.records.next_body() {
@@ -251,12 +251,12 @@ fn below(base: &str, node: Node) -> FileEntry {
     named(full, node)
 }
 
-/// Under the name that was asked for, whatever the guest says.
+/// The entry has the requested name, whatever name the guest gives.
 fn entry(path: &str, node: Node) -> FileEntry {
     named(path.as_bytes().to_vec(), node)
 }
 
-/// Also for what the disk's layer holds.
+/// Also used for the entries of the disk's layer.
 pub(crate) fn named(path: Vec<u8>, node: Node) -> FileEntry {
     let (path, path_base64) = match String::from_utf8(path) {
         Ok(path) => (path, None),

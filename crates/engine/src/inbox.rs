@@ -1,5 +1,5 @@
-//! What a guest said of one command and nobody has taken yet. Bounded by what the guest was granted: whatever the size
-//! of its frames, many small ones become few large ones.
+//! The guest's messages about one exec that its caller has not taken yet. The bytes granted to the guest bound them:
+//! whatever the size of its frames, many small ones become few large ones.
 
 use crate::exec::ExecEvent;
 use paddock_protocol::StreamKind;
@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Pieces of one stream that follow each other become one, up to this.
+/// Pieces of one stream that follow each other become one, up to this many bytes.
 const LARGE: usize = 64 * 1024;
-/// With more than so many waiting, the order between the streams gives way.
+/// With more than this many events waiting, the order between the streams gives way.
 const MANY: usize = 1024;
-/// With more than so many it gives way for what a program says to the host alone, too: no honest guest sends this much.
+/// With more than this many, it gives way for the control stream too: no honest guest sends this much.
 const FLOOD: usize = 16 * MANY;
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Inbox {
         self.arrived.notify_one();
     }
 
-    /// After the last one `Closed`, however often it is asked. May be dropped at any point without a loss.
+    /// After the last event `Closed`, however often it is called. May be dropped at any point without a loss.
     pub async fn next(&self) -> ExecEvent {
         loop {
             let arrived = self.arrived.notified();
@@ -55,7 +55,7 @@ impl Inbox {
         }
     }
 
-    /// Whether an end is among what waits.
+    /// True if an end is among the waiting events.
     pub fn holds_an_end(&self) -> bool {
         let state = self.state();
         state.over || state.events.iter().any(|event| matches!(event, ExecEvent::Exited { .. }))
@@ -67,7 +67,7 @@ impl Inbox {
 }
 
 impl State {
-    /// The event, unless it could be added to one that waits.
+    /// Returns the event, unless it could be added to a waiting one.
     fn merge(&mut self, event: ExecEvent) -> Option<ExecEvent> {
         if let ExecEvent::Interrupted { call } = event {
             let waiting = self.events.iter_mut().find(|event| matches!(event, ExecEvent::Interrupted { .. }));
@@ -81,7 +81,7 @@ impl State {
         }
         let ExecEvent::Output { stream, bytes } = event else { return Some(event) };
         let crowded = self.events.len() > MANY;
-        // What a program says to the host alone has its place between its output: it never comes sooner.
+        // The control stream has its place between the output: a message on it never comes sooner.
         if stream == StreamKind::Control {
             let flooded = self.events.len() > FLOOD;
             let near = self.events.iter_mut().rev().take(if flooded { usize::MAX } else { 1 });
@@ -103,7 +103,7 @@ impl State {
                     before.extend_from_slice(&bytes);
                     return None;
                 }
-                // Never past anything but output.
+                // Output is never moved past another kind of event.
                 ExecEvent::Output { .. } if crowded => {}
                 _ => break,
             }

@@ -1,18 +1,18 @@
-//! The life of a sandbox, whatever its fence is made of.
+//! The life of a sandbox, with any kind of fence.
 //!
 //! - [`engine`]: choose a backend, create
-//! - [`sandbox`]: one live sandbox: commands, files, its end
-//! - [`link`]: the conversation with its guest, many commands over one stream
-//! - [`exec`]: one command: input, output with flow control, signals
-//! - [`inbox`]: what a guest said and nobody has taken yet
-//! - [`network`]: its gate, where it has network rules
+//! - [`sandbox`]: one live sandbox: execs, files, its end
+//! - [`link`]: the conversation with its guest, many execs over one stream
+//! - [`exec`]: one exec: input, output with flow control, signals
+//! - [`inbox`]: the guest's messages that no caller has taken yet
+//! - [`network`]: its gate, if it has network rules
 //! - [`zygote`]: an interpreter that is forked into sandboxes
 //! - [`resume`]: a sandbox that another engine left
-//! - [`files`], [`disk`], [`port`]: what the guest's tools do, through [`tool`] and [`transfer`]
-//! - [`certificates`]: certificates that the clients inside believe
+//! - [`files`], [`disk`], [`port`]: the work of the guest's tools, through [`tool`] and [`transfer`]
+//! - [`certificates`]: certificates that the clients inside trust
 //! - [`secrets`]: values that never enter a sandbox
 //! - [`patch`]: two states of a file as a patch
-//! - [`descriptors`]: those of this process
+//! - [`descriptors`]: the file descriptors of this process
 //!
 //! A library: `paddock run` embeds it.
 

@@ -1,6 +1,5 @@
-//! The conversation with one guest. A task reads and hands every frame to the command it belongs to; another
-//! writes. The guest is not believed: more output than was granted, or a frame that does not decode, ends the
-//! conversation.
+//! The conversation with one guest. One task reads and hands every frame to its exec; another writes. The guest is not
+//! trusted: more output than was granted, or a frame that does not decode, ends the conversation.
 
 use crate::error::EngineError;
 use crate::exec::ExecEvent;
@@ -20,7 +19,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 const CHUNK: usize = 128 * 1024;
-/// More is not gathered before it is written.
+/// The most bytes that are gathered before they are written.
 const BATCH: usize = 64 * 1024;
 
 #[derive(Clone)]
@@ -28,7 +27,7 @@ pub struct Link {
     shared: Arc<Mutex<Shared>>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     closing: Arc<Notify>,
-    /// What must not be seen in the output of commands.
+    /// The values that must not be seen in the output of execs.
     mask: Arc<OnceLock<Mask>>,
 }
 
@@ -36,11 +35,11 @@ enum Outgoing {
     Bytes(Vec<u8>),
     /// Answered once everything before it is with the kernel.
     Flush(oneshot::Sender<()>),
-    /// Nothing more is said from this side.
+    /// Nothing more is sent from this side.
     End,
 }
 
-/// What a guest that is ready says of the layers it has put up.
+/// The layers that a ready guest reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Layers {
     pub landlock_abi: u32,
@@ -49,7 +48,7 @@ pub struct Layers {
     pub shares_system: bool,
 }
 
-/// What a guest says to a host that takes over.
+/// The answer of a guest to a host that takes over.
 #[derive(Debug)]
 pub struct Resumed {
     pub version: u32,
@@ -86,7 +85,7 @@ struct Listener {
     input: Arc<Semaphore>,
     /// Bytes that the guest may still send, for stdout, stderr and control.
     granted: [u32; 3],
-    /// What can be said once only, and was.
+    /// The messages that may come once only, and have come.
     said: Said,
 }
 
@@ -98,7 +97,7 @@ struct Said {
     memory: bool,
 }
 
-/// A command as the link sees it from the outside.
+/// An exec as the link sees it from the outside.
 pub struct Heard {
     pub inbox: Arc<Inbox>,
     pub input: Arc<Semaphore>,
@@ -125,19 +124,19 @@ impl Link {
     pub fn send(&self, message: &ToGuest) -> Result<(), FrameError> {
         let mut bytes = Vec::new();
         encode_message(message, &mut bytes)?;
-        // A guest that has gone is told of by the reader.
+        // If the guest has gone, the reader reports it.
         let _ = self.outgoing.send(Outgoing::Bytes(bytes));
         Ok(())
     }
 
-    /// Returns when all that was sent so far is with the kernel: the guest gets it even if this process is killed.
+    /// Returns when everything sent so far is with the kernel: the guest gets it even if this process is killed.
     pub async fn flushed(&self) {
         let (sender, written) = oneshot::channel();
         let _ = self.outgoing.send(Outgoing::Flush(sender));
         let _ = written.await;
     }
 
-    /// Precondition: no command has been started yet, or none that could have what is to be masked.
+    /// Precondition: no exec has been started yet, or none that could have a masked value.
     pub fn set_mask(&self, mask: Mask) {
         let _ = self.mask.set(mask);
     }
@@ -151,7 +150,7 @@ impl Link {
         self.closing.notify_one();
     }
 
-    /// Says nothing more, and waits until the guest has let go of the connection.
+    /// Sends nothing more, and waits until the guest has closed the connection.
     pub async fn part(&self) {
         let _ = self.outgoing.send(Outgoing::End);
         self.lost().await;
@@ -169,7 +168,7 @@ impl Link {
         shared.next_number
     }
 
-    /// Numbers that callers chose are not given out again.
+    /// Reserves a number that a caller chose; it is not given out again.
     pub fn reserve_number(&self, number: u32) {
         let mut shared = self.shared();
         shared.next_number = shared.next_number.max(number);
@@ -201,7 +200,7 @@ impl Link {
         Heard { inbox, input }
     }
 
-    /// What the guest says of it from here on is dropped.
+    /// Drops all later messages of the guest about this exec.
     pub fn ignore(&self, exec: u32) {
         self.shared().execs.remove(&exec);
     }
@@ -220,7 +219,7 @@ impl Link {
         }
     }
 
-    /// The first words of a host that takes over; `None` when the guest has gone.
+    /// Sends the first message of a host that takes over; `None` when the guest has gone.
     pub async fn resume(&self) -> Option<Resumed> {
         let (sender, answer) = oneshot::channel();
         {
@@ -228,7 +227,7 @@ impl Link {
             if shared.lost.is_some() {
                 return None;
             }
-            // It greeted somebody else.
+            // The guest has greeted another host before.
             shared.greeted_once = true;
             shared.resumed = Some(sender);
         }
@@ -236,7 +235,7 @@ impl Link {
         answer.await.ok()
     }
 
-    /// Lets the guest send so many bytes more.
+    /// Lets the guest send this many bytes more.
     pub fn grant(&self, channel: Channel, bytes: u32) {
         if let Some(listener) = self.shared().execs.get_mut(&channel.exec) {
             let granted = &mut listener.granted[output_index(channel.stream)];
@@ -245,7 +244,7 @@ impl Link {
         let _ = self.send(&ToGuest::Credit { channel: channel.number(), bytes });
     }
 
-    /// How the guest greeted, once it has. To be asked once.
+    /// The guest's greeting, once it has come. To be called once.
     pub async fn greeting(&self) -> Result<Layers, Greeting> {
         loop {
             let greeted = self.shared().greeted.clone();
@@ -270,7 +269,7 @@ impl Link {
         answer.await.ok()
     }
 
-    /// Where the process of an exec is to be found; `None` when the guest has gone.
+    /// The place of an exec's process; `None` when the guest has gone.
     pub async fn describe(&self, exec: u32) -> Option<Interpreter> {
         let request = self.next_number();
         let (sender, answer) = oneshot::channel();
@@ -285,7 +284,7 @@ impl Link {
         answer.await.ok()
     }
 
-    /// Asks the guest to end all work and to say what it used.
+    /// Asks the guest to end all work and to report its use.
     pub async fn stop(&self) -> Option<WorkUsage> {
         let (sender, answer) = oneshot::channel();
         {
@@ -360,7 +359,7 @@ impl Link {
             }
             FromGuest::Credit { channel, bytes } => {
                 let listener = Channel::from_number(channel).and_then(|c| shared.execs.get(&c.exec));
-                // Never more than a window, whatever the guest says.
+                // The input never has more room than a window, whatever the guest grants.
                 if let Some(input) = listener.map(|l| &l.input) {
                     let room = (WINDOW as usize).saturating_sub(input.available_permits());
                     input.add_permits((bytes as usize).min(room));
@@ -405,7 +404,7 @@ impl Shared {
         self.greeted.notify_one();
     }
 
-    /// A guest that says again what can happen once only is not believed any more.
+    /// A guest that repeats a message that can come once only is not trusted any more.
     fn tell_once(
         &mut self,
         exec: u32,
@@ -425,7 +424,7 @@ impl Shared {
         if channel.stream == StreamKind::Stdin {
             return Err("it wrote to a command's input".into());
         }
-        // A command that was given up: its last words are dropped.
+        // The exec was given up: its last output is dropped.
         let Some(listener) = self.execs.get_mut(&channel.exec) else { return Ok(()) };
         let granted = &mut listener.granted[output_index(channel.stream)];
         *granted = granted.checked_sub(bytes.len() as u32).ok_or("it sent more output than was granted")?;
@@ -449,7 +448,7 @@ async fn write_all(
     mut queue: mpsc::UnboundedReceiver<Outgoing>,
 ) {
     while let Some(outgoing) = queue.recv().await {
-        // Whatever waits goes at once: the guest is woken once for it.
+        // All waiting messages go in one write: the guest is woken once for them.
         let mut batch = Vec::new();
         let mut flushed = Vec::new();
         let mut next = Some(outgoing);
@@ -476,8 +475,8 @@ async fn write_all(
 }
 
 thread_local! {
-    /// One for all guests that this thread reads from. A buffer of its own for each would be most of the memory that an idle
-    /// sandbox takes of the server.
+    /// One buffer for all guests that this thread reads from. A buffer for each guest would be most of the memory that
+    /// an idle sandbox takes in the server.
     static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK]);
 }
 
@@ -485,7 +484,7 @@ async fn read_all(reader: tokio::net::unix::OwnedReadHalf, link: Link) {
     let mut decoder = Decoder::new();
     let detail = loop {
         tokio::select! {
-            // An error of it is one of the read as well.
+            // An error here is also an error of the read.
             _ = reader.readable() => {}
             () = link.closing.notified() => break "this engine let go of it".to_string(),
         }

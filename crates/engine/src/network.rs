@@ -1,4 +1,4 @@
-//! The gate of one sandbox: opened when its inside stands, closed with it.
+//! The gate of one sandbox: opened when its inside is built, closed with it.
 
 use crate::certificates::Trust;
 use crate::error::EngineError;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The guest sends what leads out before it says that it is ready.
+/// The guest sends the ends of its network before it says that it is ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LARGEST_TABLE: usize = 1 << 20;
 
@@ -28,8 +28,8 @@ pub(crate) struct Door(Mutex<State>);
 struct State {
     handover: Option<Handover>,
     gate: Option<Gate>,
-    /// A packet socket's last owner waits for every processor, ten milliseconds and more: this one is let go of where
-    /// nobody waits.
+    /// The last close of a packet socket waits for every processor, ten milliseconds and more. So this descriptor is
+    /// closed in the background.
     held: Option<OwnedFd>,
 }
 
@@ -44,9 +44,10 @@ impl Door {
 }
 
 impl Sandbox {
-    /// Lets out what the rules allow. Until then, and without it, nothing leaves. Returns what is decided from now on.
+    /// Lets out the connections that the rules allow. Until then, and without it, none leaves. Returns the gate's
+    /// decisions from now on.
     ///
-    /// Precondition: its guest is ready, and no command has a way to a value of `secrets` yet.
+    /// Precondition: its guest is ready, and no exec has a way to a value of `secrets` yet.
     pub async fn open_gate(
         &self,
         rules: NetRules,
@@ -78,25 +79,25 @@ impl Sandbox {
         Ok(events)
     }
 
-    /// Other rules, for what is open too. `false`: it has no gate.
+    /// Sets other rules, for open connections too. `false`: it has no gate.
     pub fn change_rules(&self, rules: NetRules) -> bool {
         self.door.locked().gate.as_ref().map(|gate| gate.update(rules)).is_some()
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.door.locked().gate.as_ref().map_or(0, Gate::connections)
     }
 
-    /// Nothing leaves any more.
+    /// Closes the gate: no connection leaves any more.
     pub fn close_gate(&self) {
         let gate = self.door.locked().gate.take();
         drop(gate);
     }
 
-    /// The same, and its link is let go of, beside whatever the caller does next.
+    /// The same, and closes its link in the background.
     ///
-    /// Precondition: its guest has ended, or has no part in the link: it would wait for that.
+    /// Precondition: its guest has ended, or has no part in the link: the close would wait for the guest.
     pub fn end_gate(&self) {
         self.close_gate();
         if let Some(held) = self.door.locked().held.take() {
@@ -105,7 +106,7 @@ impl Sandbox {
     }
 }
 
-/// `net/hosts` of the state directory: names that are not asked for elsewhere, written as /etc/hosts is.
+/// `net/hosts` of the state directory: names with fixed addresses, in the form of /etc/hosts.
 fn names_of(state: &Path) -> io::Result<HashMap<DomainName, Vec<IpAddr>>> {
     let path = state.join("net").join("hosts");
     let text = match std::fs::read_to_string(&path) {

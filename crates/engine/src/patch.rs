@@ -1,4 +1,4 @@
-//! Two states of a file as a patch that `patch -p1` and `git apply` take. Names and bytes may be hostile: nothing of a name can
+//! Two states of a file as a patch that `patch -p1` and `git apply` take. Names and bytes may be hostile: no name can
 //! forge a line of the patch.
 
 use crate::disk::Held;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 /// A patch is for people: larger files are only named in it.
 pub const LARGEST_FILE: u64 = 256 * 1024;
 pub const LARGEST_PATCH: usize = 8 << 20;
-/// After that, what is left of two files is told as replaced: right, but longer than it has to be.
+/// After this time, the rest of two files is shown as replaced: right, but longer than necessary.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// What git calls an empty file, and no file.
+/// Git's numbers of an empty file, and of no file.
 const EMPTY: &str = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
 const NOTHING: &str = "0000000000000000000000000000000000000000";
-/// Lines around a change.
+/// The lines around a change.
 const CONTEXT: usize = 3;
 
 impl Held {
@@ -35,19 +35,19 @@ impl Held {
     }
 }
 
-/// Takes away what is more than [`LARGEST_PATCH`]; only whole files, for half a hunk would make the rest useless.
+/// Cuts a patch to [`LARGEST_PATCH`]; only whole files go, because half a hunk would make the rest useless.
 pub fn cut(patch: &mut String) {
     let at = patch.floor_char_boundary(LARGEST_PATCH);
     patch.truncate(patch[..at].rfind("\ndiff --git ").map_or(0, |at| at + 1));
     patch.push_str("# the rest is left out: the patch is too large\n");
 }
 
-/// One file's part of the patch; what cannot be shown is said in words.
+/// One file's part of the patch; the error says in words why it cannot be shown.
 pub fn file(path: &str, old: Option<&Held>, new: Option<&Held>) -> Result<String, &'static str> {
     if let (Some(before), Some(after)) = (old, new)
         && (before.kind != after.kind || (before.kind == FileKind::Link && before.bytes != after.bytes))
     {
-        // A link that leads elsewhere too: `patch` changes no link.
+        // A changed link is removed and made anew as well: `patch` changes no link.
         return Ok(file(path, old, None)? + &file(path, None, new)?);
     }
     for held in [old, new].into_iter().flatten() {
@@ -72,7 +72,7 @@ pub fn file(path: &str, old: Option<&Held>, new: Option<&Held>) -> Result<String
         _ if before == after => return Ok(String::new()),
         _ => Ok(()),
     };
-    // Without a hunk `patch` believes that a file was or becomes empty only by its number.
+    // Without a hunk, `patch` takes a file as empty only by its number.
     let _ = match (old, new) {
         (Some(_), None) if before.is_empty() => writeln!(patch, "index {EMPTY}..{NOTHING}"),
         (None, Some(_)) if after.is_empty() => writeln!(patch, "index {NOTHING}..{EMPTY}"),
@@ -93,7 +93,7 @@ pub fn file(path: &str, old: Option<&Held>, new: Option<&Held>) -> Result<String
     Ok(patch)
 }
 
-/// Commented out: a program that applies the patch cannot do anything about it, and would stop.
+/// The line is a comment: a program that applies the patch could do nothing with it, and would stop.
 fn differ(path: &str, old: Option<&Held>, new: Option<&Held>) -> String {
     let side = |held: Option<&Held>, side| held.map_or("/dev/null".into(), |_| quoted(side, path));
     format!("# Binary files {} and {} differ\n", side(old, "a"), side(new, "b"))
@@ -134,7 +134,7 @@ fn put(sign: char, line: &str, patch: &mut String) {
     }
 }
 
-/// The three that git knows.
+/// The three modes that git knows.
 fn mode(held: &Held) -> &'static str {
     match held.kind {
         FileKind::Link => "120000",
@@ -143,7 +143,7 @@ fn mode(held: &Held) -> &'static str {
     }
 }
 
-/// As git does: in quotes where a name would be misread.
+/// The name in git's form: in quotes if it would be misread.
 pub fn quoted(side: &str, path: &str) -> String {
     if !path.chars().any(|c| c.is_control() || matches!(c, '"' | '\\')) {
         return format!("{side}{path}");

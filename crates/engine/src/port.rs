@@ -29,7 +29,7 @@ pub(crate) async fn connect(link: &Link, port: u16) -> Result<PortStream, FileEr
     tokio::spawn(async move {
         tokio::select! {
             () = shuttle(run, records.into_rest(), far) => {}
-            // Nobody is there any more; with the future goes the tool.
+            // The caller dropped the stream; the end of this future ends the tool.
             _ = dropped => {}
         }
     });
@@ -51,7 +51,7 @@ async fn shuttle(mut run: ToolRun, first: Vec<u8>, far: DuplexStream) {
         let _ = writer.shutdown().await;
     };
     tokio::pin!(outwards);
-    // The inside has the last word: what it does not read any more need not be sent.
+    // The inside has the last word: bytes that it does not read any more need not be sent.
     tokio::select! {
         () = &mut outwards => {}
         () = inwards => outwards.await,

@@ -9,10 +9,10 @@ use paddock_model::{Guarantees, SandboxId};
 use paddock_protocol::{ExecPhase, ExecState, ToGuest, VERSION};
 use std::time::{Duration, Instant};
 
-/// A guest that does not answer by then is asked another time.
+/// A guest that does not answer within this time is asked another time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is safely kept of an exec.
+/// The bytes of an exec that are safely kept.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownExec {
     pub number: u32,
@@ -21,24 +21,24 @@ pub struct KnownExec {
     pub control: u64,
 }
 
-/// An exec that the guest still knows. What became of it is told by its events, from the beginning.
+/// An exec that the guest still knows. Its events tell its fate, from the beginning.
 pub struct ResumedExec {
     pub number: u32,
     pub exec: Exec,
     pub phase: ExecPhase,
-    /// Where each stream goes on: what was known, or more, where the guest was told that more is safe.
+    /// The offsets at which each stream goes on: those of the caller, or higher ones that the guest was told are safe.
     pub stdout: u64,
     pub stderr: u64,
     pub control: u64,
-    /// Bytes of input that the guest has had.
+    /// The bytes of input that the guest has had.
     pub stdin: u64,
     pub stdin_open: bool,
     pub deadline_passed: bool,
 }
 
 impl Sandbox {
-    /// `known` are the execs that the caller remembers; the guest may know others, which go on from what it holds, or
-    /// may never have heard of one, which may then be started under the same number.
+    /// `known`: the execs that the caller remembers. The guest may know others, which go on from the bytes that it
+    /// holds. An exec that the guest does not know was never started, and may be started under the same number.
     ///
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
     pub async fn resume(
@@ -56,8 +56,8 @@ impl Sandbox {
         Ok((sandbox, resumed))
     }
 
-    /// The same of a sandbox that must outlive a failure: a guest that does not answer is left as it is, with all that
-    /// it has.
+    /// The same for a sandbox that must outlive a failure: a guest that does not answer is left as it is, with its
+    /// work.
     pub async fn resume_or_leave(
         id: SandboxId,
         guarantees: Guarantees,
@@ -77,8 +77,8 @@ impl Sandbox {
     }
 }
 
-/// A sandbox that was found and not taken over yet. Whoever drops it leaves the sandbox as it is: the end of a
-/// [`Raised`] would be the sandbox's own.
+/// A sandbox that was found and not taken over yet. Dropping it leaves the sandbox as it is; dropping a [`Raised`]
+/// would end the sandbox.
 pub struct Found {
     fence: LeftWhenDropped,
     stream: std::os::unix::net::UnixStream,
@@ -107,11 +107,11 @@ impl Found {
     }
 }
 
-/// The first words: when the guest was ready, and its execs.
+/// The first exchange: the time at which the guest was ready, and its execs.
 async fn ask(link: &Link) -> Result<(u64, Vec<ExecState>), EngineError> {
     let answer = tokio::time::timeout(PATIENCE, link.resume()).await;
     let Ok(answer) = answer else {
-        // Should it answer yet, then nobody.
+        // A late answer must reach no caller.
         link.close();
         return Err(EngineError::Silent { seconds: PATIENCE.as_secs() });
     };
@@ -126,7 +126,7 @@ async fn ask(link: &Link) -> Result<(u64, Vec<ExecState>), EngineError> {
 fn take_over(link: &Link, state: ExecState, known: &[KnownExec]) -> ResumedExec {
     let number = state.exec;
     let wanted = known.iter().find(|exec| exec.number == number);
-    // What was acknowledged is not held any more, whoever acknowledged it.
+    // The guest no longer holds acknowledged bytes, whichever engine acknowledged them.
     let stdout = wanted.map_or(0, |exec| exec.stdout).max(state.stdout);
     let stderr = wanted.map_or(0, |exec| exec.stderr).max(state.stderr);
     let control = wanted.map_or(0, |exec| exec.control).max(state.control);

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 
 /// A guest that is not ready by then never will be.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a guest may take to say what its work used, when it is being ended by force.
+/// The longest wait for the guest's report of its use, when it is ended by force.
 const LAST_WORDS: Duration = Duration::from_millis(250);
-/// A guest that is alive answers a simple question at once.
+/// A live guest answers a simple question at once; after this time it counts as lost.
 const ANSWER: Duration = Duration::from_secs(10);
 /// A file is sent in pieces that fit a frame.
 const FILE_PIECE: usize = 512 * 1024;
@@ -31,24 +31,24 @@ const FILE_PIECE: usize = 512 * 1024;
 pub struct Sandbox {
     pub id: SandboxId,
     pub guarantees: Guarantees,
-    /// `None` once it was let go of.
+    /// `None` once the engine has released it.
     fence: Arc<Mutex<Option<Box<dyn Fence>>>>,
     pub(crate) link: Link,
     started: Instant,
     ready: bool,
     ready_at: u64,
     pub(crate) door: Door,
-    /// The root of its image, held so that nobody removes it meanwhile.
+    /// The root of its image, held open so that it cannot be removed meanwhile.
     _root: Option<std::fs::File>,
     carries_nothing: OnceLock<Option<String>>,
 }
 
-/// What was counted at the end.
+/// The counts at the end.
 pub struct Ended {
     pub usage: Usage,
-    /// Whether the kernel killed something inside for want of memory.
+    /// True if the kernel killed a process inside for lack of memory.
     pub out_of_memory: bool,
-    /// What the guest was lost to, if it was lost, and to a limit.
+    /// The limit that ended the guest, if one did.
     pub lost_to: Option<Shortage>,
 }
 
@@ -81,7 +81,7 @@ impl Sandbox {
         }
     }
 
-    /// Over a fence that a backend has just put up: its guest is still coming up, as after
+    /// A sandbox over a fence that a backend has just put up: its guest is still coming up, as after
     /// [`Engine::create`](crate::Engine::create).
     ///
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
@@ -110,7 +110,7 @@ impl Sandbox {
         Sandbox { ready: true, ready_at, ..sandbox }
     }
 
-    /// Waits until the inside is built. What was asked of the sandbox before is done then, in order.
+    /// Waits until the inside is built. Earlier requests to the sandbox are done then, in order.
     pub async fn ready(&mut self) -> Result<(), EngineError> {
         if self.ready {
             return Ok(());
@@ -139,7 +139,7 @@ impl Sandbox {
         }
     }
 
-    /// The guarantees were read off the machine; the guest knows what became of them.
+    /// The guarantees were derived from the host; the guest knows the layers that it really has.
     fn correct_guarantees(&mut self, layers: Layers) {
         if self.guarantees.landlock_abi.0 != layers.landlock_abi {
             self.guarantees.landlock_abi = LandlockLevel(layers.landlock_abi);
@@ -166,10 +166,10 @@ impl Sandbox {
         Exec::start(&self.link, command).map_err(|error| EngineError::Lost { detail: error.to_string() })
     }
 
-    /// One of many commands, under a number that the caller has noted: asked for twice, it is started once. Below
-    /// 2^29.
+    /// Starts one of many execs, under a number below 2^29 that the caller has noted: if it is requested twice, it is
+    /// started once.
     ///
-    /// With the kernel when this returns: the guest gets it even if this engine is killed then.
+    /// The request is with the kernel when this returns: the guest gets it even if this engine is killed then.
     pub async fn exec_numbered(&self, number: u32, command: Command) -> Result<Exec, EngineError> {
         let exec = Exec::start_numbered(&self.link, number, command)
             .map_err(|error| EngineError::Lost { detail: error.to_string() })?;
@@ -177,31 +177,31 @@ impl Sandbox {
         Ok(exec)
     }
 
-    /// A process that came in from outside, under a number as in `exec_numbered`: the guest looks at it and says
-    /// whether it took it in.
+    /// Takes in a process that came from outside, under a number as in `exec_numbered`. The guest checks it and reports
+    /// the result.
     pub fn take_in(&self, number: u32, newcomer: Newcomer) -> Result<Exec, EngineError> {
         Exec::take_in(&self.link, number, newcomer)
             .map_err(|error| EngineError::Lost { detail: error.to_string() })
     }
 
-    /// How it ended is noted; the guest need not remember it.
+    /// The end of the exec is noted; the guest need not remember it.
     pub fn forget(&self, number: u32) {
         self.link.ignore(number);
         let _ = self.link.send(&ToGuest::Forget { exec: number });
     }
 
-    /// Ends the command, its process group and its session.
+    /// Ends the exec, its process group and its session.
     pub fn kill_exec(&self, number: u32) {
         let _ = self.link.send(&ToGuest::Kill { exec: number });
     }
 
-    /// To the command's process group.
+    /// Sends a signal to the exec's process group.
     pub fn signal_exec(&self, number: u32, signal: i32) {
         let _ = self.link.send(&ToGuest::Signal { exec: number, signal });
     }
 
-    /// Interrupts the exec's process group so much later, and ends it `grace` after that; `None`: never. For an exec
-    /// with a control stream, and for the call that it works on.
+    /// Interrupts the exec's process group after this time, and ends it `grace` later; `None`: never. For an exec with
+    /// a control stream, and for the call that it works on.
     pub fn set_alarm(&self, number: u32, call: u32, after: Option<Duration>, grace: Duration) {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let message = ToGuest::Alarm { exec: number, call, ms: after.map(ms), grace_ms: ms(grace) };
@@ -212,14 +212,15 @@ impl Sandbox {
         let _ = self.link.send(&ToGuest::Resize { exec: number, size });
     }
 
-    /// The guest's own backstop: it ends by itself so much later, if nobody else has ended it. `None`: never.
+    /// The guest's own backstop: the sandbox ends by itself after this time, if the engine has not ended it. `None`:
+    /// never.
     pub fn set_deadline(&self, left: Option<Duration>) {
         let ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         let _ = self.link.send(&ToGuest::Deadline { ms });
     }
 
-    /// Other limits of memory, processors and processes from now on, and of open files for commands from now on; or
-    /// the old ones. What stays the same is written again.
+    /// Changes the limits of memory, processors and processes from now on, and of open files for new execs; or keeps
+    /// the old limits. Unchanged limits are written again.
     pub async fn change_limits(&self, old: &Limits, new: &Limits) -> std::io::Result<()> {
         let (fence, before, after) = (self.fence.clone(), old.clone(), new.clone());
         let changed = tokio::task::spawn_blocking(move || {
@@ -233,8 +234,8 @@ impl Sandbox {
         self.link.send(&limits).map_err(std::io::Error::other)
     }
 
-    /// Stops all work where it stands, or lets it go on. The guest hears of it first and last: it starts no command
-    /// in between, and its clocks stand still with the work.
+    /// Stops all work where it stands, or lets it go on. The guest is told first and last: it starts no exec in
+    /// between, and its clocks stand still with the work.
     pub async fn freeze(&self, on: bool) -> Result<(), EngineError> {
         let signals = self.guarantees.pause == PauseKind::StopSignals;
         if on {
@@ -259,10 +260,11 @@ impl Sandbox {
         if on { Ok(()) } else { self.tell_frozen(on, signals).await }
     }
 
-    /// Has nothing of the work go on. So many of its tasks wait and are held to that; only if there are others, which may do
-    /// something of their own, all are frozen. Says whether they were. Afterwards it is to [go on](Sandbox::go_on).
+    /// Keeps all work from going on. `waiting` tasks are known to wait, and stay so. If there are other tasks, which
+    /// may run by themselves, everything is frozen. Returns true if it was frozen. Afterwards [`Sandbox::go_on`] must
+    /// be called.
     pub async fn hold_still(&self, waiting: usize) -> Result<bool, EngineError> {
-        // From here on nobody is begun.
+        // From here on no exec is begun.
         self.tell_frozen(true, false).await?;
         if self.usage().processes == Some(waiting as u64) {
             return Ok(false);
@@ -271,7 +273,7 @@ impl Sandbox {
         Ok(true)
     }
 
-    /// `frozen`: as it was told.
+    /// `frozen`: the result of [`Sandbox::hold_still`].
     pub async fn go_on(&self, frozen: bool) -> Result<(), EngineError> {
         if frozen { self.freeze(false).await } else { self.tell_frozen(false, false).await }
     }
@@ -288,60 +290,60 @@ impl Sandbox {
         }
     }
 
-    /// File operations as `user` (the sandbox's own, where the spec says so), with relative paths below `cwd`.
+    /// File operations as `user` (the sandbox's own, if the spec says so), with relative paths below `cwd`.
     pub fn files(&self, user: User, cwd: Option<&str>) -> Files {
         Files::new(self.link.clone(), Place { user, cwd: cwd.map(String::from) })
     }
 
-    /// What the sandbox has written, apart from its image.
+    /// The changes of the sandbox, apart from its image.
     pub fn disk(&self) -> Disk {
         Disk::new(self.link.clone())
     }
 
-    /// A connection to a port inside; an error of kind `PortClosed` where nothing listens.
+    /// A connection to a port inside; an error of kind `PortClosed` if no process listens.
     pub async fn connect(&self, port: u16) -> Result<PortStream, FileError> {
         port::connect(&self.link, port).await
     }
 
-    /// Waits until the conversation with the guest has ended, and says why. Its work may go on.
+    /// Waits until the conversation with the guest has ended, and returns the reason. Its work may go on.
     pub fn lost(&self) -> impl Future<Output = String> + Send + use<> {
         let link = self.link.clone();
         async move { link.lost().await }
     }
 
-    /// Whether the conversation with the guest has ended.
+    /// True if the conversation with the guest has ended.
     pub fn is_lost(&self) -> bool {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         std::pin::pin!(self.link.lost()).poll(&mut context).is_ready()
     }
 
-    /// When its inside was built, in nanoseconds since 1970 by the clock that stamps files; 0 for one that does not
-    /// outlive its engine.
+    /// The time at which its inside was built, in nanoseconds since 1970 by the clock that stamps files; 0 for a
+    /// sandbox that does not outlive its engine.
     pub fn ready_at(&self) -> u64 {
         self.ready_at
     }
 
-    /// What the kernel has counted so far.
+    /// The kernel's counts so far.
     pub fn usage(&self) -> FenceUsage {
         self.fence().as_ref().and_then(|fence| fence.usage().ok()).unwrap_or_default()
     }
 
-    /// Processes that the kernel killed for want of memory.
+    /// The number of processes that the kernel killed for lack of memory.
     pub fn memory_kills(&self) -> u64 {
         self.fence().as_ref().map_or(0, |fence| fence.memory_kills())
     }
 
-    /// Whether the guest itself is gone, not only the connection to it. Waits a moment for it to be.
+    /// True if the guest itself is gone, not only the connection to it. Waits up to 300 ms for that.
     pub fn guest_has_ended(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let guard = self.fence();
         let Some(ended) = guard.as_ref().and_then(|fence| fence.ended()) else { return true };
-        // It closes its streams a moment before it is gone.
+        // The guest closes its streams a moment before it is gone.
         let moment = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
         matches!(poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&moment)), Ok(1..))
     }
 
-    /// Has the guest let go of this engine: it waits for the next. The fence stays this one's.
+    /// Makes the guest close its connection to this engine and wait for the next. The fence stays with this one.
     pub async fn part(&self) -> Result<(), EngineError> {
         match tokio::time::timeout(ANSWER, self.link.part()).await {
             Ok(()) => Ok(()),
@@ -351,23 +353,23 @@ impl Sandbox {
 
     /// Keeps the memory of everything inside, and stops it there. Blocks.
     ///
-    /// Precondition: the guest has let go of this engine.
+    /// Precondition: the guest has closed its connection to this engine.
     pub fn keep_memory(&self, directory: &Path) -> std::io::Result<Box<dyn Kept>> {
         let guard = self.fence();
         guard.as_ref().ok_or(std::io::ErrorKind::NotConnected)?.keep_memory(directory)
     }
 
-    /// Stops everything inside, for others to be copied from it. Blocks.
+    /// Stops everything inside, so that other sandboxes can be copied from it. Blocks.
     ///
-    /// Precondition: the guest has let go of this engine; the spec is its own.
+    /// Precondition: the guest has closed its connection to this engine; the spec is its own.
     pub fn stand(&self, spec: &Spec) -> Result<Box<dyn Stem>, EngineError> {
         let gone = || CreateError::Guest { reason: "it has ended".into() };
         Ok(self.fence().as_ref().ok_or_else(gone)?.stand(spec)?)
     }
 
-    /// Why no interpreter can be carried out of it, whatever it is.
+    /// Why no interpreter at all can be forked live out of it.
     pub async fn carries_nothing(&self) -> Option<String> {
-        // It stays the same as long as it lives.
+        // The answer stays the same as long as the sandbox lives.
         if let Some(known) = self.carries_nothing.get() {
             return known.clone();
         }
@@ -383,18 +385,19 @@ impl Sandbox {
         }
     }
 
-    /// Where the process of an exec is to be found.
+    /// The place of an exec's process.
     pub async fn describe(&self, exec: u32) -> Result<Interpreter, EngineError> {
         let lost = || EngineError::Lost { detail: "while it was asked for a process".into() };
         tokio::time::timeout(ANSWER, self.link.describe(exec)).await.ok().flatten().ok_or_else(lost)
     }
 
-    /// Others nest in it from now on: what ends its work does not end them.
+    /// Other sandboxes nest in this one from now on: the end of its work does not end them.
     pub fn shelter(&self) {
         let _ = self.link.send(&ToGuest::Shelter);
     }
 
-    /// The first half of a sandbox that nests in this one, into which interpreters are then carried. Blocks for a moment.
+    /// The first half of a sandbox that nests in this one, into which interpreters are then forked. Blocks for a
+    /// moment.
     pub fn begin_fork(
         &self,
         id: &SandboxId,
@@ -407,11 +410,11 @@ impl Sandbox {
                 guard.as_ref().ok_or_else(|| EngineError::Lost { detail: "it was let go of".into() })?;
             fence.fork_site(spec)?
         };
-        // Several are made at the same time.
+        // The lock on the fence is free again, because several forks are made at the same time.
         Ok(site.begin(id, spec, interpreters)?)
     }
 
-    /// Ends all of it but what others nest in. What the kernel counted.
+    /// Ends all of it except the parts that other sandboxes nest in. Returns the kernel's counts.
     pub async fn hold(&self) -> Result<FenceUsage, EngineError> {
         self.close_gate();
         let request = self.link.next_number();
@@ -430,14 +433,14 @@ impl Sandbox {
         held.map_err(failed)
     }
 
-    /// As [`Sandbox::hold`], of one whose guest has let go of this engine. Blocks.
+    /// As [`Sandbox::hold`], for a sandbox whose guest has closed its connection to this engine. Blocks.
     ///
-    /// Precondition: whoever runs it stays when it ends.
+    /// Precondition: the guest around the VM stays when the work ends.
     pub fn hold_parted(&self) -> std::io::Result<FenceUsage> {
         hold_fence(self.fence().as_deref())
     }
 
-    /// Ends all of it, but for what others nest in, which has that name from then on. Blocks.
+    /// Ends all of it except the parts that other sandboxes nest in; they have the new name from then on. Blocks.
     ///
     /// Precondition: its memory is kept, and nothing runs in it.
     pub fn become_shell(&self, name: &SandboxId) -> std::io::Result<FenceUsage> {
@@ -450,7 +453,7 @@ impl Sandbox {
         became
     }
 
-    /// Lets go of a sandbox that goes on without this engine.
+    /// Releases a sandbox that goes on without this engine.
     pub fn leave(&self) {
         self.close_gate();
         if let Some(fence) = self.fence().take() {
@@ -459,12 +462,12 @@ impl Sandbox {
         self.link.close();
     }
 
-    /// Has the kernel end everything inside; [`Sandbox::destroy`] waits for that and removes the rest.
+    /// Makes the kernel end everything inside; [`Sandbox::destroy`] waits for that and removes the rest.
     pub fn kill(&self) -> std::io::Result<()> {
         self.fence().as_mut().map_or(Ok(()), |fence| fence.kill())
     }
 
-    /// Ends everything inside and removes every trace; says what the kernel counted. Blocks for a moment.
+    /// Ends everything inside and removes every trace; returns the kernel's counts. Blocks for a moment.
     pub fn destroy(&self) -> std::io::Result<FenceUsage> {
         self.close_gate();
         let fence = self.fence().take();
@@ -501,12 +504,12 @@ impl Sandbox {
         }
     }
 
-    /// Kills all work and asks what it used; `None` when the guest has no more to say.
+    /// Kills all work and asks for its use; `None` if the guest has gone or does not answer in time.
     pub async fn stop(&self) -> Option<WorkUsage> {
         tokio::time::timeout(LAST_WORDS, self.link.stop()).await.ok().flatten()
     }
 
-    /// Kills all work, and waits until the guest says so. Its tools can be used as before.
+    /// Kills all work, and waits for the guest's confirmation. Its tools can be used as before.
     pub async fn end_work(&self) -> Result<(), EngineError> {
         match tokio::time::timeout(ANSWER, self.link.stop()).await {
             Ok(Some(_)) => Ok(()),
@@ -514,7 +517,7 @@ impl Sandbox {
         }
     }
 
-    /// Ends everything inside and removes every trace. `work` is what the guest said, if it still could.
+    /// Ends everything inside and removes every trace. `work`: the guest's report, if it could still give one.
     pub fn end(self, work: Option<WorkUsage>) -> Result<Ended, EngineError> {
         let kernel = self.destroy().map_err(|source| EngineError::Remove { source })?;
         let usage = Usage {

@@ -1,4 +1,5 @@
-//! The secrets of one sandbox: values that never enter it. From the settings to what its gate, its commands and its record need.
+//! The secrets of one sandbox: values that never enter it. From the settings to the needs of its gate, its execs and
+//! its record.
 
 pub use paddock_gate::{Mask, Masked};
 
@@ -14,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
-/// Those of one sandbox. Serialized only to be encrypted.
+/// The secrets of one sandbox. They are serialized only to be encrypted.
 #[derive(Serialize, Deserialize)]
 pub struct SandboxSecrets {
     list: Vec<(String, Bound)>,
-    /// Of the authority whose certificates the clients inside believe.
+    /// The private key of the authority whose certificates the clients inside trust.
     authority: Zeroizing<String>,
 }
 
@@ -35,7 +36,7 @@ pub enum SecretsError {
 }
 
 impl SandboxSecrets {
-    /// `None`: there are none.
+    /// `None`: there are no secrets.
     pub fn new(bound: Vec<Bound>) -> Result<Option<SandboxSecrets>, SecretsError> {
         if bound.is_empty() {
             return Ok(None);
@@ -50,7 +51,7 @@ impl SandboxSecrets {
         Ok(Some(SandboxSecrets { list, authority }))
     }
 
-    /// As they were asked for.
+    /// The secrets as they were asked for.
     pub fn bound(&self) -> Vec<Bound> {
         self.list.iter().map(|(_, secret)| secret.clone()).collect()
     }
@@ -59,7 +60,7 @@ impl SandboxSecrets {
         self.list.iter().map(|(_, secret)| secret.name.as_str())
     }
 
-    /// What every command inside has: placeholders, and where the certificates lie.
+    /// The variables of every exec inside: placeholders, and the path of the certificates.
     pub fn environment(&self) -> BTreeMap<String, String> {
         let placeholders = self.list.iter().map(|(place, secret)| (secret.name.clone(), place.clone()));
         certificates::environment().into_iter().chain(placeholders).collect()
@@ -69,10 +70,10 @@ impl SandboxSecrets {
         Mask::new(self.list.iter().map(|(_, secret)| secret.value.as_str()))
     }
 
-    /// For the gate of this sandbox.
+    /// The secrets in the form of the gate.
     pub fn gate(&self, trust: Trust<'_>) -> Result<Secrets, SecretsError> {
         let roots = trust.beyond_store()?;
-        // Checked when it was asked for; one that is none any more fits no header.
+        // The name was checked when it was asked for; a name that is invalid now fits no header.
         let header = |name: &str| name.parse().unwrap_or(HeaderName::from_static("paddock-no-header"));
         let secret = |(placeholder, bound): &(String, Bound)| Secret {
             name: bound.name.clone(),
@@ -88,7 +89,7 @@ impl SandboxSecrets {
         Ok(Secrets::new(list, Authority::from_key_pem(&self.authority)?, roots)?)
     }
 
-    /// Puts the certificates where the variables say, as `user`. Returns when they lie there.
+    /// Writes the certificates to the path that the variables name, as `user`. Returns when they are there.
     ///
     /// Precondition: the inside is ready.
     pub async fn install(&self, inside: &Sandbox, user: &User, trust: Trust<'_>) -> Result<(), EngineError> {

@@ -1,4 +1,4 @@
-//! One tool of the guest at work: raw bytes or records from it, a typed failure, never a wait without end.
+//! One running tool of the guest: raw bytes or records from it, a typed failure, never a wait without end.
 
 use crate::exec::{Exec, ExecEvent, Input, who};
 use crate::file_error::{FileError, FileErrorKind};
@@ -10,12 +10,12 @@ use paddock_protocol::{
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// How long a tool may stay silent when it should answer.
+/// The longest silence of a tool that should answer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// A failure is one small record.
 const LARGEST_FAILURE: usize = 16 * 1024;
 
-/// Who does it inside, and where relative paths begin.
+/// The user of a tool inside, and the directory of relative paths.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub user: User,
@@ -29,14 +29,14 @@ pub struct ToolRun {
     stderr: Vec<u8>,
     status: Option<ExitKind>,
     started: bool,
-    /// A failure, or its good end: nothing is left to stop.
+    /// True after a failure or a good end: nothing is left to stop.
     over: bool,
-    /// Whether closing its input is all that it needs to end well.
+    /// True if the tool ends well as soon as its input is closed.
     gentle: bool,
 }
 
 impl ToolRun {
-    /// `path` is what a failure is about.
+    /// `path`: the path that a failure names.
     pub fn start(link: &Link, tool: Tool, place: &Place, path: &str) -> Result<ToolRun, FileError> {
         let number = link.next_tool();
         let gentle = matches!(tool, Tool::Write { .. });
@@ -78,7 +78,7 @@ impl ToolRun {
         &self.path
     }
 
-    /// The next bytes that it wrote; `None` at its good end. Waits at most [`PATIENCE`].
+    /// The next bytes of its output; `None` at its good end. Waits at most [`PATIENCE`].
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         match tokio::time::timeout(PATIENCE, self.next_whenever()).await {
             Ok(next) => next,
@@ -89,7 +89,7 @@ impl ToolRun {
         }
     }
 
-    /// The same, for tools that say something only when something happens. May be dropped without a loss.
+    /// The same, for tools that only report events. May be dropped without a loss.
     pub async fn next_whenever(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         loop {
             match self.exec.next().await {
@@ -140,7 +140,7 @@ impl ToolRun {
         FileError::new(FileErrorKind::Broken, &self.path, detail.to_string())
     }
 
-    /// Waits for its good end; it has nothing more to say.
+    /// Waits for its good end; no more output may come.
     pub async fn finish(&mut self) -> Result<(), FileError> {
         match self.next().await? {
             None => Ok(()),
@@ -148,7 +148,7 @@ impl ToolRun {
         }
     }
 
-    /// Its one record, then its good end.
+    /// Waits for its one record, then for its good end.
     pub async fn answer<T: DeserializeOwned>(&mut self) -> Result<T, FileError> {
         let mut records = Records::default();
         let answer = self.record(&mut records).await?.ok_or_else(|| self.broken("it gave no answer"))?;

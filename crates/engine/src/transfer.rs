@@ -18,12 +18,12 @@ impl Download {
         Download { run, first: Some(first).filter(|bytes| !bytes.is_empty()), size }
     }
 
-    /// How many bytes there will be, where it was known at the beginning. The inside may still send fewer.
+    /// The number of bytes to come, if it was known at the beginning. The inside may still send fewer.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// The next piece; `None` at the end. What was given before counts as dealt with.
+    /// The next piece; `None` at the end. The pieces before count as dealt with.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         match self.first.take() {
             Some(bytes) => Ok(Some(bytes)),
@@ -32,12 +32,12 @@ impl Download {
     }
 }
 
-/// How the end of the content is told.
+/// The mark of the end of the content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// The end of the stream is the end of the content.
     Raw,
-    /// Pieces with their length; without an empty one at the end, nothing happens.
+    /// Pieces with their length; without an empty one at the end, nothing is written.
     Pieces,
 }
 
@@ -55,7 +55,7 @@ impl Upload {
         Upload { run, input, framing, answer: Vec::new() }
     }
 
-    /// Waits while the inside does not take it; an error there is told as soon as it happens.
+    /// Waits while the inside does not take the bytes; an error there is returned as soon as it happens.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         const HEADER: usize = 4;
         for piece in bytes.chunks(Input::PIECE - HEADER) {
@@ -104,7 +104,7 @@ impl Upload {
         Ok(())
     }
 
-    /// That was all; waits until it is in its place.
+    /// Ends the content; waits until it is in its place.
     pub(crate) async fn finish_with<T: DeserializeOwned>(mut self) -> Result<T, FileError> {
         self.close().await?;
         let mut records = Records::default();

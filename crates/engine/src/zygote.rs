@@ -1,5 +1,5 @@
-//! An interpreter that has done its imports, in a sandbox of its own, and is forked into others. It is the template's,
-//! behind the same fence as all work, and never sees a caller's code.
+//! An interpreter that has done its imports, in a sandbox of its own, and is forked into others. It belongs to the
+//! template, runs behind the same fence as all work, and never sees a caller's code.
 
 use crate::engine::{Engine, RaisedFence};
 use crate::error::EngineError;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long the imports of a template may take.
-/// The nursery's filter, and the one that takes its one more call away.
+/// The seccomp filters of a fork: the nursery's, and the one that takes the nursery's one extra call away.
 const FILTERS: u32 = 2;
+/// The longest time for the imports of a template.
 const IMPORTS: Duration = Duration::from_secs(120);
-/// How long a fork may take on a machine that has much to do.
+/// The longest time for a fork on a busy host.
 const FORK: Duration = Duration::from_secs(20);
-/// What is kept of what it prints, for who asks why it did not come up.
+/// The last bytes of its output that are kept, to tell why it did not come up.
 const LAST_WORDS: usize = 2000;
 
-/// What it runs, and what its children are to run.
+/// The zygote's program, and the program of its forks.
 pub struct Sources {
     pub argv: Vec<String>,
     pub zygote: &'static str,
@@ -32,7 +32,7 @@ pub struct Zygote {
     pub id: SandboxId,
     sandbox: Sandbox,
     nursery: Arc<dyn Nursery>,
-    /// The interpreter has ended, its sandbox perhaps not.
+    /// Notified when the interpreter has ended; its sandbox may live on.
     ended: Arc<Notify>,
 }
 
@@ -84,7 +84,7 @@ impl Zygote {
                 let told = ended.clone();
                 tokio::spawn(async move {
                     drain(&mut exec).await;
-                    // Kept for who asks later.
+                    // The notification is kept for a later caller.
                     told.notify_one();
                 });
                 Ok(Zygote { id, sandbox, nursery, ended })
@@ -134,7 +134,7 @@ impl Zygote {
         }
     }
 
-    /// Returns when it cannot be forked any more. To be asked by one only.
+    /// Returns when it cannot be forked any more. For one caller only.
     pub async fn lost(&self) {
         tokio::select! {
             _ = self.sandbox.lost() => {}
@@ -142,12 +142,12 @@ impl Zygote {
         }
     }
 
-    /// It stays for those that nest in it, without this engine.
+    /// Leaves the nursery for the sandboxes that nest in it, without this engine.
     pub fn leave(&self) {
         self.sandbox.leave();
     }
 
-    /// Ends it, and whatever nests in it. Blocks for a moment.
+    /// Ends the nursery, and all sandboxes that nest in it. Blocks for a moment.
     pub fn destroy(&self) {
         if let Err(error) = self.sandbox.destroy() {
             tracing::warn!(nursery = %self.id, %error, "something of a nursery could not be removed");
@@ -155,7 +155,7 @@ impl Zygote {
     }
 }
 
-/// Reads until its end; the last that it said.
+/// Reads until its end; returns its last output.
 async fn drain(exec: &mut Exec) -> String {
     let mut words = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Tokens, tenants and what they may have.
+//! Tokens and tenants, and their quotas.
 
 use super::record::now_ms;
 use super::request::invalid;
@@ -7,7 +7,7 @@ use paddock_model::api::{CreateToken, CreatedToken, Quota, Role, Tenant, Token};
 use paddock_records::access::{AccessError, authenticate, check_tenant_name, create_token};
 
 impl Fleet {
-    /// Who holds this secret. Whatever is opened on its behalf ends when [`Admitted::revoked`] says so.
+    /// The holder of this secret. Everything that is opened on its behalf ends when [`Admitted::revoked`] is ready.
     pub async fn authenticate(&self, secret: &str) -> Option<Admitted> {
         loop {
             let count = self.0.revocations.count();

@@ -1,4 +1,4 @@
-//! Who asks.
+//! The caller of a request.
 
 use paddock_model::api::Role;
 use paddock_records::access::Revoked;
@@ -7,9 +7,9 @@ use paddock_records::access::Revoked;
 pub struct Actor {
     pub tenant: String,
     pub role: Role,
-    /// The owner of the machine, who came through the unix socket: sees every tenant, and may name host paths.
+    /// True for the owner of the host, who came through the unix socket: sees every tenant, and may name host paths.
     pub owner: bool,
-    /// The token that was shown; `owner` for the socket.
+    /// The id of the token that was shown; `owner` for the socket.
     pub token: String,
 }
 
@@ -21,13 +21,13 @@ impl Actor {
         Actor { tenant: Actor::OWNER_TENANT.into(), role: Role::Admin, owner: true, token: "owner".into() }
     }
 
-    /// Holds a read-only token: nothing is to change on its behalf.
+    /// True for the holder of a read-only token: no request of it may change anything.
     pub fn only_reads(&self) -> bool {
         self.role == Role::ReadOnly && !self.owner
     }
 }
 
-/// Who holds a token, and when the token is revoked.
+/// The holder of a token, and the revocation of that token.
 #[derive(Debug, Clone)]
 pub struct Admitted {
     pub actor: Actor,

@@ -1,7 +1,7 @@
-//! Files of the host in which files of sandboxes are kept where no disk keeps them, and the lists of what is in them.
+//! Files of the host that keep the files of sandboxes if no disk keeps them, and lists of their content.
 //!
-//! Each appears whole or not at all: it is written beside its place, under a name that ends with `.new`. What a killed server left
-//! of that is removed by the next one.
+//! Each appears whole or not at all: it is written beside its place, under a name that ends with `.new`. The next
+//! server removes such remains of a killed one.
 
 use super::changes::{CHANGES, LISTED};
 use super::record::Record;
@@ -15,20 +15,20 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What goes in at once.
+/// The bytes of one write.
 const PIECE: usize = 128 * 1024;
-/// At the end of the name of what is not whole.
+/// The end of an unfinished file's name.
 const UNFINISHED: &str = ".new";
 
-/// Whether it is to be there after the host has lost its power.
+/// How long a file must last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lasts {
-    /// A server that is killed loses nothing of it.
+    /// A killed server loses nothing of it, but a loss of power may.
     UntilPowerIsLost,
     AlsoThen,
 }
 
-/// All of the sandbox's own disk into a file of the host, which appears whole or not at all.
+/// Writes all of the sandbox's own disk into a file of the host, which appears whole or not at all.
 pub(super) async fn export(
     inside: &Inside,
     archive: &Path,
@@ -60,7 +60,8 @@ async fn export_to(
     super::blocking(move || put_in_place(&file, &new, &archive, lasts).map_err(failed)).await
 }
 
-/// What `export` wrote, into a sandbox in which nothing has run yet. The moment from which changes are its own.
+/// Unpacks the file of `export` into a sandbox in which nothing has run yet. Returns the moment from which changes are
+/// its own.
 pub(super) async fn import(inside: &Inside, archive: &Path) -> std::result::Result<u64, FleetError> {
     let failed = |error: std::io::Error| FleetError::storage(&error);
     let mut file = tokio::fs::File::open(archive).await.map_err(failed)?;
@@ -111,7 +112,7 @@ fn put_in_place(file: &File, new: &Path, path: &Path, lasts: Lasts) -> Result<()
     }
 }
 
-/// Every file below a directory of the engine's own is on the host's disk afterwards.
+/// Flushes every file below a directory of the engine's own to the host's disk.
 pub(super) fn flush_directory(directory: &Path) -> Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -133,10 +134,10 @@ fn unfinished(path: &Path) -> PathBuf {
 /// The files that records of living sandboxes and of snapshots name. All others can be removed.
 #[derive(Default)]
 pub(super) struct Named {
-    /// Sandboxes that sleep, or were about to.
+    /// Sandboxes that are hibernated, or were about to be.
     pub sleeping: BTreeSet<String>,
     pub living: BTreeSet<String>,
-    /// Snapshots, and what sandboxes began with.
+    /// Snapshots, and files that sandboxes began with.
     pub kept: BTreeSet<String>,
     pub snapshots: BTreeSet<String>,
     pub baselines: BTreeSet<String>,
@@ -177,7 +178,7 @@ impl Fleet {
     }
 }
 
-/// `keep` is told a name and its ending.
+/// `keep` gets a name and its ending.
 fn sweep(directory: &Path, keep: impl Fn(&str, &str) -> bool) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();

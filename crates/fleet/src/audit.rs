@@ -1,4 +1,4 @@
-//! What goes into a sandbox's timeline.
+//! The entries of a sandbox's timeline.
 
 use super::execs::{Printed, TrackedExec};
 use super::live::Live;
@@ -42,7 +42,7 @@ pub fn exec_started(
 pub fn exec_ended(inner: &Inner, live: &Live, job: &Arc<TrackedExec>) {
     let record = job.record().clone();
     let (stdout, stderr) = job.journal.lengths();
-    // An earlier server saw a part of it, and took its digest along.
+    // If an earlier server saw a part of the output, no digest of all of it is known.
     let (stdout_digest, stderr_digest) = job.digests().unwrap_or_default();
     let event = AuditEvent::ExecEnded {
         exec: record.number,
@@ -107,7 +107,7 @@ pub fn file_written(inner: &Inner, actor: &Actor, live: &Live, path: &str, recei
     append(inner, Some(actor), &live.id, AuditEvent::FileWritten { path: Text::new(path), content });
 }
 
-/// A change that nobody called for: idleness, a shortage of memory, or a server that came back.
+/// A change without a call: idleness, a shortage of memory, or a server that came back.
 pub fn lifecycle(inner: &Inner, sandbox: &str, change: &str, reason: Option<&str>) {
     let event = AuditEvent::Lifecycle { change: change.into(), detail: reason.map(Text::new) };
     append(inner, None, sandbox, event);

@@ -1,19 +1,20 @@
-//! The timeline of a sandbox for whoever asks for it, and whether it is whole.
+//! The timeline of a sandbox for its callers, with a check that it is whole.
 
 use super::streams::Download;
 use super::{Actor, Fleet, FleetError};
 use paddock_model::SandboxId;
 use paddock_records::audit::{AuditError, Exported, Verdict};
 
-/// A timeline with its head as the last line: what `paddock audit verify` takes.
+/// A timeline with its head as the last line: the input of `paddock audit verify`.
 pub struct AuditLines {
     pub lines: Download,
-    /// Where it shows that it is not as it was written, and how.
+    /// The line at which a change shows, and the kind of the change.
     pub damage: Option<String>,
 }
 
 impl Fleet {
-    /// Of a sandbox that has ended too. A damaged one is given as it is, and said to be damaged: it is evidence.
+    /// The timeline of a living or an ended sandbox. A damaged timeline is returned as it is, with the damage named: it
+    /// is evidence.
     pub async fn audit_lines(&self, actor: &Actor, id: &str) -> Result<AuditLines, FleetError> {
         let id = self.with_timeline(actor, id)?;
         let (Exported { file, bytes, head }, damage) = self.exported(&id).await?;
@@ -21,7 +22,7 @@ impl Fleet {
         Ok(AuditLines { lines, damage })
     }
 
-    /// The owner finds timelines of sandboxes that nothing else is known of any more, by their ids.
+    /// The owner also finds, by their ids, timelines of sandboxes that have no other record any more.
     pub(super) fn with_timeline(&self, actor: &Actor, id: &str) -> Result<SandboxId, FleetError> {
         let error = match self.find(actor, id) {
             Ok(live) => return Ok(live.record().id.clone()),
@@ -34,7 +35,7 @@ impl Fleet {
         named.filter(|id| self.0.audit_writer.audit().path(id).exists()).ok_or(error)
     }
 
-    /// With everything that happened until now, and what is wrong with it.
+    /// The timeline with everything that happened until now, and its damage.
     pub(super) async fn exported(&self, id: &SandboxId) -> Result<(Exported, Option<String>), FleetError> {
         self.0.audit_writer.written().await;
         let (fleet, id) = (self.clone(), id.clone());
@@ -46,7 +47,7 @@ impl Fleet {
     /// Blocks.
     fn read_audit(&self, id: &SandboxId) -> Result<(Exported, Option<String>), AuditError> {
         let audit = self.0.audit_writer.audit();
-        // One of which nothing was told yet has a timeline all the same.
+        // A sandbox without an event yet gets a timeline all the same.
         if !audit.path(id).exists() {
             audit.append(id, &[])?;
         }

@@ -1,4 +1,4 @@
-//! The outputs that a timeline names, read again: opened, and compared with what was signed.
+//! The outputs that a timeline names, read again: opened, and compared with the signed digests.
 
 use super::execs::{Kept, PrintedRecord};
 use super::{Actor, Fleet, FleetError, Kind};
@@ -13,14 +13,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Read ahead of a slow reader.
+/// The outputs that are read ahead of a slow reader.
 const AHEAD: usize = 2;
 /// Longer than any entry can get.
 const LONGEST_LINE: u64 = 32 << 20;
-/// Every entry that tells of an end has it, and few others do.
+/// Every entry about the end of an exec has this text, and few others do.
 const MARK: &[u8] = b"\"kind\":\"exec_ended\"";
 
-/// One after the other, in the order of the timeline.
+/// The outputs one after the other, in the order of the timeline.
 pub struct AuditOutputs(mpsc::Receiver<AuditOutput>);
 
 impl AuditOutputs {
@@ -30,7 +30,7 @@ impl AuditOutputs {
 }
 
 impl Fleet {
-    /// The outputs in the timeline of a sandbox, of one call where `exec` names it.
+    /// The outputs in the timeline of a sandbox; with `exec`, of that call only.
     pub async fn audit_outputs(
         &self,
         actor: &Actor,
@@ -72,7 +72,7 @@ struct Ended {
     exec: u32,
     stdout: Whole,
     stderr: Whole,
-    /// Entries of earlier versions have none.
+    /// `None` in entries of earlier versions.
     output: Option<KeptOutput>,
 }
 
@@ -82,7 +82,7 @@ struct Whole {
     sha256: String,
 }
 
-/// Ends when nobody listens any more.
+/// Ends when the receiver is dropped.
 fn read(place: &Place, exported: Exported, exec: Option<u32>, sender: &mpsc::Sender<AuditOutput>) {
     let Exported { file, bytes, .. } = exported;
     let mut lines = BufReader::new(file.take(bytes));
@@ -160,14 +160,14 @@ fn state(kept: Option<&KeptOutput>) -> AuditOutputState {
     }
 }
 
-/// Where nothing was left out, the kept bytes have the digest of the signed entry. Precondition: the entry is signed.
+/// If nothing was left out, the kept bytes must have the digest of the signed entry. Precondition: the entry is signed.
 fn differs(name: &str, whole: &Whole, kept: &Kept) -> Option<String> {
     let (first, last) = (STANDARD.decode(&kept.first).ok()?, STANDARD.decode(&kept.last).ok()?);
     let length = first.len() as u64 + kept.left_out + last.len() as u64;
     if length != whole.bytes {
         return Some(format!("{name} has {length} bytes, and its entry says {}", whole.bytes));
     }
-    // An earlier server saw a part of it, and no digest of all of it is known.
+    // An earlier server saw a part of the output, and no digest of all of it is known.
     if kept.left_out > 0 || whole.sha256.is_empty() {
         return None;
     }

@@ -1,5 +1,5 @@
-//! One thread writes timelines and copies of records, many at once, while the sandboxes that they tell of go on. A caller is
-//! answered, and a command is started, only after the timeline tells of it. Copies come behind.
+//! One thread writes timelines and copies of records, many at once, while their sandboxes go on. A caller gets its
+//! answer, and an exec is started, only after the timeline has the entry. Copies come later.
 
 use super::execs::Printed;
 use super::record::Record;
@@ -14,10 +14,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// A sandbox that was ready is often done with sooner than this, and needs no copy then. A server that is killed before
-/// has a record without a copy, which matters only where its database is lost as well.
+/// A sandbox from a pool often ends sooner than this, and then needs no copy. A server that is killed before leaves a
+/// record without a copy, which matters only if its database is lost as well.
 const COPY_AFTER: Duration = Duration::from_secs(1);
-/// Nothing is due.
+/// The wait while nothing is due.
 const LONG: Duration = Duration::from_secs(3600);
 
 pub struct AuditWriter {
@@ -30,37 +30,37 @@ pub struct AuditWriter {
 struct Queue {
     waiting: Mutex<Waiting>,
     more: Condvar,
-    /// How many notes have been written.
+    /// The number of notes that have been written.
     written: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Waiting {
     notes: Vec<(SandboxId, Note)>,
-    /// How many were ever given.
+    /// The number of notes that were ever given.
     given: u64,
     closed: bool,
 }
 
 enum Note {
     Entry(Box<AuditEntry>),
-    /// The end of a call, and what it printed.
+    /// The end of a call, and its output.
     Ended(Box<AuditEntry>, Printed),
     Copy(Copy),
-    /// One that may be given to somebody later, and is to have everything that takes time to make.
+    /// A sandbox that a caller may get later: its files are made now, because that takes time.
     Prepare,
-    /// One that was prepared, and that nobody was given.
+    /// A prepared sandbox that no caller got.
     Forget,
 }
 
 enum Copy {
     Now(String),
     InAMoment(String),
-    /// It has ended.
+    /// The sandbox has ended, and needs no copy.
     None,
 }
 
-/// What is to be written of one sandbox.
+/// The pending notes of one sandbox.
 #[derive(Default)]
 struct Page {
     entries: Vec<AuditEntry>,
@@ -97,7 +97,7 @@ impl AuditWriter {
         self.queue.give(sandbox, Note::Entry(Box::new(entry)));
     }
 
-    /// The end of a call. `printed`: what it printed is kept too.
+    /// The end of a call. `printed`: its output, which is kept too.
     pub fn enter_with_output(&self, sandbox: &SandboxId, entry: AuditEntry, printed: Option<Printed>) {
         let entry = Box::new(entry);
         let note = match printed.filter(|_| !self.outputs.is_off()) {
@@ -107,13 +107,13 @@ impl AuditWriter {
         self.queue.give(sandbox, note);
     }
 
-    /// Keeps a copy of a record that is in the store, or takes it away where the sandbox has ended.
+    /// Keeps a copy of a record that is in the store, or removes the copy if the sandbox has ended.
     pub fn copy(&self, record: &Record, body: String) {
         let copy = if record.lives() { Copy::Now(body) } else { Copy::None };
         self.queue.give(&record.id, Note::Copy(copy));
     }
 
-    /// Of one that may be done with in a moment.
+    /// The copy of a sandbox that may end in a moment.
     pub fn copy_in_a_moment(&self, record: &Record, body: String) {
         self.queue.give(&record.id, Note::Copy(Copy::InAMoment(body)));
     }
@@ -159,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// Waits for notes, but no longer than that; `None` when no more come.
+    /// Waits for notes, at most until then; `None` when no more come.
     fn take(&self, until: Option<Instant>) -> Option<(Vec<(SandboxId, Note)>, u64)> {
         let mut waiting = self.lock();
         while waiting.notes.is_empty() && until.is_none_or(|until| until > Instant::now()) {
@@ -178,7 +178,7 @@ impl Queue {
     }
 }
 
-/// Whoever waits is never left waiting.
+/// Catches a panic, so that no caller waits for ever.
 fn unharmed(work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         tracing::error!("timelines or copies of records could not be written: a panic");
@@ -209,8 +209,8 @@ fn sort(notes: Vec<(SandboxId, Note)>, outputs: &Outputs) -> BTreeMap<SandboxId,
     pages
 }
 
-/// Before the entry that names it: a server that is killed between the two leaves bytes that nobody names, and no entry without
-/// its output.
+/// Keeps the output before the entry that names it is written. A server that is killed between the two leaves bytes
+/// without an entry, and never an entry without its output.
 fn sealed(outputs: &Outputs, sandbox: &SandboxId, printed: &Printed) -> KeptOutput {
     let keep = || match printed.record() {
         Some(record) => outputs.keep(sandbox, printed.exec(), &record),
@@ -222,7 +222,7 @@ fn sealed(outputs: &Outputs, sandbox: &SandboxId, printed: &Printed) -> KeptOutp
 fn write_entries(audit: &Audit, outputs: &Outputs, pages: &BTreeMap<SandboxId, Page>) {
     for (sandbox, page) in pages.iter().filter(|(_, page)| !page.entries.is_empty()) {
         if let Err(error) = audit.append(sandbox, &page.entries) {
-            // Said aloud: a caller's work does not stop because the disk is full.
+            // The error is only logged: a caller's work does not stop because the disk is full.
             tracing::error!(%sandbox, %error, "the audit timeline could not be written");
         }
         if page.entries.iter().any(|entry| matches!(entry.event, AuditEvent::Ended { .. })) {
@@ -258,7 +258,7 @@ fn write_files(state: &Path, audit: &Audit, pages: &mut BTreeMap<SandboxId, Page
 struct Later {
     bodies: HashMap<SandboxId, String>,
     order: VecDeque<(Instant, SandboxId)>,
-    /// Of these there is one already.
+    /// Sandboxes that have a copy already.
     copied: HashSet<SandboxId>,
 }
 
@@ -282,13 +282,13 @@ impl Later {
         self.copied.insert(sandbox);
     }
 
-    /// Whether nothing is left to do because there is no copy yet.
+    /// Returns true if nothing is left to do, because no copy was made yet.
     fn cancel(&mut self, sandbox: &SandboxId) -> bool {
         let waited = self.bodies.remove(sandbox).is_some();
         !self.copied.remove(sandbox) && waited
     }
 
-    /// Those whose time has come; all of them without one.
+    /// Writes the copies whose time has come; without a time, all of them.
     fn write(&mut self, state: &Path, now: Option<Instant>) {
         while self.order.front().is_some_and(|(at, _)| now.is_none_or(|now| *at <= now)) {
             let Some((_, sandbox)) = self.order.pop_front() else { return };

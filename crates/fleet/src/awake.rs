@@ -1,5 +1,5 @@
-//! A sandbox that is in use does not fall asleep, and a sandbox that falls asleep is not in use: whoever comes meanwhile waits, and
-//! wakes it.
+//! A sandbox that is in use does not fall asleep, and a sandbox that falls asleep is not in use: a call that comes
+//! meanwhile waits, and wakes it.
 
 use super::live::Live;
 use paddock_engine::Sandbox as Inside;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A sandbox that is to sleep waits so long for the calls that use it. A call that takes longer is cut off.
+/// The longest wait for the calls that use a sandbox that is to sleep. A call that takes longer is cut off.
 const UNTIL_UNUSED: Duration = Duration::from_secs(10);
 
 /// Counts the calls that use the processes of a sandbox.
@@ -17,7 +17,7 @@ const UNTIL_UNUSED: Duration = Duration::from_secs(10);
 pub struct Uses {
     count: AtomicUsize,
     falls_asleep: AtomicBool,
-    /// It falls asleep, and waits no longer for those that use it.
+    /// True if the sandbox falls asleep, and waits no longer for the calls that use it.
     cuts_off: AtomicBool,
     unused: Notify,
 }
@@ -37,7 +37,7 @@ pub struct FallingAsleep<'a>(&'a Live);
 impl Live {
     /// `None` while it has no processes, or is about to lose them.
     pub fn stay_awake(self: &Arc<Live>) -> Option<Awake> {
-        // Counted before it is looked at: whoever has it fall asleep does these two in the other order.
+        // The use is counted before the flag is read; [`Live::fall_asleep`] sets the flag before it reads the count.
         self.uses.count.fetch_add(1, Ordering::SeqCst);
         let counted = Use(self.clone());
         if self.uses.falls_asleep.load(Ordering::SeqCst) {
@@ -59,7 +59,7 @@ impl Live {
         (!self.has_uses()).then_some(falling)
     }
 
-    /// Waits until nobody uses it any more, and keeps others out.
+    /// Waits until no call uses the sandbox any more, and keeps new calls out.
     ///
     /// Precondition: its transition is locked for as long as the answer is kept.
     pub async fn fall_asleep(&self) -> FallingAsleep<'_> {
@@ -83,7 +83,8 @@ impl Live {
 }
 
 impl Awake {
-    /// It was used for longer than whoever has it fall asleep waits. What is done to its files now may be lost.
+    /// True if the sandbox falls asleep although this call uses it, because it waited too long. Changes to its files
+    /// may be lost now.
     pub fn is_cut_off(&self) -> bool {
         let same = self.used.0.running().is_some_and(|now| Arc::ptr_eq(&now, &self.inside));
         self.used.0.uses.cuts_off.load(Ordering::SeqCst) || !same

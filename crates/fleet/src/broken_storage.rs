@@ -1,6 +1,6 @@
-//! A storage that met an error of the disk below it takes no writes until it is mounted anew, and it cannot be while a sandbox has
-//! a disk of it. The server then begins anew as soon as the disk has room, and a server that begins puts such sandboxes to
-//! sleep: their processes end, their files stay, and the next call wakes them.
+//! A storage that met an error of the disk below it takes no writes until it is mounted anew, which is impossible while
+//! a sandbox has a disk of it. So the server restarts as soon as the disk has room, and a starting server puts such
+//! sandboxes to sleep: their processes end, their files stay, and the next call wakes them.
 
 use super::record::{Intent, Record};
 use super::{Fleet, FleetError};
@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// The storage writes this much at least when it is mounted.
+/// The storage writes at least this much when it is mounted.
 const ROOM_BYTES: u64 = 64 << 20;
 
-/// Opens the storage; where it is broken and sandboxes hold it, they are put to sleep first.
+/// Opens the storage; if it is broken and sandboxes hold it, they are put to sleep first.
 pub fn open_storage(state: &Path, store: &Store) -> Result<Storage, FleetError> {
     let failed = |error: StorageError| FleetError::storage(&error);
     match Storage::open(state) {
@@ -28,10 +28,11 @@ pub fn open_storage(state: &Path, store: &Store) -> Result<Storage, FleetError> 
     }
 }
 
-/// On record first: a server that is killed in between leaves sandboxes that have no guest and are to sleep.
+/// The records are written first: a server that is killed in between leaves sandboxes without a guest that are recorded
+/// as asleep.
 fn put_to_sleep(state: &Path, store: &Store) -> Result<(), FleetError> {
     for row in store.living_sandboxes()? {
-        // Of another version perhaps; it cannot run on either.
+        // A record of another version perhaps; its sandbox cannot run on either.
         let Ok(mut record) = serde_json::from_str::<Record>(&row.body) else { continue };
         if !matches!(record.state, SandboxState::Running | SandboxState::Paused) || ends(&record) {
             continue;
@@ -53,7 +54,7 @@ fn ends(record: &Record) -> bool {
 }
 
 impl Fleet {
-    /// Ready when the server should begin anew, such that the storage can be mounted anew.
+    /// Ready when the server should restart, so that the storage can be mounted anew.
     pub async fn storage_needs_a_restart(&self) {
         self.0.begin_anew.notified().await;
     }

@@ -1,4 +1,4 @@
-//! What a sandbox changed since its start.
+//! The changes of a sandbox since its start.
 
 use super::archives::{self, Lasts};
 use super::live::Live;
@@ -15,9 +15,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Paths that the guest is asked about at a time.
+/// The most paths of one question to the guest.
 const ASKED_AT_ONCE: usize = 2048;
-/// Beside the archive of a sandbox that sleeps: what it had changed, and what there is.
+/// Two files beside the archive of a hibernated sandbox: its changes, and the list of its paths.
 pub(super) const CHANGES: &str = "changes";
 pub(super) const LISTED: &str = "list";
 const BASELINE_LOST: &str = "baseline_lost";
@@ -31,7 +31,7 @@ impl Fleet {
         Ok(Changes { since, changes })
     }
 
-    /// A tar of what was added or modified.
+    /// A tar of the added and modified files.
     pub async fn changes_archive(
         &self,
         actor: &Actor,
@@ -47,7 +47,7 @@ impl Fleet {
         self.pack(&live, paths.collect()).await
     }
 
-    /// Who only looks at a sandbox does not wake it.
+    /// A caller that may only look does not wake a sandbox.
     pub(super) async fn may_look(&self, actor: &Actor, live: &Arc<Live>) -> Result<(), FleetError> {
         if actor.only_reads() {
             self.awake(live).await?;
@@ -79,7 +79,7 @@ impl Fleet {
         let mut changes = Vec::new();
         for (path, entry) in now {
             if by_the_guest(entry.changed_ns) {
-                // Copied back when it woke: what it was before is known from then.
+                // The file was copied back when the sandbox woke: its earlier kind of change is known from then.
                 if let Some(kind) = earlier.get(path) {
                     changes.push(Change {
                         kind: *kind,
@@ -96,7 +96,7 @@ impl Fleet {
                 }
                 ChangeKind::Deleted
             } else if before.contains(path) || entry.in_image {
-                // A directory changes with everything in it; that is said of what is in it.
+                // A directory changes with everything in it; only the entries in it are reported.
                 if entry.changed_ns <= ready_at_ns || node.kind == FileKind::Directory {
                     continue;
                 }
@@ -105,7 +105,7 @@ impl Fleet {
                 ChangeKind::Added
             } else if entry.born_ns == 0 && entry.changed_ns > ready_at_ns && node.kind != FileKind::Directory
             {
-                // Behind a kernel that does not say when something was made; what was there is known otherwise.
+                // The kernel does not tell when the file was made; the list of paths at the start shows that it is new.
                 ChangeKind::Added
             } else if entry.changed_ns > ready_at_ns && node.kind != FileKind::Directory {
                 ChangeKind::Modified
@@ -127,7 +127,8 @@ impl Fleet {
         Ok(changes)
     }
 
-    /// A file of the image that was replaced looks new, and what a replaced directory hides leaves no mark of its own.
+    /// Corrects two kinds of changes. A replaced file of the image looks new, and the files that a replaced directory
+    /// hides leave no mark of their own.
     async fn compare_with_image(
         &self,
         live: &Live,
@@ -160,8 +161,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Before it sleeps without a disk of its own: copied back, everything looks new. And the list of what it sleeps with, for
-    /// those who begin with that.
+    /// Keeps the changes before a sandbox without a disk of its own sleeps: after it is copied back, everything looks
+    /// new. Also keeps the list of its paths, for sandboxes that begin with its files.
     ///
     /// Precondition: nothing changes meanwhile.
     pub(super) async fn keep_changes(&self, live: &Live, inside: &Inside) -> Result<(), FleetError> {
@@ -182,14 +183,14 @@ impl Fleet {
         write_list(&archive.with_extension(LISTED), &there, Lasts::AlsoThen)
     }
 
-    /// The list of what a sandbox sleeps with.
+    /// Keeps the list of a hibernated sandbox's paths.
     pub(super) async fn keep_list(&self, live: &Live, inside: &Inside) -> Result<(), FleetError> {
         let there = paths_of(&inside.disk().manifest().await?);
         write_list(&self.archive_of(&live.id).with_extension(LISTED), &there, Lasts::AlsoThen)
     }
 
-    /// That list once more, for those who begin with what is kept under `name`. `None` where there is none: an earlier version
-    /// had it fall asleep, and what it began with itself is not known either.
+    /// Copies that list for sandboxes that begin with the files kept under `name`. `None` if there is none: an earlier
+    /// version put the sandbox to sleep, and its own start is not known either.
     pub(super) fn copy_list(
         &self,
         live: &Live,
@@ -214,7 +215,7 @@ impl Fleet {
         std::fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
-    /// What the sandbox's own disk holds now, by path.
+    /// The entries of the sandbox's own disk now, by path.
     pub(super) async fn layer(&self, live: &Arc<Live>) -> Result<BTreeMap<String, Layered>, FleetError> {
         let inside = self.running_or_paused(live).await?;
         Ok(by_path(inside.disk().manifest().await?))
@@ -226,7 +227,7 @@ impl Fleet {
         Ok(Download::from_inside(stream, live.open_stream(), awake))
     }
 
-    /// Writes down what is there, for forks and for those who begin with a snapshot.
+    /// Writes the list of existing paths, for forks and for sandboxes that begin with a snapshot.
     pub(super) fn keep_baseline(
         &self,
         name: &str,
@@ -242,7 +243,7 @@ impl Fleet {
         self.0.options.state.join("baselines").join(baseline)
     }
 
-    /// Once nobody began with it any more.
+    /// Removes a list, if no sandbox and no snapshot needs it any more.
     pub(super) fn drop_baseline(&self, name: &str) {
         let snapshot = name
             .strip_suffix(".json")
@@ -252,8 +253,9 @@ impl Fleet {
         }
     }
 
-    /// What was there when it began. Of a disk that was cloned nobody has listed that: its guest has what it was cloned from, and
-    /// leaves out what this very sandbox has something mounted over, so that the list is nobody else's.
+    /// The paths that existed when the sandbox began. For a cloned disk there is no list: the guest lists the disk that
+    /// it was cloned from. That list leaves out paths that this very sandbox has mounts over, so it fits no other
+    /// sandbox.
     pub(super) async fn baseline_of(&self, live: &Arc<Live>) -> Result<BTreeSet<String>, FleetError> {
         let awake = self.running_or_paused(live).await?;
         self.baseline_in(live, &awake).await
@@ -276,7 +278,7 @@ impl Fleet {
     }
 }
 
-/// Of what is kept under this name.
+/// The name of the list that belongs to the files kept under this name.
 pub(super) fn baseline_named(name: &str) -> String {
     format!("{name}.json")
 }
@@ -296,7 +298,7 @@ fn paths_of(manifest: &[Layered]) -> BTreeSet<String> {
     there.map(|layered| layered.entry.path.clone()).collect()
 }
 
-/// Below these it has something else than its own disk.
+/// The paths at which the sandbox has mounts instead of its own disk.
 fn covered(spec: &Spec) -> Vec<PathBuf> {
     let workspace = spec.workspace.iter().map(|_| PathBuf::from(WORKSPACE_TARGET));
     spec.mounts.iter().map(|mount| mount.target.clone()).chain(workspace).collect()
@@ -306,7 +308,8 @@ pub(super) fn is_directory_change(change: &Change) -> bool {
     change.entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory)
 }
 
-/// A sandbox begins with its snapshot or its parent, so the three are one moment; only what it has can be named.
+/// A sandbox begins with its snapshot or its parent, so the three are one moment; a caller can only name one that the
+/// sandbox has.
 pub(super) fn check_since(live: &Live, since: Since) -> Result<(), FleetError> {
     let record = live.record();
     let lacks = match since {

@@ -1,5 +1,5 @@
-//! Clocks. What is told to people is the wall clock's; how long something lives is not: somebody may set that clock,
-//! by a day forward or back. The boot clock is nobody's to set, and counts within one boot of the machine.
+//! Clocks. Times for people come from the wall clock. Lifetimes do not: an administrator may set that clock a day
+//! forward or back. The boot clock cannot be set, and counts within one boot of the host.
 
 use super::record::now_ms;
 use paddock_records::store::Store;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Between two looks the wall clock and the boot clock differ by no more than this, unless somebody set one.
+/// Between two looks the wall clock and the boot clock differ by no more than this, unless the wall clock was set.
 pub const JUMP_MS: u64 = 2_000;
 const SETTING: &str = "clock";
 
@@ -23,13 +23,13 @@ impl BootInstant {
         BootInstant { boot: boot_id().into(), ms: boot_ms().saturating_add(time.as_millis() as u64) }
     }
 
-    /// How far it is away; `None` where it is of another boot, whose clock nobody can read any more.
+    /// The time until then; `None` if it is of another boot, whose clock cannot be read any more.
     pub fn left(&self) -> Option<Duration> {
         (self.boot == boot_id()).then(|| Duration::from_millis(self.ms.saturating_sub(boot_ms())))
     }
 }
 
-/// Which start of the machine this is.
+/// The id of this boot of the host.
 pub fn boot_id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| {
@@ -38,13 +38,13 @@ pub fn boot_id() -> &'static str {
     })
 }
 
-/// Milliseconds since the machine started, sleep included: a clock that is set does not change it.
+/// Milliseconds since the host started, sleep included: setting the wall clock does not change it.
 pub fn boot_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// What the wall clock would say, had nobody set it since this boot's first server: for deciding what is old.
+/// The time of the wall clock, if it had not been set since this boot's first server: decides which records are old.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Steady {
     boot: String,
@@ -92,7 +92,7 @@ mod tests {
         const DAY: u64 = 86_400_000;
         let noted = |start_ms| Steady { boot: boot_id().into(), start_ms };
         let right = now_ms() - boot_ms();
-        // Set forward since: the noted one counts. Set back: the wall clock itself.
+        // If the clock was set forward since, the noted one counts; if it was set back, the wall clock itself.
         for (steady, expected) in
             [(noted(right - DAY), now_ms() - DAY), (noted(right), now_ms()), (noted(right + DAY), now_ms())]
         {

@@ -1,5 +1,5 @@
-//! A copy of every record beside what it is about, for the day on which the database is damaged and moved aside:
-//! a server that finds an empty database takes over what the copies tell of, and removes nothing.
+//! A copy of every record beside the files of its sandbox or snapshot, in case that the database is damaged and moved
+//! aside. A server that finds an empty database takes over the sandboxes of the copies, and removes nothing.
 
 use super::record::Record;
 use super::snapshots::SnapshotRecord;
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "record.json";
 
-/// The body of its record, or nothing of a sandbox that has ended: that is not taken over again. Never fails: without
-/// it the database is still whole.
+/// Writes the body of a sandbox's record; `None` for a sandbox that has ended, which is not taken over again. Never
+/// fails: without the copy the database is still whole.
 pub fn keep(state: &Path, sandbox: &SandboxId, body: Option<&str>) {
     let path = state.join("sandboxes").join(sandbox.as_str()).join(NAME);
     let kept = match body {
@@ -85,7 +85,7 @@ fn snapshot(state: &Path, id: &str) -> PathBuf {
     state.join("snapshots").join(format!("{id}.json"))
 }
 
-/// A reader sees the old one or the new one, never a part.
+/// A reader sees the old file or the new one, never a part.
 fn write(path: &Path, body: &str) -> std::io::Result<()> {
     let new = path.with_extension("new");
     let open = || std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);

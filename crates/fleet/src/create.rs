@@ -1,4 +1,4 @@
-//! A sandbox comes to be: recorded before anything is made, acknowledged when its inside stands.
+//! The making of a sandbox: recorded before anything is made, acknowledged when its inside is built.
 
 use super::clock::boot_id;
 use super::live::Live;
@@ -26,26 +26,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Where the files of a new sandbox come from.
+/// The origin of a new sandbox's files.
 pub(super) enum Origin {
     Empty,
-    /// A disk that was cloned for it already, or an archive to unpack into it; and what is in it.
+    /// A disk that was cloned for it already, or an archive to unpack into it; and the list of its paths.
     Files {
         archive: Option<PathBuf>,
         baseline: Option<String>,
-        /// The name under which it is kept.
+        /// The name under which the files are kept.
         base: String,
-        /// What ran over those files, to go on from.
+        /// The memory that ran over those files, to go on from.
         memory: Option<PathBuf>,
-        /// And where it does already.
+        /// The VM that goes on from it already.
         copied: Option<Box<Copied>>,
-        /// What interpreters go along.
+        /// The interpreters that go along.
         crossing: Option<Crossing>,
     },
 }
 
 impl Origin {
-    /// And with interpreters.
+    /// The same origin with interpreters.
     pub fn with(mut self, from: Option<Crossing>) -> Origin {
         if let Origin::Files { crossing, .. } = &mut self {
             *crossing = from;
@@ -54,13 +54,13 @@ impl Origin {
     }
 }
 
-/// Whose word the name of an image is.
+/// The source of an image's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImageName {
-    /// Of the template or the snapshot.
+    /// The template or the snapshot names it.
     Template,
     Caller,
-    /// Of a script or a model that the caller passes on.
+    /// A script or a model that the caller passes on names it.
     Stranger,
 }
 
@@ -84,7 +84,7 @@ impl Fleet {
         self.create_labelled(actor, request, BTreeMap::new(), key).await
     }
 
-    /// With metadata of the server's own, which its caller cannot give or change.
+    /// As `create`, with metadata of the server's own, which the caller cannot give or change.
     pub async fn create_labelled(
         &self,
         actor: &Actor,
@@ -93,7 +93,7 @@ impl Fleet {
         key: Option<&str>,
     ) -> Result<Sandbox, FleetError> {
         let (actor, key) = (actor.clone(), key.map(str::to_string));
-        // Dropped with this call: who is not there any more does not wait for room.
+        // Dropped with this call: a caller that has gone away does not wait for room.
         let (_caller, caller_gone) = tokio::sync::oneshot::channel();
         self.detached(async move |fleet: Fleet| {
             let told = fleet.without_values(&request);
@@ -106,7 +106,7 @@ impl Fleet {
         .await
     }
 
-    /// Goes on when whoever asked goes away: what was begun is finished.
+    /// Goes on when the caller goes away: work that was begun is finished.
     pub(super) async fn detached<T: Send + 'static, F>(
         &self,
         action: impl FnOnce(Fleet) -> F,
@@ -184,7 +184,7 @@ impl Fleet {
         if let Some(member) = member {
             record.id = member.id().clone();
             self.seal_secrets(&mut record, secrets.as_ref())?;
-            // Whatever fails from here on, the member is taken down.
+            // If a step fails from here on, the member is taken down.
             note.write(&record.id)?;
             let live = self.give(record, member, permit)?;
             self.equip_ready(&live).await?;
@@ -241,7 +241,7 @@ impl Fleet {
         Ok(live.to_api())
     }
 
-    /// Everything that can be said before anything is made.
+    /// Checks and describes the sandbox as far as possible before anything is made.
     pub(super) async fn describe(
         &self,
         actor: &Actor,
@@ -255,9 +255,9 @@ impl Fleet {
         }
         let mut env = default_environment();
         let mut cwd = settings.cwd.map(|cwd| cwd.display().to_string());
-        // What was written over one root fits no other.
+        // Files that were written over one root fit no other.
         let image = snapshot.map_or(settings.image, |snapshot| snapshot.image.clone());
-        // What the owner named, or put into a template, is the owner's choice.
+        // An image that the owner named, or put into a template, is the owner's choice.
         let owner = actor.owner || (actor.role == Role::Admin && actor.tenant == Actor::OWNER_TENANT);
         let unvouched = match image_name {
             ImageName::Template => false,
@@ -278,7 +278,7 @@ impl Fleet {
         }
         env.extend(network_environment(&spec.network));
         if settings.host_certs {
-            // Read before anything is made: what is wrong with them is told at once.
+            // The certificates are read before anything is made, so that an error is reported at once.
             read_host_certificates().await?;
             env.extend(certificates::environment());
         }
@@ -350,7 +350,7 @@ impl Fleet {
             .await?)
     }
 
-    /// From a description to a sandbox that runs. Whatever fails, nothing is left but the record of the failure.
+    /// From a description to a running sandbox. If a step fails, only the record of the failure is left.
     pub(super) async fn bring_up(
         &self,
         mut record: Record,
@@ -418,7 +418,7 @@ impl Fleet {
         }
     }
 
-    /// Puts a fence around the sandbox's disk and stores that it runs.
+    /// Puts a fence around the sandbox's disk and records it as running.
     ///
     /// Precondition: the sandbox's transition is locked.
     pub(super) async fn raise(&self, live: &Arc<Live>, archive: Option<PathBuf>) -> Result<(), FleetError> {
@@ -487,7 +487,7 @@ impl Fleet {
         };
         inside.set_deadline(record.time_to_live());
         let saved = match crossed {
-            // It may be done with in a moment, and its maker waits.
+            // The sandbox may end in a moment, and its caller waits.
             true => inner
                 .save_for_a_moment(&record)
                 .map(|body| inner.audit_writer.copy_in_a_moment(&record, body)),
@@ -507,7 +507,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// `base`: what it began with. `slept`: its disk is to be there.
+    /// `base`: the files that it began with. `slept`: its disk must exist.
     pub(super) fn give_disk(
         &self,
         id: &SandboxId,
@@ -518,12 +518,12 @@ impl Fleet {
         let storage = &self.0.storage;
         let failed = |error: paddock_storage::StorageError| FleetError::storage(&error);
         let disk = match storage.disk(id.as_str()) {
-            // Cloned for it, or kept while it slept.
+            // The disk was cloned for it, or kept while it slept.
             Ok(existing) => Some(existing),
             Err(error) if slept && self.0.storage.keeps_disks() => return Err(failed(error)),
             Err(_) => storage.new_disk(id.as_str(), spec.limits.disk).map_err(failed)?,
         };
-        // Without it a sandbox lives as well; only what it was before cannot be told.
+        // A sandbox works without the start as well; only its earlier state cannot be told then.
         let start = base.and_then(|base| storage.disk(base).ok());
         spec.disk = disk.map_or(Disk::Memory, |path| Disk::Directory { path, start });
         Ok(())

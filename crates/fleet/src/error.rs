@@ -1,4 +1,4 @@
-//! One error for everything that a caller of the fleet can meet: a stable code, words, and what to do.
+//! One error for everything that a caller of the fleet can meet: a stable code, words, and a remedy.
 
 use paddock_backends::{CreateError, HostLimit};
 use paddock_engine::descriptors::Descriptors;
@@ -10,36 +10,36 @@ const MORE_MEMORY: &str =
     "try again in a moment; end sandboxes that are not needed, or give the host more memory";
 const LESS_FREE: &str = "try again in a moment; end or hibernate sandboxes that are not needed, create them with `under_pressure` `hibernate`, give the host more memory, or start the server with a smaller --keep-free";
 
-/// What sort of failure it is, for whoever maps it to a status.
+/// The kind of a failure, for callers that map it to a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The request itself is wrong.
     Invalid,
     Forbidden,
     NotFound,
-    /// It exists already, or is in a state in which this cannot be done.
+    /// The thing exists already, or is in a state in which this cannot be done.
     Conflict,
     /// A quota, or the queue before it, is full.
     TooMany {
         retry_after_seconds: u32,
     },
-    /// The request is larger than is taken.
+    /// The request is larger than the server takes.
     TooLarge,
-    /// This machine cannot do it.
+    /// This host cannot do it.
     Unsupported,
-    /// It ended, and a day later it will be forgotten.
+    /// The sandbox has ended; a day later it will be forgotten.
     Gone,
     /// Paddock itself failed.
     Internal,
-    /// Full disk, lost guest, shutting down: later it may work.
+    /// Full disk, lost guest, shutting down: it may work later.
     Unavailable,
-    /// The host has too little left of something right now: ask again then.
+    /// The host has too little of something right now: the caller may ask again after this time.
     Busy {
         retry_after_seconds: u32,
     },
 }
 
-/// After which a host that had too little may have more.
+/// The time after which a host that had too little may have more.
 const BUSY: Kind = Kind::Busy { retry_after_seconds: 5 };
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -77,7 +77,7 @@ impl FleetError {
         FleetError::new(Kind::Unavailable, "storage_failed", super::request::chain(error)).or_full(error)
     }
 
-    /// Before something new begins: the last descriptors are for ending things.
+    /// Checked before something new begins: the last descriptors are for ending things.
     pub fn unless_descriptors_are_left() -> Result<(), FleetError> {
         let descriptors = Descriptors::now();
         if descriptors.has_room() {
@@ -90,12 +90,12 @@ impl FleetError {
         Err(FleetError::new(BUSY, "too_many_open_files", message).hint(MORE_FILES))
     }
 
-    /// The server found it before the kernel did.
+    /// The server found the shortage before the kernel did.
     pub fn short_of_memory(message: String) -> FleetError {
         FleetError::new(BUSY, "host_out_of_memory", message).hint(LESS_FREE)
     }
 
-    /// What the host has too little of is said to be that, wherever it was met.
+    /// Names a shortage of the host as such, at whatever step it was met.
     fn or_short(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
         let (code, hint) = match os_error(error) {
             Some(libc::EMFILE | libc::ENFILE) => ("too_many_open_files", MORE_FILES),
@@ -117,7 +117,7 @@ impl FleetError {
         FleetError { kind: BUSY, code, ..self }.hint(limit.hint())
     }
 
-    /// A disk that is full, or that takes no writes, is said to be so, wherever it was met.
+    /// Names a disk that is full, or takes no writes, as such, at whatever step it was met.
     fn or_full(self, error: &(dyn std::error::Error + 'static)) -> FleetError {
         use std::io::ErrorKind;
         if let Some(limit) = causes(error).find_map(host_limit) {
@@ -193,7 +193,7 @@ impl From<paddock_engine::EngineError> for FleetError {
     }
 }
 
-/// The limit that this error itself names. An error of the engine's shows that of a create as its own.
+/// The limit that this error itself names. An error of the engine wraps that of a create.
 fn host_limit(error: &(dyn std::error::Error + 'static)) -> Option<HostLimit> {
     let wrapped = match error.downcast_ref::<paddock_engine::EngineError>() {
         Some(paddock_engine::EngineError::Create(create)) => Some(create),
@@ -205,7 +205,7 @@ fn host_limit(error: &(dyn std::error::Error + 'static)) -> Option<HostLimit> {
     }
 }
 
-/// What the kernel said, where it was the kernel.
+/// The kernel's error, if the cause was one.
 fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
     causes(error).find_map(|error| error.downcast_ref::<std::io::Error>())
 }
@@ -228,7 +228,7 @@ impl From<paddock_records::access::AdmissionError> for FleetError {
     fn from(error: paddock_records::access::AdmissionError) -> FleetError {
         use paddock_records::access::AdmissionError;
         let retry_after_seconds = match &error {
-            // However long one waits.
+            // No wait could help.
             AdmissionError::Never { .. } => {
                 return FleetError::new(Kind::Forbidden, "quota_exceeded", error.to_string())
                     .hint("ask for less, or have the quota raised");

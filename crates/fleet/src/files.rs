@@ -33,20 +33,20 @@ pub struct WriteOptions {
     pub user: Option<String>,
 }
 
-/// What a signed URL allows.
+/// The right that a signed URL gives.
 #[derive(Debug, Clone)]
 pub struct SignedPath {
-    /// On whose behalf.
+    /// The actor on whose behalf it was signed.
     pub actor: Actor,
     pub sandbox: String,
     pub path: String,
-    /// Reading, or else writing.
+    /// True for reading, false for writing.
     pub read: bool,
-    /// When the token that signed it is revoked; the owner's socket cannot be.
+    /// Ready when the token that signed it is revoked; the owner's socket cannot be.
     pub revoked: Option<Revoked>,
 }
 
-/// What happens to files, as it happens; the first event says that the watch is set.
+/// Changes of files as they happen; the first event says that the watch is set.
 pub struct Watch {
     watch: files::Watch,
     first: Option<FileEvent>,
@@ -54,7 +54,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Safe to cancel. `None` when what was watched is not there any more.
+    /// Safe to cancel. `None` when the watched path does not exist any more.
     pub async fn next(&mut self) -> Option<Result<FileEvent, FleetError>> {
         if let Some(first) = self.first.take() {
             return Some(Ok(first));
@@ -305,7 +305,7 @@ impl Fleet {
             return Err(refused());
         }
         let live = self.find(&Actor::owner(), &claim.sandbox).map_err(|_| refused())?;
-        // What a token gave away goes with it; the owner's socket cannot be revoked.
+        // The rights that a token gave away end with it; the owner's socket cannot be revoked.
         let revoked = match claim.token == Actor::owner().token {
             true => None,
             false => Some(self.watch_token(&claim.token)?.ok_or_else(refused)?),
@@ -325,7 +325,7 @@ impl Fleet {
         })
     }
 
-    /// When this token is revoked; `None` where it is already.
+    /// Ready when this token is revoked; `None` if it is already.
     fn watch_token(&self, id: &str) -> Result<Option<Revoked>, FleetError> {
         loop {
             let count = self.0.revocations.count();
@@ -348,12 +348,12 @@ impl Fleet {
         self.running(live).await
     }
 
-    /// The processes of a sandbox for who only looks, and wakes nobody.
+    /// The processes of a sandbox, for a caller that may only look, and wakes none.
     pub(super) async fn awake(&self, live: &Arc<Live>) -> Result<Awake, FleetError> {
         if let Some(awake) = live.stay_awake() {
             return Ok(awake);
         }
-        // Another call may be changing its state: wait for that.
+        // Another call may be changing its state, so this waits for that.
         self.changed(live).await?;
         if let Some(awake) = live.stay_awake() {
             return Ok(awake);

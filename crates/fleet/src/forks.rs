@@ -1,4 +1,4 @@
-//! Forks: sandboxes that begin with what another one has at this moment, its contexts with all that they know among it.
+//! Forks: sandboxes that begin with the state of another one at this moment, its contexts included.
 
 use super::live::Live;
 use super::live_fork::{ASLEEP, Boarding, Crossing, OF_ANOTHER, Passage, left_behind, not_live};
@@ -15,25 +15,25 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 const MOST_FORKS: u32 = 100;
-/// So many forks are begun while the files are still being kept; more would only keep the source standing for longer. And they
-/// get ready for a first call while their maker is still told of them.
+/// The most forks that are begun while the files are still being kept; more would only keep the source frozen for
+/// longer. These few also get ready for a first call while their caller is still being answered.
 const FEW: usize = 2;
-/// So many of those that carry interpreters are made at a time for each processor: they wait for each other where their source
-/// stands still, and more would only be in the way of that.
+/// The most forks with interpreters that are made at a time for each processor: they wait for each other while their
+/// source stands still, and more would only be in the way.
 const FOR_EACH_PROCESSOR: usize = 4;
 
-/// A fork that is to be.
+/// A fork that is to be made.
 pub struct Child {
     pub record: Record,
     pub permit: Permit,
-    /// Where it was begun already.
+    /// Its begun fence with interpreters, if there is one.
     pub crossing: Option<Crossing>,
-    /// Where it was copied already, memory and all.
+    /// Its copied VM, memory included, if there is one.
     pub copied: Option<Box<Copied>>,
 }
 
 impl Fleet {
-    /// Children that begin with what the source has at this moment. The source goes on, its streams stay up.
+    /// Makes children that begin with the state of the source at this moment. The source goes on, its streams stay up.
     pub async fn fork(
         &self,
         actor: &Actor,
@@ -73,7 +73,7 @@ impl Fleet {
         if live.record().state == SandboxState::Ended {
             return Err(has_ended(&live.id));
         }
-        // Memory goes along with everything, where it does.
+        // If the backend keeps memory, the memory takes everything along.
         let boarding = match request.live {
             Some(false) => Boarding::Nobody("only files were asked for".into()),
             _ if live.keeps_memory() => Boarding::Nobody("its memory goes along as a whole".into()),
@@ -120,11 +120,11 @@ impl Fleet {
         let made = self.fork_at(&moment, live, admitted, passage.clone()).await;
         self.drop_memory(&moment);
         let fleet = self.clone();
-        // Those who were made from it are compared with it for as long as they live. Nobody waits for it to be seen.
+        // The files stay while sandboxes live that began with them. This call does not wait for that check.
         let let_go = tokio::task::spawn_blocking(move || fleet.let_go(&moment));
         if made.is_err() {
             let _ = let_go.await;
-            // Of those that were recorded the timeline tells.
+            // The recorded forks keep their timelines.
             for child in few.iter().filter(|child| self.find(actor, child.as_str()).is_err()) {
                 self.0.audit_writer.forget(child);
             }
@@ -157,7 +157,7 @@ impl Fleet {
         Ok(Forked { sandboxes, kind, reason, contexts, left_behind })
     }
 
-    /// Keeps the files of the source under the name of the moment, and makes all of them from that, or none.
+    /// Keeps the files of the source under the name of the moment, and makes all forks from them, or none.
     async fn fork_at(
         &self,
         moment: &str,
@@ -198,7 +198,7 @@ impl Fleet {
                 return Err(error);
             }
         };
-        // Until they are there, nobody ends what they nest in.
+        // Until they exist, the source that they nest in cannot be ended.
         let _guard = Some(guard).filter(|_| passage.is_some());
         self.raise_children(moment, baseline, children, passage).await
     }
@@ -217,7 +217,7 @@ impl Fleet {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
             let (passage, room) = (passage.clone(), room.clone());
             tasks.spawn(async move {
-                // Never closed.
+                // The semaphore is never closed.
                 let _room = room.acquire().await;
                 let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
                 let crossing = crossing.or_else(begin);
@@ -258,7 +258,7 @@ impl Fleet {
     ) -> Result<Record, FleetError> {
         let source = live.record().clone();
         let mut metadata = source.metadata.clone();
-        // What the server does with the source it does not do with its forks.
+        // The server's own metadata of the source is not for its forks.
         metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
         metadata.extend(request.metadata.clone());
         let lifetime = source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms));

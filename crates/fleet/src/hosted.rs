@@ -1,5 +1,5 @@
-//! What work that outlives its caller needs of the fleet: its records, its secrets at rest, and to know beforehand whether a
-//! sandbox can be had.
+//! Parts of the fleet for work that outlives its caller: its records, its secrets at rest, and a check that a sandbox
+//! could be created.
 
 use super::create::times;
 use super::volumes::Wanted;
@@ -19,17 +19,17 @@ impl Fleet {
         &self.0.options.state
     }
 
-    /// Nothing new is to begin.
+    /// True if nothing new may begin.
     pub fn is_closing(&self) -> bool {
         self.0.closing.load(Ordering::Relaxed)
     }
 
-    /// By which it is told what is old; after a jump of the clock nothing is taken for older than it is.
+    /// The time that decides which records are old; after a jump of the clock nothing is taken for older than it is.
     pub fn cautious_now_ms(&self) -> u64 {
         self.0.steady.cautious_now_ms()
     }
 
-    /// Encrypted, for that owner alone.
+    /// Encrypts a value for that owner alone.
     pub fn seal(&self, owner: &str, plain: &[u8]) -> Result<String, FleetError> {
         self.0.vault.seal(owner, plain).map_err(|error| FleetError::internal(&error))
     }
@@ -38,12 +38,12 @@ impl Fleet {
         self.0.vault.unseal(owner, sealed).map_err(|error| FleetError::internal(&error))
     }
 
-    /// Tells two values apart without being one of them.
+    /// Tells two values apart without revealing them.
     pub fn fingerprint(&self, value: &str) -> String {
         self.0.vault.fingerprint(value)
     }
 
-    /// Refuses what a create would refuse before it makes anything. An image is not fetched.
+    /// Refuses a request that a create would refuse before it makes anything. An image is not fetched.
     pub fn check_create(&self, actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
         let settings = request::resolve(&self.0.options.state, actor, request)?;
         times(request, self.0.options.default_ttl)?;
@@ -54,7 +54,7 @@ impl Fleet {
         Ok(self.0.engine.check_required(settings.backend.as_deref(), &settings.spec)?)
     }
 
-    /// Ends a sandbox whose work failed: its volumes do as they are told for that.
+    /// Ends a sandbox whose work failed: its volumes follow their rule for failures.
     pub async fn end_failed(&self, actor: &Actor, id: &str, detail: &str) -> Result<Sandbox, FleetError> {
         let live = match self.find(actor, id) {
             Ok(live) => live,

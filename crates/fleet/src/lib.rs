@@ -1,31 +1,31 @@
-//! All sandboxes of one state directory: their lives, their commands, their files. What `paddock serve` serves.
+//! All sandboxes of one state directory: their lives, their execs, their files. `paddock serve` serves it.
 //!
 //! - [`create`], [`request`]: from a request to a sandbox
-//! - [`awake`]: who uses a sandbox, and who has it fall asleep
-//! - [`lifecycle`], [`update`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness; what a killed
-//!   server left; [`lost`]: what loses its processes with those that it nests in
+//! - [`awake`]: the calls that use a sandbox, and its falling asleep
+//! - [`lifecycle`], [`update`], [`reaper`], [`recover`]: pause, hibernate, wake, end; time to live and idleness;
+//!   recovery after a killed server; [`lost`]: sandboxes that lose their processes with those that they nest in
 //! - [`patience`]: guests that do not answer
-//! - [`execs`]: commands, their journals and who reads along
+//! - [`execs`]: execs, their journals and followers
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
-//! - [`scan`]: code is looked at before it runs
+//! - [`scan`]: the check of code before it runs
 //! - [`files`]: files and ports inside
-//! - [`audit_lines`]: a timeline for whoever asks for it, and whether it is whole
-//! - [`network`]: what leaves a sandbox; [`secrets`]: values that leave it and never enter
+//! - [`audit_lines`]: a timeline for its callers, with a check that it is whole
+//! - [`network`]: connections out of a sandbox; [`secrets`]: values that leave it and never enter
 //! - [`resources`]: typed values that are kept for scripts
 //! - [`volumes`]: directories that outlive them
 //! - [`pressure`]: load is shed while memory is short
-//! - [`pools`]: sandboxes that are ready before anybody asks
+//! - [`pools`]: sandboxes that are ready before a request comes
 //! - [`live_fork`]: contexts that go along into forks
 //! - [`archives`]: files of the host in which files of sandboxes are kept
-//! - [`memory`]: what a backend keeps of a sandbox besides its files
-//! - [`snapshots`], [`forks`], [`changes`], [`patch`], [`merge`]: snapshots, forks, what was changed, bringing
-//!   it back
+//! - [`memory`]: the memory of a sandbox, if its backend keeps it besides the files
+//! - [`snapshots`], [`forks`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
 //! - [`access`]: tokens, tenants, quotas
-//! - [`readiness`]: whether a sandbox could be created now
-//! - [`hosted`]: what work that outlives its caller needs of all this
-//! - [`live`], [`record`]: one sandbox in memory, and in the store; [`roster`]: all that live, by id, name and age; [`list`]: pages of them
+//! - [`readiness`]: the check that a sandbox could be created now
+//! - [`hosted`]: parts for work that outlives its caller
+//! - [`live`], [`record`]: one sandbox in memory, and in the store; [`roster`]: all that live, by id, name and age;
+//!   [`list`]: pages of them
 //! - [`broken_storage`]: the disks of sandboxes take no writes any more
-//! - [`clock`]: how long something lives, whatever somebody does to the wall clock
+//! - [`clock`]: lifetimes, independent of changes to the wall clock
 
 mod access;
 mod actor;
@@ -108,33 +108,34 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
-/// On a thread that may block.
+/// Runs `work` on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
 ) -> Result<T, FleetError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| FleetError::internal(&error))?
 }
 
-/// How often it is looked whether the last tasks have ended, ten milliseconds apart.
+/// The most looks, ten milliseconds apart, until the last tasks have ended.
 const CLOSING_TRIES: u32 = 3000;
-/// Events that a slow reader may be behind before it loses some.
+/// The events that a slow reader may be behind before it loses some.
 const EVENTS: usize = 4096;
-/// How often a call looks again at a sandbox that others pause, wake or have fall asleep meanwhile.
+/// The most looks of a call at a sandbox that other calls pause, wake or hibernate meanwhile.
 const LOOKS: u32 = 10;
-/// A change of a sandbox's state takes less. Writing down the memory of a large VM takes longest.
+/// A change of a sandbox's state takes less. Writing the memory of a large VM takes longest.
 const UNTIL_CHANGED: Duration = Duration::from_secs(120);
 
-/// Each may hold a thread for some seconds; those of the runtime are for others too.
+/// The most adoptions at one time. Each may hold a thread for some seconds, and other tasks need the runtime's threads
+/// too.
 const ADOPTIONS: usize = 128;
-/// Of outputs in the audit, unless the owner says otherwise.
+/// The bytes of outputs in the audit, unless the owner sets another number.
 const AUDIT_OUTPUTS: u64 = 1 << 30;
 
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
     pub state: PathBuf,
-    /// Of a sandbox whose creator names none.
+    /// The time to live of a sandbox whose creator names none.
     pub default_ttl: Duration,
-    /// Creates that may wait for room, over all tenants.
+    /// The most creates that wait for room, over all tenants.
     pub queue: usize,
     /// The registries that tenants may name, as host or host:port; empty: all that have a public address.
     pub registries: Vec<String>,
@@ -142,11 +143,11 @@ pub struct FleetOptions {
     pub secrets_key: Option<PathBuf>,
     /// Bytes that the outputs in the audit may take, of all sandboxes together; 0: none are kept.
     pub audit_outputs: u64,
-    /// Where volumes are kept.
+    /// The store of volumes.
     pub volumes: VolumesOptions,
     /// The bounds of sandboxes that are kept ready for expected creates.
     pub ready: ReadyOptions,
-    /// Bytes of memory that are left free: below that, load is shed. `None`: a part of what there is; 0: none is kept free.
+    /// Bytes of memory that are kept free: below that, load is shed. `None`: a part of the total; 0: none is kept free.
     pub keep_free: Option<u64>,
 }
 
@@ -182,7 +183,7 @@ struct Inner {
     live: Roster,
     events: broadcast::Sender<(String, Event)>,
     counters: Counters,
-    /// Held while it is decided whether somebody still needs what sandboxes began with.
+    /// Held during the check that no sandbox needs the files that others began with.
     letting_go: Mutex<()>,
     closing: AtomicBool,
     steady: clock::Steady,
@@ -193,9 +194,9 @@ struct Inner {
     writing_out: tokio::sync::Mutex<()>,
     readiness: readiness::Readiness,
     pressure: pressure::Pressure,
-    /// Guests that are asked at one time whether they are there.
+    /// Bounds the guests that are asked at one time for a sign of life.
     adoptions: tokio::sync::Semaphore,
-    /// Has been told of.
+    /// True once the breakage has been logged.
     storage_is_broken: AtomicBool,
     begin_anew: tokio::sync::Notify,
 }
@@ -220,27 +221,27 @@ pub struct Metrics {
     pub execs_total: u64,
     pub output_bytes_total: u64,
     pub waiting_creates: u64,
-    /// Sandboxes that were hibernated for want of memory.
+    /// Sandboxes that were hibernated for lack of memory.
     pub shed_total: u64,
     pub memory: Option<MemoryMetrics>,
 }
 
-/// As `Metrics` has it.
+/// The memory part of `Metrics`.
 #[derive(Debug, Clone)]
 pub struct MemoryMetrics {
     pub available_bytes: u64,
-    /// Below so many available bytes load is shed; 0: never.
+    /// Below this many available bytes load is shed; 0: never.
     pub keep_free_bytes: u64,
 }
 
 impl Fleet {
-    /// Finds what an earlier server left, and goes on with it.
+    /// Finds the sandboxes of an earlier server, and goes on with them.
     pub async fn open(options: FleetOptions) -> Result<Fleet, FleetError> {
         let store = Store::open(&options.state)?;
         Fleet::open_over(options, store).await
     }
 
-    /// The same by the one who has the state directory's lock already.
+    /// The same for a caller that has the state directory's lock already.
     pub async fn open_locked(options: FleetOptions, lock: ServerLock) -> Result<Fleet, FleetError> {
         let store = Store::open_locked(&options.state, lock)?;
         Fleet::open_over(options, store).await
@@ -292,7 +293,7 @@ impl Fleet {
         let fleet = Fleet(inner);
         let recovered = fleet.recover().await;
         if let Err(error) = recovered.and_then(|()| fleet.restore_pools()) {
-            // What was taken over already runs on, and the storage is let go.
+            // Sandboxes that were taken over run on, and the storage is released.
             fleet.close().await;
             return Err(error);
         }
@@ -302,16 +303,16 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// No more requests come. Sandboxes keep running, for the next server to find.
+    /// Closes the fleet: no more requests come. Sandboxes keep running, for the next server to find.
     ///
-    /// Precondition: nobody else holds this fleet any more; who still does keeps the storage mounted.
+    /// Precondition: no other clone of this fleet is held any more; a held one keeps the storage mounted.
     pub async fn close(self) {
         self.0.closing.store(true, Ordering::Relaxed);
         self.close_pools().await;
         let mut used = false;
         for live in self.0.all() {
             let _guard = live.transition.lock().await;
-            // Its processes are there, though nobody has reached them.
+            // Its processes exist, though no connection has reached them.
             used |= live.is_silent();
             if let Some(inside) = live.set_running(None) {
                 self.note_traffic_now(&live);
@@ -340,7 +341,7 @@ impl Fleet {
         tracing::warn!("something is still under way: the storage stays mounted");
     }
 
-    /// Written beside the lock of the state directory, for clients and for the next server.
+    /// Writes a note beside the lock of the state directory, for clients and for the next server.
     pub fn note_phase(&self, phase: ServerPhase, addresses: &[String]) {
         self.0.store.note_phase(phase, addresses);
     }
@@ -350,7 +351,7 @@ impl Fleet {
         self.0.audit_writer.written().await;
     }
 
-    /// It takes requests, and its database answers. [`Fleet::can_create`] looks closer.
+    /// Checks that the fleet takes requests, and that its database answers. [`Fleet::can_create`] looks closer.
     pub fn ready(&self) -> Result<(), FleetError> {
         if self.0.closing.load(Ordering::Relaxed) {
             return Err(FleetError::new(Kind::Unavailable, "unavailable", "the server is stopping"));
@@ -364,7 +365,7 @@ impl Fleet {
         &self.0.options.state
     }
 
-    /// How many sandboxes live.
+    /// The number of living sandboxes.
     pub fn live_count(&self) -> usize {
         self.0.live.len()
     }
@@ -394,7 +395,7 @@ impl Fleet {
         EventReader { receiver: self.0.events.subscribe(), actor: actor.clone() }
     }
 
-    /// A sandbox of the actor's that lives, by id or name. Whatever else there is looks the same: nothing.
+    /// A living sandbox of the actor's, by id or name. Every other case looks the same to the caller: not found.
     fn find(&self, actor: &Actor, id: &str) -> Result<Arc<Live>, FleetError> {
         if let Some(live) = self.living(actor, id) {
             return Ok(live);
@@ -421,8 +422,8 @@ impl Fleet {
         self.0.live.named(&actor.tenant, id).filter(visible)
     }
 
-    /// Its processes; a hibernated sandbox is woken, and one that the fleet itself paused is resumed. One that just falls asleep
-    /// is waited for first.
+    /// Its processes. A hibernated sandbox is woken, and one that the fleet itself paused is resumed. If it just falls
+    /// asleep, this waits for that first.
     async fn running(&self, live: &Arc<Live>) -> Result<Awake, FleetError> {
         for _ in 0..LOOKS {
             let (state, by_fleet) = {
@@ -433,7 +434,7 @@ impl Fleet {
                 SandboxState::Running => match live.stay_awake() {
                     Some(awake) => return Ok(awake),
                     None if live.is_silent() => self.until_it_answers(live).await,
-                    // Somebody puts it to sleep, ends it, or takes up its lost connection anew.
+                    // Another task puts it to sleep, ends it, or restores its lost connection.
                     None => self.changed(live).await,
                 },
                 SandboxState::Hibernated => self.wake_live(live).await,
@@ -449,7 +450,7 @@ impl Fleet {
                 SandboxState::Creating => self.changed(live).await,
                 SandboxState::Ended => return Err(has_ended(&live.id)),
             };
-            // Another call may have changed its state in between: what it is now decides.
+            // Another call may have changed its state in between: the present state decides.
             if let Err(error) = changed
                 && live.record().state == state
             {
@@ -460,7 +461,7 @@ impl Fleet {
         Err(FleetError::new(Kind::Unavailable, "guest_lost", message).hint("try again in a moment"))
     }
 
-    /// Waits until nobody changes its state any more.
+    /// Waits until no task changes its state any more.
     async fn changed(&self, live: &Live) -> Result<(), FleetError> {
         let changed = tokio::time::timeout(UNTIL_CHANGED, live.transition.lock()).await;
         changed.map(drop).map_err(|_| {
@@ -477,7 +478,7 @@ fn has_ended(id: &str) -> FleetError {
 }
 
 impl Inner {
-    /// Every sandbox that lives. Not for the way of a request: there may be 20,000.
+    /// All living sandboxes. Not for the path of a request: there may be 20,000.
     fn all(&self) -> Vec<Arc<Live>> {
         self.live.all()
     }
@@ -490,7 +491,7 @@ impl Inner {
         self.live.remove(id);
     }
 
-    /// A change of its state, in its timeline and for whoever listens.
+    /// Reports a change of its state, in its timeline and to the event readers.
     fn announce(&self, live: &Live, change: &str) {
         self.announce_because(live, change, None);
     }
@@ -519,7 +520,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The same for what is changed again at once: the copy stays as it was.
+    /// The same for a record that is changed again at once: the copy stays as it was.
     fn save_for_a_moment(&self, record: &Record) -> Result<String, FleetError> {
         let body = serde_json::to_string(record).map_err(|error| FleetError::internal(&error))?;
         let ended = record.end.as_ref().map(|end| end.at_ms);
@@ -528,7 +529,7 @@ impl Inner {
     }
 }
 
-/// The life of every sandbox as it happens; an actor sees its own tenant's.
+/// The events of every sandbox as they happen; an actor sees its own tenant's.
 pub struct EventReader {
     receiver: broadcast::Receiver<(String, Event)>,
     actor: Actor,

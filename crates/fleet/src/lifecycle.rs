@@ -1,4 +1,4 @@
-//! From running to paused, hibernated and ended, and back where there is a way back.
+//! From running to paused, hibernated and ended, and back if there is a way back.
 
 use super::archives::{self, Lasts};
 use super::changes::{CHANGES, LISTED};
@@ -15,17 +15,17 @@ use paddock_model::{Access, Network};
 use paddock_records::journal::Journal;
 use std::sync::{Arc, PoisonError};
 
-/// How much of the last output is kept with an end.
+/// The bytes of the last output that are kept with an end.
 const LAST_OUTPUT: usize = 2048;
 
 /// Why a sandbox is hibernated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sleep {
-    /// By a call, whatever goes on in it.
+    /// A call asked for it, even if the sandbox is at work.
     Asked,
-    /// It was idle for as long as it may be, unless somebody uses it again.
+    /// It was idle for as long as it may be, unless it is used again.
     Idle,
-    /// The host is short of memory, unless somebody uses it.
+    /// The host is short of memory, unless the sandbox is used.
     MemoryPressure,
 }
 
@@ -34,7 +34,8 @@ impl Fleet {
         self.end_by_call(actor, id, EndCause::Killed).await
     }
 
-    /// As [`Fleet::kill`], by whoever knows that the work in it failed: its volumes are treated as they were told to be then.
+    /// As [`Fleet::kill`], for a caller that knows that the work in it failed: its volumes follow their rule for
+    /// failures.
     pub async fn fail(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
         self.end_by_call(actor, id, EndCause::Failed).await
     }
@@ -42,7 +43,7 @@ impl Fleet {
     async fn end_by_call(&self, actor: &Actor, id: &str, cause: EndCause) -> Result<Sandbox, FleetError> {
         let live = match self.find(actor, id) {
             Ok(live) => live,
-            // Killing what has ended is no mistake.
+            // Killing an ended sandbox is no mistake.
             Err(error) => return self.ended(actor, id)?.map(|record| record.to_api(0)).ok_or(error),
         };
         let operation = if cause == EndCause::Failed { "fail" } else { "kill" };
@@ -146,7 +147,7 @@ impl Fleet {
             record.clone()
         };
         if let Err(error) = self.0.save(&record) {
-            // As it was: a server that starts anew would pause it again.
+            // The old state: a server that starts anew would pause it again.
             {
                 let mut record = live.record();
                 (record.state, record.paused_when_idle) = (SandboxState::Paused, by_fleet);
@@ -159,8 +160,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Calls that come meanwhile wait for it to sleep, and wake it. It does not sleep where somebody uses it again and that is a
-    /// reason not to.
+    /// Calls that come meanwhile wait for it to sleep, and wake it. It stays awake if it is used again and the reason
+    /// gives way to that.
     pub(super) async fn hibernate_live(&self, live: &Arc<Live>, why: Sleep) -> Result<(), FleetError> {
         let _guard = live.transition.lock().await;
         match live.record().state {
@@ -168,7 +169,7 @@ impl Fleet {
             SandboxState::Hibernated => return Ok(()),
             state => return Err(wrong_state(live, state, "hibernated")),
         }
-        // Where memory is kept, what forks nest in is left behind.
+        // If memory is kept, the shell that forks nest in is left behind.
         let shelters = self.0.shelters(live);
         if shelters && !live.keeps_memory() {
             live.touch();
@@ -221,7 +222,7 @@ impl Fleet {
             record.state = SandboxState::Hibernated;
             record.intent = None;
             record.paused_when_idle = false;
-            // It wakes up in namespaces that nest in nobody's.
+            // It wakes up in namespaces of its own, which nest in no others.
             nested_in = record.nests_in().cloned().collect();
             (record.around, record.within) = (Vec::new(), None);
             record.clone()
@@ -238,8 +239,7 @@ impl Fleet {
         blocking(move || Ok(inner.store.flush()?)).await
     }
 
-    /// Its files are safe when this returns. From then on a new engine that finds no guest knows that this is as it
-    /// should be.
+    /// Its files are safe when this returns. From then on a new engine that finds no guest knows that this is right.
     async fn prepare_to_sleep(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
         if !self.0.storage.keeps_disks() {
             self.keep_changes(live, inside).await?;
@@ -278,7 +278,7 @@ impl Fleet {
             }
             None => self.raise(live, archive.clone()).await?,
         }
-        // What it changed before it slept is still its own change.
+        // Changes from before its sleep are still its own.
         let record = {
             let mut record = live.record();
             record.ready_at_ns = ready_at_ns;
@@ -294,7 +294,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends a sandbox and everything of it but its record, its journals and its timeline.
+    /// Ends a sandbox and removes everything of it but its record, its journals and its timeline.
     pub(super) async fn end(&self, live: &Arc<Live>, cause: EndCause) -> Result<(), FleetError> {
         live.set_unwanted();
         let _guard = live.transition.lock().await;
@@ -311,7 +311,7 @@ impl Fleet {
             record.intent = Some(Intent::End(cause.clone()));
             record.clone()
         };
-        // A disk that is full keeps nothing alive: a server that is killed now finds a sandbox without a guest.
+        // A full disk keeps no sandbox alive: a server that is killed now leaves a sandbox without a guest.
         if let Err(error) = self.0.save_for_a_moment(&record) {
             tracing::warn!(sandbox = %live.id, %error, "its end could not be announced to the store");
         }
@@ -319,12 +319,12 @@ impl Fleet {
             Some(inside) if sheltered => self.hold(live, inside).await?,
             Some(inside) => self.take_down(inside).await?,
             None if sheltered => {
-                // Its machine has ended; who runs it stays for those that nest in its fence.
+                // Its VM has ended; the guest around the VM stays for the sandboxes that nest in its fence.
                 self.0.nurseries.find_again(live.record().id.clone());
                 FenceUsage::default()
             }
             None => {
-                // What ran it may have stayed, for others who have ended since.
+                // The guest around its VM may have stayed, for nested sandboxes that have ended since.
                 let (inner, id) = (self.0.clone(), live.record().id.clone());
                 let _ = tokio::task::spawn_blocking(move || inner.engine.remove(&id)).await;
                 FenceUsage::default()
@@ -336,8 +336,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// On record first, then ended; the kernel takes it apart while whoever asked goes on. A server that is killed
-    /// in between leaves it to the next one, which ends whatever is not on record as living.
+    /// Records the end, then ends the sandbox; the kernel takes it apart while the caller goes on. If the server is
+    /// killed in between, the next one ends every sandbox that is not recorded as living.
     fn end_unseen(&self, live: &Arc<Live>, inside: &Arc<Inside>, cause: EndCause) {
         let used = inside.usage();
         live.set_running(None);
@@ -357,7 +357,7 @@ impl Fleet {
     pub(super) fn record_end(&self, live: &Arc<Live>, cause: EndCause, used: FenceUsage) {
         let ended = self.store_as_ended(live, cause, used);
         let (fleet, live) = (self.clone(), live.clone());
-        // Nobody waits for it; a new engine frees what this one does not get to.
+        // No caller waits for it; a new engine frees the parts that this one does not get to.
         tokio::task::spawn_blocking(move || fleet.let_go_of_all(&live, &ended));
     }
 
@@ -388,28 +388,29 @@ impl Fleet {
         if let Some(snapshot) = &record.stands_for {
             self.tell_of_lost_contexts(snapshot, live, &end);
         }
-        // Its room is the next one's: whoever was told that it ended may ask for another at once.
+        // Its room is free before the end is announced: a caller that hears of the end may ask for another sandbox at
+        // once.
         drop(live.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         audit::ended(&self.0, &live.id, &end);
         self.0.tell(live, "ended", Some(end.reason));
         record
     }
 
-    /// What it held besides its processes. Blocks for a moment.
+    /// Releases everything that it held besides its processes. Blocks for a moment.
     ///
     /// Precondition: its processes are gone.
     fn let_go_of_all(&self, live: &Live, ended: &Record) {
         if let Some(baseline) = &ended.baseline {
             self.drop_baseline(baseline);
         }
-        // The last that nested in it may have ended while it did itself.
+        // The last sandbox that nested in it may have ended at the same time.
         for around in ended.nests_in().chain([&ended.id]) {
             self.0.end_nursery_unless_used(around);
         }
         self.free_disk_of(&live.id, ended.base.as_deref(), !self.0.is_held(&ended.id));
     }
 
-    /// What ended while the store could take nothing.
+    /// Stores an end that the store could not take before.
     pub(super) fn store_end(&self, live: &Live) {
         let record = live.record().clone();
         for job in live.jobs().into_iter().filter(|job| !job.runs() && !job.is_stored()) {
@@ -425,7 +426,7 @@ impl Fleet {
         }
     }
 
-    /// Nobody waits for it; a new engine frees it if this one does not get to it.
+    /// Frees the disk in the background; a new engine frees it if this one does not get to it.
     pub(super) fn free_disk(&self, id: &str) {
         let (fleet, id) = (self.clone(), id.to_string());
         tokio::task::spawn_blocking(move || fleet.free_disk_now(&id, None));
@@ -435,7 +436,7 @@ impl Fleet {
         self.free_disk_of(id, base, true);
     }
 
-    /// `whole`: not where forks may still have files of it mapped.
+    /// `whole`: false if forks may still have files of it mapped.
     fn free_disk_of(&self, id: &str, base: Option<&str>, whole: bool) {
         if whole && let Err(error) = self.0.storage.delete(id) {
             tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
@@ -456,7 +457,7 @@ impl Fleet {
         ended.map_err(|error| FleetError::internal(&error))
     }
 
-    /// Commands end with the processes that they were.
+    /// Ends the execs, whose processes are gone.
     pub(super) fn end_execs(&self, live: &Live) {
         for job in live.jobs() {
             job.close();
@@ -476,13 +477,13 @@ impl Fleet {
         Ok((!record.lives() && record.stands_for.is_none()).then_some(record))
     }
 
-    /// The commands of a sandbox as the store has them, but for calls that ended long ago.
+    /// The execs of a sandbox in the store, except calls that ended long ago.
     pub(super) fn stored_jobs(&self, record: &Record) -> Result<Vec<Arc<TrackedExec>>, FleetError> {
         let bodies = self.0.store.execs_of(record.id.as_str())?;
         bodies.iter().map(|(_, body)| self.read_job(record, body)).collect()
     }
 
-    /// One of them, and of calls that ended long ago too.
+    /// One of them, including calls that ended long ago.
     pub(super) fn stored_job(
         &self,
         record: &Record,
@@ -510,7 +511,7 @@ impl Fleet {
         }
         job.compare_with_files();
         if sandbox.lives() {
-            // More may come, even of one that has ended: what it started may still print.
+            // More output may come, even of an exec that has ended: processes that it started may still print.
             job.rest();
         } else {
             job.close();
@@ -518,14 +519,14 @@ impl Fleet {
         Ok(Arc::new(job))
     }
 
-    /// Where the files of a hibernated sandbox are, when its disk was in memory.
+    /// The archive with the files of a hibernated sandbox whose disk was in memory.
     pub(super) fn archive_of(&self, id: &str) -> std::path::PathBuf {
         self.0.options.state.join("hibernated").join(format!("{id}.tar"))
     }
 }
 
-/// Whether an end can be told before the kernel has taken the sandbox apart, because nobody could see the difference:
-/// no command is under way whose last words somebody wants, and nothing outside can be reached from inside.
+/// True if an end can be announced before the kernel has taken the sandbox apart, because no caller could see the
+/// difference: no exec runs whose last output a caller may want, and nothing outside can be reached from inside.
 fn nobody_sees_it_end(live: &Live, cause: &EndCause) -> bool {
     let record = live.record();
     let writable = record.spec.mounts.iter().any(|mount| mount.access == Access::Write);

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 const LARGEST_PAGE: usize = 1000;
 
-/// Which sandboxes a list shows; empty shows all that live.
+/// The filter of a list; an empty one shows all living sandboxes.
 #[derive(Debug, Clone, Default)]
 pub struct ListFilter {
     pub states: Vec<SandboxState>,
@@ -63,7 +63,7 @@ impl Fleet {
         Ok(SandboxPage { sandboxes: sandboxes.collect(), next_cursor: page.next_cursor })
     }
 
-    /// From memory: however many have ended, those that live are found at once.
+    /// The list comes from memory: however many have ended, the living ones are found at once.
     fn list_living(
         &self,
         actor: &Actor,
@@ -79,8 +79,8 @@ impl Fleet {
         };
         let mut place = filter.cursor.is_some().then_some((Reverse(after.created_ms), after.id));
         let mut found = Vec::new();
-        // One more than fits tells whether there is another page. A filter that few sandboxes pass looks at many of them, some
-        // at a time, so that others are not kept from being created meanwhile.
+        // One more than fits tells that there is another page. A filter that few sandboxes pass looks at many of them,
+        // some at a time, so that creates are not blocked meanwhile.
         while found.len() <= limit {
             let some = self.0.live.page(tenant, place.as_ref(), limit + 1);
             let Some((last, _)) = some.last() else { break };

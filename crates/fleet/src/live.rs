@@ -1,4 +1,4 @@
-//! One sandbox that lives: running, paused or hibernated.
+//! One living sandbox: running, paused or hibernated.
 
 use super::awake::Uses;
 use super::clock::boot_ms;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Live {
     pub id: String,
     pub tenant: String,
-    /// Journals and what else belongs to this sandbox alone.
+    /// The directory of its journals and other files of this sandbox alone.
     pub directory: PathBuf,
     /// Held while its state changes: one change at a time.
     pub transition: Arc<tokio::sync::Mutex<()>>,
@@ -30,28 +30,28 @@ pub struct Live {
     running: Mutex<Option<Arc<Sandbox>>>,
     jobs: Mutex<BTreeMap<u32, Arc<TrackedExec>>>,
     pub contexts: Contexts,
-    /// Calls in contexts that have ended, and are remembered.
+    /// The ended calls in contexts that are remembered.
     pub answered_calls: AtomicU32,
     next_exec: AtomicU32,
-    /// Streams, ports and watches that are open.
+    /// The open streams, ports and watches.
     streams: AtomicUsize,
     /// Calls that need its processes at this moment.
     pub uses: Uses,
-    /// By the clock that no one sets: when its time to live is over, and when it was last seen at work; and what it
-    /// had used by then.
+    /// By the boot clock, which cannot be set: the end of its time to live, and the time at which it was last seen at
+    /// work. `cpu_us`: the processor time that it had used by then.
     end_ms: AtomicU64,
     active_ms: AtomicU64,
-    /// By the same clock: when it was last woken; 0: never by this server.
+    /// By the same clock: the time of its last waking; 0: never by this server.
     woken_ms: AtomicU64,
     pub cpu_us: AtomicU64,
     pub permit: Mutex<Option<Permit>>,
-    /// What its gates decided.
+    /// The decisions of its gates.
     pub net: NetLog,
-    /// Its guest has not been reached yet, or not again.
+    /// True if its guest has not been reached yet, or not again.
     silent: AtomicBool,
-    /// Somebody is about to end it.
+    /// True if a caller is about to end it.
     unwanted: AtomicBool,
-    /// Whether anything was done in it.
+    /// True if anything was done in it.
     has_begun: AtomicBool,
     /// An interpreter that was there before its first call.
     newborn: Mutex<Option<Newborn>>,
@@ -59,11 +59,12 @@ pub struct Live {
 
 struct Kept {
     record: Record,
-    /// While the fleet lists it: where it is counted, and as what.
+    /// While the fleet lists it: the counts that it is in, and the facts it is counted by.
     counted: Option<(Arc<Counts>, Facts)>,
 }
 
-/// The record of a sandbox, for this holder alone. If it was changed, the counts of the fleet follow when it is let go.
+/// The record of a sandbox, for this holder alone. If it was changed, the counts of the fleet follow when this is
+/// dropped.
 pub struct RecordGuard<'a> {
     kept: MutexGuard<'a, Kept>,
     changed: bool,
@@ -97,7 +98,7 @@ impl Drop for RecordGuard<'_> {
     }
 }
 
-/// Counts as use for as long as it is kept.
+/// Counts as use for as long as it is held.
 pub struct OpenStream(Arc<Live>);
 
 impl Live {
@@ -135,7 +136,7 @@ impl Live {
         live
     }
 
-    /// Its time to live is over so much later; `None`: never.
+    /// Sets the rest of its time to live; `None`: for ever.
     pub fn set_end(&self, left: Option<Duration>) {
         let end = left.map_or(u64::MAX, |left| boot_ms().saturating_add(left.as_millis() as u64));
         self.end_ms.store(end, Ordering::Relaxed);
@@ -209,7 +210,7 @@ impl Live {
         newborn.filter(Newborn::lives)
     }
 
-    /// Whether this is the first thing that is done in it.
+    /// Returns true for the first thing that is done in it.
     pub fn begins(&self) -> bool {
         !self.has_begun.swap(true, Ordering::Relaxed)
     }
@@ -218,7 +219,7 @@ impl Live {
         self.next_exec.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether an exec had this number, kept or not.
+    /// True if an exec had this number, kept or not.
     pub fn has_given(&self, number: u32) -> bool {
         (1..self.next_exec.load(Ordering::Relaxed)).contains(&number)
     }
@@ -244,7 +245,7 @@ impl Live {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An interpreter that waits for its next call is not counted: what it does is its calls.
+    /// A waiting interpreter is not counted: its calls are.
     pub fn running_execs(&self) -> u32 {
         let works = |job: &&Arc<TrackedExec>| job.runs() && !matches!(job.record().part, Part::Runner(_));
         self.lock_jobs().values().filter(works).count() as u32
@@ -259,14 +260,14 @@ impl Live {
         self.streams.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it is not idle, or not for as long as it may be.
+    /// True if it is used, or has not been idle for as long as it may be.
     pub fn is_in_use(&self) -> bool {
         let idle = self.record().idle;
         let quiet = idle.is_none_or(|idle| self.quiet_for().as_secs_f64() >= idle.seconds);
         self.running_execs() > 0 || self.has_open_streams() || !quiet
     }
 
-    /// A command or a call is under way, or a stream is open.
+    /// True if an exec or a call is under way, or a stream is open.
     pub fn is_used_now(&self) -> bool {
         self.running_execs() > 0 || self.has_open_streams() || self.has_uses()
     }
@@ -290,8 +291,8 @@ impl Live {
     }
 }
 
-/// A fleet that goes away in any other way than by closing, because a server could not start: what it took over runs
-/// on, for the next one. Whoever ends a sandbox takes its inside away first.
+/// If a fleet is dropped without a close, because a server could not start, its sandboxes run on for the next server.
+/// Code that ends a sandbox takes its inside out first.
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some(inside) = self.set_running(None) {

@@ -1,7 +1,7 @@
-//! The code contexts of a sandbox go along into its forks, with all that they know.
+//! The code contexts of a sandbox go along into its forks, with their state.
 //!
-//! A context that is idle is copied as it stands; what it says next goes to the fork. One that cannot be is not half
-//! copied: it begins anew in the fork, and the answer says why.
+//! An idle context is copied as it stands; the messages of the copy go to the fork. A context that cannot be copied
+//! begins anew in the fork, and the answer says why. No context is copied in part.
 
 use super::contexts::{Context, Frame, Language};
 use super::live::Live;
@@ -17,27 +17,28 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// A context that is busy is waited for so long.
+/// The longest wait for a busy context.
 const UNTIL_IDLE: Duration = Duration::from_secs(10);
-/// One whose turn is ours waits for its next call within this.
+/// A context whose turn we hold waits for its next call within this time.
 const UNTIL_WAITING: Duration = Duration::from_secs(2);
 const TAKEN_IN: Duration = Duration::from_secs(10);
-/// Why contexts do not go along where nobody says that they are to.
+/// Why contexts do not go along if the caller does not ask for them.
 pub const OF_ANOTHER: &str = "another token made the sandbox that they come from, whose code would have rights over the new one; \
                               ask for `live` to have them all the same";
-/// Why contexts that were to go along do not.
+/// Why requested contexts do not go along.
 pub const ASLEEP: &str = "it fell asleep or ended before they could be copied";
-/// The source's own filter.
+/// The seccomp filters of a copy: the source's own one.
 const FILTERS: u32 = 1;
 
-/// From one sandbox to its forks.
+/// The interpreters of one sandbox on their way to its forks.
 pub struct Passage {
     pub source: Arc<Inside>,
     pub passengers: Vec<Passenger>,
     actor: Actor,
-    /// Whether it is an error if one cannot be carried.
+    /// True if it is an error that an interpreter cannot be copied.
     required: bool,
-    /// To so few that they may get ready for their first call at once; of many the rest would wait for that.
+    /// True for so few forks that they may get ready for their first call at once; with many, the others would wait for
+    /// that.
     pub few: bool,
     fates: Mutex<Vec<ForkedContext>>,
     /// One process is traced by one thread at a time.
@@ -45,29 +46,29 @@ pub struct Passage {
     way: watch::Sender<Way>,
 }
 
-/// The way of the interpreters into one of them: its fence is begun, and they are copied into it as soon as they may set out.
-/// Whoever does not wait for that has it taken down behind him.
+/// The way of the interpreters into one fork: its fence is begun, and they are copied into it as soon as they may set
+/// out. If this is dropped, the fence is taken down.
 pub struct Crossing(JoinHandle<Result<Box<Departed>, FleetError>>);
 
-/// Interpreters that are copied into a fork while it comes to be, and stand in it until its guest is ready. Dropped, they are
-/// gone.
+/// Interpreters that are copied into a fork while it is made, and stand still in it until its guest is ready. If this
+/// is dropped, they are ended.
 pub struct UnderWay {
     passage: Arc<Passage>,
     ready: Sender<()>,
     carried: oneshot::Receiver<Vec<Result<Carried, CarryError>>>,
 }
 
-/// And the fence that was begun for them, which waits for its disk.
+/// The copied interpreters and the fence that was begun for them, which waits for its disk.
 pub struct Departed {
-    // Before the fence, which cannot be taken down while they stand in it.
+    // Dropped before the fence, which cannot be taken down while they stand in it.
     pub under_way: UnderWay,
     pub fence: HalfRaised<Box<dyn ForkComposed>>,
 }
 
-/// Whether interpreters may set out.
+/// Tells if interpreters may set out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Their sandbox may be frozen: they could not do what they are told.
+    /// Their sandbox may be frozen, and they could not follow orders.
     Barred,
     Free,
     CalledOff,
@@ -78,13 +79,13 @@ impl Crossing {
         self.0.await.map_err(|error| FleetError::internal(&error))?
     }
 
-    /// Nobody goes that way: what was begun of it is gone afterwards.
+    /// No interpreter goes this way: takes down everything that was begun.
     pub async fn take_down(self) {
         drop(self.0.await);
     }
 }
 
-/// A context that waits, and is not called meanwhile.
+/// A waiting context, which is not called meanwhile.
 pub struct Passenger {
     context: Arc<Context>,
     interpreter: Interpreter,
@@ -100,26 +101,26 @@ pub struct Arrived {
 }
 
 impl Passage {
-    /// In the order of the children.
+    /// The fates of the contexts, in the order of the children.
     pub fn fates(&self, children: &[&str]) -> Vec<ForkedContext> {
         let mut fates = self.fates.lock().unwrap_or_else(PoisonError::into_inner).clone();
         fates.sort_by_key(|fate| children.iter().position(|child| *child == fate.sandbox));
         fates
     }
 
-    /// Whether the sandbox still has the processes that they are among.
+    /// True if the sandbox still has the processes that they are among.
     ///
     /// Precondition: the sandbox's transition is locked.
     pub fn begins_in(&self, live: &Live) -> bool {
         live.running().is_some_and(|now| Arc::ptr_eq(&now, &self.source))
     }
 
-    /// Their sandbox is not frozen, and will not be before all of them have gone.
+    /// Lets them set out: their sandbox is not frozen, and will not be before all of them are copied.
     pub fn set_out(&self) {
         self.way.send_replace(Way::Free);
     }
 
-    /// Whether it is an error if one cannot be carried.
+    /// True if it is an error that an interpreter cannot be copied.
     pub fn is_required(&self) -> bool {
         self.required
     }
@@ -136,7 +137,7 @@ impl Passage {
             self.passengers.iter().map(|passenger| passenger.interpreter).collect();
         let ((ready, is_ready), (tell, carried)) = (std::sync::mpsc::channel(), oneshot::channel());
         let (from, runtime) = (self.clone(), tokio::runtime::Handle::current());
-        // None of the runtime's threads: it waits for others, who may need one of those.
+        // Not one of the runtime's threads: this one waits for other tasks, which may need one of those.
         let carrier = std::thread::Builder::new().name("carrier".into()).spawn(move || {
             let _runtime = runtime.enter();
             let until = Instant::now() + UNTIL_WAITING;
@@ -153,7 +154,7 @@ impl Passage {
     }
 }
 
-/// Contexts that are to go along, and why those that are not are not.
+/// The contexts that go along, and the reasons of those that do not.
 pub enum Boarding {
     Ready(Passage, Vec<(String, String)>),
     Nobody(String),
@@ -228,9 +229,9 @@ impl Fleet {
         Ok(Boarding::Ready(passage, others))
     }
 
-    /// Begins with the fence of a fork, which needs its files only later, and with the copies that go into it.
+    /// Begins the fence of a fork, which needs its files only later, and the copies that go into it.
     ///
-    /// Precondition: the transition of the source is locked until the fork is there or taken down.
+    /// Precondition: the transition of the source is locked until the fork exists or is taken down.
     pub(super) fn begin_crossing(&self, passage: &Arc<Passage>, record: &Record) -> Crossing {
         let (fleet, passage) = (self.clone(), passage.clone());
         let (id, spec) = (record.id.clone(), record.spec.clone());
@@ -240,7 +241,7 @@ impl Fleet {
             let (tell, begun) = oneshot::channel();
             let composed = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
                 let mut fence = fleet.0.engine.begin_fork(&from.source, &id, &spec, from.passengers.len())?;
-                // They need not wait for the rest.
+                // The interpreters need not wait for the rest.
                 let _ = tell.send(fence.landing()?);
                 Ok(fence.compose(&spec)?)
             });
@@ -256,7 +257,7 @@ impl Fleet {
         }))
     }
 
-    /// Lets the interpreters into a fork whose guest is ready, and has them taken in there.
+    /// Lets the interpreters run in a fork whose guest is ready, and makes the guest take them in.
     pub(super) async fn land(
         &self,
         inside: &Inside,
@@ -264,7 +265,7 @@ impl Fleet {
         under_way: UnderWay,
     ) -> Result<Vec<Arrived>, FleetError> {
         let UnderWay { passage, ready, carried } = under_way;
-        // Who hears nothing says why.
+        // If the receiver is gone, its result says why.
         let _ = ready.send(());
         let carried = carried.await.map_err(|error| FleetError::internal(&error))?;
         let mut arrived = Vec::new();
@@ -303,7 +304,7 @@ impl Fleet {
         Ok(arrived)
     }
 
-    /// From here on it is a context of the fork.
+    /// Makes it a context of the fork.
     pub(super) async fn go_on_with(&self, live: &Arc<Live>, arrived: Arrived) -> Result<(), FleetError> {
         let Arrived { context: of, exec, actor, is_of_few } = arrived;
         let context = Context::new(&of.id, &of.language, of.default, of.cwd.clone(), of.env.clone());
@@ -328,7 +329,7 @@ async fn take_in(inside: &Inside, number: u32, newcomer: Newcomer) -> Result<Exe
 }
 
 impl Live {
-    /// What it began with, of one that is a fork.
+    /// The kind of this fork: the state that it began with.
     pub(super) fn forked_as(&self) -> ForkKind {
         match self.keeps_memory() {
             true => ForkKind::Memory,
@@ -338,7 +339,7 @@ impl Live {
     }
 }
 
-/// Commands that run in a sandbox, and do not in its forks.
+/// Execs that run in a sandbox, and not in its forks.
 pub fn left_behind(live: &Live) -> Vec<LeftBehind> {
     use super::contexts::Part;
     let jobs = live.jobs().into_iter().filter(|job| job.runs());

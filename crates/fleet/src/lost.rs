@@ -1,5 +1,5 @@
-//! The processes of a sandbox that nests in another end with the guest of that: the kernel ends a pid namespace with the one around
-//! it. Its files are its own, so it keeps them: it sleeps, and wakes at the next call.
+//! A sandbox that nests in another loses its processes with the guest of that one: the kernel ends a pid namespace with
+//! the one around it. Its files are its own and stay: it sleeps, and wakes at the next call.
 
 use super::live::Live;
 use super::record::{Intent, now_ms};
@@ -9,9 +9,9 @@ use paddock_model::api::{End, EndCause, Event, SandboxState};
 use std::sync::Arc;
 
 impl Fleet {
-    /// Whether it lost its processes that way, and sleeps now. Otherwise nothing has happened.
+    /// Returns true if it lost its processes that way, and sleeps now. Otherwise nothing has changed.
     ///
-    /// Precondition: its guest has ended, and its transition is locked or nobody else knows it yet.
+    /// Precondition: its guest has ended, and its transition is locked or no other task knows it yet.
     pub(super) async fn sleeps_after_loss(&self, live: &Arc<Live>) -> bool {
         let (id, around, waits_for_others, ends) = {
             let record = live.record();
@@ -57,7 +57,7 @@ impl Fleet {
         true
     }
 
-    /// A snapshot whose interpreters ended otherwise than with it has its files alone from then on.
+    /// If the holder ended for another reason than a call, its snapshot has only its files from then on.
     pub(super) fn tell_of_lost_contexts(&self, snapshot: &str, snapshot_holder: &Live, end: &End) {
         if end.cause == EndCause::Killed {
             return;

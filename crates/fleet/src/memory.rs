@@ -1,8 +1,8 @@
-//! The memory of sandboxes whose backend keeps it: kept with their files, at the same instant, and gone on from. Beside it
-//! lies what the engine itself knew then of the commands that run on in it.
+//! The memory of sandboxes whose backend keeps it: kept with their files, at the same instant, and resumed later. The
+//! engine's own records of the running execs are kept beside it.
 //!
-//! For the engine it is a lost connection: the guest lets go of it before its memory is kept, and whoever goes on from that
-//! memory takes over a guest that another engine left.
+//! For the engine it is a lost connection: the guest closes its connection before its memory is kept, and the engine
+//! that resumes the memory takes over a guest that another engine left.
 
 use super::archives::flush_directory;
 use super::clock::boot_id;
@@ -37,7 +37,7 @@ impl KeptFrom {
         KeptFrom { backend: record.guarantees.backend.clone(), spec: record.spec.clone() }
     }
 
-    /// Whether a sandbox of that record has the same about it.
+    /// True if a sandbox of that record has the same fence, as far as memory depends on it.
     pub fn fits(&self, record: &Record) -> bool {
         let (kept, new) = (&self.spec, &record.spec);
         self.backend == record.guarantees.backend
@@ -48,8 +48,8 @@ impl KeptFrom {
 }
 
 impl KeptFrom {
-    /// The same for interpreters that are carried: what a carried one has about it is the fence of where it comes from, except
-    /// for what is around all of a sandbox's processes.
+    /// The same for forked interpreters: a copy keeps the fence of its source, except for the parts around all
+    /// processes of a sandbox.
     pub fn fits_interpreters(&self, record: &Record) -> bool {
         let new = record.spec.clone();
         let Spec { limits, disk, hostname, scan, require, .. } = new.clone();
@@ -73,11 +73,11 @@ impl Fleet {
 
     /// The memory that is kept under this name, if any is.
     pub(super) fn kept_memory(&self, name: &str) -> Option<PathBuf> {
-        // Written last.
+        // This file is written last.
         Some(self.memory_of(name)).filter(|directory| directory.join(COMMANDS).is_file())
     }
 
-    /// What sleeps with its memory, once more under another name.
+    /// Copies the memory of a hibernated sandbox under another name.
     pub(super) fn copy_memory(&self, from: &str, to: &str) -> Result<(), FleetError> {
         let Some(kept) = self.kept_memory(from) else { return Ok(()) };
         let copied = copy_directory(&kept, &self.memory_of(to));
@@ -88,7 +88,7 @@ impl Fleet {
         remove(&self.memory_of(name));
     }
 
-    /// Removes what no snapshot and no sleeping sandbox has.
+    /// Removes memory that no snapshot and no hibernated sandbox has.
     pub(super) fn sweep_memory(&self, keep: &BTreeSet<String>) {
         let entries = std::fs::read_dir(self.0.options.state.join("memory")).into_iter().flatten().flatten();
         let unknown =
@@ -96,7 +96,7 @@ impl Fleet {
         unknown.for_each(|entry| remove(&entry.path()));
     }
 
-    /// Keeps memory and commands under `name`; while nothing runs, `copy` keeps the files. The sandbox goes on.
+    /// Keeps memory and execs under `name`; while nothing runs, `copy` keeps the files. The sandbox goes on.
     ///
     /// Precondition: the sandbox's transition is locked.
     pub(super) async fn keep_with_memory(
@@ -123,7 +123,7 @@ impl Fleet {
         kept.inspect_err(|_| self.drop_memory(name))
     }
 
-    /// Keeps memory and commands of a sandbox that is to sleep; nothing runs in it any more when this returns.
+    /// Keeps memory and execs of a sandbox that is to sleep; nothing runs in it any more when this returns.
     ///
     /// Precondition: the sandbox's transition is locked.
     pub(super) async fn sleep_with_memory(
@@ -139,7 +139,7 @@ impl Fleet {
             let kept = fleet.keep_commands(&sleeper, &sleeper.id);
             match kept.and_then(|()| flush_directory(&fleet.memory_of(&sleeper.id)).map_err(failed)) {
                 Ok(()) => standing.stay_down().map_err(failed),
-                // It goes on from what was kept, which is removed only then.
+                // The VM goes on from the kept memory, which is removed only then.
                 Err(error) => standing.go_on().map_err(failed).and(Err(error)),
             }
         });
@@ -156,7 +156,7 @@ impl Fleet {
         Err(error)
     }
 
-    /// The guest lets go of this engine, so that nothing of its memory is a connection to it.
+    /// Makes the guest close its connection to this engine, so that the kept memory has no connection in it.
     pub(super) async fn part_with(
         &self,
         live: &Arc<Live>,
@@ -169,21 +169,21 @@ impl Fleet {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&image);
         made.map_err(|error| FleetError::storage(&error))?;
         inside.part().await?;
-        // Whoever notices the loss waits for the transition, and finds another.
+        // The watcher that notices the loss waits for the transition, and then finds another connection.
         live.set_running(None);
         for job in live.jobs() {
-            // What the connection still brought is written first.
+            // The last bytes of the connection are written first.
             drop(job.pumping.lock().await);
         }
         Ok(image)
     }
 
-    /// What is known of the commands that run, and what they have printed.
+    /// Keeps the records of running execs, and their output.
     pub(super) fn keep_commands(&self, live: &Live, name: &str) -> Result<(), FleetError> {
         let jobs = live.jobs();
         let mut kept: Vec<ExecRecord> = Vec::new();
         for job in jobs.iter().filter(|job| job.runs()) {
-            // What an interpreter has said so far is counted up to its last call.
+            // An interpreter's messages are counted up to its last call, so that call is kept too.
             let is_runner = matches!(job.record().part, Part::Runner(_));
             let last = is_runner.then(|| last_call_of(job.number(), &jobs)).flatten();
             kept.extend([Some(job.clone()), last].into_iter().flatten().map(|job| job.record().clone()));
@@ -204,7 +204,7 @@ impl Fleet {
         write().map_err(|error| FleetError::storage(&error))
     }
 
-    /// Gives a new sandbox the commands that were kept.
+    /// Gives a new sandbox the execs that were kept.
     ///
     /// Precondition: the store knows the sandbox.
     pub(super) fn take_commands(&self, memory: &Path, sandbox: &str) -> Result<(), FleetError> {
@@ -221,9 +221,9 @@ impl Fleet {
         Ok(())
     }
 
-    /// Puts a fence around the sandbox's disk in which what was kept goes on. `copied`: where it does already.
+    /// Puts a fence around the sandbox's disk in which the kept memory goes on. `copied`: a VM that goes on already.
     ///
-    /// Precondition: the sandbox's transition is locked; its jobs are those that were kept.
+    /// Precondition: the sandbox's transition is locked; its execs are the kept ones.
     pub(super) async fn raise_from_memory(
         &self,
         live: &Arc<Live>,
@@ -282,10 +282,10 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Files and directories of the engine's own; nothing else is there.
+/// Copies files and directories of the engine's own; there are no other kinds.
 fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
     let entries = match std::fs::read_dir(from) {
-        // A command that has printed nothing.
+        // The exec has printed nothing.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };

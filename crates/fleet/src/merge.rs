@@ -1,4 +1,4 @@
-//! Bringing a fork's changes back into its parent: all that were chosen, or none.
+//! Bringing a fork's changes back into its parent: all chosen ones, or none.
 
 use super::changes::is_directory_change;
 use super::live::Live;
@@ -10,12 +10,11 @@ use paddock_model::api::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Longer than this the kernel takes no path.
+/// The kernel takes no longer path.
 const LONGEST_PATH: usize = 4095;
 
 impl Fleet {
-    /// Nothing is merged where a part would overwrite what the parent has changed itself, and nothing where a part
-    /// cannot be written.
+    /// Nothing is merged if a part would overwrite a change of the parent itself, or if a part cannot be written.
     pub async fn merge(
         &self,
         actor: &Actor,
@@ -44,7 +43,7 @@ impl Fleet {
                 _child = child.transition.lock().await;
                 _parent = parent.transition.lock().await;
                 looks += 1;
-                // One that fell asleep again in between is woken once more.
+                // A sandbox that fell asleep again in between is woken once more.
                 let asleep = |live: &Arc<Live>| live.record().state == SandboxState::Hibernated;
                 if looks == LOOKS || !(asleep(&child) || asleep(&parent)) {
                     break;
@@ -68,7 +67,7 @@ impl Fleet {
         .await
     }
 
-    /// Precondition: nothing runs in either of them, so that what is compared is what is merged.
+    /// Precondition: nothing runs in either of them, so that exactly the compared files are merged.
     async fn merge_standing(
         &self,
         actor: &Actor,
@@ -160,7 +159,7 @@ impl Fleet {
                     "the parent changed something in it"
                 }
                 Some(_) => continue,
-                // Modified or deleted in the fork, and gone from the parent's own layer since.
+                // The file was modified or deleted in the fork, and has gone from the parent's own layer since.
                 None if is_gone(change) && before.contains(&change.path) => "the parent deleted it",
                 None => continue,
             };
@@ -173,7 +172,7 @@ impl Fleet {
 /// A sandbox whose work stands still.
 struct Still {
     inside: Arc<Inside>,
-    /// It ran before.
+    /// True if it ran before.
     ran: bool,
 }
 

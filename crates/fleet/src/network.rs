@@ -1,4 +1,4 @@
-//! What leaves a sandbox: its gate is opened, what that decides is written down, and whoever asks is told.
+//! The network of a sandbox: opens its gate, records the gate's decisions, and shows them to callers.
 
 use super::live::Live;
 use super::{Actor, Fleet, FleetError, audit};
@@ -12,18 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Decisions that are shown without a look into the audit.
+/// The most decisions that are shown without a look into the audit.
 const KEPT: usize = 500;
-/// Whoever watches asks again after that.
+/// The longest wait of one request; a watching client asks again after that.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How often it is noted what was moved, where that is limited: a server that is killed forgets so much of it.
+/// The time between two notes of limited traffic: a killed server forgets at most this much.
 const NOTED: Duration = Duration::from_secs(5);
 
-/// The last decisions on one sandbox, by whichever gate it had.
+/// The last decisions about one sandbox, over all gates that it had.
 #[derive(Default)]
 pub struct NetLog {
-    /// Goes on from one gate to the next.
+    /// The meter goes on from one gate to the next.
     meter: OnceLock<Arc<Meter>>,
     state: Mutex<State>,
     more: Notify,
@@ -31,7 +31,7 @@ pub struct NetLog {
 
 #[derive(Default)]
 struct State {
-    /// How many there were before those that are kept.
+    /// The number of decisions before the kept ones.
     gone: u64,
     kept: VecDeque<NetEvent>,
     learned: Learned,
@@ -54,7 +54,7 @@ impl NetLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those after number `after`, and the number of the last.
+    /// The decisions after number `after`, and the number of the last.
     fn after(&self, after: u64) -> (Vec<NetworkDecision>, u64) {
         let state = self.locked();
         let first = state.gone + 1;
@@ -74,7 +74,7 @@ impl Live {
         self.net.meter.get_or_init(begin).clone()
     }
 
-    /// What was sent and received, if it counts and is not on record.
+    /// The bytes sent and received, if they are limited and not on record yet.
     fn moved_unnoted(&self) -> Option<(u64, u64)> {
         let Moved { sent, received } = self.meter().moved();
         let record = self.record();
@@ -84,7 +84,7 @@ impl Live {
 }
 
 impl Fleet {
-    /// Precondition: the inside is ready. Where it fails, nothing leaves.
+    /// Precondition: the inside is ready. If it fails, nothing leaves.
     pub(super) async fn open_gate(&self, live: &Arc<Live>, inside: &Inside) -> Result<(), FleetError> {
         let Network::Gate(rules) = live.record().spec.network.clone() else { return Ok(()) };
         let record = live.record().clone();
@@ -92,7 +92,7 @@ impl Fleet {
         let trust = self.trust_of(&record);
         let mut events = inside.open_gate(rules, live.meter(), secrets.as_ref(), trust).await?;
         let (fleet, live) = (self.clone(), live.clone());
-        // Ends with the gate, when the last of them has been told.
+        // The task ends with the gate, after its last decision.
         tokio::spawn(async move {
             let mut noted = tokio::time::interval(NOTED);
             loop {
@@ -112,7 +112,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Puts what was moved on record, where it counts against a limit.
+    /// Records the traffic, if it counts against a limit.
     async fn note_traffic(&self, live: &Arc<Live>) {
         if live.moved_unnoted().is_some() {
             let _guard = live.transition.lock().await;
@@ -135,7 +135,8 @@ impl Fleet {
         }
     }
 
-    /// What may leave a sandbox, and what was decided. Waits for a decision after number `after`, if there is none yet.
+    /// The rules of a sandbox's network, and the decisions. Waits for a decision after number `after`, if there is none
+    /// yet.
     pub async fn network(
         &self,
         actor: &Actor,
@@ -148,7 +149,7 @@ impl Fleet {
         let (decisions, last) = loop {
             let more = live.net.more.notified();
             tokio::pin!(more);
-            // From here on nothing is missed.
+            // From here on no notification is missed.
             more.as_mut().enable();
             let (decisions, last) = live.net.after(after);
             if !decisions.is_empty() || tokio::time::timeout_at(deadline, more).await.is_err() {

@@ -63,11 +63,11 @@ impl Fleet {
     }
 }
 
-/// By which a new server tells what a request that it finds unfinished has come to.
+/// Tells a new server how far an unfinished request has come.
 #[derive(Clone, Copy)]
 pub struct Note<'a>(Option<&'a Abandon<'a>>);
 
-/// By which a request that turns out never to have happened can be given up later.
+/// With this, a request that turns out never to have happened can be given up later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestKey {
     pub tenant: String,
@@ -75,13 +75,13 @@ pub struct RequestKey {
 }
 
 impl Note<'_> {
-    /// To be kept with what the request makes.
+    /// The key to store with the things that the request makes.
     pub fn key(self) -> Option<RequestKey> {
         let request = self.0?;
         Some(RequestKey { tenant: request.actor.tenant.clone(), key: request.key.into() })
     }
 
-    /// To be written before what it names is made.
+    /// To be called before the named thing is made.
     pub fn write(self, what: &impl Serialize) -> Result<(), FleetError> {
         let Some(request) = self.0 else { return Ok(()) };
         let text = serde_json::to_string(what).map_err(|error| FleetError::internal(&error))?;
@@ -113,10 +113,10 @@ impl Drop for Abandon<'_> {
 }
 
 impl Fleet {
-    /// Requests that a killed server did not finish: those that came to something are finished with it, so that
-    /// they do not happen again when they are sent again.
+    /// Requests that a killed server did not finish. Those with a result are finished with it, so that they do not
+    /// happen again when they are sent again.
     ///
-    /// Precondition: every sandbox that lives has been taken over.
+    /// Precondition: every living sandbox has been taken over.
     pub(super) async fn settle_unfinished(&self) -> Result<(), FleetError> {
         for unfinished in self.0.store.unfinished()? {
             let Unfinished { tenant, scope, key, note } = &unfinished;
@@ -132,7 +132,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// What came of it; `None` where nothing did.
+    /// The result of a request; `None` if there was none.
     async fn outcome(&self, scope: &str, note: &str) -> Result<Option<String>, FleetError> {
         let owner = Actor::owner();
         match scope.split_once(' ') {
@@ -148,7 +148,7 @@ impl Fleet {
                 if children.len() == ids.len() && !ids.is_empty() {
                     let sandboxes = children.iter().map(|child| child.to_api()).collect();
                     let kind = children.first().map_or(ForkKind::Filesystem, |child| child.forked_as());
-                    // What was told of each context was not noted.
+                    // The fates of the contexts were not noted.
                     let (contexts, left_behind) = (Vec::new(), Vec::new());
                     let forked = Forked { sandboxes, kind, reason: None, contexts, left_behind };
                     return Ok(Some(text(&forked)));

@@ -1,4 +1,4 @@
-//! What a sandbox changed as a patch that `patch -p1` and `git apply` take: each file as it is now beside what it was
+//! The changes of a sandbox as a patch that `patch -p1` and `git apply` take: each file as it is now beside its state
 //! when the sandbox began. Both come from inside; here they are only compared.
 
 use super::live::Live;
@@ -12,11 +12,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files that are compared at a time.
+/// The files that are compared at a time.
 const BATCH: usize = 64;
 
 impl Fleet {
-    /// A unified diff of what is text; everything else is named.
+    /// A unified diff of text files; other files are only named.
     pub async fn changes_patch(&self, actor: &Actor, id: &str, since: Since) -> Result<String, FleetError> {
         let live = self.find(actor, id)?;
         self.may_look(actor, &live).await?;
@@ -57,7 +57,7 @@ impl Fleet {
                 inside.disk().contents(When::Start, &before, LARGEST_FILE, archive.as_deref()).await?
             }
         };
-        // What was below a directory that has gone is told with it.
+        // Files below a removed directory are listed with it.
         let mut files = BTreeMap::new();
         for change in changes {
             files.insert(change.path.clone(), (Some(change.clone()), old.remove(&change.path)));
@@ -80,7 +80,7 @@ impl Fleet {
                     (_, _, ChangeKind::Modified | ChangeKind::Deleted) if lost => {
                         Err("what it was is not kept")
                     }
-                    // What was no file and no link was a directory; what was in it is told by itself.
+                    // A deleted entry that was no file and no link was a directory; its content is listed by itself.
                     (_, None, ChangeKind::Deleted) => {
                         let _ = writeln!(patch, "# deleted directory {}", quoted("", &path));
                         continue;
@@ -105,7 +105,7 @@ impl Fleet {
         tokio::task::spawn_blocking(render).await.map_err(|error| FleetError::internal(&error))
     }
 
-    /// Where that is which the sandbox began with, apart from its image.
+    /// The place of the files that the sandbox began with, apart from its image.
     pub(super) fn start_of(&self, live: &Live) -> Beginning {
         let (base, baseline, disk) = {
             let record = live.record();
@@ -121,10 +121,10 @@ impl Fleet {
     }
 }
 
-/// What a sandbox began with.
+/// The files that a sandbox began with.
 pub(super) enum Beginning {
-    /// The guest has it, or has to be sent this archive.
+    /// The guest has them, or has to be sent this archive.
     Known(Option<PathBuf>),
-    /// It began with something that was not kept.
+    /// The files were not kept.
     Lost,
 }

@@ -1,5 +1,5 @@
 //! Guests that do not answer: slow, stopped, or short of memory. They are not ended for it. They are asked again in the
-//! background until they answer, have gone, or somebody ends the sandbox.
+//! background until they answer, have gone, or a caller ends the sandbox.
 
 use super::live::Live;
 use super::record::Intent;
@@ -13,18 +13,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Between two attempts to reach a silent guest.
+/// The pause between two attempts to reach a silent guest.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often it is looked whether an attempt is still wanted.
+/// The time between two checks that an attempt is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
-/// A call waits so long for a guest that does not answer yet.
+/// The longest wait of a call for a silent guest.
 const CALL_WAITS: Duration = Duration::from_secs(5);
 
 /// Why a sandbox could not be taken over.
 #[derive(Debug, Clone)]
 pub struct NotAdopted {
     pub why: String,
-    /// Another attempt may succeed: the guest is there and silent, or the host had no means to ask it.
+    /// True if another attempt may succeed: the guest is there and silent, or the host had no means to ask it.
     pub may_yet_be: bool,
 }
 
@@ -64,7 +64,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Fleet {
     /// Takes over the guest of a sandbox, however long that takes. The task ends when the guest was taken over, has
-    /// gone, or nobody wants it any more.
+    /// gone, or is not wanted any more.
     pub(super) fn wait_for_guest(&self, live: &Arc<Live>) -> JoinHandle<()> {
         live.set_silent(true);
         let (fleet, live) = (self.clone(), live.clone());
@@ -88,7 +88,7 @@ impl Fleet {
         }
     }
 
-    /// `Some`: another attempt makes sense, and why this one failed.
+    /// `Some`: another attempt makes sense; the text says why this one failed.
     async fn ask_once(&self, live: &Arc<Live>) -> Option<String> {
         let turn = self.0.adoptions.acquire().await;
         let transition = live.transition.clone();
@@ -118,16 +118,16 @@ impl Fleet {
         }
     }
 
-    /// Ready when the server closes or somebody is about to end the sandbox.
+    /// Ready when the server closes or a caller is about to end the sandbox.
     async fn is_unwanted(&self, live: &Live) {
         while !self.0.closing.load(Ordering::Relaxed) && !live.is_unwanted() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// A guest that this server let go of on purpose could not be taken back.
+    /// Called when a guest that this server parted from on purpose could not be taken back.
     ///
-    /// Precondition: whoever asked holds the sandbox's transition.
+    /// Precondition: the caller holds the sandbox's transition.
     pub(super) fn after_parting(&self, live: &Arc<Live>, why: &NotAdopted) {
         if why.may_yet_be {
             self.wait_for_guest(live);
@@ -138,7 +138,7 @@ impl Fleet {
         tokio::spawn(async move { fleet.end(&lost, cause).await });
     }
 
-    /// For calls that need the inside of a sandbox whose guest does not answer: waits a while for it.
+    /// For calls that need the inside of a sandbox with a silent guest: waits a while for it.
     pub(super) async fn until_it_answers(&self, live: &Live) -> Result<(), FleetError> {
         let began = tokio::time::Instant::now();
         while live.is_silent() {

@@ -1,7 +1,7 @@
-//! Files of a sandbox that are made before somebody has it: its timeline, and the place of its first call's output. Making
-//! them takes longer than writing to them.
+//! Files of a sandbox that are made before a caller has it: its timeline, and the place of its first call's output.
+//! Making them takes longer than writing to them.
 //!
-//! A timeline that only says that it was opened tells them from those of sandboxes that had somebody.
+//! A timeline with only its opening entry tells them from those of sandboxes that a caller had.
 
 use paddock_model::SandboxId;
 use paddock_records::audit::{Audit, AuditError};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The interpreter's own exec is the first.
 const FIRST_CALL: &str = "execs/2";
-/// What a call that prints has. An empty one is as good as none.
+/// The files of a call that prints. An empty file counts as none.
 const FILES: [&str; 3] = ["stdout", "order", "control"];
 
 pub fn make(state: &Path, audit: &Audit, sandbox: &SandboxId) -> Result<(), AuditError> {
@@ -37,7 +37,7 @@ pub fn remove(state: &Path, audit: &Audit, sandbox: &SandboxId) {
     }
 }
 
-/// Removes what a killed server had prepared for sandboxes that nobody got.
+/// Removes the prepared files of a killed server's sandboxes that no caller got.
 pub fn sweep(state: &Path, audit: &Audit, is_recorded: impl Fn(&SandboxId) -> bool) {
     for entry in std::fs::read_dir(state.join("sandboxes")).into_iter().flatten().flatten() {
         let name = entry.file_name().to_str().map(str::to_string);

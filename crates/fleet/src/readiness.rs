@@ -1,5 +1,6 @@
-//! Whether a sandbox could be created now. Memory is watched all the time ([`super::pressure`]). Each other part of the check tries a little of what every create needs, and
-//! undoes it: descriptors, processes, room in the state directory and in the storage, the database.
+//! Checks that a sandbox could be created now. Memory is watched all the time ([`super::pressure`]). Each other part of
+//! the check takes a little of a resource that every create needs, and gives it back: descriptors, processes, room in
+//! the state directory and in the storage, the database.
 
 use super::{Fleet, FleetError, Kind};
 use paddock_records::store::Store;
@@ -14,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Requests within this time get the same answer again.
 const FRESH: Duration = Duration::from_secs(1);
-/// A disk that hangs must not hang whoever asks.
+/// A disk that hangs must not make callers hang.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// About what one create holds at its peak.
+/// About the peak use of one create.
 const DESCRIPTORS: usize = 32;
 const TASKS: usize = 4;
 const PROBE_BYTES: usize = 256 << 10;
@@ -26,12 +27,12 @@ const PROBE_FILE: &str = "ready.probe";
 #[derive(Default)]
 pub(super) struct Readiness {
     last: tokio::sync::Mutex<Option<(Instant, Result<(), FleetError>)>>,
-    /// Set while a check is under way, also one that nobody waits for any more.
+    /// True while a check is under way, also one that no caller waits for any more.
     under_way: Arc<AtomicBool>,
 }
 
 impl Fleet {
-    /// Tried at most once a second, however often it is asked.
+    /// Tried at most once a second, however often it is called.
     pub async fn can_create(&self) -> Result<(), FleetError> {
         self.ready()?;
         self.unless_short_of_memory()?;
@@ -106,7 +107,7 @@ fn try_all(state: &Path, storage: &Storage, store: &Store) -> Result<(), FleetEr
     store.setting("ready").map(drop).map_err(FleetError::from)
 }
 
-/// All at one time, as a create needs them.
+/// Opens all at one time, as a create needs them.
 fn try_descriptors() -> io::Result<Vec<File>> {
     (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect()
 }

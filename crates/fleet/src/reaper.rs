@@ -1,4 +1,4 @@
-//! Who ends what nobody ends: time to live, idleness, guests that die, records that are a day old.
+//! The task that ends sandboxes without a call: time to live, idleness, guests that die, records that are a day old.
 
 use super::lifecycle::Sleep;
 use super::live::Live;
@@ -12,16 +12,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(200);
-/// How often idleness is looked at: reading what the kernel counted costs more than reading a clock.
+/// The ticks between two looks at idleness: reading the kernel's counts costs more than reading a clock.
 const LOOK: u64 = 5;
-/// Ended sandboxes are remembered so long.
+/// How long ended sandboxes are remembered.
 const MEMORY_MS: u64 = 24 * 3600 * 1000;
 const SWEEP_TICKS: u64 = 3000;
-/// How often it is looked whether something stands to be copied that nobody needs.
+/// The ticks between two looks for unused parent VMs.
 const STEM_TICKS: u64 = 300;
-/// How often somebody is told that the state directory was removed.
+/// The ticks between two log messages that the state directory was removed.
 const REMINDER_TICKS: u64 = 300;
-/// Processor time between two looks that is still idle: a sleeping shell's housekeeping.
+/// Processor time between two looks that still counts as idle: a sleeping shell's housekeeping.
 const QUIET_US: u64 = 2_000;
 
 pub fn start(fleet: &Fleet) {
@@ -72,7 +72,7 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
     if live.is_over() {
         return spawn_end(fleet, live, EndCause::TimeToLive);
     }
-    // Nobody knows what one whose guest is silent does.
+    // The work of a sandbox with a silent guest is not known.
     let looked_at = look_for_idleness && !persistent && state == SandboxState::Running && !live.is_silent();
     let Some(idle) = idle.filter(|_| looked_at) else {
         return;
@@ -104,7 +104,7 @@ fn spawn_end(fleet: &Fleet, live: &Arc<Live>, cause: EndCause) {
     spawn(fleet, live, async move |fleet, live| fleet.end(&live, cause).await);
 }
 
-/// One thing at a time per sandbox: while its transition is locked, somebody is at it already.
+/// One action at a time per sandbox: while its transition is locked, another task works on it.
 fn spawn<F>(fleet: &Fleet, live: &Arc<Live>, action: impl FnOnce(Fleet, Arc<Live>) -> F)
 where
     F: Future<Output = Result<(), super::FleetError>> + Send + 'static,
@@ -143,7 +143,7 @@ fn forget_old(fleet: &Fleet) {
     }
 }
 
-/// Waits for the guest to go away without being asked to.
+/// Waits for the guest to go away by itself.
 pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
     let (weak, live) = (Arc::downgrade(&fleet.0), live.clone());
     let lost = inside.lost();
@@ -152,7 +152,8 @@ pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
         let detail = lost.await;
         let Some(inner) = weak.upgrade() else { return };
         if !inner.closing.load(Ordering::Relaxed) {
-            // In memory of its own, taken only now: every idle sandbox has one of these tasks, and the rest is 8 KiB of it.
+            // The future is boxed only now: every idle sandbox has one of these tasks, and the rest would take 8 KiB of
+            // it.
             Box::pin(after_loss(Fleet(inner), live, inside, detail)).await;
         }
     });
@@ -160,7 +161,7 @@ pub fn watch_over(fleet: &Fleet, live: &Arc<Live>, inside: Arc<Inside>) {
 
 async fn after_loss(fleet: Fleet, live: Arc<Live>, inside: Weak<Inside>, detail: String) {
     let guard = live.transition.lock().await;
-    // Somebody ended it, or woke it again, meanwhile.
+    // Another task ended it, or woke it again, meanwhile.
     let Some(current) = live.running().filter(|now| inside.upgrade().is_some_and(|it| Arc::ptr_eq(now, &it)))
     else {
         return;
@@ -169,7 +170,7 @@ async fn after_loss(fleet: Fleet, live: Arc<Live>, inside: Weak<Inside>, detail:
     let lost_to = current.usage().lost_to();
     match recover::reconnect(&fleet, &live, current).await {
         Ok(()) => {}
-        // It lives, and is not ended for being slow.
+        // The guest lives, and is not ended for being slow.
         Err(NotAdopted { may_yet_be: true, .. }) if lost_to.is_none() => {
             fleet.wait_for_guest(&live);
         }

@@ -1,5 +1,4 @@
-//! What is kept of a sandbox in the store: enough for a new engine to find it, and for a caller to read why it
-//! ended.
+//! The record of a sandbox in the store: enough for a new engine to find it, and for a caller to read why it ended.
 
 use super::Actor;
 use super::clock::{BootInstant, JUMP_MS};
@@ -19,7 +18,7 @@ pub struct Record {
     pub state: SandboxState,
     pub template: Option<String>,
     pub image: Option<String>,
-    /// A tenant named the image, and not the owner or a template of the owner's.
+    /// True if a tenant named the image, and not the owner or a template of the owner's.
     #[serde(default)]
     pub image_of_tenant: bool,
     pub snapshot: Option<String>,
@@ -27,65 +26,67 @@ pub struct Record {
     #[serde(default)]
     pub pool: Option<String>,
     pub parent: Option<String>,
-    /// The token that made it, where that is known.
+    /// The token that made it, if that is known.
     #[serde(default)]
     pub made_by: Option<String>,
     pub created_at_ms: u64,
-    /// For people, by the wall clock of the time at which it was set.
+    /// For people, by the wall clock at the time at which it was set.
     pub expires_at_ms: Option<u64>,
     /// The same instant, by the clock that decides.
     #[serde(default)]
     pub expires_boot: Option<BootInstant>,
     pub idle: Option<Idle>,
     pub persistent: bool,
-    /// The owner's word on hibernation while memory is short.
+    /// The owner's setting for hibernation while memory is short.
     #[serde(default)]
     pub under_pressure: Option<UnderPressure>,
     pub metadata: BTreeMap<String, String>,
-    /// Of every command, before its own variables.
+    /// The variables of every exec, before its own.
     pub env: BTreeMap<String, String>,
     pub cwd: Option<String>,
     #[serde(default)]
     pub secrets: SecretsRecord,
-    /// The variables of its commands name the host's certificates, which are put into it whenever it is made or wakes.
+    /// True if the variables of its execs name the host's certificates, which are put into it whenever it is made or
+    /// wakes.
     #[serde(default)]
     pub host_certs: bool,
     #[serde(default)]
     pub volumes: Vec<VolumeRecord>,
-    /// Bytes that were sent and received through its gate, where they are limited.
+    /// Bytes that were sent and received through its gate, if they are limited.
     #[serde(default)]
     pub moved: (u64, u64),
     pub spec: Spec,
     pub backend: Option<String>,
     pub guarantees: Guarantees,
-    /// The nursery whose namespaces it nests in: its processes end with that.
+    /// The nursery whose namespaces it nests in: its processes end with the nursery.
     #[serde(default)]
     pub within: Option<SandboxId>,
     /// The sandboxes that it was forked from with its interpreters, and nests in; the innermost first.
     #[serde(default)]
     pub around: Vec<SandboxId>,
-    /// The snapshot whose interpreters wait in it. It is nobody's to use.
+    /// The snapshot whose interpreters wait in it. No caller may use it.
     #[serde(default)]
     pub stands_for: Option<String>,
-    /// The boot of the machine in which its processes run.
+    /// The boot of the host in which its processes run.
     pub boot: String,
-    /// When its inside was built, on the clock of its files: what changed later was changed by it.
+    /// The time at which its inside was built, on the clock of its files: later changes are its own.
     pub ready_at_ns: i64,
-    /// When the guest itself wrote to the disk, from and to: while it built the inside, and again at every waking.
+    /// The times in which the guest itself wrote to the disk, from and to: while it built the inside, and again at
+    /// every waking.
     #[serde(default)]
     pub built_ns: Vec<(i64, i64)>,
-    /// Under which name that is kept which it began with: its snapshot, or its parent at the time of the fork.
+    /// The name of the kept files that it began with: its snapshot, or its parent at the time of the fork.
     #[serde(default)]
     pub base: Option<String>,
-    /// Paths that were there at its start, where it did not start empty.
+    /// The list of paths that existed at its start, if it did not start empty.
     pub baseline: Option<String>,
-    /// The fleet paused it, not a caller: the next request resumes it.
+    /// True if the fleet paused it, not a caller: the next request resumes it.
     #[serde(default)]
     pub paused_when_idle: bool,
-    /// Whether the audit keeps what its commands and code print.
+    /// True if the audit keeps the output of its execs.
     #[serde(default = "kept")]
     pub audit_outputs: bool,
-    /// What is under way; a new engine finishes it.
+    /// The change that is under way; a new engine finishes it.
     #[serde(default)]
     pub intent: Option<Intent>,
     pub end: Option<End>,
@@ -95,13 +96,13 @@ fn kept() -> bool {
     true
 }
 
-/// Values that never enter it.
+/// Values that never enter the sandbox.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SecretsRecord {
-    /// Which variable stands for what is sent where.
+    /// The variables, and the hosts that each value is sent to.
     pub hosts: BTreeMap<String, Vec<Rule>>,
-    /// The values, encrypted; gone when it has ended.
+    /// The values, encrypted; removed when the sandbox has ended.
     pub sealed: Option<String>,
 }
 
@@ -121,12 +122,12 @@ impl SecretsRecord {
 }
 
 impl Record {
-    /// Everything whose namespaces it nests in: its processes end with theirs.
+    /// All sandboxes whose namespaces it nests in: its processes end with theirs.
     pub fn nests_in(&self) -> impl Iterator<Item = &SandboxId> {
         self.around.iter().chain(&self.within)
     }
 
-    /// It is to be forked from that one, with its interpreters.
+    /// Makes it nest in the sandbox that it is forked from with its interpreters.
     pub fn nest_in(&mut self, source: &Record) {
         self.around = std::iter::once(&source.id).chain(source.nests_in()).cloned().collect();
     }
@@ -159,12 +160,12 @@ impl Record {
         }
     }
 
-    /// Whether somebody else made it than who asks now.
+    /// True if another token than the caller's made it.
     pub fn is_of_another(&self, actor: &Actor) -> bool {
         self.made_by.as_ref().is_some_and(|token| *token != actor.token)
     }
 
-    /// A child has none: who writes to one has its lease.
+    /// Removes the volumes, which a child does not get: the lease belongs to the sandbox that writes.
     pub fn leave_volumes(&mut self) {
         let volumes = std::mem::take(&mut self.volumes);
         let of_volume = |target: &std::path::Path| {
@@ -173,20 +174,20 @@ impl Record {
         self.spec.mounts.retain(|mount| !of_volume(&mount.target));
     }
 
-    /// It lives so long from now; `None`: for ever.
+    /// Sets the time that it lives from now on; `None`: for ever.
     pub fn set_time_to_live(&mut self, left: Option<Duration>) {
         self.expires_at_ms = left.map(|left| now_ms() + left.as_millis() as u64);
         self.expires_boot = left.map(BootInstant::after);
     }
 
-    /// How long it has to live. After the machine was started anew only the wall clock is left to tell.
+    /// The rest of its time to live. After a restart of the host only the wall clock can tell.
     pub fn time_to_live(&self) -> Option<Duration> {
         let left = self.expires_boot.as_ref().and_then(BootInstant::left);
         let by_wall = |at: u64| Duration::from_millis(at.saturating_sub(now_ms()));
         left.or(self.expires_at_ms.map(by_wall)).map(|left| left.max(Duration::from_millis(1)))
     }
 
-    /// As the wall clock tells time now, where it was set since.
+    /// The end by the present wall clock, if that was set since.
     fn expires_at_shown(&self) -> Option<u64> {
         let stored = self.expires_at_ms?;
         let left = self.expires_boot.as_ref().and_then(BootInstant::left).filter(|_| self.lives());
@@ -194,7 +195,7 @@ impl Record {
         now.filter(|now| now.abs_diff(stored) > JUMP_MS && left > Some(Duration::ZERO)).or(Some(stored))
     }
 
-    /// Whether it sleeps with what runs in it.
+    /// True if it sleeps with its memory.
     pub fn keeps_memory(&self) -> bool {
         self.guarantees.snapshot == SnapshotKind::Memory
     }
@@ -214,7 +215,7 @@ pub fn now_ns() -> i64 {
         .map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// In words, for people.
+/// The cause in words, for people.
 pub fn reason(cause: &EndCause) -> String {
     match cause {
         EndCause::Killed => "killed by a call".into(),
@@ -267,7 +268,7 @@ pub(super) mod tests {
         assert_eq!(record(None).time_to_live(), None);
         for jump in [DAY as i64, 0, -(DAY as i64)] {
             let mut record = record(Some(Duration::from_secs(300)));
-            // Setting the clock forward is as if the instant had been noted so much earlier.
+            // Setting the clock forward is as if the instant had been noted that much earlier.
             let noted = record.expires_at_ms.unwrap();
             record.expires_at_ms = noted.checked_add_signed(-jump);
             assert!(near(record.time_to_live(), 300), "{jump}: {:?}", record.time_to_live());

@@ -1,4 +1,4 @@
-//! What an earlier server left: sandboxes that run are taken over, half-made things are removed.
+//! Recovery after an earlier server: running sandboxes are taken over, half-made things are removed.
 
 use super::archives::Named;
 use super::clock::boot_id;
@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Sandboxes that are taken over at the same time.
+/// The sandboxes that are taken over at the same time.
 const AT_ONCE: usize = 16;
-/// So long a start waits for guests that do not answer, all of them together; it goes on without them.
+/// The longest wait of a start for all silent guests together; it goes on without them.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A guest that answers does so within this time, also when the others have used up the patience.
 const LEAST_PATIENCE: Duration = Duration::from_millis(100);
@@ -37,14 +37,15 @@ impl Fleet {
         let mut all_are_read = true;
         for row in inner.store.living_sandboxes()? {
             let Ok(record) = serde_json::from_str::<Record>(&row.body) else {
-                // Of another version perhaps: who wrote it can read it, so nothing of it is touched.
+                // A record of another version perhaps: the version that wrote it can read it, so nothing of it is
+                // touched.
                 tracing::error!(sandbox = %row.id, "its record cannot be read; it is left alone");
                 keep.extend(SandboxId::try_from(row.id.clone()));
                 disks.insert(row.id);
                 all_are_read = false;
                 continue;
             };
-            // Nobody was told of it.
+            // No caller was told of it.
             if record.state == SandboxState::Creating {
                 inner.store.delete_sandbox(&row.id)?;
                 continue;
@@ -67,7 +68,7 @@ impl Fleet {
             }
             alive.push(record);
         }
-        // Those that live themselves are found again as what they are.
+        // A living sandbox that others nest in has a record of its own, and is no nursery.
         let living: BTreeSet<&SandboxId> = alive.iter().map(|record: &Record| &record.id).collect();
         for around in nested_in.iter().filter(|around| !living.contains(around)) {
             inner.nurseries.find_again(around.clone());
@@ -83,14 +84,14 @@ impl Fleet {
         disks.extend(self.volume_places(&alive));
         self.sweep(keep, disks).await?;
         self.sweep_memory(&memories);
-        // What a record that cannot be read needs is not known.
+        // The needs of an unreadable record are not known.
         if all_are_read {
             self.sweep_archives(&named);
         }
-        // What cannot be looked up is left alone.
+        // A sandbox that cannot be looked up is left alone.
         let recorded = |id: &SandboxId| !matches!(inner.store.sandbox(id.as_str()), Ok(None));
         super::prepared::sweep(&inner.options.state, inner.audit_writer.audit(), recorded);
-        // All are known before the first of them is looked after: whether others nest in it is asked of those that are known.
+        // All sandboxes are known before the first is taken over: the check for nested ones asks the known ones.
         let lives = self.at_once(alive, async |fleet, record| fleet.know(record)).await;
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let take_over =
@@ -137,7 +138,7 @@ impl Fleet {
         swept.await.map_err(|error| FleetError::internal(&error))?
     }
 
-    /// From a record to a sandbox of this fleet's.
+    /// Makes a sandbox of this fleet from a record.
     fn know(&self, record: Record) -> Arc<Live> {
         let inner = &self.0;
         let id = record.id.to_string();
@@ -179,17 +180,17 @@ impl Fleet {
         let _ = tokio::time::timeout_at(deadline, taking).await;
     }
 
-    /// A guest that answers, and whose sandbox was about to sleep when its server was killed or not.
+    /// Goes on with a guest that answers; `hibernating`: its sandbox was about to sleep when its server was killed.
     pub(super) fn has_guest_again(&self, live: &Arc<Live>, hibernating: bool) {
         self.end_lost_calls(live);
         let record = live.record().clone();
-        // It did not come to sleep: what was kept for that is old from now on.
+        // It did not fall asleep: the archive that was kept for that is stale from now on.
         if hibernating && self.0.save(&record).is_ok() {
             let _ = std::fs::remove_file(self.archive_of(&live.id));
         }
     }
 
-    /// A guest that could not be taken over, and will not be.
+    /// Gives up a guest that can never be taken over.
     pub(super) async fn give_up_guest(&self, live: &Arc<Live>, why: &str) {
         let inner = &self.0;
         if !matches!(live.record().intent, Some(Intent::Hibernate)) {
@@ -221,7 +222,7 @@ impl Fleet {
     async fn finish_end(&self, live: &Arc<Live>, cause: EndCause) {
         let id = live.record().id.clone();
         let fleet = self.clone();
-        // What is left of it, if anything; but for what others nest in.
+        // Removes its remains, except the parts that other sandboxes nest in.
         match self.0.shelters(live) {
             true => self.0.nurseries.find_again(id),
             false => drop(tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await),
@@ -231,8 +232,8 @@ impl Fleet {
         self.record_end(live, cause, Default::default());
     }
 
-    /// Connects to a guest that runs, and goes on with its commands. Whatever fails, and whoever does not wait for the
-    /// end of this: the sandbox stays as it is.
+    /// Connects to a running guest, and goes on with its execs. If a step fails, or the future is dropped, the sandbox
+    /// stays as it is.
     pub(super) async fn adopt(&self, live: &Arc<Live>) -> Result<(), NotAdopted> {
         let (id, backend) = {
             let record = live.record();
@@ -242,7 +243,7 @@ impl Fleet {
         let found = tokio::task::spawn_blocking(move || {
             let found = Found::from(fleet.0.engine.adopt(&id, backend.as_deref())?);
             // A server that was killed while it took a snapshot left the work frozen, and perhaps a guest that waits
-            // for a command to start. Where there is no freezer the guest itself stops the work, and is told below.
+            // for an exec to start. Without a freezer the guest itself stops the work, and is told below.
             match found.thaw() {
                 Err(error) if error.kind() != std::io::ErrorKind::Unsupported => Err(error.into()),
                 _ => Ok::<_, NotAdopted>(found),
@@ -263,7 +264,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Takes over the guest behind the stream, and goes on with its commands; one that cannot be taken over is removed.
+    /// Takes over the guest behind the stream, and goes on with its execs; a guest that cannot be taken over is
+    /// removed.
     pub(super) async fn go_on(&self, live: &Arc<Live>, raised: Raised) -> Result<(), String> {
         let known = self.known_execs(live).await;
         let (id, guarantees) = {
@@ -274,21 +276,21 @@ impl Fleet {
             .await
             .map_err(|error| super::request::chain(&error))?;
         let inside = Arc::new(inside);
-        // Memory may be of a sandbox that had none, or of days ago.
+        // The memory may be of a sandbox that had no certificates, or of days ago.
         let installed = self.install_certificates(live, &inside).await;
         installed.map_err(|error| error.message)?;
         self.continue_commands(live, &inside, resumed).await
     }
 
-    /// What is safely kept of each command.
+    /// The bytes of each exec that are safely kept.
     async fn known_execs(&self, live: &Arc<Live>) -> Vec<KnownExec> {
         let mut known = Vec::new();
         for job in live.jobs() {
-            // What the last connection still brought is written first.
+            // The last bytes of the old connection are written first.
             drop(job.pumping.lock().await);
             let number = job.number();
             let known_exec = match live.contexts.of_runner(number) {
-                // What it printed went to its calls.
+                // Its output went to its calls.
                 Some(context) => {
                     let at = context.consumed();
                     KnownExec { number, stdout: at.stdout, stderr: at.stderr, control: at.control }
@@ -316,7 +318,8 @@ impl Fleet {
         // A server that was killed in the middle of a change left the work in either state.
         inside.freeze(state == SandboxState::Paused).await.map_err(|error| error.to_string())?;
         inside.set_deadline(live.record().time_to_live());
-        // A server that was killed while it changed limits left the old ones or the new ones: those on record hold.
+        // A server that was killed while it changed limits left the old ones or the new ones: the recorded ones are
+        // set.
         let limits = live.record().spec.limits.clone();
         if let Err(error) = inside.change_limits(&limits, &limits).await {
             tracing::debug!(sandbox = %live.id, %error, "its limits could not be written again");
@@ -338,13 +341,13 @@ impl Fleet {
                 None => inside.forget(exec.number),
             }
         }
-        // Recorded, but the guest never heard of it: nobody was told that it had started.
+        // The exec was recorded, but the guest never heard of it: no caller was told that it had started.
         let is_exec = |job: &Arc<TrackedExec>| !matches!(job.record().part, Part::Call(_));
         for job in live.jobs().into_iter().filter(|job| is_exec(job) && !found.contains(&job.number())) {
             job.close();
             if job.runs() {
                 let why = "the server was killed before the command was started";
-                // A guest whose time was over stayed for those that nest in it, without any work.
+                // A guest whose time was over stayed for the sandboxes that nest in it, without any work.
                 let expired = has_expired(live);
                 match live.contexts.of_runner(job.number()) {
                     Some(context) => {
@@ -364,7 +367,7 @@ impl Fleet {
     }
 }
 
-/// What was acknowledged and yet could not be kept, on a full disk: offsets stay true, and the gap is told.
+/// Counts bytes that were acknowledged but could not be kept on a full disk: offsets stay true, and the gap is shown.
 fn skip_lost(job: &TrackedExec, stdout: u64, stderr: u64) {
     let kept = job.journal.lengths();
     for (stream, lost) in [
@@ -383,13 +386,13 @@ async fn restore_input(job: &TrackedExec, offset: u64, input: Option<paddock_eng
     guard.input = input;
 }
 
-/// After a lost connection: the guest may be alive and well.
+/// Connects again after a lost connection: the guest may be alive and well.
 ///
 /// Precondition: the sandbox's transition is locked.
 pub async fn reconnect(fleet: &Fleet, live: &Arc<Live>, old: Arc<Inside>) -> Result<(), NotAdopted> {
     let probe = old.clone();
     if tokio::task::spawn_blocking(move || probe.guest_has_ended()).await.unwrap_or(true) {
-        // Nothing is left but what the fence itself was made of.
+        // Only the parts of the fence itself are left.
         let _ = tokio::task::spawn_blocking(move || old.destroy()).await;
         return Err(NotAdopted::for_good("its guest has ended".into()));
     }

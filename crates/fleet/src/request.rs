@@ -1,4 +1,4 @@
-//! From what a caller asks for to a checked description; nothing has been started yet when this fails.
+//! From a caller's request to a checked description; nothing has been started yet when this fails.
 
 use super::{Actor, FleetError, Kind};
 use paddock_model::api::{CreateSandbox, LimitsRequest};
@@ -13,7 +13,7 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 const METADATA_ENTRIES: usize = 64;
 const METADATA_BYTES: usize = 4096;
-/// Keys of metadata by which the server finds again what is its own.
+/// The prefix of metadata keys by which the server finds its own sandboxes again.
 pub const OWN_KEYS: &str = "paddock.";
 
 pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<Settings, FleetError> {
@@ -42,13 +42,13 @@ pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<S
     layers.push(layer(request)?);
     let surroundings = Surroundings { state_dir: state, home: None };
     let settings = paddock_settings::resolve(&layers, surroundings).map_err(refused)?;
-    // What its template asks for is its owner's choice.
+    // The settings of a template are its owner's choice.
     let asked = paddock_settings::resolve_network(request.network.as_ref(), &settings.secrets, state);
     check_network(actor, &asked.map_err(SettingsError::from).map_err(refused)?)?;
     Ok(settings)
 }
 
-/// What only the server can reach is for the owner of the machine alone, as the host's own network is.
+/// Addresses that only the server can reach are for the owner of the host alone, as the host's own network is.
 pub fn check_network(actor: &Actor, asked: &Network) -> Result<(), FleetError> {
     let inner = |rule: &&Rule| match &rule.target {
         Target::Block(block) => is_special(block.network()) || paddock_gate::is_own(block.network()),
@@ -104,7 +104,7 @@ pub fn check_metadata(metadata: &std::collections::BTreeMap<String, String>) -> 
     }
 }
 
-/// The working directory of a command; the guest finds out whether it is there.
+/// The working directory of an exec; the guest finds out if it exists.
 pub fn check_directory(path: &str) -> Result<(), FleetError> {
     if path.starts_with('/') && !path.contains('\0') && path.len() < 4096 {
         return Ok(());
@@ -124,7 +124,7 @@ pub fn seconds(what: &str, value: f64) -> Result<Duration, FleetError> {
     Ok(Duration::try_from_secs_f64(value).map_err(|_| wrong())?.max(Duration::from_millis(1)))
 }
 
-/// What reaches outside the sandbox is for the owner of the machine alone.
+/// Settings that reach outside the sandbox are for the owner of the host alone.
 fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
     if actor.owner {
         return Ok(());

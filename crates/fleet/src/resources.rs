@@ -1,4 +1,4 @@
-//! Typed values that are kept for scripts: encrypted at rest, and what is bound to hosts is shown to nobody again.
+//! Typed values that are kept for scripts: encrypted at rest, and fields that are bound to hosts are never shown again.
 
 use super::record::now_ms;
 use super::request::invalid;
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 const MOST: usize = 1000;
 const LARGEST: usize = 256 << 10;
 const MOST_BOUND: usize = 64;
-/// As `from` of a secret.
+/// The prefix in `from` of a secret.
 const SCHEME: &str = "resource:";
 
 impl Fleet {
@@ -50,7 +50,7 @@ impl Fleet {
         described(&row, None)
     }
 
-    /// By name, without their values.
+    /// The resources by name, without their values.
     pub fn resources(&self, actor: &Actor) -> Result<Vec<Resource>, FleetError> {
         self.0.store.resources(&actor.tenant)?.iter().map(|row| described(row, None)).collect()
     }
@@ -58,7 +58,7 @@ impl Fleet {
     pub fn resource(&self, actor: &Actor, name: &str) -> Result<Resource, FleetError> {
         let (row, value) = self.opened(actor, name)?;
         let resource = described(&row, None)?;
-        // Who may only look shall not see keys.
+        // A caller that may only look must not see keys.
         if actor.role == Role::ReadOnly && !actor.owner {
             return Ok(resource);
         }
@@ -72,7 +72,8 @@ impl Fleet {
         }
     }
 
-    /// Those of these names that there are, for [`paddock_scripts::plan`]: what is bound to hosts is not in them.
+    /// The existing resources of these names, for [`paddock_scripts::plan`]: without the fields that are bound to
+    /// hosts.
     pub fn script_resources(
         &self,
         actor: &Actor,
@@ -93,7 +94,7 @@ impl Fleet {
         Ok(found)
     }
 
-    /// The request with the values of secrets that come from resources, for the hosts that those are bound to.
+    /// The request with the values of secrets that come from resources, for the hosts that they are bound to.
     pub(super) fn with_resources(
         &self,
         actor: &Actor,
@@ -150,7 +151,7 @@ impl Fleet {
     }
 }
 
-/// Whose a sealed value is: it opens as nobody else's.
+/// The owner of a sealed value: it cannot be opened under another name.
 fn owner(tenant: &str, name: &str) -> String {
     format!("resource {tenant} {name}")
 }
@@ -202,7 +203,7 @@ fn described(row: &ResourceRow, value: Option<Value>) -> Result<Resource, FleetE
     })
 }
 
-/// What is bound to hosts is replaced by words.
+/// Replaces fields that are bound to hosts by words.
 fn masked(mut value: Value, secrets: &BTreeMap<String, Vec<String>>) -> Value {
     for (path, hosts) in secrets {
         let steps = path.split('.').filter(|step| !step.is_empty());

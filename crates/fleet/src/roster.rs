@@ -1,8 +1,9 @@
-//! The sandboxes that live, found without a look at all of them: by id, by name, by age, and by what others ask of them.
+//! The living sandboxes, found without a look at all of them: by id, by name, by age, and by the counts that other
+//! parts need.
 //!
-//! A create, a kill and a list cost the same with 10 sandboxes and with 20,000. So the answers to "does any sandbox nest in this one?",
-//! "did any begin with these files?" and "how many run?" are kept as counts. [`super::live::RecordGuard`] renews them whenever a
-//! record was changed, so that no caller can forget to.
+//! A create, a kill and a list cost the same with 10 sandboxes and with 20,000. So the answers to "does any sandbox
+//! nest in this one?", "did any begin with these files?" and "how many run?" are kept as counts.
+//! [`super::live::RecordGuard`] renews them whenever a record was changed, so that no caller can forget to.
 
 use super::live::Live;
 use super::record::Record;
@@ -68,7 +69,7 @@ impl Roster {
         self.get(&id)
     }
 
-    /// At most so many behind a place; of one tenant, or of all.
+    /// At most `most` sandboxes behind a place; of one tenant, or of all.
     pub fn page(&self, tenant: Option<&str>, after: Option<&Place>, most: usize) -> Vec<(Place, Arc<Live>)> {
         let sandboxes = self.read();
         let all = match tenant {
@@ -80,7 +81,7 @@ impl Roster {
         behind.take(most).map(|(place, live)| (place.clone(), live.clone())).collect()
     }
 
-    /// Every one. Not for the way of a request.
+    /// All living sandboxes. Not for the path of a request.
     pub fn all(&self) -> Vec<Arc<Live>> {
         self.read().by_id.values().map(|(_, live)| live.clone()).collect()
     }
@@ -93,27 +94,27 @@ impl Roster {
         self.counts.lock().states.get(&state).copied().unwrap_or(0) as u64
     }
 
-    /// Whether any that lives nests in it.
+    /// True if a living sandbox nests in it.
     pub fn is_nested_in(&self, id: &SandboxId) -> bool {
         self.counts.lock().around.contains_key(id)
     }
 
-    /// Whether any began with the files that are kept under this name.
+    /// True if a sandbox began with the files that are kept under this name.
     pub fn is_base(&self, name: &str) -> bool {
         self.counts.lock().bases.contains_key(name)
     }
 
-    /// Whether any has this list of what was there at its start.
+    /// True if a sandbox has this list of the paths at its start.
     pub fn is_baseline(&self, name: &str) -> bool {
         self.counts.lock().baselines.contains_key(name)
     }
 
-    /// Whether any has this directory of a volume.
+    /// True if a sandbox has this directory of a volume.
     pub fn has_volume_place(&self, place: &str) -> bool {
         self.counts.lock().volume_places.contains_key(place)
     }
 
-    /// How many live that the pool of this template gave away.
+    /// The number of living sandboxes that the pool of this template gave away.
     pub fn count_of_pool(&self, template: &str) -> u32 {
         self.counts.lock().pools.get(template).copied().unwrap_or(0) as u32
     }
@@ -127,7 +128,7 @@ impl Roster {
     }
 }
 
-/// How many of the listed sandboxes have each of these.
+/// The number of listed sandboxes with each of these facts.
 #[derive(Default)]
 pub struct Counts(Mutex<Counted>);
 
@@ -138,9 +139,9 @@ struct Counted {
     bases: HashMap<String, usize>,
     baselines: HashMap<String, usize>,
     volume_places: HashMap<String, usize>,
-    /// By the template of the pool that they came out of.
+    /// The counts by the template of the pool that they came out of.
     pools: HashMap<String, usize>,
-    /// By tenant and name: the id.
+    /// The id by tenant and name.
     names: HashMap<(String, String), String>,
 }
 
@@ -174,7 +175,7 @@ impl Facts {
 }
 
 impl Counts {
-    /// In one step, so that a sandbox is never missing in between.
+    /// Exchanges facts in one step, so that a sandbox is never missing in between.
     pub fn exchange(&self, old: Option<&Facts>, new: Option<&Facts>) {
         let mut counted = self.lock();
         if let Some(new) = new {
@@ -286,7 +287,7 @@ mod tests {
         roster.remove(&fork.id);
         assert!(!roster.is_base("base") && !roster.is_baseline("list"));
         assert_eq!(roster.len(), 1);
-        // A change after that is nobody's to count.
+        // A change after that is not counted any more.
         fork.record().base = Some("later".into());
         assert!(!roster.is_base("later"));
     }

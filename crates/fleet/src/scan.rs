@@ -1,4 +1,4 @@
-//! Code is looked at before it runs, where its sandbox's rules say so.
+//! The scan of code before it runs, if its sandbox's rules say so.
 
 use super::live::Live;
 use super::{Actor, Fleet, FleetError, Kind, audit};
@@ -8,11 +8,11 @@ use paddock_scan::ScanInput;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Scanners at one time: code that keeps them busy must not take the machine from those who scan nothing.
+/// The most scanners at one time: code that keeps them busy must not take the host from callers that scan nothing.
 static SCANNERS: Semaphore = Semaphore::const_new(4);
 
 impl Fleet {
-    /// What is to be told beside the result. Code that is denied does not pass.
+    /// The findings to return beside the result. Denied code is an error.
     pub(crate) async fn scan_code(
         &self,
         actor: &Actor,

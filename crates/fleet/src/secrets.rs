@@ -1,4 +1,4 @@
-//! Secrets of sandboxes that last: encrypted in their records, with their certificates inside, and not inherited.
+//! Secrets of lasting sandboxes: encrypted in their records, with their certificates inside, and not inherited.
 
 use super::live::Live;
 use super::record::{Record, SecretsRecord, now_ns};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 impl Fleet {
-    /// Puts them into the record, for its sandbox alone.
+    /// Encrypts the secrets into the record, for its sandbox alone.
     pub(super) fn seal_secrets(
         &self,
         record: &mut Record,
@@ -35,8 +35,8 @@ impl Fleet {
         serde_json::from_slice(&plain).map(Some).map_err(|error| FleetError::internal(&error))
     }
 
-    /// When the certificates lay there that its commands are to find, by the clock of its files; `None` where it has no need of
-    /// any.
+    /// Puts the certificates into the sandbox. Returns the time, by the clock of its files, at which they were there;
+    /// `None` if it needs none.
     ///
     /// Precondition: the inside is ready.
     pub(super) async fn install_certificates(
@@ -57,7 +57,7 @@ impl Fleet {
         Ok(Some(u64::try_from(now_ns()).unwrap_or(0)))
     }
 
-    /// Whether those of this machine can be read, where they are needed: before anything is made or woken.
+    /// Checks that the certificates of this host can be read, if they are needed: before anything is made or woken.
     pub(super) async fn check_certificates(&self, live: &Live) -> Result<(), FleetError> {
         let host_certs = live.record().host_certs;
         match host_certs {
@@ -70,8 +70,8 @@ impl Fleet {
         Trust { state: &self.0.options.state, host_certs: record.host_certs }
     }
 
-    /// Gives a sandbox that was ready before anybody asked for it what only its owner could name: certificates, and its gate.
-    /// Without its certificates it is not given away; without its gate nothing leaves it.
+    /// Gives a ready sandbox the things that only its caller could name: certificates, and its gate. Without its
+    /// certificates it is not given away; without its gate nothing leaves it.
     pub(super) async fn equip_ready(&self, live: &Arc<Live>) -> Result<(), FleetError> {
         let Some(inside) = live.running() else { return Ok(()) };
         let began_ns = now_ns();
@@ -99,7 +99,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// A child has none, unless it was asked for: then the same placeholders stand for them.
+    /// A child gets no secrets, unless they were asked for: then the same placeholders stand for them.
     pub(super) fn inherit_secrets(
         &self,
         source: &Live,
@@ -119,7 +119,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// The same request, with what tells its values apart in their place.
+    /// The same request, with fingerprints in the place of its values.
     pub(super) fn without_values(&self, request: &CreateSandbox) -> CreateSandbox {
         let told = |secret: &SecretLayer| SecretLayer {
             value: secret.value.as_ref().map(|value| SecretValue(self.0.vault.fingerprint(&value.0))),
@@ -130,7 +130,7 @@ impl Fleet {
     }
 }
 
-/// They are hundreds of files; who needs them soon after finds them in memory.
+/// They are hundreds of files; the next reader within seconds finds them in memory.
 pub(super) async fn read_host_certificates() -> Result<(), FleetError> {
     let read = tokio::task::spawn_blocking(certificates::host_certificates).await;
     read.map_err(|error| FleetError::internal(&error))?.map_err(EngineError::from)?;

@@ -1,8 +1,9 @@
-//! A snapshot that keeps interpreters has a holder: a fork of its sandbox, in which they wait as they stood then. Sandboxes that
-//! begin with the snapshot are forked from the holder.
+//! A snapshot that keeps interpreters has a holder: a fork of its sandbox, in which they wait as they stood then.
+//! Sandboxes that begin with the snapshot are forked from the holder.
 //!
-//! The holder is a sandbox like others, recorded, limited and counted as one, so that it outlives the server; but no caller sees it.
-//! It ends with its snapshot, or after a day in which no sandbox began with that. The snapshot has its files then.
+//! The holder is a sandbox like others, recorded, limited and counted as one, so that it outlives the server; but no
+//! caller sees it. It ends with its snapshot, or after a day in which no sandbox began with the snapshot. The snapshot
+//! then has only its files.
 
 use super::forks::Child;
 use super::live::Live;
@@ -16,16 +17,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
-/// How long one waits that nobody needs, with or without a server.
+/// How long an unused holder waits, with or without a server.
 const UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Whether a snapshot is to keep interpreters.
+/// The state that a snapshot is to keep besides files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {
     Files,
-    /// Those that can be kept.
+    /// The interpreters that can be kept.
     WhatItCan,
-    /// All, or it is an error.
+    /// All interpreters, or it is an error.
     Interpreters,
 }
 
@@ -37,7 +38,7 @@ impl Fleet {
         live: &Arc<Live>,
         keeps: Keeps,
     ) -> Result<Option<Arc<Passage>>, FleetError> {
-        // Memory is kept whatever is asked for, where it can be.
+        // If the backend keeps memory, it is kept whatever is asked for.
         if keeps == Keeps::Files || live.keeps_memory() {
             return Ok(None);
         }
@@ -48,7 +49,7 @@ impl Fleet {
         }
     }
 
-    /// What it will be.
+    /// The record of the future holder.
     pub(super) fn snapshot_holder_for(&self, live: &Arc<Live>, snapshot: &str) -> Result<Record, FleetError> {
         let mut record = self.child_of(live, &Fork::default(), None)?;
         let expires = now_ms() + UNUSED.as_millis() as u64;
@@ -60,7 +61,7 @@ impl Fleet {
         Ok(record)
     }
 
-    /// It is there afterwards, unless none of the interpreters could be carried.
+    /// Makes the holder. There is none if no interpreter could be copied.
     ///
     /// Precondition: the snapshot is stored.
     pub(super) async fn raise_snapshot_holder(
@@ -88,8 +89,9 @@ impl Fleet {
         self.0.live.get(id.as_str())
     }
 
-    /// The interpreters that a sandbox of this record begins with, which nests in the stand-in then. Nobody ends that while the
-    /// guard is held. `None` where only files fit, or were asked for; an error where the interpreters were.
+    /// The interpreters that a sandbox of this record begins with; it then nests in the holder, which cannot be ended
+    /// while the guard is held. `None` if only files fit, or were asked for; an error if the interpreters were asked
+    /// for and do not fit.
     pub(super) async fn board_snapshot_holder(
         &self,
         actor: &Actor,
@@ -97,7 +99,7 @@ impl Fleet {
         record: &mut Record,
         wanted: Option<bool>,
     ) -> Result<Option<(Arc<Passage>, OwnedMutexGuard<()>)>, FleetError> {
-        // Its memory is kept as a whole, or its files alone were asked for.
+        // The memory is kept as a whole, or only files were asked for.
         if wanted == Some(false) || snapshot.memory.is_some() {
             return Ok(None);
         }
@@ -149,7 +151,7 @@ impl Fleet {
         }
     }
 
-    /// Ends those whose snapshot was never written, or is gone: its server was killed in between.
+    /// Ends holders whose snapshot was never written, or is gone: the server was killed in between.
     pub(super) async fn sweep_snapshot_holders(&self) -> Result<(), FleetError> {
         for live in self.0.all() {
             let snapshot = live.record().stands_for.clone();

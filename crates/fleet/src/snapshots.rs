@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 const LARGEST_PAGE: usize = 1000;
-/// The name of what is kept for the forks of one call begins so.
+/// The prefix of the name under which files are kept for the forks of one call.
 pub(super) const MOMENT: &str = "fk-";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,15 +34,15 @@ pub struct SnapshotRecord {
     pub image: Option<String>,
     #[serde(default)]
     pub image_of_tenant: bool,
-    /// What its sandbox's code was looked through for; a sandbox made from it is not looked at less.
+    /// The scan rules of its sandbox; a sandbox made from it has at least these.
     #[serde(default)]
     pub scan: ScanRules,
-    /// What was there, for whoever asks later what was deleted.
+    /// The list of its paths, to tell later which ones were deleted.
     pub baseline: Option<String>,
-    /// What its memory was kept from, where it was.
+    /// The fence that its memory was kept from, if it was kept.
     #[serde(default)]
     pub memory: Option<KeptFrom>,
-    /// The sandbox in which its interpreters wait, where they were kept.
+    /// The sandbox in which its interpreters wait, if they were kept.
     #[serde(default)]
     pub snapshot_holder: Option<SandboxId>,
 }
@@ -142,7 +142,7 @@ impl Fleet {
                 fleet.forget_files(&row.id, record.baseline.as_deref());
                 return Err(error.into());
             }
-            // From here on its files are not let go of by whoever began with them, and ended.
+            // From here on, the end of a sandbox that began with these files does not remove them.
             if let Some((passage, snapshot_holder)) = passage.zip(snapshot_holder)
                 && let Err(error) =
                     fleet.raise_snapshot_holder(&live, &record, snapshot_holder, passage).await
@@ -195,8 +195,8 @@ impl Fleet {
         ended.map(|()| shown)
     }
 
-    /// Has the sandbox stand still for a moment, keeps its files under `name`, and says where the list of them is. Who goes along
-    /// waits already, and may set out as soon as nothing is frozen.
+    /// Freezes the sandbox for a moment, keeps its files under `name`, and returns the place of their list.
+    /// Interpreters that go along wait already, and may set out as soon as nothing is frozen.
     ///
     /// Precondition: the sandbox's transition is locked.
     pub(super) async fn keep_files(
@@ -243,7 +243,7 @@ impl Fleet {
                         let copied = tokio::task::spawn_blocking(copy);
                         let listed = match self.is_listed_later(live) {
                             true => Ok(None),
-                            // Nothing changes meanwhile: so what there is can be listed while it is copied.
+                            // Nothing changes meanwhile, so the paths can be listed while the files are copied.
                             false => inside.disk().manifest().await.map(Some),
                         };
                         copied.await.map_err(|error| FleetError::internal(&error))??;
@@ -251,7 +251,7 @@ impl Fleet {
                     }
                     let manifest = inside.disk().manifest().await?;
                     if live.keeps_memory() {
-                        // It goes on with that, and is stopped by no signal any more.
+                        // The VM goes on with that, and no signal stops it any more.
                         self.keep_with_memory(live, &inside, name, copy).await?;
                     } else {
                         archives::export(&inside, &self.snapshot_archive(name), lasts).await?;
@@ -259,7 +259,7 @@ impl Fleet {
                     Ok::<_, FleetError>(Some(manifest))
                 }
                 .await;
-                // Who was taken over anew was told already.
+                // A guest that was taken over anew was told already.
                 if let Some(same) = live.running().filter(|now| Arc::ptr_eq(now, &inside))
                     && state == SandboxState::Running
                 {
@@ -282,14 +282,15 @@ impl Fleet {
         }
     }
 
-    /// Whether what is kept of its files is listed only when somebody asks, by the guest of one that began with them: nobody
-    /// changes them any more. In a machine of its own no guest has them.
+    /// True if its kept files are listed only on demand, by the guest of a sandbox that began with them: they never
+    /// change. In a VM, the guest does not have them.
     pub(super) fn is_listed_later(&self, live: &Live) -> bool {
         let in_a_machine = live.record().guarantees.boundary == Boundary::OwnKernel;
         self.0.storage.keeps_disks() && !live.keeps_memory() && !in_a_machine
     }
 
-    /// What a fork begins with, from what `keep_files` kept; `copied`: where it goes on already, on a disk of its own.
+    /// The origin of a fork, from the files that `keep_files` kept; `copied`: a VM that goes on already, on a disk of
+    /// its own.
     pub(super) async fn clone_files(
         &self,
         name: &str,
@@ -304,7 +305,7 @@ impl Fleet {
         self.clone_kept(name, record, baseline, true).await
     }
 
-    /// `goes_on`: in memory too, where it was kept.
+    /// `goes_on`: with the memory too, if it was kept.
     async fn clone_kept(
         &self,
         name: &str,
@@ -332,7 +333,7 @@ impl Fleet {
         record: &Record,
         live: Option<bool>,
     ) -> Result<Origin, FleetError> {
-        // Memory fits what it was kept from: another fence would not have what runs in it holds open.
+        // Memory fits only the fence that it was kept from: another fence lacks files that its processes hold open.
         let fits = snapshot.memory.as_ref().map(|kept| kept.fits(record));
         if live == Some(true) && fits == Some(false) {
             return Err(not_live(
@@ -343,7 +344,7 @@ impl Fleet {
         self.clone_kept(&snapshot.id, record, snapshot.baseline.clone(), goes_on).await
     }
 
-    /// By id or name, of the actor's tenant.
+    /// A snapshot by id or name, of the actor's tenant.
     pub(super) fn snapshot_record(
         &self,
         actor: &Actor,
@@ -363,7 +364,7 @@ impl Fleet {
         serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))
     }
 
-    /// All of them. Of one whose record cannot be read, the name alone.
+    /// All snapshots. For an unreadable record, the name alone.
     pub(super) fn all_snapshots(&self) -> Result<Vec<(String, Option<SnapshotRecord>)>, FleetError> {
         let mut all = Vec::new();
         let mut cursor = None;
@@ -384,7 +385,7 @@ impl Fleet {
         }
     }
 
-    /// Removes kept files, unless there is a snapshot of that name, or a sandbox lives that began with them.
+    /// Removes kept files, unless there is a snapshot of that name, or a living sandbox that began with them.
     pub(super) fn let_go(&self, name: &str) {
         let _alone = self.0.letting_go.lock().unwrap_or_else(PoisonError::into_inner);
         let unnamed = self.0.store.snapshot(name).is_ok_and(|found| found.is_none());
@@ -393,7 +394,7 @@ impl Fleet {
         }
     }
 
-    /// Of a snapshot that did not come to be.
+    /// Removes the files of a snapshot that was not finished.
     fn forget_files(&self, name: &str, baseline: Option<&str>) {
         self.drop_files(name);
         if let Some(baseline) = baseline {

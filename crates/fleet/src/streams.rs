@@ -1,4 +1,4 @@
-//! What flows out of and into a sandbox, piece by piece.
+//! Streams out of and into a sandbox, piece by piece.
 
 use super::awake::Awake;
 use super::live::OpenStream;
@@ -8,24 +8,24 @@ use paddock_engine::{ArchiveUpload, FileError, FileUpload, transfer};
 use paddock_model::api::FileEntry;
 use sha2::{Digest, Sha256};
 
-/// Bytes that come out, with back-pressure: what is not asked for stays inside.
+/// Bytes that come out, with back-pressure: bytes that are not asked for stay inside.
 pub struct Download {
-    /// Where it is known beforehand.
+    /// The size, if it is known beforehand.
     pub size: Option<u64>,
     source: Source,
-    /// Read before somebody asked for it.
+    /// A piece that was read before the caller asked for it.
     first: Option<Bytes>,
     _open: Option<(OpenStream, Awake)>,
 }
 
 enum Source {
     Inside(transfer::Download),
-    /// The beginning of a file, and what comes behind.
+    /// The beginning of a file, and the bytes that come behind.
     Host(tokio::io::Take<tokio::fs::File>, Bytes),
     Volume(Box<paddock_volumes::FileReader>),
 }
 
-/// How much is read from a file of the host at once.
+/// The bytes that are read from a file of the host at once.
 const PIECE: usize = 128 * 1024;
 
 impl Download {
@@ -38,12 +38,12 @@ impl Download {
         }
     }
 
-    /// A file of the host's, which is so long.
+    /// A file of the host with this length.
     pub fn from_file(file: tokio::fs::File, bytes: u64) -> Download {
         Download { size: Some(bytes), ..Download::from_host(file, bytes, Vec::new()) }
     }
 
-    /// So many bytes of the file, then the tail.
+    /// This many bytes of the file, then the tail.
     pub(super) fn from_host(file: tokio::fs::File, bytes: u64, tail: Vec<u8>) -> Download {
         let source = Source::Host(tokio::io::AsyncReadExt::take(file, bytes), tail.into());
         Download { size: None, source, first: None, _open: None }
@@ -54,7 +54,7 @@ impl Download {
         Download { size: Some(size), source: Source::Volume(Box::new(file)), first: None, _open: None }
     }
 
-    /// Reads the first piece, so that a file that cannot be read is refused instead of broken off.
+    /// Reads the first piece, so that an unreadable file is refused instead of broken off.
     pub async fn look_ahead(&mut self) -> Result<(), FleetError> {
         self.first = self.next().await.transpose()?;
         Ok(())
@@ -85,13 +85,13 @@ impl Download {
     }
 }
 
-/// What went in.
+/// The length and digest of an upload.
 pub(super) struct Received {
     pub bytes: u64,
     pub sha256: String,
 }
 
-/// Where uploaded bytes go.
+/// The place of uploaded bytes.
 pub(super) enum Sink {
     File(FileUpload),
     Archive(ArchiveUpload),
@@ -105,7 +105,7 @@ impl Sink {
         }
     }
 
-    /// The file in its place; `None` for an archive.
+    /// Finishes the upload. Returns the file in its place; `None` for an archive.
     async fn finish(self) -> Result<Option<FileEntry>, FileError> {
         match self {
             Sink::File(upload) => upload.finish().await.map(Some),
@@ -116,7 +116,7 @@ impl Sink {
 
 type After<T> = Box<dyn FnOnce(Option<FileEntry>, Received) -> Result<T, FleetError> + Send>;
 
-/// Bytes that go in. Dropped before `finish`, a file is as it was.
+/// Bytes that go in. If this is dropped before `finish`, a file is as it was.
 pub struct Upload<T> {
     sink: Sink,
     bytes: u64,
@@ -144,7 +144,7 @@ impl<T> Upload<T> {
 
     pub async fn finish(self) -> Result<T, FleetError> {
         let entry = self.sink.finish().await?;
-        // Its files may have been kept without the last of this.
+        // The kept files of the sandbox may lack the last bytes of this.
         if self.awake.is_cut_off() {
             let message = "the sandbox fell asleep or ended before the upload was whole";
             return Err(FleetError::new(Kind::Unavailable, "guest_lost", message).hint("upload it again"));

@@ -1,4 +1,4 @@
-//! Changing a sandbox that lives: what is written on it, what later commands get, its limits, and how long it lives.
+//! Changes of a living sandbox: its metadata, the settings of later execs, its limits, and its time to live.
 
 use super::live::Live;
 use super::record::Record;
@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 impl Fleet {
-    /// Its time to live begins anew.
+    /// Restarts its time to live.
     ///
     /// Precondition: the sandbox's transition is locked.
     pub(super) fn prolong(&self, live: &Live, ttl: Duration) -> Result<(), FleetError> {
@@ -47,7 +47,7 @@ impl Fleet {
         Ok(live.to_api())
     }
 
-    /// All that was asked for, or nothing.
+    /// Makes all requested changes, or none.
     pub async fn update(
         &self,
         actor: &Actor,
@@ -97,7 +97,7 @@ impl Fleet {
         }
         after.under_pressure = request.under_pressure.or(after.under_pressure);
         self.change_limits(&live, &before.spec.limits, &after.spec.limits).await?;
-        // Others wrote to the record meanwhile: only what was asked for is put into it.
+        // The record was changed meanwhile: only the requested values are put into it.
         let record = {
             let mut record = live.record();
             record.spec.limits = after.spec.limits.clone();
@@ -126,7 +126,7 @@ impl Fleet {
         Ok(live.to_api())
     }
 
-    /// Rules take the place of rules. A link is made with a sandbox, or never.
+    /// Rules replace rules. A network link is made with a sandbox, or never.
     fn changed_network(
         &self,
         actor: &Actor,
@@ -151,7 +151,7 @@ impl Fleet {
         }
     }
 
-    /// Of a hibernated sandbox only the room that it takes: it wakes with the others.
+    /// For a hibernated sandbox only the room that it takes changes: it wakes with the new limits.
     ///
     /// Precondition: the sandbox's transition is locked.
     async fn change_limits(&self, live: &Arc<Live>, old: &Limits, new: &Limits) -> Result<(), FleetError> {
@@ -213,7 +213,7 @@ impl Fleet {
     }
 }
 
-/// What the fence is made of, and what it was filled with.
+/// Refuses changes to the parts of the fence, and to the content that it was filled with.
 fn check_changeable(live: &Live, request: &UpdateSandbox) -> Result<(), FleetError> {
     let fixed = [
         ("image", request.image.is_some()),
@@ -261,7 +261,7 @@ fn refused_limit(live: &Live, error: &Error) -> FleetError {
     }
 }
 
-/// The part of the policy that a sandbox that lives can take.
+/// The part of the policy that a living sandbox can take.
 struct LaterCommands {
     env: Option<BTreeMap<String, String>>,
     cwd: Option<String>,

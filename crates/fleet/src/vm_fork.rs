@@ -1,5 +1,6 @@
-//! A machine stands still for a moment, and its forks are copied from it as it stands, memory and all. Nothing of its memory is
-//! written to files for that. Where it cannot be, or something fails, nothing has happened, and its memory is kept as ever.
+//! A VM stands still for a moment, and its forks are copied from it as it stands, memory included. Its memory is not
+//! written to files for that. If that is impossible, or a step fails, nothing has changed, and its memory is kept in
+//! the usual way.
 
 use super::archives::Lasts;
 use super::forks::Child;
@@ -11,14 +12,14 @@ use paddock_model::api::SandboxState;
 use paddock_model::{Guarantees, SandboxId, Spec};
 use std::sync::Arc;
 
-/// So many are copied at a time: most of what each waits for is its own fence.
+/// The forks that are copied at a time: each waits mostly for its own fence.
 const AT_ONCE: usize = 4;
 
-/// A fork that goes on already, and that nobody has spoken to.
+/// A fork that goes on already, and has had no message yet.
 pub struct Copied {
     raised: Raised,
     guarantees: Guarantees,
-    /// With the disk that was cloned for it.
+    /// The spec, with the disk that was cloned for it.
     spec: Spec,
 }
 
@@ -31,14 +32,14 @@ impl Copied {
 /// All of the forks, in their order.
 pub struct CopiedForks {
     forks: Vec<Copied>,
-    /// Where the list of what they begin with is.
+    /// The name of the list of paths that they begin with.
     baseline: String,
     source: Arc<Inside>,
 }
 
 impl Fleet {
-    /// Keeps the files of the source under the name of the moment, and copies forks of it. Nobody speaks to the source then, until
-    /// [`Fleet::raise_copied`].
+    /// Keeps the files of the source under the name of the moment, and copies forks of it. The source has no connection
+    /// then, until [`Fleet::raise_copied`].
     ///
     /// Precondition: the source's transition is locked.
     pub(super) async fn copy_forks(
@@ -81,7 +82,7 @@ impl Fleet {
                 tracing::info!(sandbox = %live.id, why = error.message, "its forks are not copied as it stands");
                 let (fleet, name) = (self.clone(), moment.to_string());
                 let ids: Vec<SandboxId> = forks.iter().map(|fork| fork.record.id.clone()).collect();
-                // Gone before they are made in another way.
+                // They are removed before they are made in another way.
                 blocking(move || {
                     ids.iter().for_each(|id| fleet.free_disk_now(id.as_str(), None));
                     fleet.drop_files(&name);
@@ -108,7 +109,7 @@ impl Fleet {
         }
         let raised = self.raise_children(moment, Some(baseline), children, None);
         let (raised, back) = tokio::join!(raised, self.take_back(live, &source));
-        // One that is lost is no reason for its forks not to be.
+        // If the source is lost, its forks go on all the same.
         if let Err(error) = back {
             tracing::warn!(sandbox = %live.id, why = error.message, "the source of forks was lost");
         }
@@ -123,13 +124,13 @@ impl Fleet {
         Err(FleetError::new(Kind::Unavailable, "guest_lost", message))
     }
 
-    /// Takes down a machine whose memory was kept, but for what its forks nest in: that has another name from then on, so that
-    /// the sandbox can wake under its own.
+    /// Takes down a VM whose memory was kept, except the shell that its forks nest in: the shell gets another name, so
+    /// that the sandbox can wake under its own.
     ///
     /// Precondition: the sandbox's transition is locked, and nothing runs in it any more.
     pub(super) async fn leave_shell(&self, live: &Live, inside: Arc<Inside>) -> Result<(), FleetError> {
         let (id, shell) = (live.record().id.clone(), paddock_engine::new_id()?);
-        // Whatever is killed in between, neither name is one that nobody nests in.
+        // Both names are recorded first: a server that is killed in between finds nested sandboxes under either name.
         self.nest_anew(&id, |around, at| around.insert(at, shell.clone()))?;
         let (fence, name) = (inside.clone(), shell.clone());
         blocking(move || fence.become_shell(&name).map_err(|error| FleetError::storage(&error))).await?;
@@ -142,7 +143,7 @@ impl Fleet {
         .await
     }
 
-    /// Of each that nests in a sandbox: where it says so.
+    /// Changes the list of surroundings in the record of each sandbox that nests in this one.
     fn nest_anew(
         &self,
         id: &SandboxId,
@@ -160,7 +161,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// It stands while they are copied, and goes on whatever came of it.
+    /// The VM stands still while they are copied, and goes on whatever the result is.
     async fn copy_all(
         &self,
         live: &Arc<Live>,
@@ -210,11 +211,11 @@ impl Fleet {
             }
         }
         blocking(move || {
-            // It goes on.
+            // The VM goes on.
             drop(stem);
             match failed {
                 None => Ok(copied),
-                // Taken down, each of them.
+                // Each of the copies is taken down.
                 Some(error) => Err(error),
             }
         })

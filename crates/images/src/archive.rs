@@ -1,4 +1,4 @@
-//! Images on this machine's disk.
+//! Images on this host's disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,7 +17,7 @@ use super::store::Shared;
 use super::unpack::{Layer, Style, Unpacker};
 use super::{ImageError, ResolvedImage, docker_archive, layout};
 
-/// What an archive turned out to be, so that it need not be opened again.
+/// The result of opening an archive, so that it need not be opened again.
 #[derive(Serialize, Deserialize)]
 struct Record {
     root_key: Digest,
@@ -65,7 +65,7 @@ fn resolve_file(shared: &Shared, path: &Path, reporter: &Reporter) -> Result<Res
     Ok(ResolvedImage::new(root, record.settings, Some(&record.digest)))
 }
 
-/// Unpacks first and looks then: what is no image is a root file system, and in place already.
+/// Unpacks first and looks then: an archive that is no image is a root file system, and is in place already.
 fn unpack(shared: &Shared, path: &Path, digest: &Digest, reporter: &Reporter) -> Result<Found, ImageError> {
     let work = shared.directories.temporary()?;
     let rootfs = work.make("rootfs")?;

@@ -1,4 +1,4 @@
-//! Roots that a build makes: another root, and over it what a sandbox wrote.
+//! Roots that a build makes: another root, and over it the changes of a sandbox.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use super::share::{self, Sharing};
 use super::store::Shared;
 use super::unpack::{Layer, Style, Unpacker};
 
-/// The root below, and whether its files can be shared.
+/// The root below, and how its files are shared.
 pub type Below<'a> = Option<(&'a Path, Sharing)>;
 
-/// What a sandbox gave: its disk, or the directory of one.
+/// The output of a sandbox: its disk, or one of its directories.
 pub struct Written {
     /// A pipe or a file with a tar in it.
     pub archive: File,
     pub style: Style,
-    /// Says that the archive was sent to its end: one that was cut off may look whole.
+    /// Receives a message when the archive was sent to its end: an archive that was cut off may look whole.
     pub all_came: Receiver<()>,
 }
 
-/// Makes the root `key`. Whatever fails, nothing of it is left.
+/// Makes the root `key`. If it fails, nothing of it is left.
 ///
 /// Precondition: the lock of `key` is held, and there is no such root.
 pub fn make(
@@ -58,14 +58,14 @@ pub fn directory_of(state: &Path, rootfs: &Path) -> Option<PathBuf> {
     (rootfs.file_name()? == "rootfs" && directory.parent()? == roots).then(|| directory.to_path_buf())
 }
 
-/// Held by whoever uses a root, so that nobody removes it meanwhile. `None` where it is no root of ours.
+/// A shared lock on a root: it cannot be removed while the file is open. `None` if it is no root of ours.
 pub fn hold(state: &Path, rootfs: &Path) -> Option<File> {
     let file = File::open(directory_of(state, rootfs)?).ok()?;
     flock(&file, FlockOperation::LockShared).ok()?;
     Some(file)
 }
 
-/// Removes a root; `false` where somebody uses it.
+/// Removes a root; `false` if it is in use.
 pub fn remove(shared: &Shared, key: &Digest) -> Result<bool, ImageError> {
     let directories = &shared.directories;
     let _lock = directories.lock(&format!("root-{}", key.hex()))?;
@@ -76,7 +76,7 @@ pub fn remove(shared: &Shared, key: &Digest) -> Result<bool, ImageError> {
     if flock(&held, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(false);
     }
-    // Out of sight first: whoever looks for it finds all of it, or nothing.
+    // The root is renamed first: other processes find all of it, or nothing.
     let grave = directories.temporary()?;
     fs::rename(directory, grave.path.join("root")).map_err(failed)?;
     Ok(true)
@@ -111,7 +111,7 @@ mod tests {
         builder.append_data(&mut header, name, content).unwrap();
     }
 
-    /// What a guest would send; `whole` where it says that this was all.
+    /// An archive as a guest sends it; `whole`: with the message that this was all.
     fn written(fill: impl FnOnce(&mut Builder<File>), whole: bool) -> Written {
         let mut builder = Builder::new(tempfile::tempfile().unwrap());
         fill(&mut builder);

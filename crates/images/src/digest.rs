@@ -29,7 +29,7 @@ impl Digest {
         hasher.finish()
     }
 
-    /// Fails where `found` is another digest; `what` names the thing in the error.
+    /// Fails if `found` is another digest; `what` names the thing in the error.
     pub fn expect(&self, found: &Self, what: &str) -> Result<(), ImageError> {
         if self == found {
             return Ok(());
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// SHA-256 over what passes by.
+/// SHA-256 over a stream of bytes.
 #[derive(Default, Clone)]
 pub struct Hasher(Sha256);
 

@@ -34,7 +34,7 @@ pub struct Root {
 }
 
 impl Directories {
-    /// Makes what is missing, and removes what processes that are gone have left.
+    /// Makes missing directories, and removes the remains of ended processes.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         for part in ["", "blobs/sha256", "roots", "records", "locks", "temporary"] {
             let path = path.join(part);
@@ -48,7 +48,7 @@ impl Directories {
         Ok(directories)
     }
 
-    /// Held until the file is dropped or the process ends. Waits for whoever holds it.
+    /// Waits until the lock is free. It is held until the file is dropped or the process ends.
     pub fn lock(&self, name: &str) -> Result<File, ImageError> {
         let path = self.path.join("locks").join(name);
         open_lock(&path)
@@ -56,7 +56,7 @@ impl Directories {
             .map_err(|error| ImageError::io("lock", &path, error))
     }
 
-    /// A lock's file, and its path for messages, for those who share it or do not wait.
+    /// A lock's file, and its path for messages, for callers that share the lock or do not wait.
     pub fn lock_file(&self, name: &str) -> Result<(File, PathBuf), ImageError> {
         let path = self.path.join("locks").join(name);
         let file = open_lock(&path).map_err(|error| ImageError::io("lock", &path, error))?;
@@ -77,7 +77,7 @@ impl Directories {
         Ok(skipped.map(|skipped| Root { path: directory.join("rootfs"), skipped }))
     }
 
-    /// The work has `rootfs` in it. The lock of `key` is held, and no such root is there.
+    /// Precondition: the work has `rootfs` in it, the lock of `key` is held, and no such root exists.
     pub fn publish_root(
         &self,
         work: Temporary,
@@ -85,7 +85,7 @@ impl Directories {
         skipped: Vec<String>,
     ) -> Result<Root, ImageError> {
         write_json(&work.path.join("skipped.json"), &skipped)?;
-        // A root is kept for good, so that a loss of power must not leave it with empty files.
+        // A root is kept for good, so a loss of power must not leave it with empty files.
         let synced = File::open(&work.path).and_then(|directory| Ok(syncfs(&directory)?));
         synced.map_err(|error| ImageError::io("write", &work.path, error))?;
         let path = self.path.join("roots").join(key.hex());
@@ -138,7 +138,7 @@ impl Directories {
             }
         }
         drop(guard);
-        // Each is ours now, and is removed when it is dropped.
+        // Their locks are ours now, and dropping them removes the directories.
         drop(abandoned);
         Ok(())
     }
@@ -152,7 +152,7 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// A directory that all may enter, whatever the umask: it may become the root that a sandbox sees.
+    /// A directory that all users may enter, whatever the umask: it may become the root that a sandbox sees.
     pub fn make(&self, name: &str) -> Result<PathBuf, ImageError> {
         let path = self.path.join(name);
         let made = fs::create_dir(&path)
@@ -164,7 +164,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // The lock file goes last and only if all else went: whatever stays is found by the next sweep.
+        // The lock file goes last, and only if all else is removed: the next sweep finds a directory that stays.
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {}
             _ => {
@@ -178,7 +178,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Others must not be able to plant files where this process, perhaps as root, works.
+/// Other users must not be able to plant files in a directory in which this process, perhaps as root, works.
 fn check_ours(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));

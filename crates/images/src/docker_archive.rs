@@ -1,4 +1,4 @@
-//! What `docker save` writes: `manifest.json`, a configuration, and a tar file for each layer.
+//! The output of `docker save`: `manifest.json`, a configuration, and a tar file for each layer.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub struct SavedImage {
     layers: Vec<PathBuf>,
 }
 
-/// None where the folder is not of `docker save`.
+/// `None` if the folder is not of `docker save`.
 pub fn read(folder: &Folder, limits: &UnpackLimits) -> Result<Option<SavedImage>, ImageError> {
     if !folder.has(MANIFEST) {
         return Ok(None);

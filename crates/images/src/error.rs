@@ -57,7 +57,7 @@ pub enum ImageError {
     Cancelled,
 }
 
-/// Which rule an archive entry broke.
+/// The rule that an archive entry broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -94,7 +94,7 @@ pub enum Refusal {
 }
 
 impl ImageError {
-    /// What the caller can do about it, where there is something to say.
+    /// The remedy for the caller, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::DiskFull { .. } => "free some space, or put the state directory on a larger disk",

@@ -12,13 +12,13 @@ use super::manifest::Manifest;
 use super::store::Shared;
 use super::unpack::{Layer, Style, Unpacker};
 
-/// A layer that lies in a folder, and what was promised about it.
+/// A layer that lies in a folder, and its promised digests.
 #[derive(Debug, Clone)]
 pub struct StoredLayer {
     pub name: PathBuf,
-    /// Of the bytes in the file.
+    /// The digest and the size of the bytes in the file.
     pub stored: Option<(Digest, u64)>,
-    /// Of the bytes after decompression.
+    /// The digest of the bytes after decompression.
     pub diff_id: Digest,
 }
 
@@ -44,7 +44,7 @@ pub fn root_key(layers: &[StoredLayer]) -> Digest {
     Digest::of(text.as_bytes())
 }
 
-/// Gives the root of these layers, made now unless it is there.
+/// Returns the root of these layers, and makes it if it does not exist.
 pub fn flatten(
     shared: &Shared,
     folder: &Folder,

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing: hostile bytes in, and a check that nothing came out.
+//! Entry points for fuzzing: hostile bytes in, and a check that no change was made outside.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use super::UnpackLimits;
 use super::job::Reporter;
 use super::unpack::{Layer, Style, Unpacker};
 
-/// Unpacks the bytes as a layer (twice, over itself) and as a plain archive, and compares what lies outside.
+/// Unpacks the bytes as a layer (twice, over itself) and as a plain archive, and compares the files outside.
 ///
-/// Panics where something outside of the destination was changed, or a special or privileged file was made.
+/// Panics if something outside of the destination was changed, or a special or privileged file was made.
 pub fn fuzz_unpack(data: &[u8]) {
     let Ok(directory) = tempfile::tempdir() else { return };
     let canary = directory.path().join("canary");

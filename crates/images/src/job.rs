@@ -1,6 +1,6 @@
 //! Blocking work away from the async threads, with progress on the way back.
 //!
-//! When the caller drops the future, the next report fails and the work stops, removing what it had begun.
+//! When the caller drops the future, the next report fails, and the work stops and removes its unfinished files.
 
 use tokio::sync::mpsc;
 

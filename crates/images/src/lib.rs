@@ -1,20 +1,20 @@
-//! Images: from what the caller names to a directory that holds a root file system.
+//! Images: from the caller's reference to a directory that holds a root file system.
 //!
 //! A directory is used where it is. Everything else is unpacked once into a state directory and found there by digest
 //! afterwards. An archive is hostile input, and this code may run as root, so nothing here trusts a name, a size, a
 //! link or a digest that it has not checked.
 //!
 //! - [`store`]: the public face: open the state directory, resolve a reference
-//! - [`reference`]: what the caller's text names: a path or an image in a registry
+//! - [`reference`]: the caller's text: a path or an image in a registry
 //! - [`directories`]: the state directory: locks, temporary directories and their sweep, atomic publishing
-//! - [`archive`]: what lies on this machine; [`layout`] and [`docker_archive`]: the two forms of an image on disk;
+//! - [`archive`]: images on this host's disk; [`layout`] and [`docker_archive`]: the two forms of an image on disk;
 //!   [`folder`]: reading such a form without being led elsewhere
 //! - [`registry`]: pulling: HTTP, tokens, the caller's Docker credentials
 //! - [`manifest`] and [`config`]: the JSON documents of an image, and the choice of a platform
 //! - [`flatten`]: layers, in order, into one root
-//! - [`built`]: a root made of another and of what a sandbox wrote over it; [`share`]: trees that share their files
+//! - [`built`]: a root made of another and of a sandbox's changes over it; [`share`]: trees that share their files
 //! - [`unpack`]: one tar stream into a directory, without ever leaving it
-//! - [`limits`], [`digest`], [`progress`], [`job`], [`error`]: what the others share
+//! - [`limits`], [`digest`], [`progress`], [`job`], [`error`]: parts that the others share
 
 mod archive;
 pub mod built;

@@ -1,4 +1,4 @@
-//! The documents that say what an image is made of.
+//! The documents that list the parts of an image.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,7 +23,7 @@ const LAYERS: [&str; 6] = [
     "application/vnd.docker.image.rootfs.diff.tar.zstd",
 ];
 
-/// An index may hold an index, but not for ever.
+/// An index may hold an index, but only this many levels deep.
 pub const DEEPEST_INDEX: usize = 3;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Fails where `bytes` are not what the descriptor promised.
+    /// Fails if `bytes` differ from the descriptor's size or digest.
     pub fn check(&self, bytes: &[u8], what: &str) -> Result<(), ImageError> {
         let found = bytes.len() as u64;
         if found != self.size {
@@ -162,7 +162,7 @@ impl Index {
     }
 }
 
-/// An image that does not say what it is made for passes.
+/// An image that names no platform passes.
 pub fn check_platform(platform: &Platform) -> Result<(), ImageError> {
     let Platform { os, architecture } = platform;
     if (os.is_empty() || os == "linux") && (architecture.is_empty() || architecture == this_architecture()) {
@@ -179,7 +179,7 @@ fn wanted_platform() -> String {
     format!("linux/{}", this_architecture())
 }
 
-/// In the words of the image specification, which are Go's.
+/// The architecture in the words of the image specification, which are Go's.
 fn this_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -4,7 +4,7 @@ use super::ImageError;
 use super::digest::Digest;
 use super::error::printable;
 
-/// What the caller's text names.
+/// The meaning of the caller's text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Source {
     Path(PathBuf),
@@ -13,7 +13,7 @@ pub enum Source {
     Built(Digest),
 }
 
-/// How such a root is written; no registry has a name of this form.
+/// The prefix of such a root; no registry has a name of this form.
 pub const BUILT: &str = "built://";
 
 impl Source {
@@ -40,7 +40,7 @@ impl Source {
         Self::registry(text)
     }
 
-    /// Never a path, whatever exists under that name: for callers who have no business with the host's files.
+    /// Never a path, whatever exists under that name: for callers that must not reach the host's files.
     pub fn registry(text: &str) -> Result<Self, ImageError> {
         RegistryReference::parse(text)
             .map(Self::Registry)
@@ -51,11 +51,11 @@ impl Source {
 /// `[registry/]repository[:tag][@digest]`, with Docker's defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryReference {
-    /// Host and perhaps port, as the caller knows it.
+    /// Host and perhaps port, as the caller wrote them.
     pub registry: String,
     pub repository: String,
     pub tag: String,
-    /// Wins over the tag.
+    /// The digest wins over the tag.
     pub digest: Option<Digest>,
 }
 
@@ -89,7 +89,7 @@ impl RegistryReference {
         Ok(Self { registry: registry.to_owned(), repository, tag: tag.to_owned(), digest })
     }
 
-    /// The part of the URL before `/v2/`. Only this machine itself may be spoken to without encryption.
+    /// The part of the URL before `/v2/`. Only a registry on this host itself is spoken to without encryption.
     pub fn base_url(&self) -> String {
         let host = match self.registry.as_str() {
             "docker.io" => "registry-1.docker.io",

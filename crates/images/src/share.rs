@@ -1,5 +1,5 @@
-//! A second tree with the files of a first. Files are the same ones under another name, so that a hundred layers of a
-//! root cost little more than one; nobody writes to a file of a root, it is only ever replaced.
+//! A second tree with the files of a first. Both names lead to the same file, so that a hundred layers of a root cost
+//! little more than one. That is safe because a root's file is never written to, only replaced.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,18 +18,18 @@ use super::ImageError;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// As deep as the names of an archive may be.
+/// The deepest directory that is copied: twice the 256 levels that names of an archive may have.
 const DEEPEST: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// Of a root in the state directory.
+    /// The files are hard links: for a root in the state directory.
     Links,
-    /// Of a directory that others may write to.
+    /// The files are copies: for a directory that others may write to.
     Copies,
 }
 
-/// Fills the empty directory `to` with what is in `from`. Devices, pipes and sockets are left out.
+/// Fills the empty directory `to` with the content of `from`. Devices, pipes and sockets are left out.
 pub fn fill(from: &Path, to: &Path, sharing: Sharing) -> Result<(), ImageError> {
     let open = |path: &Path| {
         openat(CWD, path, DIRECTORY, Mode::empty()).map_err(|e| ImageError::io("open", path, e.into()))
@@ -78,7 +78,7 @@ fn put(
 ) -> io::Result<()> {
     if sharing == Sharing::Links {
         match linkat(from, name, to, name, AtFlags::empty()) {
-            // Another file system, or a file with as many names as it can have.
+            // The link failed: another file system, or a file with as many names as it can have.
             Err(Errno::XDEV | Errno::MLINK) => {}
             linked => return Ok(linked?),
         }
@@ -94,19 +94,19 @@ fn put(
     let mut source = File::from(openat(from, name, flags, Mode::empty())?);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut target = File::from(openat(to, name, flags, Mode::RUSR | Mode::WUSR)?);
-    // Not more than was there when it was looked at, so that a file that grows has an end.
+    // At most the size of the first look is copied, so that a file that grows has an end.
     let size = u64::try_from(found.st_size).unwrap_or(0);
     io::copy(&mut Read::take(&mut source, size), &mut target)?;
     target.flush()?;
     dress(&target, found)
 }
 
-/// Owner, mode and time; set-user-id bits have no meaning in a root and are left out.
+/// Sets owner, mode and time; set-user-id bits have no meaning in a root and are left out.
 fn dress(file: impl AsFd, found: &Stat) -> io::Result<()> {
     if let Some((user, group)) = owner(found) {
         fchown(&file, Some(user), Some(group))?;
     }
-    // Never so that an ordinary user cannot fill or remove what is its own.
+    // The mode always lets an ordinary user fill or remove its own files.
     let directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
     let needed = if owner(found).is_some() {
         0
@@ -121,7 +121,8 @@ fn dress(file: impl AsFd, found: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// An ordinary user's files are its own. Root keeps the owners that have a place in a sandbox; others become root's.
+/// An ordinary user's files are its own. Root keeps the owners that have a place in a sandbox; the others become
+/// root's.
 fn owner(found: &Stat) -> Option<(Uid, Gid)> {
     let known = |id: u32| if id <= paddock_model::HIGHEST_ID { id } else { 0 };
     let root = rustix::process::geteuid().is_root();

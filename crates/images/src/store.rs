@@ -18,21 +18,22 @@ pub struct ImageStore {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResolvedImage {
-    /// Never to be written: others use it as well.
+    /// Must never be written to: other sandboxes use it as well.
     pub root: PathBuf,
     pub environment: BTreeMap<String, String>,
     pub user: Option<String>,
     pub cwd: Option<String>,
-    /// The entry point and its arguments; empty where the image names none.
+    /// The entry point and its arguments; empty if the image names none.
     pub command: Vec<String>,
-    /// Of the manifest; of the configuration for an archive of `docker save`; of a plain archive itself.
+    /// The digest of the manifest; for an archive of `docker save`, of the configuration; for a plain archive, of
+    /// itself.
     pub digest: Option<String>,
     /// The first 100 names of devices and pipes that layers had and the root does not, escaped for printing.
     pub skipped: Vec<String>,
 }
 
 impl ImageStore {
-    /// Makes the directory, readable for its owner only, and removes what interrupted work has left in it.
+    /// Makes the directory, readable for its owner only, and removes the remains of interrupted work.
     pub fn open(directory: &Path) -> Result<Self, ImageError> {
         Self::open_with_limits(directory, UnpackLimits::default())
     }
@@ -45,9 +46,9 @@ impl ImageStore {
     /// `reference` is a directory with a root file system; a tar archive of one (plain, gzip, zstd or xz); an OCI
     /// layout, as a directory or in a tar archive; an archive of `docker save`; or the name of an image in a registry.
     ///
-    /// It is a path if it begins with `/`, `./`, `../` or `~`, or if something of that name exists.
+    /// The reference is a path if it begins with `/`, `./`, `../` or `~`, or if something of that name exists.
     ///
-    /// Dropping the future stops the work and removes what it had begun.
+    /// Dropping the future stops the work and removes its unfinished files.
     pub async fn resolve(
         &self,
         reference: &str,
@@ -56,7 +57,7 @@ impl ImageStore {
         self.fetch(Source::parse(reference)?, &RegistryReach::Anywhere, progress).await
     }
 
-    /// As `resolve`, but `reference` is never a path of the host, and nothing out of `reach` is asked.
+    /// As `resolve`, but `reference` is never a path of the host, and no registry out of `reach` is asked.
     pub async fn resolve_from_registry(
         &self,
         reference: &str,
@@ -91,7 +92,7 @@ impl ImageStore {
     }
 }
 
-/// What all kinds of sources need.
+/// The state that all kinds of sources share.
 #[derive(Debug)]
 pub struct Shared {
     pub directories: Directories,

@@ -1,4 +1,4 @@
-//! Output within a bound: the head as it came, the tail as a ring, and how much fell between them.
+//! Output within a bound: the head as it came, the tail as a ring, and the number of bytes between them.
 
 use paddock_model::Captured;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ impl Capture {
     pub fn push(&mut self, bytes: &[u8]) {
         let (first, rest) = bytes.split_at(bytes.len().min(self.head_room - self.head.len()));
         self.head.extend_from_slice(first);
-        // What would be pushed out at once need not go through the ring.
+        // Bytes that would be pushed out at once need not go through the ring.
         let (skipped, kept) = rest.split_at(rest.len().saturating_sub(self.tail_room));
         self.missing += skipped.len() as u64;
         let overflow = (self.tail.len() + kept.len()).saturating_sub(self.tail_room);

@@ -1,4 +1,4 @@
-//! Encryption at rest. The key is a file of its own, which may lie on another disk than what it opens.
+//! Encryption at rest. The key is a file of its own, which may lie on another disk than the encrypted data.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +30,7 @@ pub enum VaultError {
 }
 
 impl Vault {
-    /// The key in this file; a new one where there is none.
+    /// The key in this file; a new one if there is none.
     pub fn open(path: &Path) -> Result<Vault, VaultError> {
         let failed = |source| VaultError::File { path: path.to_path_buf(), source };
         let key = match std::fs::read(path) {
@@ -51,7 +51,7 @@ impl Vault {
         Ok(Vault { path: path.to_path_buf(), key: Zeroizing::new(key) })
     }
 
-    /// `owner` is who it belongs to: it cannot be opened as somebody else's.
+    /// `owner` names the owner of the value: it cannot be opened under another name.
     pub fn seal(&self, owner: &str, plain: &[u8]) -> Result<String, VaultError> {
         self.seal_bytes(owner, plain).map(|sealed| STANDARD.encode(sealed))
     }
@@ -80,7 +80,7 @@ impl Vault {
         open().map(Zeroizing::new).ok_or_else(|| VaultError::Damaged { path: self.path.clone() })
     }
 
-    /// Tells two values apart without being one of them.
+    /// Tells two values apart without revealing them.
     pub fn fingerprint(&self, value: &str) -> String {
         let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&*self.key) else { return String::new() };
         mac.update(b"fingerprint of a secret\0");

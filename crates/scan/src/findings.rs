@@ -1,4 +1,4 @@
-//! What was found so far: bounded, in the order of the code, with lines and columns.
+//! The findings so far: at most 100, in the order of the code, with lines and columns.
 
 use paddock_model::{Finding, FindingKind, ScanReport};
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ impl<'a> Findings<'a> {
         Findings { code, found: Vec::new(), seen: HashSet::new(), missing: 0 }
     }
 
-    /// With the code of this range as its text.
+    /// Adds a finding with the code of this range as its text.
     pub fn add(&mut self, kind: FindingKind, range: std::ops::Range<usize>) {
         let code = self.code.get(range.clone()).unwrap_or_default();
         let line = code.split(|byte| *byte == b'\n' || *byte == b'\r').next().unwrap_or_default();
@@ -26,18 +26,18 @@ impl<'a> Findings<'a> {
         self.push(kind, range.start, text);
     }
 
-    /// With words of our own.
+    /// Adds a finding with words of our own.
     pub fn add_words(&mut self, kind: FindingKind, at: usize, words: &str) {
         self.push(kind, at, words.to_string());
     }
 
     fn push(&mut self, kind: FindingKind, at: usize, text: String) {
-        // A part of what was found begins where the whole does, and says the same again.
+        // A part of an expression begins where the whole does, and would be the same finding again.
         if !self.seen.insert((at, kind)) {
             return;
         }
         if self.found.len() >= MOST {
-            // That the code was not understood is never the finding that is left out.
+            // The first finding that the code could not be parsed is never left out.
             let first = kind == FindingKind::NotParsed && !self.has(FindingKind::NotParsed);
             if !first {
                 self.missing += 1;
@@ -62,7 +62,7 @@ impl<'a> Findings<'a> {
 }
 
 fn shorten(line: &[u8], more: bool) -> String {
-    // A cut character at the end is replaced; there is no need to look at more.
+    // A cut character at the end is replaced; the rest of the line need not be read.
     let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST_TEXT * 4)]);
     let mut short: String = text.chars().take(LONGEST_TEXT).collect();
     if more || short.len() < line.len() {

@@ -1,4 +1,4 @@
-//! Code that is made to break whoever reads it. Here in this process: what breaks, breaks the test.
+//! Code that is made to break its reader. The scanner runs in this process, so that a crash fails the test.
 
 use super::{LARGEST, ScanInput, scan};
 use paddock_model::{FindingKind, ScanReport};
@@ -23,7 +23,7 @@ fn has(report: &ScanReport, kind: FindingKind) -> bool {
     report.findings.iter().any(|finding| finding.kind == kind)
 }
 
-/// On a stack of the size that any thread has, whatever runs the tests.
+/// Runs on a stack of 512 KiB, which every thread has, independent of the test runner's own stack.
 fn on_a_small_stack(action: fn()) {
     std::thread::Builder::new().stack_size(512 * 1024).spawn(action).unwrap().join().unwrap();
 }
@@ -89,7 +89,7 @@ fn five_megabytes_are_a_finding_and_not_a_wait() {
         assert_eq!(report.findings[0].kind, FindingKind::NotParsed);
         assert!(report.findings[0].text.contains("more than the 1048576"), "{}", report.findings[0].text);
     }
-    // As large as it may be.
+    // 120 kB of code are within the bound of 1 MiB.
     let mut code = b"x = 1\n".repeat(20_000);
     code.extend(b"import os\n");
     assert!(code.len() < LARGEST && has(&scanned("python", &code), FindingKind::ImportNotAllowed));

@@ -1,11 +1,12 @@
-//! Scan before run: what code imports, starts, opens and evaluates, read from its syntax tree. Defence in depth: it finds what is
-//! written plainly, and the fence holds what it does not find (docs/guides/scan.md).
+//! Scan before run: the imports, programs, files and evaluated text of code, read from its syntax tree. Defence in
+//! depth: the scan finds code that is written plainly, and the fence holds the rest (docs/guides/scan.md).
 //!
-//! - [`worker`]: runs a scan in a process of its own, which has nothing: the parser is C, and its input is hostile
-//! - [`python`], [`javascript`]: from a tree to findings; [`magics`]: what IPython adds to Python
-//! - [`rules`]: which names are objected to; [`names`]: what a name in the code stands for
-//! - [`tree`]: parsing, and walking without recursion; [`text`]: the values of literals; [`places`]: which paths are inside
-//! - [`findings`]: what was found, within bounds
+//! - [`worker`]: runs a scan in a process without any rights: the parser is C, and its input is hostile
+//! - [`python`], [`javascript`]: from a tree to findings; [`magics`]: IPython's additions to Python
+//! - [`rules`]: the names that are objected to; [`names`]: the meanings of a name in the code
+//! - [`tree`]: parsing, and walking without recursion; [`text`]: the values of literals; [`places`]: the paths that are
+//!   inside
+//! - [`findings`]: the list of findings, within bounds
 
 mod findings;
 mod javascript;
@@ -31,19 +32,19 @@ use serde::{Deserialize, Serialize};
 /// Larger code is not parsed: a tree takes some three hundred times the room of its text.
 pub const LARGEST: usize = 1 << 20;
 
-/// What a scan needs to know besides the code.
+/// The facts that a scan needs besides the code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanInput {
-    /// As `run_code` names it.
+    /// The language, by its name in `run_code`.
     pub language: String,
     pub allowed_imports: Option<Vec<String>>,
-    /// Where relative paths begin; /workspace without it.
+    /// The directory of relative paths; /workspace without it.
     pub cwd: Option<String>,
     /// Paths inside that count as inside, besides /workspace, /tmp and `cwd`.
     pub places: Vec<String>,
 }
 
-/// In this process. Never fails: what cannot be scanned is a finding.
+/// Scans in this process. Never fails: code that cannot be scanned is a finding.
 fn scan(input: &ScanInput, code: &[u8]) -> ScanReport {
     let mut findings = Findings::new(code);
     let Some(language) = tree::Grammar::of(&input.language) else {
@@ -78,7 +79,7 @@ struct Request<'a> {
     places: Places,
 }
 
-/// What an interpreter and our parser would read differently is not read at all.
+/// Refuses code that an interpreter and our parser would read differently.
 fn readable(code: &[u8]) -> Result<&str, (usize, String)> {
     if code.len() > LARGEST {
         return Err((0, format!("code of {} bytes is more than the {LARGEST} that are parsed", code.len())));

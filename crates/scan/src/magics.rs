@@ -1,11 +1,12 @@
-//! What IPython adds to Python: `!command`, `%magic`, `%%cell`. Lines that are no Python are told of, and masked for the parser.
+//! IPython's additions to Python: `!command`, `%magic`, `%%cell`. Such lines are reported as findings, and masked for
+//! the parser.
 
 use super::findings::Findings;
 use super::tree::Grammar;
 use paddock_model::FindingKind;
 use tree_sitter::Tree;
 
-/// They start programs, or another interpreter.
+/// Magics that start programs, or another interpreter.
 const PROGRAMS: [&str; 19] = [
     "!",
     "bash",
@@ -27,7 +28,7 @@ const PROGRAMS: [&str; 19] = [
     "mamba",
     "uv",
 ];
-/// Python follows, on the line or in the cell.
+/// Magics that are followed by Python, on the line or in the cell.
 const TIMERS: [&str; 4] = ["time", "timeit", "prun", "capture"];
 const HARMLESS: [&str; 7] = ["matplotlib", "config", "precision", "who", "whos", "who_ls", "pwd"];
 
@@ -41,7 +42,7 @@ pub fn masked(code: String, findings: &mut Findings) -> String {
         return code;
     }
     match Grammar::Python.parse(&code) {
-        // What is Python already has no such lines.
+        // Code that parses as Python has no such lines.
         Some(tree) if tree.root_node().has_error() => lines(code, &tree, findings),
         _ => code,
     }
@@ -51,7 +52,7 @@ fn cell(code: String, begins: usize, findings: &mut Findings) -> String {
     let end = line_end(&code, begins);
     let word = word(&code[begins + 2..end]);
     if TIMERS.contains(&word) {
-        // Its own line may hold code too, which runs before the cell.
+        // The line of the magic may hold code too, which runs before the cell.
         if code[begins + 2 + word.len()..end].trim().is_empty() {
             let mut bytes = code.into_bytes();
             blank(&mut bytes[begins..end]);
@@ -79,7 +80,7 @@ fn lines(code: String, tree: &Tree, findings: &mut Findings) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Where `!` or `%` begins the line, or what the line assigns.
+/// The place of a `!` or `%` that begins the line, or the value that the line assigns.
 fn magic_in(line: &str) -> Option<usize> {
     let trimmed = line.trim_start();
     if trimmed.starts_with(['!', '%']) {
@@ -101,7 +102,7 @@ fn mask_line(masked: &mut [u8], magic: &str, at: usize, findings: &mut Findings)
     let word = word(rest);
     match word {
         _ if HARMLESS.contains(&word) => {}
-        // `%time f()` is `f()`; with options of its own it is left for the parser to stumble over.
+        // `%time f()` is `f()`. With options it is reported as not parsed, below.
         _ if TIMERS.contains(&word) && !rest[word.len()..].trim_start().starts_with('-') => {
             masked[..=word.len()].fill(b' ');
             masked[..2].copy_from_slice(b"0;");
@@ -132,7 +133,7 @@ fn line_end(code: &str, start: usize) -> usize {
     code[start..].find('\n').map_or(code.len(), |length| start + length)
 }
 
-/// Whole characters go, and a line keeps its length in bytes.
+/// Replaces the whole line by spaces and a first character that is an expression; it keeps its length in bytes.
 fn blank(line: &mut [u8]) {
     line.fill(b' ');
     if let Some(first) = line.first_mut() {

@@ -1,32 +1,32 @@
-//! What the names in one piece of code stand for. Neither scopes nor the order of statements count: a name stands for everything
-//! that it is bound to anywhere.
+//! The meanings of the names in one piece of code. Neither scopes nor the order of statements count: a name stands for
+//! everything that it is bound to anywhere.
 
 use super::rules::{Rules, Standing};
 use std::collections::{HashMap, HashSet};
 
-/// Longer paths say no more than their beginning.
+/// A longer path is cut: its beginning says enough.
 const LONGEST_PATH: usize = 6;
-/// Different things that one name may stand for.
+/// The most meanings of one name.
 const MOST_MEANINGS: usize = 32;
 
 #[derive(Default)]
 pub struct Names {
     meanings: HashMap<String, Vec<String>>,
-    /// Bound to something, whatever it is.
+    /// Names that are bound to anything, known or unknown.
     bound: HashSet<String>,
-    /// Some name had more meanings than are kept.
+    /// True if a name had more meanings than are kept.
     pub overfull: bool,
 }
 
 impl Names {
-    /// The name is bound to something that nobody knows.
+    /// Binds the name to an unknown value.
     pub fn bind(&mut self, name: &str) {
         if !self.bound.contains(name) {
             self.bound.insert(name.to_string());
         }
     }
 
-    /// Only paths with something to do with the rules are kept.
+    /// Only paths that a rule is about are kept.
     pub fn stands_for(&mut self, name: &str, path: &str, rules: &Rules) {
         self.bind(name);
         if rules.standing(path) == Standing::Plain {
@@ -52,7 +52,7 @@ impl Names {
     }
 }
 
-/// `parts` below each of `paths`.
+/// The path of `parts` below each of `paths`.
 pub fn below(paths: Vec<String>, parts: &[String]) -> Vec<String> {
     let parts = &parts[..parts.len().min(LONGEST_PATH)];
     let joined = |path: String| parts.iter().fold(path, |path, part| format!("{path}.{part}"));

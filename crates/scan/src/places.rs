@@ -1,11 +1,11 @@
-//! Which paths of the sandbox count as its own: the workspace, /tmp, and what its policy mounts.
+//! The paths that count as the sandbox's own: the workspace, /tmp, and the mounts of its policy.
 
 use paddock_model::WORKSPACE_TARGET;
 
-/// Harmless wherever they are.
+/// Harmless devices, whatever the places are.
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/urandom"];
-/// What a reader of paths fetches from the network.
+/// Addresses that readers of paths fetch from the network.
 const REMOTE: [&str; 7] = ["http://", "https://", "ftp://", "ftps://", "s3://", "gs://", "sftp://"];
 
 pub struct Places {
@@ -17,7 +17,7 @@ pub struct Places {
 pub enum Place {
     Inside,
     Outside,
-    /// Not a path at all.
+    /// The text is an address, not a path.
     Network,
 }
 
@@ -29,7 +29,7 @@ impl Places {
         Places { cwd: walked(&[], cwd), inside }
     }
 
-    /// By its letters alone: nobody here knows the links inside.
+    /// Judges by the text alone: the links inside are not known here.
     pub fn of(&self, path: &str) -> Place {
         let lower: String = path.chars().take(8).collect::<String>().to_ascii_lowercase();
         if REMOTE.iter().any(|start| lower.starts_with(start)) {

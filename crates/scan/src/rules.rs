@@ -1,4 +1,4 @@
-//! Which names are objected to, and when. A name is a path from a module down: `os.system`.
+//! The names that are objected to, and when. A name is a path from a module down: `os.system`.
 
 use paddock_model::{FindingKind, import_covers};
 use std::collections::BTreeMap;
@@ -6,24 +6,24 @@ use std::ops::Bound;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Wherever it is mentioned: whoever has it under another name could call it there.
+    /// Every mention is a finding: code that has it under another name could call it there.
     Mention(FindingKind),
-    /// Only where it is called.
+    /// Only a call is a finding.
     Call(FindingKind),
-    /// Where it is called with text in the first place.
+    /// A call with text as its first argument is a finding.
     CallWithText(FindingKind),
-    /// Its arguments are paths.
+    /// The arguments are paths.
     TakesPaths,
 }
 
 pub struct Rules(BTreeMap<&'static str, Rule>);
 
-/// What a path is to the rules.
+/// The relation of a path to the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// A rule stands on this very path, or above it.
     Ruled(&'static str, Rule),
-    /// Rules stand below it; the kind of the gravest.
+    /// Rules are below it; the gravest kind of them.
     Above(FindingKind),
     Plain,
 }
@@ -35,7 +35,7 @@ impl Rules {
     }
 
     pub fn standing(&self, path: &str) -> Standing {
-        // The longest one that is the path, or a whole beginning of it.
+        // The longest rule that is the path, or a whole beginning of it.
         let mut end = path.len();
         loop {
             if let Some((name, rule)) = self.0.get_key_value(&path[..end]) {
@@ -62,13 +62,13 @@ impl Rules {
         strongest.map_or(Standing::Plain, Standing::Above)
     }
 
-    /// Whether a name without a binding may be a module that an earlier call imported.
+    /// True if a name without a binding may be a module that an earlier call imported.
     pub fn has_root(&self, name: &str) -> bool {
         !name.contains('.') && self.standing(name) != Standing::Plain
     }
 }
 
-/// Whether the list of imports names this very thing. `os` does not excuse `os.system`, `os.system` does.
+/// True if the list of imports names this very path. `os` does not excuse `os.system`, `os.system` does.
 pub fn excused(allowed: Option<&[String]>, path: &str, ruled: &str) -> bool {
     let entries = allowed.unwrap_or_default().iter().map(|entry| entry.replace('/', "."));
     entries.into_iter().any(|entry| import_covers(&entry, path) && import_covers(ruled, &entry))

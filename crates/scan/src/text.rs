@@ -1,22 +1,22 @@
-//! The values of literals, and of identifiers that are written in other letters than they are read.
+//! The values of literals, and of identifiers that are written in other letters than the interpreter reads.
 
 use super::tree::{children, field, text_of};
 use tree_sitter::Node;
 use unicode_normalization::UnicodeNormalization;
 
-/// More of a literal than any name or path has.
+/// The most bytes of a literal that are read: more than any name or path has.
 const LONGEST: usize = 4096;
-/// Parentheses and additions around a literal.
+/// The most parentheses and additions around a literal.
 const DEEPEST: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Literal {
-    /// All of it, or what is known of its beginning.
+    /// The whole value, or its known beginning.
     pub value: String,
     pub whole: bool,
 }
 
-/// A string, strings beside each other, or what a sum of strings begins with.
+/// The value of a string, of strings beside each other, or of the beginning of a sum of strings.
 pub fn python(node: Node, text: &str) -> Option<Literal> {
     let (node, summed) = core(node, "binary_operator", text)?;
     let mut literal = Literal { value: String::new(), whole: true };
@@ -43,7 +43,7 @@ pub fn javascript(node: Node, text: &str) -> Option<Literal> {
     Some(literal)
 }
 
-/// Without parentheses, and the left end of a sum; and whether there was a sum.
+/// The literal without parentheses, at the left end of a sum; and true if there was a sum.
 fn core<'tree>(mut node: Node<'tree>, sum: &str, text: &str) -> Option<(Node<'tree>, bool)> {
     let mut summed = false;
     for _ in 0..DEEPEST {
@@ -72,7 +72,7 @@ fn python_string(node: Node, text: &str, literal: &mut Literal) {
     });
 }
 
-/// Nothing is added behind a part that is not known.
+/// Appends nothing behind an unknown part.
 fn append(written: &str, raw: bool, literal: &mut Literal) {
     if !literal.whole {
         return;
@@ -88,7 +88,7 @@ fn append(written: &str, raw: bool, literal: &mut Literal) {
     }
 }
 
-/// The escapes that Python and JavaScript share, near enough; false at one that neither has.
+/// Decodes the escapes that Python and JavaScript share, near enough; false at an escape that neither has.
 fn unescape(written: &str, value: &mut String) -> bool {
     let mut rest = written;
     while let Some(at) = rest.find('\\') {
@@ -113,7 +113,7 @@ fn unescape(written: &str, value: &mut String) -> bool {
             't' => (Some(Some('\t')), 1),
             'r' => (Some(Some('\r')), 1),
             'a' | 'b' | 'f' | 'v' => (Some(Some(' ')), 1),
-            // Named characters are Python's alone, and rarely the letters of a path.
+            // Only Python has named characters, and they are rarely the letters of a path.
             'N' => return false,
             other => (Some(Some(other)), other.len_utf8()),
         };
@@ -127,7 +127,7 @@ fn unescape(written: &str, value: &mut String) -> bool {
     true
 }
 
-/// `None` where the digits are none; `Some(None)` is for no character at all.
+/// The character of a numbered escape. `None` if digits are missing, or if their number is no character.
 fn numbered(escape: &str, from: usize, digits: usize, radix: u32) -> Option<Option<char>> {
     let digits = escape.get(from..from + digits)?;
     Some(Some(char::from_u32(u32::from_str_radix(digits, radix).ok()?)?))

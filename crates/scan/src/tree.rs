@@ -1,4 +1,4 @@
-//! Text to a syntax tree, and every node of it in order, without recursion: code decides how deep a tree is.
+//! Text to a syntax tree, and every node of it in order, without recursion: the code decides how deep a tree is.
 
 use tree_sitter::{Language, Node, Parser, Tree};
 
@@ -31,15 +31,15 @@ impl Grammar {
     }
 }
 
-/// One node with where it stands.
+/// One node and its place in the tree.
 pub struct Step<'tree> {
     pub node: Node<'tree>,
-    /// What its parent calls it.
+    /// The field's name of the node in its parent.
     pub field: Option<&'tree str>,
     pub parent: &'tree str,
 }
 
-/// Each node before those in it; those in it are left out where `visit` says false.
+/// Visits each node before its children; they are left out if `visit` returns false.
 pub fn walk<'tree>(tree: &'tree Tree, mut visit: impl FnMut(Step<'tree>) -> bool) {
     let mut cursor = tree.walk();
     let mut parents: Vec<&'tree str> = vec![""];

@@ -1,5 +1,6 @@
-//! A scan in a process of its own. The parser is C, and the code that it reads is hostile: a mistake in it, or code made to keep it busy,
-//! meets a process with no files, no network, no memory of ours and a few seconds to live.
+//! A scan in a process of its own. The parser is C, and the code that it reads is hostile. A mistake in the parser, or
+//! code made to keep it busy, meets a process with no files, no network, no memory of ours and 5 seconds of processor
+//! time.
 
 use super::{LARGEST, ScanInput, scan};
 use paddock_model::{Finding, FindingKind, ScanReport};
@@ -11,17 +12,17 @@ use std::time::{Duration, Instant};
 
 /// The first argument by which an executable knows that it is to be the scanner.
 const MARK: &str = "--be-the-scanner";
-/// Processor time of one scan, and its memory.
+/// The processor time of one scan, and its memory.
 const CPU_SECONDS: u64 = 5;
 const MEMORY: u64 = 1 << 30;
-/// Whatever the machine is busy with.
+/// The longest wait for a scan, on a busy host too.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// More than a hundred findings take.
+/// More bytes than a hundred findings take.
 const LARGEST_ANSWER: u64 = 1 << 20;
 const MOST_FINDINGS: usize = 100;
 const LONGEST_TEXT: usize = 1000;
 
-/// All that a parser needs: memory, and what it was given.
+/// The system calls that a parser needs: for memory, and for its input and output.
 const CALLS: [libc::c_long; 19] = [
     libc::SYS_read,
     libc::SYS_write,
@@ -44,7 +45,7 @@ const CALLS: [libc::c_long; 19] = [
     libc::SYS_exit_group,
 ];
 
-/// Whether this executable can be started as a scanner.
+/// True if this executable can be started as a scanner.
 static ENABLED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +56,7 @@ pub enum ScanFailure {
     Start(#[source] std::io::Error),
 }
 
-/// To be called first in `main` by an executable that embeds the engine. Does not return in a scanner.
+/// An executable that embeds the engine calls this first in `main`. It does not return in a scanner.
 pub fn serve_if_asked() {
     if std::env::args_os().nth(1).is_some_and(|first| first == MARK) {
         std::process::exit(match serve() {
@@ -66,9 +67,9 @@ pub fn serve_if_asked() {
     ENABLED.store(true, Ordering::Relaxed);
 }
 
-/// Waits for the scanner; not for a thread that others wait for. What cannot be scanned is a finding.
+/// Blocks until the scanner has ended; must not be called on an async thread. Code that cannot be scanned is a finding.
 pub fn run(input: &ScanInput, code: &[u8]) -> Result<ScanReport, ScanFailure> {
-    // What has no parser, or is too large for one, needs no process to say so.
+    // Code without a parser, or too large for one, needs no process to say so.
     if code.len() > LARGEST || super::tree::Grammar::of(&input.language).is_none() {
         return Ok(scan(input, code));
     }
@@ -86,7 +87,7 @@ pub fn run(input: &ScanInput, code: &[u8]) -> Result<ScanReport, ScanFailure> {
 }
 
 fn start(input: &ScanInput, code: &[u8]) -> std::io::Result<Child> {
-    // In memory, so that nobody waits for a scanner that does not read.
+    // The request is in memory, so that a scanner that does not read blocks no writer.
     let request = rustix::fs::memfd_create("paddock-scan", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut request = std::fs::File::from(request);
     serde_json::to_writer(&mut request, input)?;
@@ -101,12 +102,12 @@ fn start(input: &ScanInput, code: &[u8]) -> std::io::Result<Child> {
         .stdin(request)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // A Ctrl-C at the terminal is for whoever waits.
+        // A Ctrl-C at the terminal is meant for the process that waits, not for the scanner.
         .process_group(0)
         .spawn()
 }
 
-/// All that it says until it ends; `None` when that takes too long, or is too much.
+/// All output until the scanner ends; `None` if that takes too long, or is too much.
 fn listen(child: &mut Child) -> Option<Vec<u8>> {
     let mut stdout = child.stdout.take()?;
     let deadline = Instant::now() + PATIENCE;
@@ -144,7 +145,7 @@ fn gave_up(status: ExitStatus) -> ScanReport {
     ScanReport { findings: vec![finding], findings_missing: 0 }
 }
 
-/// A scanner that was taken over may say anything.
+/// Bounds the report: a scanner that hostile code took over may say anything.
 fn within_bounds(mut report: ScanReport) -> ScanReport {
     let beyond = report.findings.len().saturating_sub(MOST_FINDINGS) as u64;
     report.findings_missing = report.findings_missing.saturating_add(beyond);
@@ -167,11 +168,11 @@ fn serve() -> std::io::Result<()> {
     stdout.flush()
 }
 
-/// Before the first byte of the code is read.
+/// Takes all rights away, before the first byte of the code is read.
 fn confine() -> std::io::Result<()> {
     let limits = [
         (libc::RLIMIT_AS, MEMORY, MEMORY),
-        // The signal of the soft limit tells what it was.
+        // The signal of the soft limit, SIGXCPU, tells that the time was up.
         (libc::RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 1),
         (libc::RLIMIT_CORE, 0, 0),
         (libc::RLIMIT_FSIZE, 0, 0),
@@ -183,7 +184,7 @@ fn confine() -> std::io::Result<()> {
             return Err(std::io::Error::last_os_error());
         }
     }
-    // SAFETY: plain system calls on numbers. It ends with whoever waits for it, and gives way to others.
+    // SAFETY: plain system calls on numbers. The scanner ends with its parent, and has a low priority.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         libc::setpriority(libc::PRIO_PROCESS, 0, 5);

@@ -1,4 +1,5 @@
-//! What the command lines of coding agents need: those that come with Paddock, and the owner's own in the state directory.
+//! Settings for the command lines of coding agents: those that come with Paddock, and the owner's own in the state
+//! directory.
 //!
 //! The name of a file is the name of the command that it is for.
 
@@ -22,29 +23,29 @@ pub struct Agent {
     #[serde(skip_deserializing)]
     pub name: String,
     pub description: String,
-    /// What puts it into the home that it runs with; empty where nothing does.
+    /// The command that installs the agent into the home that it runs with; empty if there is none.
     #[serde(default)]
     pub install: Vec<String>,
-    /// Allowed while it is installed, and only then.
+    /// Hosts that are allowed while the agent is installed, and only then.
     #[serde(default)]
     pub install_hosts: Vec<String>,
-    /// Allowed beside the interfaces of models.
+    /// Hosts that are allowed beside the interfaces of models.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Where it keeps what has to stay from one start to the next, below its home.
+    /// Paths below its home that have to stay from one start to the next.
     #[serde(default)]
     pub state: Vec<String>,
-    /// Read-only in the workspace, beside what is anyway.
+    /// Names that are read-only in the workspace, beside the protected names.
     #[serde(default)]
     pub protect: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// By variable; bound where the caller has it.
+    /// Secrets by variable. One is bound if the caller has the variable.
     #[serde(default)]
     pub secrets: BTreeMap<String, Key>,
 }
 
-/// A key of the caller's that never enters.
+/// A key of the caller's that never enters the sandbox.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
@@ -86,7 +87,7 @@ pub fn load(state: &Path, name: &str) -> Result<Agent, AgentError> {
         .ok_or_else(|| AgentError::Missing { name: name.to_string(), known: names(state).join(", ") })
 }
 
-/// The one that a command is for, if any; the command may be a path.
+/// The agent of a command, if there is one; the command may be a path.
 pub fn of_command(state: &Path, command: &str) -> Result<Option<Agent>, AgentError> {
     let name = command.rsplit('/').next().unwrap_or(command);
     if check_template_name(name).is_err() {
@@ -95,7 +96,7 @@ pub fn of_command(state: &Path, command: &str) -> Result<Option<Agent>, AgentErr
     find(state, name)
 }
 
-/// Sorted.
+/// The names of all agents, sorted.
 pub fn names(state: &Path) -> Vec<String> {
     let own = std::fs::read_dir(directory(state)).into_iter().flatten().flatten();
     let own = own.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".toml")?.to_string()));
@@ -107,7 +108,7 @@ pub fn names(state: &Path) -> Vec<String> {
 }
 
 impl Agent {
-    /// As one layer of settings. `has`: whether the caller has a variable.
+    /// The agent as one layer of settings. `has`: true if the caller has the variable.
     pub fn layer(&self, has: impl Fn(&str) -> bool) -> Policy {
         let bound = self.secrets.iter().filter(|(name, _)| has(name));
         let secret = |(name, key): (&String, &Key)| {
@@ -135,7 +136,7 @@ fn directory(state: &Path) -> PathBuf {
     state.join("agents")
 }
 
-/// The owner's own takes the place of one that is shipped.
+/// The owner's own agent takes the place of a shipped one.
 fn find(state: &Path, name: &str) -> Result<Option<Agent>, AgentError> {
     let path = directory(state).join(format!("{name}.toml"));
     let text = match std::fs::metadata(&path) {

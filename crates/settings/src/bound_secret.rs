@@ -4,19 +4,19 @@ use paddock_model::net::Rule;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-/// One that was asked for and checked.
+/// A secret that was asked for and checked.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Bound {
     pub name: String,
     pub value: Zeroizing<String>,
     pub hosts: Vec<Rule>,
-    /// The only one; without it the usual ones and `headers`.
+    /// The only header; without it the usual headers and `headers`.
     pub header: Option<String>,
     #[serde(default)]
     pub headers: Vec<String>,
 }
 
-/// Never the value.
+/// Never shows the value.
 impl std::fmt::Debug for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Bound").field("name", &self.name).field("hosts", &self.hosts).finish_non_exhaustive()

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Where the file lies inside. Every user can write there, in every image and with one id alone; who changes it harms nobody
-/// but itself.
+/// The path of the file inside. Every user can write there, in every image and with one id alone; a process that
+/// changes the file harms only its own sandbox.
 pub const FILE: &str = "/tmp/.paddock/certificates.pem";
-/// Variables by which clients find it. Node adds to its own, the others replace them.
+/// Variables by which clients find the file. Node adds it to its own certificates, the others replace theirs.
 pub const VARIABLES: [&str; 10] = [
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",
@@ -16,11 +16,11 @@ pub const VARIABLES: [&str; 10] = [
     "CARGO_HTTP_CAINFO",
     "AWS_CA_BUNDLE",
     "DENO_CERT",
-    // A file of settings in the host's /usr may name one that is not there inside.
+    // A file of settings in the host's /usr may name a certificate file that does not exist inside.
     "npm_config_cafile",
 ];
 
-/// The variables by which the clients of every command find the file.
+/// The variables by which the clients of every exec find the file.
 pub fn environment() -> BTreeMap<String, String> {
     environment_at(FILE)
 }
@@ -30,7 +30,7 @@ pub fn environment_at(path: &str) -> BTreeMap<String, String> {
     VARIABLES.map(|name| (name.to_string(), path.to_string())).into()
 }
 
-/// Takes what [`environment`] gave out of it again.
+/// Removes the variables that [`environment`] gave.
 pub fn remove_environment(env: &mut BTreeMap<String, String>) {
     env.retain(|name, value| !(value == FILE && is_variable(name)));
 }

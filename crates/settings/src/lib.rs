@@ -1,7 +1,8 @@
 //! Layers of settings -> one resolved, checked description. Nothing has been started yet when this fails.
 //!
 //! - here: [`resolve`], with a file for each kind of setting
-//! - [`policy_file`]: a policy as TOML, each mistake with its line; [`templates`]: named policies in the state directory
+//! - [`policy_file`]: a policy as TOML, each mistake with its line; [`templates`]: named policies in the state
+//!   directory
 //! - [`shipped_builds`]: build files of templates that come with Paddock
 //! - [`agents`]: settings that the command lines of coding agents need
 //! - [`certificate_variables`]: variables by which clients inside find certificates
@@ -48,23 +49,23 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub backend: Option<String>,
-    /// An absolute path, or a registry reference; the spec's root is left to whoever unpacks it.
+    /// An absolute path, or a registry reference; the caller unpacks it and sets the spec's root.
     pub image: Option<String>,
     pub spec: Spec,
-    /// Empty where no layer names a command.
+    /// Empty if no layer names a command.
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub cwd: Option<PathBuf>,
     /// Python modules, for an interpreter that imports them beforehand.
     pub preload: Vec<String>,
     pub secrets: Vec<Bound>,
-    /// Whether the audit keeps what its commands and code print.
+    /// True if the audit keeps the output of its execs.
     pub audit_outputs: bool,
-    /// Its clients believe the certificates that this machine believes.
+    /// True if its clients trust the certificates that this host trusts.
     pub host_certs: bool,
 }
 
-/// What the host's paths are measured against.
+/// The host's directories that paths are checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     pub state_dir: &'a Path,
@@ -193,14 +194,14 @@ fn mounts(
     }
 }
 
-/// The variables of every command, before its image's and its caller's; nothing of the host's. Debian's pip asks for the third: no
-/// package that it installs inside can harm the host's Python.
+/// The variables of every exec, before its image's and its caller's; none comes from the host. Debian's pip demands the
+/// third before it installs anything: no package that it installs inside can harm the host's Python.
 pub fn default_environment() -> BTreeMap<String, String> {
     let variables = [("PATH", PATH), ("LANG", "C.UTF-8"), ("PIP_BREAK_SYSTEM_PACKAGES", "1")];
     variables.map(|(name, value)| (name.to_string(), value.to_string())).into()
 }
 
-/// Whether the kernel can take it at all.
+/// Fails if the command and its variables are larger than the kernel takes.
 pub fn check_command(argv: &[String], env: &BTreeMap<String, String>) -> Result<(), SettingsError> {
     check_environment(env)?;
     Ok(size::check(argv, env)?)

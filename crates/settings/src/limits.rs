@@ -1,4 +1,4 @@
-//! Limits as text -> limits as numbers, each within what a fence can hold.
+//! Limits as text -> limits as numbers, each within the range that a fence can hold.
 
 use paddock_model::{LimitError, Limits, LimitsLayer, QuantityError, parse_bytes, parse_duration};
 use std::time::Duration;

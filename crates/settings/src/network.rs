@@ -1,4 +1,4 @@
-//! What a policy says about the network -> what may leave the sandbox.
+//! The network settings of a policy -> the rules for connections out of the sandbox.
 
 use super::presets::{self, PresetError};
 use crate::Bound;
@@ -39,7 +39,7 @@ impl NetworkError {
     }
 }
 
-/// `secrets`: their hosts are allowed by them, and what is sent to those is seen.
+/// `secrets`: their hosts are allowed, and the gate sees the requests to them.
 pub fn resolve(
     setting: Option<&NetSetting>,
     secrets: &[Bound],
@@ -60,7 +60,7 @@ pub fn resolve(
         }
         Some(NetSetting::Rules(layer)) => layer,
     };
-    // The rules know of no files: what went wrong with one is kept until they are done.
+    // The rules know of no files: the error of a preset's file is kept until they are done.
     let damaged = RefCell::new(None);
     let preset = |name: &str| {
         presets::load(state, name).unwrap_or_else(|error| {
@@ -80,7 +80,7 @@ pub fn resolve(
     }
 }
 
-/// Whether everything that the rule allows on TLS's port is ended at the gate.
+/// True if the gate ends all TLS that the rule allows on port 443.
 fn is_opened(rule: &Rule, secrets: &[Bound]) -> bool {
     let covers = |host: &Rule| match &rule.target {
         Target::Name(name) => host.matches_name(name),
@@ -89,7 +89,7 @@ fn is_opened(rule: &Rule, secrets: &[Bound]) -> bool {
     secrets.iter().flat_map(|secret| &secret.hosts).any(|host| host.ports.allow(443) && covers(host))
 }
 
-/// `deny` wins over them as over everything.
+/// Allows the hosts of the secrets. `deny` wins over them as over everything.
 fn with_hosts(mut rules: NetRules, secrets: &[Bound]) -> NetRules {
     for host in secrets.iter().flat_map(|secret| &secret.hosts) {
         if !rules.allow.contains(host) {
@@ -105,7 +105,8 @@ pub fn is_variable(name: &str) -> bool {
 
 const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
-/// Variables by which programs find the proxy: the quicker way out. Those that do not look meet the same rules.
+/// Variables by which programs find the proxy, which is the quicker way out. Programs that ignore them meet the same
+/// rules.
 pub fn environment(network: &Network) -> BTreeMap<String, String> {
     if !matches!(network, Network::Gate(_)) {
         return BTreeMap::new();

@@ -25,7 +25,7 @@ impl PathError {
     }
 }
 
-/// Why a path may not be used, and what to do instead.
+/// Why a path may not be used, and the remedy.
 pub struct Refusal {
     pub reason: String,
     pub remedy: &'static str,
@@ -40,12 +40,12 @@ const OF_THE_KERNEL: [(&str, &str); 3] = [
     ("/dev", "it holds the host's devices"),
 ];
 
-/// With everything below them: who writes there takes over the host.
+/// With everything below them: a process that can write there takes over the host.
 const OF_THE_SYSTEM: [&str; 3] = ["/boot", "/etc", "/usr"];
-/// Below a system directory, and yet where people keep sources.
+/// Directories below a system directory in which people keep sources.
 const SOURCES: [&str; 2] = ["/usr/src", "/usr/local/src"];
 
-/// These alone, not what is below them: they hold what belongs to the system and to every user.
+/// These directories alone, without the paths below them: they belong to the system and to every user.
 const SHARED: [&str; 15] = [
     "/bin", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/mnt", "/media", "/opt", "/sbin", "/srv",
     "/tmp", "/var", "/var/lib", "/var/tmp",
@@ -70,7 +70,7 @@ pub fn host_mount(
     refuse: impl Fn(&Path) -> Option<Refusal>,
 ) -> Result<(PathBuf, PathBuf), PathError> {
     let (source, target) = split_mount(text);
-    // First, so that `SRC:TARGET:ro`, a habit from Docker, is told what is wrong with `ro`.
+    // The target is checked first, so that `SRC:TARGET:ro`, a habit from Docker, gets an error about `ro`.
     let target = target.map(|target| mount_target("target", target)).transpose()?;
     let source = host(what, source)?;
     refused(what, &source, refuse(&source))?;
@@ -85,7 +85,7 @@ pub fn host(what: &'static str, text: &str) -> Result<PathBuf, PathError> {
         io::ErrorKind::NotFound => PathError::Missing { what, path: text.into() },
         _ => PathError::Unusable { what, path: text.into(), source },
     })?;
-    // A link can lead to a name that nobody typed.
+    // A link can lead to a name with characters that the caller never typed.
     match path.to_str() {
         Some(resolved) => check_text(what, resolved)?,
         None => return Err(malformed(what, &path.to_string_lossy(), "is not UTF-8 text")),
@@ -121,7 +121,7 @@ pub fn mount_target(what: &'static str, text: &str) -> Result<PathBuf, PathError
     Ok(path)
 }
 
-/// For paths shown read-only, the image among them.
+/// Why a path may not be shown read-only, the image among them; `None` if it may.
 pub fn refuse_source(path: &Path, state_dir: &Path) -> Option<Refusal> {
     let remedy = "name a directory or a file that the code inside may know";
     if path == Path::new("/") {
@@ -145,7 +145,7 @@ pub fn refuse_source(path: &Path, state_dir: &Path) -> Option<Refusal> {
     Some(Refusal { reason: reason.to_string(), remedy })
 }
 
-/// For paths shown writable, the workspace among them.
+/// Why a path may not be shown writable, the workspace among them; `None` if it may.
 pub fn refuse_writable(path: &Path, state_dir: &Path) -> Option<Refusal> {
     if let Some(refusal) = refuse_source(path, state_dir) {
         return Some(Refusal { remedy: CHOOSE_A_PROJECT, ..refusal });

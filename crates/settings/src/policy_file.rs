@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// More than any person writes; what is larger is not a policy.
+/// 1 MiB is more than any person writes; a larger file is not a policy.
 pub const LARGEST_FILE: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,17 +100,17 @@ pub fn read_limits(text: &str, table: &DeTable) -> Result<LimitsLayer, PolicyErr
     Ok(limits)
 }
 
-/// One `key = value`, with what its errors need.
+/// One `key = value`, with the facts that its errors need.
 pub struct Entry<'a> {
     text: &'a str,
-    /// What stands before the key in messages: nothing, `env.` or `limits.`.
+    /// The text before the key in messages: nothing, `env.` or `limits.`.
     prefix: &'static str,
     pub key: &'a str,
     key_start: usize,
     pub value: &'a Spanned<DeValue<'a>>,
 }
 
-/// In the order of the file, so that the first mistake is the one reported.
+/// The entries in the order of the file, so that the first mistake is the one reported.
 pub fn entries<'a>(text: &'a str, prefix: &'static str, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry> = table
         .iter()
@@ -159,7 +159,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A limit as text; what the text means is checked with the flags' own values.
+    /// A limit as text; its meaning is checked together with the values of the flags.
     pub fn quantity(&self) -> Result<String, PolicyError> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),

@@ -9,7 +9,7 @@ const LARGEST: u64 = 1 << 20;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Preset {
-    /// For people.
+    /// Text for people.
     #[serde(rename = "description")]
     _description: Option<String>,
     allow: Vec<String>,
@@ -23,12 +23,12 @@ pub enum PresetError {
     Damaged { path: PathBuf, detail: String },
 }
 
-/// Where the owner's own are.
+/// The directory of the owner's own presets.
 pub fn directory(state: &Path) -> PathBuf {
     state.join("net").join("presets")
 }
 
-/// `Ok(None)`: there is none of that name. The owner's own takes the place of one that is shipped.
+/// `Ok(None)`: there is no preset of that name. The owner's own takes the place of a shipped one.
 pub fn load(state: &Path, name: &str) -> Result<Option<Vec<String>>, PresetError> {
     if paddock_model::check_template_name(name).is_err() {
         return Ok(None);
@@ -55,7 +55,7 @@ pub fn load(state: &Path, name: &str) -> Result<Option<Vec<String>>, PresetError
     Ok(Some(preset.allow))
 }
 
-/// Every name there is, for the error that lists them.
+/// The names of all presets, for the error that lists them.
 pub fn names(state: &Path) -> Vec<String> {
     let own = std::fs::read_dir(directory(state)).into_iter().flatten().flatten();
     let own = own.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".toml")?.to_string()));

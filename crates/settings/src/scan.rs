@@ -1,4 +1,4 @@
-//! What is to be looked for in code before it runs.
+//! The scan's settings: findings to look for in code before it runs.
 
 use paddock_model::{ScanMode, ScanRules, UnknownScanMode};
 

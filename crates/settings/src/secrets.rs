@@ -1,4 +1,4 @@
-//! What a policy says about secrets -> values that were read and hosts that were checked.
+//! The secrets of a policy -> values that were read and hosts that were checked.
 
 use crate::{Bound, certificate_variables};
 use paddock_gate::HeaderName;
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 const MOST_SECRETS: usize = 64;
 const MOST_HOSTS: usize = 64;
 const MOST_HEADERS: usize = 16;
-/// Shorter ones could not be told from other text, in what goes out and in what comes back.
+/// A shorter value could not be told from other text, in requests and in answers.
 const SHORTEST: usize = 8;
 const LONGEST: usize = 16 * 1024;
 
@@ -107,7 +107,7 @@ pub fn resolve(
     layers.iter().map(one).collect()
 }
 
-/// Reads what is to be read here, so that the layer can be sent elsewhere.
+/// Reads the values of secrets from the caller's variables and files, so that the layer can be sent elsewhere.
 pub fn read_secrets(layers: &mut BTreeMap<String, SecretLayer>) -> Result<(), SecretSettingError> {
     for (name, layer) in layers.iter_mut() {
         if layer.from.is_some() {
@@ -130,7 +130,7 @@ fn hosts(name: &str, texts: &[String]) -> Result<Vec<Rule>, SecretSettingError> 
         let rule = Rule::parse(text).map_err(|error| SecretSettingError::Host { name: owned(), error })?;
         match rule.target {
             Target::Name(_) | Target::Below(_) => Ok(with_ports(rule)),
-            // Any host, or none that could show who it is.
+            // This would be any host, or an address, for which no certificate can prove a name.
             Target::AnyName | Target::Block(_) => {
                 let host = text.chars().take(120).collect();
                 Err(SecretSettingError::NotAName { name: owned(), host })
@@ -140,7 +140,7 @@ fn hosts(name: &str, texts: &[String]) -> Result<Vec<Rule>, SecretSettingError> 
     texts.iter().map(host).collect()
 }
 
-/// Without ports TLS's own: port 80 would carry it in the clear.
+/// Without ports a rule gets port 443 only: port 80 would carry the secret in the clear.
 fn with_ports(rule: Rule) -> Rule {
     match rule.ports {
         Ports::Usual => Rule { ports: Ports::Ranges(vec![(443, 443)]), ..rule },
@@ -194,7 +194,7 @@ fn read(name: &str, from: &str) -> Result<Zeroizing<String>, SecretSettingError>
                 path: path.chars().take(200).collect(),
                 reason: error.to_string(),
             })?;
-            // Editors end a file with a new line, which is no part of it.
+            // Editors end a file with a new line, which is no part of the value.
             Ok(Zeroizing::new(value.trim_end_matches(['\r', '\n']).to_string()))
         }
         _ => Err(SecretSettingError::From { name: owned(), from: from.chars().take(80).collect() }),

@@ -1,13 +1,13 @@
-//! What the kernel takes at once when a program starts. Checked here, so that nothing is started in vain.
+//! The kernel's bounds for the start of a program. They are checked here, so that no sandbox is started in vain.
 
 use paddock_model::format_bytes;
 use std::collections::BTreeMap;
 
 /// MAX_ARG_STRLEN of Linux, its closing NUL included.
 const LARGEST_STRING: usize = 128 << 10;
-/// Below what any kernel allows with the default stack, and what fits one frame of the protocol.
+/// Less than any kernel allows with the default stack, and small enough for one frame of the protocol.
 const LARGEST_TOTAL: usize = 960 << 10;
-/// What the kernel keeps for each string besides it, and more than the protocol adds.
+/// The kernel keeps a pointer for each string; this is more than the protocol adds.
 const POINTER: usize = 8;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

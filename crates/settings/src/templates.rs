@@ -25,15 +25,15 @@ pub enum TemplateError {
     Unwritable(#[from] toml::ser::Error),
 }
 
-/// Always there: the host's Python, Node and shells. A file of that name takes its place.
+/// This template always exists: the host's Python, Node and shells. A file of that name takes its place.
 pub const BUILT_IN: &str = "code-interpreter";
 
 #[derive(Debug)]
 pub struct Listed {
     pub name: String,
-    /// Or what is wrong with its file.
+    /// The settings, or the mistake in its file.
     pub settings: Result<Policy, TemplateError>,
-    /// No file has it.
+    /// True if no file has this template.
     pub built_in: bool,
 }
 
@@ -71,7 +71,7 @@ pub fn load(state_dir: &Path, name: &str) -> Result<Policy, TemplateError> {
     policy_file::parse_bytes(&bytes).map_err(|source| TemplateError::Damaged { path, source })
 }
 
-/// A reader sees the old file or the new one, never a part; two writers cannot both be the first.
+/// A reader sees the old file or the new one, never a part; of two writers that create a template, only one succeeds.
 pub fn save(state_dir: &Path, name: &str, policy: &Policy, replace: bool) -> Result<(), TemplateError> {
     let path = file_of(state_dir, name)?;
     let text = to_toml(policy)?;
@@ -135,7 +135,7 @@ fn file_of(state_dir: &Path, name: &str) -> Result<PathBuf, TemplateError> {
 fn write_atomically(path: &Path, bytes: &[u8], replace: bool) -> io::Result<()> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-    // Made with mode 0600.
+    // The file is made with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(parent)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;

@@ -51,7 +51,8 @@ fn checked_directory(text: &str, surroundings: Surroundings) -> Result<PathBuf, 
     if directory.is_dir() { Ok(directory) } else { Err(WorkspaceError::NotDirectory(directory)) }
 }
 
-/// A later layer wins: what a template unprotects, a flag can protect again. Returns those that are held, and those given up.
+/// A later layer wins: a flag can protect a name again that a template unprotects. Returns the names that are held, and
+/// the names that were given up.
 fn protected_names(
     layers: &[Policy],
     directory: Option<&Path>,
@@ -82,7 +83,7 @@ fn protected_names(
     Ok((without_nested(&names), given_up.into_iter().collect()))
 }
 
-/// Those of the table that are held in this directory whatever else stands in it.
+/// The names of the table that are held in this directory: always, or because they exist in it.
 pub fn names_of_the_table(scope: Scope, directory: Option<&Path>) -> BTreeSet<PathBuf> {
     let exists = |name: &str| directory.is_some_and(|d| d.join(name).symlink_metadata().is_ok());
     let entries = PROTECTED.iter().filter(|entry| entry.scope == scope);
@@ -94,7 +95,8 @@ pub fn names_of_the_table(scope: Scope, directory: Option<&Path>) -> BTreeSet<Pa
     held.map(|entry| PathBuf::from(entry.name)).collect()
 }
 
-/// Whether the fence might hold it: by the table, in a directory below, or because a repository's settings name it.
+/// True if the fence might hold the name: by the table, in a directory below, or because a repository's settings name
+/// it.
 fn could_be_held(name: &Path, directory: Option<&Path>) -> bool {
     let by_table = |name: &Path| protected::find(name).is_some_and(|entry| entry.held != Held::Told);
     let below = name.file_name().and_then(|last| last.to_str()).and_then(protected::find_anywhere);
@@ -120,7 +122,7 @@ fn name_in_workspace(what: &'static str, text: &str) -> Result<PathBuf, PathErro
     Ok(name)
 }
 
-/// What is below a protected directory is protected with it.
+/// Leaves out names below a protected directory, which protects them already.
 fn without_nested(names: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let below_another = |name: &Path| name.ancestors().skip(1).any(|above| names.contains(above));
     names.iter().filter(|name| !below_another(name)).cloned().collect()

@@ -1,4 +1,4 @@
-//! What is asked of the kernel's btrfs, by hand: the crates for it wrap a C library or the `btrfs` command.
+//! The requests to the kernel's btrfs, written by hand: the crates for it wrap a C library or the `btrfs` command.
 
 use std::ffi::c_ulong;
 use std::io::{Error, ErrorKind, Result};
@@ -23,7 +23,8 @@ const QGROUP_LIMIT: c_ulong = 0x8030_942B;
 
 const READ_ONLY: u64 = 1 << 1;
 const ENABLE: u64 = 1;
-/// Linux 6.7: counts by who wrote, without walking who shares, so that a thousand snapshots cost nothing.
+/// Linux 6.7: each block counts for the subvolume that wrote it. The kernel need not walk all sharers, so that a
+/// thousand snapshots cost nothing.
 const ENABLE_SIMPLE: u64 = 4;
 const LIMIT_REFERENCED: u64 = 1;
 
@@ -58,12 +59,12 @@ struct LimitArguments {
     reserved: [u64; 2],
 }
 
-/// How the quota counts.
+/// The way in which the quota counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quota {
-    /// What a subvolume wrote, for as long as anybody holds it.
+    /// The blocks that a subvolume wrote, for as long as any subvolume holds them.
     Simple,
-    /// What is reached from a subvolume.
+    /// The blocks that can be reached from a subvolume.
     Full,
 }
 
@@ -84,7 +85,7 @@ pub fn destroy(parent: impl AsFd, name: &str) -> Result<()> {
 fn volume_call(parent: &impl AsFd, request: c_ulong, descriptor: i64, flags: u64, name: &str) -> Result<()> {
     let mut arguments =
         Box::new(VolumeArguments { descriptor, generation: 0, flags, unused: [0; 4], name: [0; 4040] });
-    // One byte stays for the end.
+    // One byte stays for the closing NUL.
     if name.len() >= arguments.name.len() {
         return Err(Error::from(ErrorKind::InvalidFilename));
     }
@@ -98,14 +99,14 @@ pub fn is_read_only(subvolume: impl AsFd) -> Result<bool> {
     Ok(flags & READ_ONLY != 0)
 }
 
-/// The number of the subvolume, which is that of its quota group too.
+/// The number of the subvolume; its quota group has the same number.
 pub fn number(subvolume: impl AsFd) -> Result<u64> {
     let mut arguments = Box::new(LookupArguments { tree: 0, object: ROOT_INODE, name: [0; 4080] });
     call(&subvolume, INO_LOOKUP, &mut *arguments)?;
     Ok(arguments.tree)
 }
 
-/// Where the kernel shows the quota of this file system.
+/// The directory in which the kernel shows the quota of this file system.
 pub fn quota_directory(any: impl AsFd) -> Result<PathBuf> {
     // The file system's id is at 16, after two numbers of eight bytes.
     let mut information = Box::new([0u8; 1024]);
@@ -115,14 +116,14 @@ pub fn quota_directory(any: impl AsFd) -> Result<PathBuf> {
     Ok(PathBuf::from("/sys/fs/btrfs").join(id).join("qgroups"))
 }
 
-/// `None` where it is off.
+/// `None` if the quota is off.
 pub fn quota(any: impl AsFd) -> Result<Option<Quota>> {
     let directory = quota_directory(any)?;
     match std::fs::read_to_string(directory.join("mode")).as_deref().map(str::trim) {
         Ok("squota") => Ok(Some(Quota::Simple)),
         Ok("disabled") => Ok(None),
         Ok(_) => Ok(Some(Quota::Full)),
-        // Before Linux 6.7 there is one way to count, and the directory says that it is on.
+        // Before Linux 6.7 there is one way to count, and the directory exists if the quota is on.
         Err(_) => Ok(directory.exists().then_some(Quota::Full)),
     }
 }
@@ -132,7 +133,7 @@ pub fn enable_quota(any: impl AsFd) -> Result<()> {
     if simple.is_ok() { simple } else { call(&any, QUOTA_CTL, &mut [ENABLE, 0u64]) }
 }
 
-/// To all of its device.
+/// Makes the file system as large as its device.
 pub fn resize_to_device(any: impl AsFd) -> Result<()> {
     let mut arguments = Box::new(ResizeArguments { descriptor: 0, size: [0; 4088] });
     arguments.size[..3].copy_from_slice(b"max");
@@ -150,7 +151,7 @@ pub fn limit(any: impl AsFd, group: u64, bytes: u64) -> Result<()> {
     call(&any, QGROUP_LIMIT, &mut arguments)
 }
 
-/// For kernels before 6.13, which keep the group of a subvolume that is gone.
+/// Removes the quota group of a removed subvolume, which kernels before 6.13 keep.
 pub fn remove_group(any: impl AsFd, group: u64) -> Result<()> {
     call(&any, QGROUP_CREATE, &mut [0, group])
 }

@@ -1,11 +1,11 @@
 //! Disks as subvolumes of btrfs: `disks/NAME/fs`.
 //!
-//! Each has a directory of its own around it: the kernel holds the parent's lock while it takes a snapshot, and a
-//! hundred forks of one disk shall share one transaction instead of waiting for each other's.
+//! Each disk has a directory of its own around it: the kernel holds the parent's lock while it takes a snapshot. A
+//! hundred forks of one disk must share one transaction, and not wait for each other's.
 //!
-//! A limit counts what a disk wrote, for as long as anybody holds it. What a snapshot or a fork still holds would
-//! count against the disk that has long removed it: so a disk's limit is its own once more for every instant that
-//! is kept of it. `disks/NAME/origin` says of what disk and instant a copy is.
+//! A limit counts the bytes that a disk wrote, for as long as any subvolume holds them. Files that the disk has removed
+//! still count against it while a snapshot or a fork holds them. So the disk gets its limit once more for every instant
+//! that is kept of it. `disks/NAME/origin` names the disk and the instant of a copy.
 
 use super::btrfs::{self, Quota};
 use super::spares::{self, Spares};
@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 
 const SUBVOLUME: &str = "fs";
 const ORIGIN: &str = "origin";
-/// The limit that was asked for, on the disk's root; nobody inside can see or change it.
+/// The requested limit, as an attribute on the disk's root; processes inside can neither see nor change it.
 const LIMIT: &str = "trusted.paddock.limit";
 
 pub struct Disks {
@@ -45,8 +45,8 @@ impl Disks {
         disks.ok_or_else(|| failed(step(), std::io::Error::other("its quota is off")))
     }
 
-    /// On the state directory's own btrfs, where somebody has turned its quota on. We do not: it is the
-    /// administrator's file system, and with the quota of today older kernels could not mount it any more.
+    /// Disks on the state directory's own btrfs, if its administrator has turned the quota on. We do not turn it on: it
+    /// is the administrator's file system, and with today's quota older kernels could not mount it any more.
     pub fn beside(state: &Path) -> Result<Option<Disks>, StorageError> {
         let magic = rustix::fs::statfs(state).map(|found| found.f_type);
         if magic != Ok(btrfs::MAGIC) || state.join("storage.btrfs").exists() {
@@ -92,7 +92,7 @@ impl Disks {
         self.set_limit(&disk, limit).map_err(fail)
     }
 
-    /// Says whether there was one.
+    /// Gives a spare disk the name `name`. Returns false if there was none.
     fn take_spare(&self, name: &str, limit: u64) -> Result<bool, StorageError> {
         let Some(spare) = self.spares.take() else { return Ok(false) };
         let (from, to) = (self.around(&spare.name), self.around(name));
@@ -111,7 +111,8 @@ impl Disks {
         Ok(true)
     }
 
-    /// Says whether it was: else it is still what it was, or half of it, and to be removed.
+    /// Empties a disk and keeps it as a spare. Returns false if that failed: the disk may be half empty then, and the
+    /// caller removes it.
     fn keep_as_spare(&self, name: &str) -> bool {
         let Some(spare) = self.spares.offer(name) else { return false };
         if self.usage(name).map_or(true, |charged| charged > spares::MOST_CHARGED) {
@@ -127,7 +128,7 @@ impl Disks {
         kept
     }
 
-    /// Those of an engine that is gone: nobody knows whether they are empty.
+    /// Removes the spares of an earlier engine: they may not be empty.
     fn remove_old_spares(&self) -> IoResult<()> {
         for name in self.entries()?.iter().filter(|name| name.starts_with(spares::PREFIX)) {
             self.remove(name)?;
@@ -169,7 +170,8 @@ impl Disks {
             _ => {}
         }
         if let Ok(group) = group {
-            // Where the kernel does it itself, or the group still counts what others hold, there is nothing to do.
+            // An error is no problem: the kernel removes the group itself, or the group still counts blocks that others
+            // hold.
             let _ = btrfs::remove_group(&self.root, group);
         }
         let origin = self.origin(name);
@@ -178,11 +180,11 @@ impl Disks {
             _ => {}
         }
         std::fs::remove_dir(self.around(name))?;
-        // Its instant is kept no more, unless somebody else keeps it too.
+        // The instant is no longer kept, unless another copy keeps it too.
         origin.map_or(Ok(()), |(disk, _)| self.count_instants(&disk))
     }
 
-    /// From the kernel's own count, with what is under way to the disk.
+    /// The kernel's own count, including data that is still on its way to the disk.
     pub fn usage(&self, name: &str) -> Result<u64, StorageError> {
         let path = self.find(name)?;
         let group = open_directory(&path)
@@ -208,7 +210,7 @@ impl Disks {
         Ok(described.collect())
     }
 
-    /// The origin is written first: whoever is killed here leaves something that is listed and can be deleted.
+    /// The origin is written first: a process that is killed here leaves an entry that is listed and can be deleted.
     fn copy(&self, from: &str, to: &str, read_only: bool) -> Result<OwnedFd, StorageError> {
         let source = match open_directory(&self.path(from)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -238,7 +240,7 @@ impl Disks {
     fn count_instants(&self, disk: &str) -> IoResult<()> {
         let _counting = self.counting.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = match open_directory(&self.path(disk)) {
-            // It has gone before what it was copied to.
+            // The disk was removed before its copies.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             opened => opened?,
         };
@@ -259,7 +261,7 @@ impl Disks {
         let disk = open_directory(&self.find(name)?).map_err(fail)?;
         self.spares.forget(name);
         self.set_limit(&disk, limit).map_err(fail)?;
-        // What is kept of it counts for it once more each.
+        // Each kept instant of the disk adds the limit once more.
         self.count_instants(name).map_err(fail)
     }
 
@@ -305,7 +307,7 @@ impl Disks {
     }
 }
 
-/// Of a disk's root, and of nobody who runs.
+/// The owner of a disk's root: an id that no process has.
 fn owner() -> (Uid, Gid) {
     (Uid::from_raw(NEUTRAL_ID), Gid::from_raw(NEUTRAL_ID))
 }

@@ -1,4 +1,5 @@
-//! Lengthens the file that holds a btrfs of our own before it is full, by space that the machine's disk really gives.
+//! Lengthens the file that holds a btrfs of our own before it is full, with space that the host's disk has really
+//! allocated.
 
 use super::{btrfs, loop_device};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -10,16 +11,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// A writer inside fills what is ahead of it in longer than this.
+/// The time between two looks. A writer inside takes longer than this to fill the space ahead of it.
 const LOOK: Duration = Duration::from_millis(100);
 const AHEAD_BYTES: u64 = 1 << 30;
-/// The least that is worth a change.
+/// The smallest growth that is worth a change.
 const STEP_BYTES: u64 = 64 << 20;
-/// What is left to everybody else on the machine's disk: a twentieth of it, and no more than this.
+/// The space that is left for other users of the host's disk: a twentieth of the disk, and at most this.
 const LEFT_BYTES: u64 = 10 << 30;
 const TMPFS: i64 = 0x0102_1994;
 
-/// Ends with what it looks after.
+/// A thread that lengthens the file. It ends when this is dropped.
 pub struct Grower {
     // None only while it is dropped.
     stop: Option<SyncSender<()>>,
@@ -31,12 +32,12 @@ struct Growing {
     device: PathBuf,
     root: File,
     most_bytes: u64,
-    /// So that it is said once, and not ten times a second.
+    /// True after a failed growth was logged, so that the log has it once, and not ten times a second.
     stuck: bool,
 }
 
 impl Grower {
-    /// `None` where the file has holes: it was made where space cannot be given ahead, and has its full length.
+    /// `None` if the file has holes: its file system cannot allocate space ahead, and it was made with its full length.
     pub fn start(file: &Path, device: &Path, mount_point: &Path, most_bytes: u64) -> Result<Option<Grower>> {
         let found = std::fs::metadata(file)?;
         if found.blocks() * 512 < found.len() {
@@ -110,9 +111,9 @@ impl Growing {
     }
 }
 
-/// Whether the machine's disk has given the space; where it cannot do that ahead, it says so.
+/// Allocates space for the file on the host's disk. `Ok(false)` if the file system cannot allocate ahead.
 pub fn give_ahead(file: &File, from: u64, bytes: u64) -> Result<bool> {
-    // In memory, space that nobody uses yet would be memory that nobody else has.
+    // On a file system in memory, space that is allocated ahead would be memory taken from everything else.
     if rustix::fs::fstatfs(file)?.f_type == TMPFS {
         return Ok(false);
     }

@@ -1,12 +1,12 @@
 //! A btrfs of our own in one file below the state directory, mounted beside it.
 //!
-//! What the file system inside counts as its own, the machine's disk has already given: the file has no holes, and
-//! [`grow`](super::grow) lengthens it ahead of need; [`in_place`](super::in_place) sees to it that it stays given. So a full
-//! disk is a clear `No space left on device` for whoever writes inside. A sparse file would meet it while the file system writes
-//! its own trees, which then refuses everything to everybody until it is mounted anew.
+//! All space that the file system inside counts as its own is already allocated on the host's disk: the file has no
+//! holes, [`grow`](super::grow) lengthens it ahead of need, and [`in_place`](super::in_place) keeps it allocated. So a
+//! full disk is a clear `No space left on device` for a writer inside. With a sparse file, the error would come while
+//! the file system writes its own trees; it would then refuse all writes until it is mounted anew.
 //!
-//! The file system inside may fail all the same: an error of the disk, or a snapshot of the state directory. Then the storage is broken, and
-//! is mounted anew as soon as no process uses it.
+//! The file system inside may fail all the same: after an error of the disk, or a snapshot of the state directory. Then
+//! the storage is broken, and is mounted anew as soon as no process uses it.
 
 use super::grow::{self, Grower};
 use super::{StorageError, btrfs, failed, in_place, loop_device};
@@ -20,22 +20,22 @@ use std::time::{Duration, Instant};
 
 pub const MOST_BYTES: u64 = 256 << 30;
 const LEAST_BYTES: u64 = 1 << 30;
-/// The kernel lets go of a device a while after the last mount has gone: what was written goes to the disk first, and
-/// namespaces of sandboxes that have ended are taken apart in the background.
+/// The kernel releases a device a while after the last mount has gone: first it writes out its data, and the namespaces
+/// of ended sandboxes are taken apart in the background.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A storage that is broken is let go of at once by those who ended; a sandbox that runs keeps it for good.
+/// Ended processes release a broken storage at once; a running sandbox keeps it for good.
 const PATIENCE_BROKEN: Duration = Duration::from_secs(5);
 const REMEDY: &str = "apt-get install btrfs-progs";
 
 pub struct Image {
     file: PathBuf,
     mount_point: PathBuf,
-    /// Absent where the machine's file system gives no space ahead: the file then has holes.
+    /// `None` if the host's file system cannot allocate space ahead: the file then has holes.
     grower: Option<Grower>,
 }
 
 impl Image {
-    /// `Ok(Err(why))` where this machine cannot have one, and none has been made yet.
+    /// `Ok(Err(why))` if this host cannot have an image, and none has been made yet.
     pub fn open(state: &Path, most_bytes: u64) -> Result<Result<Image, String>, StorageError> {
         let image =
             Image { file: state.join("storage.btrfs"), mount_point: state.join("storage"), grower: None };
@@ -57,7 +57,7 @@ impl Image {
             .create(&image.mount_point)
             .map_err(|error| failed(format!("make {}", image.mount_point.display()), error))?;
         match image.mount() {
-            // The one that broke before, which those who ended are just letting go of.
+            // The image that broke before. Processes that have just ended are still releasing it.
             Err(StorageError::Broken { .. }) => {
                 image.wait_until_nobody_has_it()?;
                 image.mount()?;
@@ -67,10 +67,10 @@ impl Image {
         image.growing(most_bytes).map(Ok)
     }
 
-    /// Takes down what nobody can write to any more.
+    /// Takes down a storage that has become read-only.
     fn let_go_of_broken(&self) -> Result<(), StorageError> {
         tracing::warn!(storage = %self.mount_point.display(), "it is read-only after an error, and is mounted anew");
-        // A lazy end: whoever still has a file of it open keeps the device, which is what is looked at.
+        // A lazy unmount: a process with an open file on it keeps the device, and the device is checked next.
         unmount(&self.mount_point, UnmountFlags::DETACH)
             .map_err(|errno| failed(format!("unmount {}", self.mount_point.display()), errno))?;
         self.wait_until_nobody_has_it()
@@ -91,7 +91,7 @@ impl Image {
         StorageError::Broken { file: self.file.clone() }
     }
 
-    /// A file of an earlier Paddock may be one that is copied when it is written to.
+    /// Replaces a file of an earlier Paddock that the host's file system copies on write.
     fn keep_in_place(&self) -> Result<(), StorageError> {
         let step = || format!("look at {}", self.file.display());
         let copied = in_place::is_copied(&self.file).map_err(|error| failed(step(), error))?;
@@ -121,9 +121,9 @@ impl Image {
         &self.mount_point
     }
 
-    /// Whether it is down now. A sandbox that still has one of its disks keeps all of it up.
+    /// Returns true if the storage is down now. A sandbox that still has one of its disks keeps all of it up.
     pub fn close(mut self) -> Result<bool, StorageError> {
-        // It holds the mount point open.
+        // The grower holds the mount point open.
         drop(self.grower.take());
         let step = || format!("unmount {}", self.mount_point.display());
         let deadline = Instant::now() + PATIENCE;
@@ -152,8 +152,8 @@ impl Image {
         root && magic == Ok(btrfs::MAGIC)
     }
 
-    /// It has its name only when it is whole. The reason of a failure is for people, and no error: there is
-    /// another way to keep disks.
+    /// The file gets its name only when it is whole. The reason of a failure is text for people, and no error: disks
+    /// can also be kept in memory.
     fn make(&self, state: &Path, most_bytes: u64) -> Result<(), String> {
         let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
         if !known.lines().any(|line| line.trim() == "btrfs") {
@@ -178,12 +178,13 @@ impl Image {
             said(&error)
         })?;
         if !ahead {
-            // Some of it is left to the host, which the file could otherwise fill.
+            // A tenth of the free space is left to the host, which the file could otherwise fill.
             let bytes = (free / 10 * 9).clamp(LEAST_BYTES, MOST_BYTES).min(most_bytes);
             file.set_len(bytes).map_err(|error| said(&error))?;
         }
         let made = Command::new(formatter)
-            // One device whose loss is the loss of the machine's own disk: a second copy would protect nothing.
+            // There is one device, and its loss is the loss of the host's own disk: a second copy would protect
+            // nothing.
             .args(["--quiet", "--nodiscard", "--data", "single", "--metadata", "single"])
             .arg(&new)
             .env_clear()
@@ -195,7 +196,8 @@ impl Image {
             let said = String::from_utf8_lossy(&made.stderr).trim().escape_debug().to_string();
             return Err(format!("mkfs.btrfs failed: {said}"));
         }
-        // Mkfs may have given a part of it back. Where it has not, xfs would want the whole length free once more.
+        // Mkfs may have freed a part of the file's space. If it has not, it must not be allocated again: xfs would want
+        // the whole length free once more.
         let whole = file.metadata().is_ok_and(|found| found.blocks() * 512 >= LEAST_BYTES);
         if ahead && !whole {
             grow::give_ahead(&file, 0, LEAST_BYTES).map_err(|error| {
@@ -214,12 +216,12 @@ impl Image {
         };
         let (device, _keeper) = attached.map_err(|error| failed(step(), error))?;
         let flags = MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID;
-        // A discard would give the machine back what the file has been given, and make holes.
+        // A discard would free space of the file on the host's disk, and make holes.
         mount(&device, &self.mount_point, "btrfs", flags, Some(c"nodiscard"))
             .map_err(|errno| failed(step(), errno))?;
         mount_change(&self.mount_point, MountPropagationFlags::PRIVATE)
             .map_err(|errno| failed(step(), errno))?;
-        // The same as before, where somebody has kept it; or there is no room to begin with.
+        // The file system is still the broken one, because a process holds it; or it has no room from the start.
         if is_read_only(&self.mount_point) {
             let _ = unmount(&self.mount_point, UnmountFlags::DETACH);
             return Err(self.broken());
@@ -240,7 +242,7 @@ impl Image {
         }
     }
 
-    /// While it is empty: what is written before the quota counts is nobody's.
+    /// The quota is turned on while the file system is empty: bytes that are written before count for no disk.
     fn turn_quota_on(&self) -> Result<(), Error> {
         let root = File::open(&self.mount_point)?;
         match btrfs::quota(&root)? {
@@ -250,7 +252,7 @@ impl Image {
     }
 }
 
-/// As it becomes after an error, and stays for as long as anybody has it mounted.
+/// The kernel makes the file system read-only after an error, and it stays so while it is mounted anywhere.
 fn is_read_only(mount_point: &Path) -> bool {
     rustix::fs::statvfs(mount_point)
         .is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))

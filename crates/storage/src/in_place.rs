@@ -1,7 +1,8 @@
-//! Keeps the file of the storage where the host's disk has given it room, also where that disk copies what is overwritten.
+//! Keeps the storage's file at its allocated place on the host's disk, also if that disk's file system copies on write.
 //!
-//! On btrfs, `fallocate` promises room for the first write of a block only: every later one goes to a new place, which a full disk does
-//! not have. A file that is marked as not to be copied is overwritten where it is. The mark is heeded only from before the first byte.
+//! On btrfs, `fallocate` promises room for the first write of a block only: every later write goes to a new place,
+//! which a full disk does not have. A file that is marked NOCOW is overwritten in place. The mark has an effect only if
+//! it is set before the first byte.
 
 use super::btrfs;
 use rustix::fs::{IFlags, SeekFrom, fstatfs, fstatvfs, ioctl_getflags, ioctl_setflags, seek};
@@ -10,7 +11,7 @@ use std::io::{Error, ErrorKind, Read, Result, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// So much of the host's disk stays free while there are two copies of the file.
+/// The space of the host's disk that stays free while there are two copies of the file.
 const LEFT_BYTES: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
@@ -23,15 +24,15 @@ pub fn mark(file: &File) -> Result<()> {
     Ok(())
 }
 
-/// True where the host's file system copies a block that is overwritten: then a full disk can fail such a write.
+/// True if the host's file system copies a block that is overwritten: then a full disk can fail such a write.
 pub fn is_copied(path: &Path) -> Result<bool> {
     let file = File::open(path)?;
     Ok(fstatfs(&file)?.f_type == btrfs::MAGIC && !ioctl_getflags(&file)?.contains(IFlags::NOCOW))
 }
 
-/// Puts a file in its place that is the same, and is not copied. Of an earlier Paddock, that is.
+/// Replaces the file of an earlier Paddock by a copy of the same content that is overwritten in place.
 ///
-/// Precondition: nobody has it open.
+/// Precondition: no process has it open.
 pub fn replace(path: &Path) -> Result<()> {
     let mut old = File::open(path)?;
     let length = old.metadata()?.len();
@@ -54,7 +55,7 @@ fn copy(old: &mut File, new: &Path, length: u64) -> Result<()> {
     super::grow::give_ahead(&file, 0, length)?;
     let mut piece = vec![0; PIECE];
     let mut at = 0;
-    // Only what was written: the rest is nothing but room.
+    // Only written parts are copied: the rest of the file is only room.
     while at < length {
         let start = match seek(&*old, SeekFrom::Data(at)) {
             Err(rustix::io::Errno::NXIO) => break,

@@ -1,16 +1,16 @@
-//! Where the disks of lasting sandboxes are kept, and their snapshots.
+//! The storage of lasting sandboxes: their disks, and their snapshots.
 //!
 //! - [`disks`]: disks as subvolumes of btrfs: snapshots at once, limits that the kernel holds
-//! - [`spares`]: disks that were emptied, for the next who wants one
+//! - [`spares`]: disks that were emptied, for the next sandbox
 //! - [`image`]: the file that holds a btrfs of our own, and its mount
 //! - [`grow`]: lengthens that file ahead of need
 //! - [`in_place`]: keeps that file from being copied when it is written to
 //! - [`loop_device`]: attaches such a file
-//! - [`btrfs`]: what is asked of the kernel
+//! - [`btrfs`]: requests to the kernel
 //! - [`volumes`]: directories that outlive sandboxes, as they are mounted here
 //!
-//! Where there is no btrfs (an ordinary user, a machine without btrfs-progs), disks live in memory and a snapshot is
-//! an archive that the engine writes.
+//! Without btrfs (an ordinary user, a host without btrfs-progs), disks are in memory and a snapshot is an archive that
+//! the engine writes.
 
 mod btrfs;
 mod disks;
@@ -31,7 +31,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Everything blocks; a snapshot of a busy disk for as long as the kernel needs to write what is under way.
+/// Every method blocks. A snapshot of a busy disk takes as long as the kernel needs to write out its pending data.
 ///
 /// Precondition: one for each state directory at a time. All methods may be called from many threads, for different
 /// names.
@@ -43,7 +43,7 @@ pub struct Storage {
 enum Driver {
     Btrfs {
         disks: Box<Disks>,
-        /// Absent where the state directory itself is on btrfs.
+        /// `None` if the state directory itself is on btrfs.
         image: Option<Image>,
     },
     Copy {
@@ -59,11 +59,11 @@ pub enum StorageKind {
     Copy,
 }
 
-/// Something in the storage.
+/// A disk or a snapshot in the storage.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stored {
     pub name: String,
-    /// Never written to again.
+    /// True if it is never written to again.
     pub is_snapshot: bool,
 }
 
@@ -86,8 +86,8 @@ pub enum StorageError {
 }
 
 impl Storage {
-    /// Chooses what this machine and user can do. Fails only where something that was there is broken: disks that
-    /// exist are never silently left aside.
+    /// Chooses the best way that this host and user have. Fails only if an existing storage is broken: disks that exist
+    /// are never silently left aside.
     pub fn open(state: &Path) -> Result<Storage, StorageError> {
         Storage::open_sized(state, image::MOST_BYTES)
     }
@@ -120,12 +120,12 @@ impl Storage {
         }
     }
 
-    /// Whether what a sandbox writes is on a disk that outlives its processes.
+    /// True if a sandbox's disk outlives its processes.
     pub fn keeps_disks(&self) -> bool {
         matches!(self.driver, Driver::Btrfs { .. })
     }
 
-    /// The file system of the disks, where it is another one than the state directory's.
+    /// The file system of the disks, if it is another one than the state directory's.
     pub fn file_system(&self) -> Option<&Path> {
         match &self.driver {
             Driver::Btrfs { image: Some(image), .. } => Some(image.mount_point()),
@@ -133,7 +133,7 @@ impl Storage {
         }
     }
 
-    /// Why disks are in memory, where they are.
+    /// Why disks are in memory; `None` if they are not.
     pub fn why_copy(&self) -> Option<&str> {
         match &self.driver {
             Driver::Btrfs { .. } => None,
@@ -141,7 +141,7 @@ impl Storage {
         }
     }
 
-    /// An empty disk that holds at most `limit_bytes`; `None` where disks are in memory.
+    /// An empty disk that holds at most `limit_bytes`; `None` if disks are in memory.
     pub fn new_disk(&self, name: &str, limit_bytes: u64) -> Result<Option<PathBuf>, StorageError> {
         check(name)?;
         self.check_writable()?;
@@ -159,7 +159,7 @@ impl Storage {
         self.disks()?.clone_disk(from, to, limit_bytes)
     }
 
-    /// A copy of a disk at this instant that nobody changes any more.
+    /// A copy of a disk at this instant that never changes.
     pub fn freeze_copy(&self, from: &str, snapshot: &str) -> Result<(), StorageError> {
         check(from)?;
         check(snapshot)?;
@@ -174,7 +174,7 @@ impl Storage {
         flushed.map_err(|source| failed(format!("flush disk `{name}`"), source))
     }
 
-    /// How much a disk may hold from now on. Refused where it holds more already.
+    /// Sets the limit of a disk from now on. Refused if the disk holds more already.
     pub fn limit_disk(&self, name: &str, limit_bytes: u64) -> Result<(), StorageError> {
         check(name)?;
         self.check_writable()?;
@@ -190,13 +190,13 @@ impl Storage {
         disks.change_limit(name, limit_bytes)
     }
 
-    /// Where a disk is that exists.
+    /// The path of an existing disk.
     pub fn disk(&self, name: &str) -> Result<PathBuf, StorageError> {
         check(name)?;
         self.disks()?.find(name)
     }
 
-    /// Where the engine writes the archive that is a snapshot, where disks are in memory.
+    /// The path of the archive that the engine writes as a snapshot, if disks are in memory.
     pub fn archive(&self, name: &str) -> Result<PathBuf, StorageError> {
         check(name)?;
         let directory = self.archives();
@@ -208,7 +208,7 @@ impl Storage {
         Ok(directory.join(format!("{name}.tar")))
     }
 
-    /// Removes a disk or a snapshot; nothing happens where there is none.
+    /// Removes a disk or a snapshot; does nothing if there is none.
     ///
     /// Precondition: no sandbox uses it.
     pub fn delete(&self, name: &str) -> Result<(), StorageError> {
@@ -225,7 +225,7 @@ impl Storage {
         }
     }
 
-    /// What it takes of the machine's disk, beyond what it shares with what it was made from.
+    /// The bytes that it takes of the host's disk, beyond those that it shares with its origin.
     pub fn usage(&self, name: &str) -> Result<u64, StorageError> {
         check(name)?;
         let archive = self.archives().join(format!("{name}.tar"));
@@ -236,7 +236,7 @@ impl Storage {
         }
     }
 
-    /// Everything there is, half-made things included, so that what nobody knows can be deleted.
+    /// All disks and snapshots, unfinished ones included, so that unknown ones can be deleted.
     pub fn list(&self) -> Result<Vec<Stored>, StorageError> {
         let mut all = match &self.driver {
             Driver::Btrfs { disks, .. } => disks.list()?,
@@ -252,8 +252,8 @@ impl Storage {
         Ok(all)
     }
 
-    /// Takes the storage down, so that nothing is left of it but its file; says whether it could: while a sandbox
-    /// uses a disk it stays up, and the next engine finds it.
+    /// Takes the storage down, so that only its file is left. Returns false if it could not: while a sandbox uses a
+    /// disk the storage stays up, and the next engine finds it.
     pub fn close(self) -> Result<bool, StorageError> {
         match self.driver {
             Driver::Btrfs { disks, image: Some(image) } => {
@@ -264,7 +264,8 @@ impl Storage {
         }
     }
 
-    /// Fails when the storage is broken. The kernel makes a file system read-only for good when it cannot write its trees; reading goes on.
+    /// Fails when the storage is broken. The kernel makes a file system read-only for good when it cannot write its
+    /// trees; reading goes on.
     pub fn check_writable(&self) -> Result<(), StorageError> {
         match &self.driver {
             Driver::Btrfs { disks, image: Some(image) } if disks.are_read_only() => Err(image.broken()),

@@ -1,4 +1,4 @@
-//! Attaches a file as a block device, until the last who uses it lets go.
+//! Attaches a file as a block device, until its last user closes it.
 
 use std::ffi::c_ulong;
 use std::fs::{File, OpenOptions};
@@ -13,12 +13,12 @@ const CONFIGURE: c_ulong = 0x4C0A;
 const GET_STATUS: c_ulong = 0x4C05;
 const SET_CAPACITY: c_ulong = 0x4C07;
 
-/// Gone with its last user: nothing of a killed engine is left.
+/// The kernel detaches the device with its last user: a killed engine leaves none behind.
 const AUTOCLEAR: u32 = 4;
-/// No second copy of everything in the host's page cache.
+/// The host's page cache keeps no second copy of the data.
 const DIRECT: u32 = 16;
 const BLOCK: u32 = 4096;
-/// Others may be faster to take the device that the kernel named.
+/// Another process may be faster to take the device that the kernel named.
 const ATTEMPTS: usize = 64;
 
 #[repr(C)]
@@ -46,7 +46,7 @@ struct Configuration {
     reserved: [u64; 8],
 }
 
-/// The device, and what keeps it until somebody has mounted it.
+/// The device, and an open file that keeps it attached until it is mounted.
 pub fn attach(image: &File) -> Result<(PathBuf, File)> {
     let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
     for _ in 0..ATTEMPTS {
@@ -71,7 +71,7 @@ pub fn attach(image: &File) -> Result<(PathBuf, File)> {
     Err(Error::new(ErrorKind::ResourceBusy, "every loop device was taken by somebody else first"))
 }
 
-/// The device to which this very file is attached already. Two of them would write over each other.
+/// The device to which this very file is attached already. Two devices would write over each other.
 pub fn attached(image: &Path) -> Result<Option<PathBuf>> {
     let wanted = std::fs::metadata(image)?;
     for entry in std::fs::read_dir("/sys/block")?.flatten() {
@@ -89,7 +89,7 @@ pub fn attached(image: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// After its file has become longer.
+/// Tells the kernel that the device's file has become longer.
 pub fn fit(device: &Path) -> Result<()> {
     let device = OpenOptions::new().read(true).write(true).open(device)?;
     // SAFETY: the request takes no argument.

@@ -1,8 +1,8 @@
-//! Disks that somebody has done with, emptied and kept for the next who wants an empty one: the kernel commits a transaction for
-//! every subvolume that it removes, which is dearer than all that most sandboxes write.
+//! Disks of ended sandboxes, emptied and kept for the next sandbox that needs an empty one. The kernel commits a
+//! transaction for every subvolume that it removes, which costs more than all that most sandboxes write.
 //!
-//! Only a disk that is easily emptied, whole, is kept: few names, next to nothing written, nothing copied from or to it, and a root
-//! that is as it was made. What there is the least doubt of is removed.
+//! A disk is only kept if it is easy to empty completely: few names, next to nothing written, nothing copied from or to
+//! it, and a root as it was made. In case of doubt a disk is removed.
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, fchmod, fchown, fstat, ioctl_getflags, openat, unlinkat,
@@ -13,16 +13,16 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
-/// More are not worth their names: each is used again within moments, or nobody needs so many.
+/// The most spares. Each is used again within moments; more are never needed at once.
 const MOST: usize = 64;
-/// Removing so many names is cheaper than removing a subvolume.
+/// Removing this many names is cheaper than removing a subvolume.
 const MOST_NAMES: usize = 200;
 const DEEPEST: usize = 12;
-/// What a disk may have been charged with by the kernel's count, which comes down only later.
+/// The most bytes that the kernel may have counted for a spare; the count goes down only later.
 pub const MOST_CHARGED: u64 = 1 << 20;
-/// A disk with a lower limit would notice what the one before it was charged with.
+/// A disk with a lower limit would notice the bytes that are still counted for its last sandbox.
 const LEAST_LIMIT: u64 = 32 << 20;
-/// No name of a disk begins with a dot.
+/// The names of disks never begin with a dot.
 pub const PREFIX: &str = ".spare-";
 
 pub struct Spare {
@@ -35,7 +35,7 @@ pub struct Spares(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Disks that were made here, empty, and of which there is no copy, with their limits.
+    /// Disks that were made here, empty, and have no copy, with their limits.
     plain: HashMap<String, u64>,
     ready: Vec<Spare>,
     made: u64,
@@ -46,7 +46,7 @@ impl Spares {
         self.lock().plain.insert(name.into(), limit);
     }
 
-    /// It has a copy, or another limit than it was made with.
+    /// The disk has a copy now, or another limit, and can be no spare.
     pub fn forget(&self, name: &str) {
         self.lock().plain.remove(name);
     }
@@ -55,7 +55,7 @@ impl Spares {
         self.lock().ready.pop()
     }
 
-    /// Says what a disk would be called that is kept, if it can be.
+    /// The name and limit of a disk as a spare, if it can be one.
     pub fn offer(&self, name: &str) -> Option<Spare> {
         let mut state = self.lock();
         let limit = state.plain.remove(name).filter(|limit| *limit >= LEAST_LIMIT)?;
@@ -75,7 +75,7 @@ impl Spares {
     }
 }
 
-/// Makes a disk's root what it was when it was made. Stops at whatever is unusual; who calls removes the disk then.
+/// Makes a disk's root as it was when it was made. Stops at anything unusual; the caller then removes the disk.
 ///
 /// Precondition: no process that ran with it is left.
 pub fn empty(
@@ -116,7 +116,7 @@ fn remove_all(
             unlinkat(directory, &name, AtFlags::empty())?;
             continue;
         }
-        // Most are empty.
+        // Most directories are empty.
         match unlinkat(directory, &name, AtFlags::REMOVEDIR) {
             Err(Errno::NOTEMPTY) if depth < DEEPEST => {}
             Err(Errno::NOTEMPTY) => return Err(Errno::TOOBIG),

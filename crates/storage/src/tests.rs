@@ -1,4 +1,4 @@
-//! Real file systems on real loop devices, as root; as an ordinary user, what is left then.
+//! Root tests real file systems on real loop devices; an ordinary user tests the way without them.
 
 use super::*;
 use std::io::Write;
@@ -14,7 +14,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// `None` where this user or machine has no btrfs to test.
+    /// `None` if this user or host has no btrfs to test.
     fn new() -> Option<Scratch> {
         let state = tempfile::tempdir().unwrap();
         let storage = Storage::open_sized(state.path(), 2 << 30).unwrap();
@@ -34,7 +34,7 @@ impl Scratch {
         self.storage.take().unwrap().close().unwrap()
     }
 
-    /// Sandboxes of other tests that are just beginning have a copy of every mount, for a moment.
+    /// Other tests' sandboxes that are just beginning have a copy of every mount, for a moment.
     fn close_in_the_end(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.close() {
@@ -61,7 +61,7 @@ impl Drop for Scratch {
 
 fn fill(path: &Path, bytes: u64) -> std::io::Result<u64> {
     let mut file = std::fs::File::create(path)?;
-    // Not compressible, not alike.
+    // The bytes can neither be compressed nor shared.
     let piece: Vec<u8> = (0..MEGABYTE).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let mut written = 0;
     while written < bytes {
@@ -72,7 +72,7 @@ fn fill(path: &Path, bytes: u64) -> std::io::Result<u64> {
     Ok(written)
 }
 
-/// How much can be written until the kernel refuses.
+/// The bytes that can be written until the kernel refuses.
 fn fill_up(directory: &Path) -> u64 {
     let mut total = 0;
     for number in 0..10_000 {
@@ -110,10 +110,10 @@ fn a_disk_cannot_pass_its_limit() {
     let written = fill_up(&path);
     assert!((limit / 2..=limit).contains(&written), "{written}");
     assert!(storage.usage("a").unwrap() <= limit);
-    // Another is not touched by it.
+    // Another disk is not affected.
     let other = storage.new_disk("b", limit).unwrap().unwrap();
     fill(&other.join("x"), 8 * MEGABYTE).unwrap();
-    // And what is removed can be written again.
+    // And the space of removed files can be written again.
     for entry in std::fs::read_dir(&path).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
@@ -202,7 +202,7 @@ fn what_a_snapshot_holds_does_not_fill_the_disk() {
         storage.freeze_copy("disk", &format!("snap{round}")).unwrap();
         std::fs::remove_file(disk.join("data")).unwrap();
     }
-    // A loan for as long as the snapshots live, no gift.
+    // The extra room lasts only as long as the snapshots live.
     for round in 0..3 {
         storage.delete(&format!("snap{round}")).unwrap();
     }
@@ -247,10 +247,10 @@ fn found_again_by_the_next_engine_and_taken_down_to_its_file() {
     let Some(mut storage) = Scratch::new() else { return };
     let disk = storage.new_disk("disk", 64 * MEGABYTE).unwrap().unwrap();
     std::fs::write(disk.join("file"), "kept").unwrap();
-    // Killed: nothing is taken down.
+    // The server was killed: nothing is taken down.
     storage.reopen();
     assert_eq!(std::fs::read_to_string(storage.disk("disk").unwrap().join("file")).unwrap(), "kept");
-    // In use.
+    // The storage is in use.
     let user = std::fs::File::open(disk.join("file")).unwrap();
     assert!(!storage.close());
     storage.reopen();
@@ -304,7 +304,7 @@ fn without_btrfs_there_are_archives() {
     assert!(storage.close().unwrap());
 }
 
-/// A full disk of the machine must never be met by the file system inside.
+/// The file system inside must never meet a full disk of the host.
 #[test]
 fn the_file_of_the_storage_has_no_holes_and_grows_ahead_of_need() {
     let Some(mut scratch) = Scratch::new() else { return };
@@ -325,7 +325,7 @@ fn the_file_of_the_storage_has_no_holes_and_grows_ahead_of_need() {
     let disk = scratch.new_disk("large", 8 << 30).unwrap().unwrap();
     let large = std::fs::File::create(disk.join("large")).unwrap();
     let mut after = before;
-    // More than it began with, in steps that each fit into what is ahead.
+    // More than the file began with, in steps that each fit into the space ahead.
     for step in 0..12 {
         let none = rustix::fs::FallocateFlags::empty();
         rustix::fs::fallocate(&large, none, step * 256 * MEGABYTE, 256 * MEGABYTE).unwrap();
@@ -337,7 +337,7 @@ fn the_file_of_the_storage_has_no_holes_and_grows_ahead_of_need() {
     }
     assert!(after > before, "{after} after {before}");
     drop(large);
-    // And it is found again as it was.
+    // And the storage is found again as it was.
     scratch.close();
     scratch.reopen();
     // It may have grown a last time since it was looked at.
@@ -371,7 +371,7 @@ fn a_disk_that_was_hardly_used_is_emptied_and_used_again() {
     assert_eq!(storage.list().unwrap(), []);
     assert!(matches!(storage.disk("a"), Err(StorageError::NotFound { .. })));
 
-    // Another name and another limit, which holds.
+    // The spare gets another name and another limit, which holds.
     let second = storage.new_disk("b", limit / 2).unwrap().unwrap();
     assert_eq!(number(&second), made);
     assert_eq!(std::fs::read_dir(&second).unwrap().count(), 0);
@@ -380,19 +380,19 @@ fn a_disk_that_was_hardly_used_is_emptied_and_used_again() {
     let written = fill_up(&second);
     assert!((limit / 4..=limit / 2).contains(&written), "{written}");
 
-    // What was written to is not worth emptying.
+    // A disk with much written data is not worth emptying.
     storage.delete("b").unwrap();
     let third = storage.new_disk("c", limit).unwrap().unwrap();
     assert_ne!(number(&third), made);
 
-    // A name that is taken stays whose it was, and what is ready stays ready.
+    // A name that is taken keeps its disk, and the ready spare stays ready.
     storage.delete("c").unwrap();
     storage.new_disk("d", limit).unwrap();
     let taken = storage.new_disk("e", limit).unwrap().unwrap();
     storage.delete("d").unwrap();
     assert!(matches!(storage.new_disk("e", limit), Err(StorageError::Exists { .. })));
     assert!(taken.is_dir());
-    // Nobody knows what an engine that is gone has left half done.
+    // An earlier engine may have left a spare half done, so none is used again.
     storage.reopen();
     let spares = std::fs::read_dir(taken.parent().unwrap().parent().unwrap()).unwrap();
     let names: Vec<_> = spares.flatten().map(|entry| entry.file_name()).collect();

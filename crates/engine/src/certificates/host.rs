@@ -1,6 +1,6 @@
-//! The certificates of this machine: its store, or what SSL_CERT_FILE and SSL_CERT_DIR name in its stead, and what the variables
-//! of single programs name besides. Networks that inspect TLS have an authority of their own, which a machine knows by one of
-//! these; some only by the variable of one program.
+//! The certificates of this host: its store, or the files that SSL_CERT_FILE and SSL_CERT_DIR name instead, and the
+//! files that the variables of single programs name. A network that inspects TLS has an authority of its own, which the
+//! host knows by one of these; sometimes only by the variable of one program.
 
 use super::{Certificates, CertificatesError, Unreadable, read};
 use paddock_settings::certificate_variables::VARIABLES;
@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 const STORE_FILE: &str = "SSL_CERT_FILE";
 const STORE_DIRECTORIES: &str = "SSL_CERT_DIR";
-/// A store is hundreds of files, and many sandboxes are made at once. One authority more is seen after so long.
+/// A store is hundreds of files, and many sandboxes are made at once. So the result is kept for 5 seconds; a new
+/// authority is seen after that.
 const KEPT: Duration = Duration::from_secs(5);
 
 type Variables = BTreeMap<&'static str, OsString>;
 
-/// All of them, at least one; or which of them cannot be read.
+/// All certificates, at least one; or an error that names an unreadable file.
 pub fn certificates() -> Result<Certificates, CertificatesError> {
     static LAST: Mutex<Option<(Instant, Variables, Arc<Certificates>)>> = Mutex::new(None);
     let set = variables(|name| std::env::var_os(name));
@@ -33,7 +34,7 @@ pub fn certificates() -> Result<Certificates, CertificatesError> {
     Ok(found)
 }
 
-/// Those that are set. An empty one is as good as none.
+/// The variables that are set. An empty one counts as not set.
 fn variables(of_process: impl Fn(&str) -> Option<OsString>) -> Variables {
     let names = VARIABLES.into_iter().chain([STORE_DIRECTORIES]);
     let set = names.filter_map(|name| Some((name, of_process(name)?)));
@@ -76,7 +77,7 @@ fn in_file_or_directory(path: &Path) -> Result<Certificates, String> {
     })
 }
 
-/// One that cannot be read may be the one that matters.
+/// One unreadable certificate is an error: it may be the one that matters.
 fn whole((certificates, errors): paddock_gate::Found) -> Result<Certificates, String> {
     match errors.into_iter().next() {
         Some(error) => Err(error),

@@ -1,10 +1,10 @@
-//! Whom the clients inside believe: the host's certificates, the owner's, and the gate's own where it ends TLS.
+//! The certificates that the clients inside trust: the host's, the owner's, and the gate's own if it ends TLS.
 //!
 //! - here: the file that a sandbox gets, and the variables by which its clients find it
-//! - [`host`]: the certificates of this machine, by its store and by the variables of this process
+//! - [`host`]: the certificates of this host, by its store and by the variables of this process
 //!
-//! A sandbox has the file when it asked for the host's certificates (`host_certs`), or has secrets, whose TLS the gate ends.
-//! Certificates are read and written anew: a private key that lies beside one stays outside.
+//! A sandbox has the file when it asked for the host's certificates (`host_certs`), or has secrets, whose TLS the gate
+//! ends. Certificates are parsed and written anew: a private key in the same file stays outside.
 
 mod host;
 
@@ -21,7 +21,7 @@ use paddock_settings::certificate_variables::FILE;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Of one file, of `net/roots.pem`, and of all that a sandbox gets.
+/// The most bytes of one file, of `net/roots.pem`, and of the file that a sandbox gets.
 const LARGEST: u64 = 8 << 20;
 
 pub type Certificates = Vec<CertificateDer<'static>>;
@@ -59,17 +59,18 @@ impl CertificatesError {
     }
 }
 
-/// Whom a sandbox is to believe.
+/// The sources of the certificates that a sandbox trusts.
 #[derive(Debug, Clone, Copy)]
 pub struct Trust<'a> {
-    /// `net/roots.pem` below it has the owner's own.
+    /// The state directory; its `net/roots.pem` has the owner's own.
     pub state: &'a Path,
-    /// Everything that this machine believes was asked for: it is an error where that cannot be read.
+    /// True if all certificates that this host trusts were asked for: then it is an error if they cannot be read.
     pub host_certs: bool,
 }
 
 impl Trust<'_> {
-    /// Those that the host's store does not have, for the gate: it believes that one anyway.
+    /// The gate's certificates besides the host's store, which it trusts anyway: the owner's, and with `host_certs` all
+    /// that this host trusts.
     pub fn beyond_store(&self) -> Result<Certificates, CertificatesError> {
         let mut all = self.roots()?;
         if self.host_certs {
@@ -78,7 +79,7 @@ impl Trust<'_> {
         Ok(all)
     }
 
-    /// The whole file. `authority`: of the gate, as PEM.
+    /// The whole file. `authority`: the gate's own, as PEM.
     pub fn bundle(&self, authority: Option<&str>) -> Result<Vec<u8>, CertificatesError> {
         let mut all = match self.host_certs {
             true => host::certificates()?,
@@ -99,7 +100,7 @@ impl Trust<'_> {
         }
     }
 
-    /// Puts the file where the variables say, as `user`. Returns when it lies there.
+    /// Writes the file to the path that the variables name, as `user`. Returns when it is there.
     ///
     /// Precondition: the inside is ready.
     pub async fn install(
@@ -118,7 +119,7 @@ impl Trust<'_> {
         write.await.map(drop).map_err(CertificatesError::Install)
     }
 
-    /// The owner's own.
+    /// The owner's own certificates.
     fn roots(&self) -> Result<Certificates, CertificatesError> {
         let path = self.state.join("net").join("roots.pem");
         match read(&path) {
@@ -136,14 +137,14 @@ enum Unreadable {
     Wrong(String),
 }
 
-/// At least one, from a file of PEM text.
+/// Reads a file of PEM text with at least one certificate.
 fn read(path: &Path) -> Result<Certificates, Unreadable> {
     use std::io::{ErrorKind, Read};
     let wrong = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => Unreadable::Missing,
         _ => Unreadable::Wrong(error.to_string()),
     };
-    // A pipe would be waited for.
+    // The open of a pipe would wait for its writer.
     if !std::fs::metadata(path).map_err(wrong)?.is_file() {
         return Err(Unreadable::Wrong("it is not a file".into()));
     }
@@ -153,7 +154,7 @@ fn read(path: &Path) -> Result<Certificates, Unreadable> {
     if bytes.len() as u64 > LARGEST {
         return Err(Unreadable::Wrong("it is larger than 8 MiB".into()));
     }
-    // Comments between certificates are in whatever encoding; a certificate is ASCII.
+    // Comments between certificates may have any encoding; a certificate is ASCII.
     paddock_gate::certificates_in(&String::from_utf8_lossy(&bytes)).map_err(Unreadable::Wrong)
 }
 
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(count(trust.bundle(Some(gate.pem()))), of_store + 1);
         std::fs::create_dir(state.path().join("net")).unwrap();
         let roots = state.path().join("net/roots.pem");
-        // With its key, and twice.
+        // The file has the certificate twice, and its key.
         let owner = Authority::new().unwrap();
         let text = format!("caf\u{e9}\n{}{}{}", owner.pem(), owner.key_pem(), owner.pem());
         std::fs::write(&roots, text).unwrap();

@@ -1,4 +1,4 @@
-//! G5: archives that try to get out, to gain rights, or to be what they are not.
+//! G5: archives that try to get out, to gain rights, or to hide their nature.
 
 use crate::support::{all_of, files, run, sandbox};
 use paddock_engine::{FileError, FileErrorKind, Sandbox};
@@ -13,7 +13,7 @@ impl Tar {
         Tar(Builder::new(Vec::new()))
     }
 
-    /// Names are written as they are: the crate would refuse those that the guest has to refuse.
+    /// Names are written as they are: the crate would refuse the names that the guest has to refuse.
     fn entry(mut self, kind: EntryType, name: &str, target: &str, mode: u32, content: &[u8]) -> Tar {
         let mut header = Header::new_gnu();
         header.set_entry_type(kind);
@@ -64,7 +64,7 @@ async fn there_and_back() {
     }
     assert_eq!(found["sub/file"], (0o751, 6));
     assert_eq!(found["large"].1, 3_000_000);
-    // Made again without the pipe, which no archive may bring.
+    // The archive is made again without the pipe, which no archive may bring.
     run(&sandbox, 2, "rm from/pipe").await;
     let archive = all_of(files(&sandbox).pack("from").await.unwrap()).await;
     unpack(&sandbox, &archive).await.unwrap();
@@ -135,7 +135,7 @@ async fn links_rights_and_twins_are_harmless() {
     sandbox.end(None).unwrap();
 }
 
-/// The size of the extended header counts for both sides, or the rest of the archive is read as another one.
+/// The size of the extended header counts for both sides; else the rest of the archive would be read as another one.
 #[tokio::test]
 async fn a_size_that_is_told_twice_is_read_once() {
     let (_place, sandbox) = sandbox().await;

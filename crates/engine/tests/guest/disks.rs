@@ -91,7 +91,7 @@ async fn a_disk_over_an_image() {
     for name in ["lib", "lib64"] {
         std::os::unix::fs::symlink(format!("usr/{name}"), image.path().join(name)).unwrap();
     }
-    // The tools of the host, as the image's own.
+    // The tools of the host, as if they were the image's own.
     let usr = paddock_model::Mount {
         source: Some("/usr".into()),
         target: "/usr".into(),
@@ -102,7 +102,7 @@ async fn a_disk_over_an_image() {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     }
     let root = Root::Directory { path: image.path().canonicalize().unwrap() };
-    // A disk in memory would do only where memory keeps user.* attributes, since Linux 6.6 and not everywhere.
+    // A disk in memory would need user.* attributes there, which Linux has since 6.6 and not everywhere.
     let disks = tempfile::tempdir().unwrap();
     let number = std::cell::Cell::new(0);
     let fresh = || {

@@ -1,10 +1,10 @@
-//! Commands: their output across lost connections, their ends, and each other.
+//! Execs: their output across lost connections, their ends, and their view of each other.
 
 use crate::support::{backend, hear, run, sandbox, script};
 use paddock_engine::{ExecEvent, ExecPhase, ExitKind, KnownExec, Sandbox};
 use std::time::{Duration, Instant};
 
-/// Leaves the sandbox, as an engine that is killed does, and comes back with what it had kept.
+/// Leaves the sandbox, as a killed engine does, and comes back with the bytes that it had kept.
 async fn come_back(
     place: &crate::support::Place,
     sandbox: Sandbox,
@@ -27,7 +27,7 @@ async fn output_goes_on_where_the_journal_ends() {
             kept.extend(bytes);
         }
     }
-    // The last piece was written down, but nobody could say so any more.
+    // The last piece was written, but the guest was not told any more.
     drop(exec);
     let known = [KnownExec { number: 7, stdout: kept.len() as u64, stderr: 0, control: 0 }];
     let (sandbox, mut resumed) = come_back(&place, sandbox, &known).await;
@@ -40,17 +40,17 @@ async fn output_goes_on_where_the_journal_ends() {
     assert!(kept == expected.as_bytes(), "{} bytes instead of {}", kept.len(), expected.len());
     assert_eq!((said.stderr.as_slice(), said.status), (&b"to-stderr\n"[..], Some(ExitKind::Exited(3))));
 
-    // Its end is remembered until it is noted.
+    // The guest remembers its end until it is noted.
     let known = [KnownExec { number: 7, stdout: kept.len() as u64, stderr: 10, control: 0 }];
     let (sandbox, mut resumed) = come_back(&place, sandbox, &known).await;
     assert!(matches!(resumed[0].phase, ExecPhase::Ended { status: ExitKind::Exited(3), .. }));
     let said = hear(&mut resumed[0].exec).await;
     assert_eq!((said.stdout.len(), said.stderr.len(), said.status), (0, 0, Some(ExitKind::Exited(3))));
-    // Asked for again, as by an engine that does not know whether it had asked: it runs once.
+    // The exec is requested again, as by an engine that does not know if it had asked: it runs once.
     sandbox.exec_numbered(7, script("echo > /tmp/twice")).await.unwrap();
     run(&sandbox, 8, "sleep 0.2; test ! -e /tmp/twice").await;
     sandbox.forget(7);
-    // An answer says that what was said before it was heard.
+    // The answer to this request proves that the guest has read the messages before it.
     sandbox.freeze(false).await.unwrap();
     let (sandbox, resumed) = come_back(&place, sandbox, &[]).await;
     assert!(resumed.is_empty());
@@ -97,7 +97,7 @@ async fn a_timeout_ends_the_exec_with_its_session_and_nothing_else() {
     assert_eq!((said.stdout.as_slice(), said.deadline_passed), (&b"begun\n"[..], true));
     assert_eq!(said.status, Some(ExitKind::Signaled(9)));
     assert!(begun.elapsed() < Duration::from_secs(10));
-    // Commands see each other, though each came behind its own layers.
+    // Execs see each other, though each came behind its own layers.
     let seen = run(&sandbox, 3, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").await;
     assert!(seen.contains("sleep 1001") && !seen.contains("1002") && !seen.contains("1003"), "{seen}");
     assert!(!seen.contains("paddock-guest"), "{seen}");
@@ -131,7 +131,7 @@ async fn without_an_engine_the_guest_ends_in_time() {
     sandbox.set_deadline(Some(Duration::from_millis(200)));
     let begun = Instant::now();
     tokio::time::timeout(Duration::from_secs(20), sandbox.lost()).await.expect("it ends by itself");
-    // An engine that is there gets two seconds more.
+    // A connected engine gets two seconds more.
     assert!(begun.elapsed() >= Duration::from_secs(2));
     sandbox.end(None).unwrap();
 }

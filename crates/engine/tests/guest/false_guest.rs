@@ -43,7 +43,7 @@ impl Fence for NoFence {
     }
 }
 
-/// The guest's side: says what it is told to, to whatever it is asked to start.
+/// The guest's side: sends the given answer to every request for a start.
 fn false_guest(mut stream: UnixStream, answer: impl Fn(u32) -> Vec<u8> + Send + 'static) {
     std::thread::spawn(move || {
         let ready = FromGuest::Ready {
@@ -164,7 +164,7 @@ async fn frames_that_cannot_be_are_the_end() {
         let sandbox = sandbox_of(lie).await;
         let detail = how_it_ends(&sandbox).await;
         assert!(detail.contains(expected), "{what}: {detail}");
-        // Afterwards nothing waits for ever, and everybody hears why.
+        // Afterwards nothing waits for ever, and every caller gets the reason.
         assert_eq!(tokio::time::timeout(Duration::from_secs(5), sandbox.lost()).await.unwrap(), detail);
         let error = sandbox.files(User::Agent, None).stat("/x").await.unwrap_err();
         assert_eq!(error.kind, FileErrorKind::Lost);
@@ -187,7 +187,7 @@ async fn answers_that_cannot_be_are_refused() {
     assert_eq!(files.list("/x", true, 10, None).await.unwrap_err().kind, FileErrorKind::Broken);
     assert!(files.read("/x", 0, None).await.is_err());
 
-    // A failure without an end.
+    // The failure has no end.
     let sandbox = sandbox_of(|exec| data(exec, StreamKind::Stderr, &vec![0; 200_000])).await;
     let error = sandbox.files(User::Agent, None).stat("/x").await.unwrap_err();
     assert_eq!(error.kind, FileErrorKind::Broken);

@@ -20,7 +20,7 @@ async fn written_read_listed_moved_and_removed() {
     assert_eq!(part.size(), Some(10));
     assert_eq!(all_of(part).await, &content[999_990..]);
 
-    // Replaced as a whole, with the mode it had; given up, not at all.
+    // A finished file is replaced as a whole, with the mode it had; an upload that is given up changes nothing.
     let mut upload = files.write("deep/er/file", None, false).unwrap();
     upload.write(b"new").await.unwrap();
     assert_eq!(upload.finish().await.unwrap().mode, 0o640);
@@ -87,7 +87,7 @@ async fn pages_join_to_the_whole_tree_in_order() {
     sandbox.end(None).unwrap();
 }
 
-/// G3: nothing that blocks, never ends, or is no file.
+/// G3: paths that block, never end, or are no file.
 #[tokio::test]
 async fn what_is_no_file_is_not_read() {
     let (_place, sandbox) = sandbox().await;
@@ -114,12 +114,12 @@ async fn what_is_no_file_is_not_read() {
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert_eq!(files.read("../../../etc/shadow", 0, None).await.err().unwrap().kind, FileErrorKind::NotFound);
     assert_eq!(files.stat("pipe").await.unwrap().kind, FileKind::Other);
-    // What the kernel makes up has no size, and is read anyway.
+    // A file that the kernel makes up has no size, and is read anyway.
     assert!(all_of(files.read("/proc/self/status", 0, None).await.unwrap()).await.starts_with(b"Name:"));
     sandbox.end(None).unwrap();
 }
 
-/// G4: a link that stands where a file shall be is replaced, not followed.
+/// G4: a link at the place of the new file is replaced, not followed.
 #[tokio::test]
 async fn a_planted_link_is_not_written_through() {
     let (_place, sandbox) = sandbox().await;

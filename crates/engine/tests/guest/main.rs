@@ -1,5 +1,5 @@
-//! The guest, seen through the engine: real sandboxes for what it does, a false one for what it may try.
-//! Those with a real sandbox need to be root, as a sandbox with many ids does.
+//! The guest, seen through the engine: real sandboxes for its behaviour, a false one for its possible attacks. Tests
+//! with a real sandbox need root, as a sandbox with many ids does.
 
 #![allow(
     clippy::unwrap_used,

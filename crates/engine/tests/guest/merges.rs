@@ -48,7 +48,7 @@ async fn what_fails_in_the_middle_is_taken_back() {
     let sandbox = place.create().await;
     run(&sandbox, 1, BEFORE).await;
     let before = run(&sandbox, 2, LOOK).await;
-    // The last one has no directory to go to, which is found out when everything else is in its place.
+    // The last file has no directory to go to, which is noticed when everything else is in its place.
     let files = archive(&[("tmp/a", "new\n"), ("tmp/b", "more\n"), ("tmp/nowhere/z", "z\n")]);
     let failed =
         merge(&sandbox, &["/tmp/a", "/tmp/b", "/tmp/nowhere/z"], &["/tmp/d", "/tmp/gone"], &files).await;

@@ -1,4 +1,4 @@
-//! A lasting sandbox, and what every test asks of it.
+//! A lasting sandbox, and the helpers that every test needs.
 
 use paddock_backends::{Backend, all};
 use paddock_engine::{Command, Download, Exec, ExecEvent, ExitKind, Files, Sandbox, StreamKind};
@@ -79,7 +79,7 @@ pub fn script(text: &str) -> Command {
     }
 }
 
-/// Everything that an exec says until its end.
+/// The output of an exec until its end.
 #[derive(Debug, Default)]
 pub struct Said {
     pub stdout: Vec<u8>,
@@ -107,7 +107,7 @@ pub async fn hear(exec: &mut Exec) -> Said {
     said
 }
 
-/// Runs to its end, and gives what it printed.
+/// Runs an exec to its end, and returns its output.
 pub async fn run(sandbox: &Sandbox, number: u32, text: &str) -> String {
     let mut exec = sandbox.exec_numbered(number, script(text)).await.unwrap();
     exec.input().close();

@@ -3,22 +3,22 @@
 use super::check::Found;
 use std::path::{Path, PathBuf};
 
-/// The tightest bound of one kind, and what is used of it.
+/// The tightest bound of one kind, and its use.
 pub struct Bound {
     pub file: PathBuf,
     pub limit: u64,
     pub in_use: u64,
 }
 
-/// A bound that nothing reaches, as version 1 writes one of memory.
+/// Version 1 writes a number above this if memory has no bound.
 const NO_BOUND: u64 = 1 << 60;
 
-/// `Ok(None)`: no cgroup bounds them. `Err`: why it could not be found out.
+/// `Ok(None)`: no cgroup bounds them. `Err`: why the bound could not be read.
 pub fn processes(server: u32) -> Result<Option<Bound>, String> {
     tightest(server, "pids", &["pids.max"], |directory| read(&directory.join("pids.current")).unwrap_or(0))
 }
 
-/// Files that are cached count as free: the kernel lets go of them first.
+/// Cached files count as free: the kernel drops them first.
 pub fn memory(server: u32) -> Result<Option<Bound>, String> {
     tightest(server, "memory", &["memory.max", "memory.limit_in_bytes"], |directory| {
         let used = read(&directory.join("memory.current"))
@@ -59,7 +59,8 @@ fn tightest(
     Ok(bounds.into_iter().min_by_key(|bound| bound.limit.saturating_sub(bound.in_use)))
 }
 
-/// From the server's own cgroup of the controller up to the top of what is mounted here. Version 2 has one for all controllers.
+/// From the server's own cgroup of the controller up to the top of the mounted hierarchy. Version 2 has one hierarchy
+/// for all controllers.
 fn directories(own: &str, mountinfo: &str, controller: &str) -> Vec<PathBuf> {
     let of_version_1 = |wanted: &str| mount_point(mountinfo, "cgroup", Some(wanted)).zip(path(own, wanted));
     let version_1 = Some(controller).filter(|controller| !controller.is_empty()).and_then(of_version_1);
@@ -96,7 +97,7 @@ fn read(path: &Path) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The first of the fields that there is; 0 where there is none.
+/// The first of the fields that exists; 0 if none does.
 fn field(path: &Path, names: &[&str]) -> u64 {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let find = |name: &&str| {

@@ -1,4 +1,4 @@
-//! One limit beside what is needed of it.
+//! One limit beside the need of sandboxes.
 
 use super::takes::Takes;
 use paddock_model::{LimitCheck, LimitState, LimitUnit, format_bytes};
@@ -8,7 +8,7 @@ use paddock_model::{LimitCheck, LimitState, LimitUnit, format_bytes};
 pub enum Found {
     Limit(u64),
     NoLimit,
-    /// Why it could not be read.
+    /// Why the limit could not be read.
     Unreadable(String),
 }
 
@@ -18,12 +18,12 @@ pub struct Question<'a> {
     pub setting: Option<String>,
     pub unit: LimitUnit,
     pub found: Found,
-    /// By everybody, without the sandboxes that are still to come.
+    /// The present use of all processes, without the sandboxes that are still to come.
     pub in_use: u64,
     pub takes: Takes,
-    /// That are still to come.
+    /// The number of sandboxes that are still to come.
     pub further: u64,
-    /// Given the value that would do.
+    /// Makes the remedy for the value that would do.
     pub remedy: &'a dyn Fn(u64) -> String,
 }
 
@@ -81,7 +81,7 @@ impl Question<'_> {
     }
 }
 
-/// An eighth more, and a round number: what others use changes.
+/// An eighth more, and a round number, because the use of other processes changes.
 fn with_room(needed: u64) -> u64 {
     needed.saturating_add(needed / 8).checked_next_multiple_of(1024).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,11 @@
-//! Whether this host can hold a number of sandboxes at one time: every limit that they take a part of, and the setting that
-//! would raise one that is too low.
+//! Checks that this host can hold a number of sandboxes at one time: every limit that they take a part of, and the
+//! setting that would raise one that is too low.
 //!
-//! - [`takes`]: what one sandbox takes, and how that was counted
-//! - [`reading`]: limits of the kernel and of a process; [`cgroup_limits`]: those of the cgroups above the server
-//! - [`check`]: one limit beside what is needed of it
+//! - [`takes`]: the part that one sandbox takes, and how that was counted
+//! - [`reading`]: limits of the kernel and of a process; [`cgroup_limits`]: limits of the cgroups above the server
+//! - [`check`]: one limit beside the need of sandboxes
 //!
-//! Counted for sandboxes of the process backend. Those of the others have more processes and memory.
+//! The numbers are those of the process backend. Sandboxes of the other backends have more processes and memory.
 
 mod cgroup_limits;
 mod check;
@@ -21,7 +21,7 @@ use paddock_records::store::ServerHolder;
 use std::path::Path;
 use takes::Takes;
 
-/// Looks at the server of the state directory, where one runs, else at this process, as if it were to become the server.
+/// Looks at the server of the state directory, if one runs, else at this process, as if it were to become the server.
 pub fn look(state: &Path, sandboxes: u64) -> Capacity {
     let places = Places::look(state);
     let server = ServerHolder::of(state).and_then(|holder| holder.process);
@@ -46,10 +46,10 @@ pub fn look(state: &Path, sandboxes: u64) -> Capacity {
 
 struct Host {
     is_root: bool,
-    /// Absent where none runs.
+    /// `None` if no server runs.
     server: Option<u32>,
     process: u32,
-    /// Sandboxes that are still to come.
+    /// The number of sandboxes that are still to come.
     further: u64,
     sandboxes: u64,
 }
@@ -87,7 +87,8 @@ impl Host {
         .answer()
     }
 
-    /// A server raises its own limit when it starts. Where none runs, this process raises its own as far as a server could.
+    /// A server raises its own limit when it starts. If none runs, this process raises its own as far as a server
+    /// could.
     fn descriptors(&self) -> LimitCheck {
         let found = match self.server {
             Some(process) => reading::process_limit(process, "Max open files"),
@@ -129,7 +130,7 @@ impl Host {
             self.sysctl("process ids", "kernel.pid_max", reading::tasks(), takes::TASKS),
             self.sysctl("threads of the host", "kernel.threads-max", reading::tasks(), takes::TASKS),
         ];
-        // The kernel does not hold this limit for the host's root, nor for what it makes.
+        // The kernel does not enforce this limit for the host's root, nor for processes that root makes.
         if !self.is_root {
             let found = reading::process_limit(self.process, "Max processes");
             let own = reading::tasks_of(rustix::process::getuid().as_raw());
@@ -218,7 +219,7 @@ impl Host {
         self.sysctl("watchers of files", setting, 0, takes::INOTIFY_INSTANCES)
     }
 
-    /// Where the kernel tracks none, there is no such limit.
+    /// `None` if the kernel tracks no connections: then there is no such limit.
     fn connections(&self) -> Option<LimitCheck> {
         let setting = "net.netfilter.nf_conntrack_max";
         let tracked = reading::first_number("/proc/sys/net/netfilter/nf_conntrack_count");
@@ -242,7 +243,7 @@ impl Host {
         };
         let mut checks = vec![check("memory", None, reading::available_memory(), 0, &more)];
         let (found, in_use, file) = match cgroup_limits::memory(self.process) {
-            // Nothing bounds it but the host itself.
+            // Only the host itself bounds it.
             Ok(None) => return checks,
             Ok(Some(bound)) => (Found::Limit(bound.limit), bound.in_use, bound.file.display().to_string()),
             Err(why) => (Found::Unreadable(why), 0, String::new()),
@@ -292,7 +293,7 @@ fn set(setting: &str, value: u64) -> String {
     format!("run as root: sysctl -w {setting}={value}")
 }
 
-/// One who is root only in a user namespace is held by limits as others are.
+/// False for root in a user namespace, whom limits hold as other users.
 fn is_root_of_the_host() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let whole: Vec<&str> = map.split_whitespace().collect();

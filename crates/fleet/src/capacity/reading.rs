@@ -1,4 +1,4 @@
-//! Limits and their use, as the kernel tells them.
+//! Limits and their use, as the kernel reports them.
 
 use super::check::Found;
 use crate::pressure::meminfo_bytes;
@@ -24,7 +24,7 @@ fn not_a_number(path: &str, text: &str) -> Found {
     Found::Unreadable(format!("{path} has {shown:?} instead of a number"))
 }
 
-/// The first number of a file with several, 0 where it cannot be read.
+/// The first number of a file with several; 0 if it cannot be read.
 pub fn first_number(path: &str) -> u64 {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
@@ -72,7 +72,7 @@ pub fn open_descriptors(process: u32) -> Option<u64> {
     Some(std::fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as u64)
 }
 
-/// Memory that is to be had without swapping.
+/// Memory that is available without swapping.
 pub fn available_memory() -> Found {
     let text = match std::fs::read_to_string("/proc/meminfo") {
         Ok(text) => text,
@@ -84,7 +84,7 @@ pub fn available_memory() -> Found {
     }
 }
 
-/// Free bytes and inodes of the file system that a directory is on, or would be made on.
+/// Free bytes and inodes of the directory's file system, also of a directory that does not exist yet.
 pub fn room(directory: &Path) -> (Found, Found) {
     let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
     match rustix::fs::statvfs(existing) {

@@ -1,13 +1,14 @@
 //! The part of each limit of the host that one sandbox of the process backend takes.
 //!
-//! Counted on Linux 6.18 as the difference that sandboxes make, 50 idle ones and 40 with `sh -c 'sleep 1000'` in each, directories with 300:
-//! `/proc/*/task`, `/proc/*/ns`, `/proc/*/mountinfo`, `/proc/SERVER/fd`, `/proc/sys/fs/file-nr`, `/proc/key-users`,
-//! `/sys/block/loop*`, and `statvfs` of the directories. The test `a_sandbox_takes_no_more_than_doctor_says` counts again.
+//! The parts were counted on Linux 6.18 as the difference that sandboxes make: 50 idle ones and 40 with `sh -c 'sleep
+//! 1000'` in each, 300 for directories. Counted were `/proc/*/task`, `/proc/*/ns`, `/proc/*/mountinfo`,
+//! `/proc/SERVER/fd`, `/proc/sys/fs/file-nr`, `/proc/key-users`, `/sys/block/loop*`, and `statvfs` of the directories.
+//! The test `a_sandbox_takes_no_more_than_doctor_says` counts again.
 //!
-//! An idle sandbox takes no keys, no loop devices, no mounts of the server's namespace and no memory mappings of the server, so
-//! these have no limit here. A terminal takes one of kernel.pty.max, and only while it is open.
+//! An idle sandbox takes no keys, no loop devices, no mounts of the server's namespace and no memory mappings of the
+//! server, so these have no limit here. A terminal takes one of kernel.pty.max, and only while it is open.
 
-/// Idle, and while it works.
+/// The part of a limit that an idle sandbox takes, and one that works.
 #[derive(Debug, Clone, Copy)]
 pub struct Takes {
     pub idle: u64,
@@ -19,25 +20,26 @@ const fn takes(idle: u64, working: u64) -> Takes {
 }
 
 pub const PLACES: Takes = takes(1, 1);
-/// The stream to its guest and the descriptor of its process; a connection that follows a command is one more.
+/// The stream to its guest and the descriptor of its process; a connection that follows an exec is one more.
 pub const SERVER_DESCRIPTORS: Takes = takes(2, 3);
-/// Of all processes: the guest holds 13 besides the server's two, a shell and its program eight more.
+/// The open files of all processes: the guest holds 13 besides the server's two, a shell and its program eight more.
 pub const OPEN_FILES: Takes = takes(16, 24);
 /// Its guest; a shell and the program that this runs. None of them has a second thread.
 pub const TASKS: Takes = takes(1, 3);
 /// One of each kind: user, pid, mnt, net, ipc, uts, cgroup.
 pub const NAMESPACES: Takes = takes(1, 1);
-/// A root's disk in storage is mounted with its owners translated. Before Linux 6.8 such a mount keeps the user namespace that says how.
+/// Root's disks in storage are mounted with translated owners. Before Linux 6.8 such a mount keeps the user namespace
+/// of the translation.
 pub const USER_NAMESPACES_OF_ROOT: Takes = takes(2, 2);
 /// Without one a sandbox is made all the same, and sees the host's uptime.
 pub const TIME_NAMESPACES: Takes = takes(0, 1);
-/// One of each hierarchy, so one of memory.
+/// One in each hierarchy, so one of memory.
 pub const CGROUPS: Takes = takes(1, 1);
 /// `tail -f` and most development servers take one. The kernel counts it for the user of the server.
 pub const INOTIFY_INSTANCES: Takes = takes(0, 1);
 /// A connection that leaves through the gate is one of the host's.
 pub const CONNECTIONS: Takes = takes(0, 1);
-/// Its directory and record, its timeline and the signature of that.
+/// Its directory and record, its timeline and the head of the timeline.
 pub const STATE_INODES: Takes = takes(4, 4);
 /// Their blocks (16 KiB), rows of the database (28 KiB), a subvolume of the storage (18 KiB).
 pub const STATE_BYTES: Takes = takes(64 << 10, 64 << 10);
@@ -48,14 +50,15 @@ pub const RUN_BYTES: Takes = takes(12 << 10, 12 << 10);
 /// Descriptors of a server without sandboxes: 21 were counted, connections are more.
 pub const SERVER_ALONE: u64 = 64;
 
-/// One of 1,000 idle sandboxes made the memory of the host less by 0.69 MiB (bench/results/server.md).
+/// Each of 1,000 idle sandboxes took 0.69 MiB of the host's memory (bench/results/server.md).
 const MEMORY_OF_ONE: u64 = 768 << 10;
 /// The kernel keeps 16 bytes for every pair of a memory cgroup and a file system, and a sandbox has seven file systems
 /// (docs/decisions/0057-ten-thousand-at-one-time.md).
 const MEMORY_OF_A_PAIR: u64 = 7 * 16;
 
-/// Memory of the host that so many idle sandboxes take: with their square, because of the pairs. For 1,000, 5,000 and 9,500 this is 0.86, 1.28
-/// and 1.76 MiB each; 0.89, 1.31 and 1.78 were measured (bench/results/scale-16-cores.md).
+/// The memory of the host that this many idle sandboxes take. It grows with their square, because of the pairs. For
+/// 1,000, 5,000 and 9,500 this is 0.86, 1.28 and 1.76 MiB each; 0.89, 1.31 and 1.78 were measured
+/// (bench/results/scale-16-cores.md).
 pub fn memory(sandboxes: u64) -> u64 {
     let each = MEMORY_OF_ONE.saturating_add(MEMORY_OF_A_PAIR.saturating_mul(sandboxes));
     sandboxes.saturating_mul(each)

@@ -1,10 +1,10 @@
-//! What a runner's frames mean. Whatever is not known is passed over: a runner may be newer than this host.
+//! The meaning of a runner's frames. Unknown frames are ignored: a runner may be newer than this host.
 
 use super::frame::Frame;
 use base64::Engine;
 use paddock_model::api::{CodeError, CodeResult};
 
-/// Longer names and values of errors say no more.
+/// Names and values of errors are cut at these lengths.
 const LONGEST_NAME: usize = 1024;
 const LONGEST_TEXT: usize = 1 << 20;
 

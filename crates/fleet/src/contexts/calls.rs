@@ -24,13 +24,13 @@ use std::time::Duration;
 
 /// Larger programs belong into a file.
 const LARGEST: usize = 4 << 20;
-/// Calls that may wait for one context.
+/// The most calls that wait for one context.
 const MOST_WAITING: u32 = 100;
 
 type OwnTurn = tokio::sync::OwnedMutexGuard<()>;
 
 impl Fleet {
-    /// Returns as soon as the call is noted; its job tells what becomes of it.
+    /// Returns as soon as the call is noted; its exec tells the rest.
     pub(crate) async fn start_call(
         &self,
         actor: &Actor,
@@ -52,7 +52,7 @@ impl Fleet {
         let looked_at = (context.language.as_str(), context.cwd.as_deref());
         let scanned = self.scan_code(actor, live, looked_at, request).await?;
         let call = Call { actor: actor.clone(), request: request.clone(), timeout, scanned };
-        // Who need not wait is stored together with its turn.
+        // A call that need not wait is stored together with its turn.
         let turn = context.turn.clone().try_lock_owned().ok();
         if turn.is_none() && context.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
             return Err(FleetError::new(
@@ -88,7 +88,7 @@ impl Fleet {
     }
 
     async fn context_for(&self, live: &Arc<Live>, request: &RunCode) -> Result<Arc<Context>, FleetError> {
-        // Woken first: what a sandbox had before it slept is told of as that.
+        // The sandbox is woken first, so that contexts from before its sleep are reported as such.
         self.running(live).await?;
         let language = Language::named(request.language.as_deref())?;
         let wanted = request.language.as_deref().map(|_| language.name());
@@ -105,7 +105,7 @@ impl Fleet {
                 }
                 let make = || Context::new(name, name, true, None, Default::default());
                 let context = live.contexts.get_or_add(name, MOST_CONTEXTS, make)?;
-                // Somebody may have called a context of another language so.
+                // A context of another language may have this name.
                 context.check_language(Some(name))?;
                 Ok(context)
             }
@@ -168,7 +168,7 @@ impl Fleet {
         Ok(job)
     }
 
-    /// Its turn has come: into the interpreter, which is started where there is none.
+    /// The call's turn has come: hands it to the interpreter, which is started if there is none.
     async fn hand_over(&self, live: &Arc<Live>, context: &Arc<Context>, job: &Arc<TrackedExec>, call: &Call) {
         if !job.runs() {
             return;
@@ -211,7 +211,7 @@ impl Fleet {
         };
         self.0.save_exec(&live.id, &record)?;
         context.begin(job.clone(), nonce);
-        // One that died meanwhile has told nobody of this call.
+        // The interpreter died meanwhile, and reported nothing of this call.
         if !runner.runs() {
             context.release_if(job.number());
             let cause = context.end().unwrap_or(ExecCause::SandboxEnded);
@@ -223,7 +223,7 @@ impl Fleet {
             return Err(has_ended(context, &ExecCause::SandboxEnded));
         };
         let job = job.clone();
-        // A large program is taken in as the interpreter reads it; nobody waits here for that.
+        // The interpreter takes in a large program as it reads it; this does not wait for that.
         tokio::spawn(async move {
             tokio::select! {
                 biased;
@@ -235,7 +235,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Its interpreter; a new one where a default context has none any more, and how the one before had ended.
+    /// The context's interpreter. A default context without one gets a new one; also returns how the one before ended.
     async fn runner_for(
         &self,
         actor: &Actor,
@@ -248,7 +248,7 @@ impl Fleet {
             if !runner.was_killed() {
                 return Ok((runner, None));
             }
-            // It is being ended, and its last words are none of the next call's business.
+            // It is being ended, and its last output does not belong to the next call.
             let _ = tokio::time::timeout(DYING, runner.wait()).await;
         }
         let before = context.end();
@@ -258,7 +258,7 @@ impl Fleet {
         }
     }
 
-    /// Interrupts the call, and ends its interpreter when that does not help. One that still waits just ends.
+    /// Interrupts the call, and ends its interpreter if that does not help. A call that still waits just ends.
     pub(crate) async fn kill_call(&self, live: &Arc<Live>, job: &Arc<TrackedExec>, part: &CallRecord) {
         job.mark_killed();
         let context = live.contexts.get(&part.context);
@@ -267,7 +267,7 @@ impl Fleet {
             .and_then(|context| context.current())
             .is_some_and(|call| Arc::ptr_eq(&call, job));
         match (&part.turn, live.running()) {
-            // As if its time were over.
+            // The same as if its time were over.
             (Some(turn), Some(inside)) if runs => {
                 inside.set_alarm(turn.runner, job.number(), Some(Duration::ZERO), GRACE);
             }

@@ -1,4 +1,4 @@
-//! One context in memory: its interpreter, the call that runs in it, and who waits.
+//! One context in memory: its interpreter, the call that runs in it, and the waiting calls.
 
 use super::answer::{Answer, read_answer};
 use super::frame::{Frames, Malformed};
@@ -19,11 +19,11 @@ pub struct Contexts(Mutex<BTreeMap<String, Arc<Context>>>);
 pub struct Context {
     pub id: String,
     pub language: String,
-    /// Made by itself, and made anew by itself.
+    /// True if Paddock made it by itself, and makes it anew after its end.
     pub default: bool,
     pub cwd: Option<String>,
     pub env: BTreeMap<String, String>,
-    /// Held by the call that runs; the next one gets it in the order in which they came.
+    /// Held by the running call; the next one gets it in the order in which they came.
     pub turn: Arc<tokio::sync::Mutex<()>>,
     pub waiting: AtomicU32,
     /// Held while its interpreter is started or stopped.
@@ -37,11 +37,11 @@ struct State {
     call: Option<Current>,
     frames: Frames,
     consumed: Position,
-    /// Where the process of the runner is to be found.
+    /// The place of the runner's process.
     described: Option<Interpreter>,
 }
 
-/// The call that runs.
+/// The running call.
 struct Current {
     job: Arc<TrackedExec>,
     nonce: String,
@@ -49,17 +49,17 @@ struct Current {
     failed: bool,
 }
 
-/// How the runner says that a call ended.
+/// The end of a call, as the runner reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
     pub exit_code: Option<i32>,
 }
 
-/// A call that is not its context's any more.
+/// A call that its context has released.
 pub struct Released {
     pub job: Arc<TrackedExec>,
     pub timed_out: bool,
-    /// It said that it failed.
+    /// True if the runner reported a failure.
     pub failed: bool,
 }
 
@@ -99,7 +99,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// The one there is, or the one that `make` makes.
+    /// The existing context of that name, or the one that `make` makes.
     pub fn get_or_add(
         &self,
         name: &str,
@@ -110,7 +110,7 @@ impl Contexts {
             return Ok(known);
         }
         match self.add(make(), most) {
-            // Somebody else was first.
+            // Another call was first.
             Err(error) if error.code != "name_taken" => Err(error),
             _ => self.named(name),
         }
@@ -163,7 +163,7 @@ impl Context {
         self.runner().filter(|job| job.runs())
     }
 
-    /// What is known of the process of this runner.
+    /// The known place of this runner's process.
     pub fn described(&self, runner: &Arc<TrackedExec>) -> Option<Interpreter> {
         let state = self.state();
         state.described.filter(|_| state.runner.as_ref().is_some_and(|current| Arc::ptr_eq(current, runner)))
@@ -176,7 +176,7 @@ impl Context {
         }
     }
 
-    /// How its interpreter ended; `None` where it runs, or never did.
+    /// How its interpreter ended; `None` if it runs, or never did.
     pub fn end(&self) -> Option<ExecCause> {
         self.runner().and_then(|job| job.record().cause.clone())
     }
@@ -189,7 +189,7 @@ impl Context {
         self.state().call.as_ref().map(|call| call.job.clone())
     }
 
-    /// Another interpreter, of whose streams so much was taken already: nothing of a new one.
+    /// Sets another interpreter, and how much of its streams was taken already: nothing for a new one.
     pub fn restore(&self, runner: Arc<TrackedExec>, consumed: Position) {
         *self.state() = State { runner: Some(runner), consumed, ..State::default() };
     }
@@ -209,13 +209,13 @@ impl Context {
         }
     }
 
-    /// So many bytes of a stream are safe: of the call, or of the interpreter's own log.
+    /// Counts bytes of a stream that are safely stored: in the call's output, or in the interpreter's own log.
     pub fn took(&self, take: impl FnOnce(&mut Position)) {
         take(&mut self.state().consumed);
     }
 
-    /// Takes in what the runner said. `Some` when it said that the call that runs has ended; what it says of any other
-    /// call is not believed.
+    /// Takes in bytes of the runner. `Some` if it reports that the running call has ended; reports about any other call
+    /// are not trusted.
     pub fn hear(&self, bytes: &[u8]) -> Result<Option<Finished>, Malformed> {
         let mut state = self.state();
         state.frames.push(bytes);
@@ -237,7 +237,7 @@ impl Context {
         Some(Released { job: call.job, timed_out: call.timed_out, failed: call.failed })
     }
 
-    /// The same, if this is the interpreter that it runs with.
+    /// The same, if this is the context's present interpreter.
     pub fn release_of(&self, runner: &Arc<TrackedExec>) -> Option<Released> {
         let mut state = self.state();
         let own = state.runner.as_ref().is_some_and(|own| Arc::ptr_eq(own, runner));
@@ -245,7 +245,7 @@ impl Context {
         Some(Released { job: call.job, timed_out: call.timed_out, failed: call.failed })
     }
 
-    /// Lets go of this call, if it is the one that runs.
+    /// Releases this call, if it is the running one.
     pub fn release_if(&self, number: u32) {
         let mut state = self.state();
         if state.call.as_ref().is_some_and(|call| call.job.number() == number) {
@@ -278,7 +278,7 @@ impl Context {
         }
     }
 
-    /// A language that was named besides it has to be its own.
+    /// A language that is named besides the context must be the context's own.
     pub fn check_language(&self, language: Option<&str>) -> Result<(), FleetError> {
         match language {
             Some(language) if language != self.language => Err(invalid(format!(

@@ -1,5 +1,5 @@
-//! Calls that were answered long ago: a conversation may have any number of them. The newest are in memory, those before
-//! them in the store and on disk for a day, and a sandbox has no more of those than a bound.
+//! Calls that were answered long ago: a conversation may have any number of them. The newest are in memory. Older ones
+//! are in the store and on disk for a day, up to a bound for each sandbox.
 
 use super::records::Part;
 use crate::live::Live;
@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// So many calls of a sandbox are kept in memory.
+/// The calls of a sandbox that are kept in memory.
 const IN_MEMORY: usize = 1000;
-/// How many more there may be before the oldest leave it, all at once.
+/// The surplus at which the oldest calls leave memory, all at once.
 const SLACK: u32 = 200;
-/// So many calls of a sandbox are kept besides.
+/// The most past calls of a sandbox in the store.
 const PAST_CALLS: u32 = 20_000;
-/// So many are removed at a time.
+/// The calls that are removed at a time.
 const AT_ONCE: u32 = 1000;
 
-/// To be called when a call has ended.
+/// Moves the oldest calls out of memory. To be called when a call has ended.
 pub fn forget_old_calls(inner: &Inner, live: &Live) {
     let answered = live.answered_calls.fetch_add(1, Ordering::Relaxed) + 1;
     if answered < IN_MEMORY as u32 + SLACK {
@@ -39,7 +39,7 @@ pub fn forget_old_calls(inner: &Inner, live: &Live) {
     }
 }
 
-/// Of all sandboxes, those that ended before that time. Blocks for as long as there are files to remove.
+/// Forgets calls of all sandboxes that ended before that time. Blocks for as long as there are files to remove.
 pub fn forget_calls_before(fleet: &Fleet, ms: u64) {
     let sandboxes = fleet.0.options.state.join("sandboxes");
     while !fleet.is_closing() {
@@ -54,13 +54,13 @@ pub fn forget_calls_before(fleet: &Fleet, ms: u64) {
     }
 }
 
-/// One that said and printed nothing has no files.
+/// A call without any output has no files.
 fn remove_files(sandbox: &Path, number: u32) {
     let _ = std::fs::remove_dir_all(sandbox.join("execs").join(number.to_string()));
 }
 
-/// All that have ended but the newest, and but the last of each interpreter, from which a new server tells how far its
-/// streams were taken; with the time of their end.
+/// All ended calls, with the time of their end, except the newest ones and the last of each interpreter. A new server
+/// reads from that last one how far the interpreter's streams were taken.
 fn old_calls(live: &Live) -> Vec<(u32, u64)> {
     let mut runners = BTreeSet::new();
     let mut newest = 0;

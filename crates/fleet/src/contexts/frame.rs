@@ -1,4 +1,4 @@
-//! What host and runner say to each other, in a form that a shell can write and read:
+//! The messages between host and runner, in a form that a shell can write and read:
 //!
 //! ```text
 //! KIND COUNT\n            a word, and how many fields follow
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The runner shares its process with the code, so that every byte from it may be forged. Lengths are checked before
-//! they are used, and what does not parse is an error, not a guess.
+//! they are used, and bytes that do not parse are an error, not a guess.
 
-/// One frame, header and all.
+/// The most bytes of one frame, with its header.
 pub const MAX_FRAME: usize = 16 << 20;
 const MAX_LINE: usize = 160;
 const MAX_FIELDS: usize = 64;
@@ -38,7 +38,7 @@ impl Frame {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_slice())
     }
 
-    /// Text; what is not UTF-8 is replaced.
+    /// The field as text; bytes that are not UTF-8 are replaced.
     pub fn text(&self, name: &str) -> Option<String> {
         self.field(name).map(|value| String::from_utf8_lossy(value).into_owned())
     }
@@ -55,11 +55,11 @@ impl Frame {
     }
 }
 
-/// Cuts a stream into frames. Holds at most one frame and what was pushed since.
+/// Cuts a stream into frames. Holds at most one frame and the bytes that were pushed since.
 #[derive(Debug, Default)]
 pub struct Frames {
     buffer: Vec<u8>,
-    /// A frame is not complete with less than so many bytes: what was looked at is not looked at again.
+    /// The least bytes of a complete frame, so that the same bytes are not parsed again.
     needed: usize,
 }
 
@@ -117,7 +117,7 @@ fn parse(buffer: &[u8]) -> Result<Parsed, Malformed> {
     Ok(Parsed::Frame(Frame { kind: kind.to_string(), fields }, at))
 }
 
-/// A word, a number, and where the line ends; `None` where it does not end yet.
+/// A word, a number, and the end of the line; `None` if the line has no end yet.
 fn line(buffer: &[u8], at: usize) -> Result<Option<(&str, usize, usize)>, Malformed> {
     let rest = &buffer[at..];
     let head = &rest[..rest.len().min(MAX_LINE)];
@@ -181,7 +181,7 @@ mod tests {
         refused(&[b'a'; MAX_LINE]);
     }
 
-    /// Deterministic garbage, and damage to what is valid.
+    /// Deterministic garbage, and damaged valid frames.
     #[test]
     fn arbitrary_bytes_never_panic_and_never_grow() {
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,4 +1,4 @@
-//! Which program is a language's interpreter, and the source of its runner.
+//! The interpreter of each language, and the source of its runner.
 //!
 //! A runner's source travels over its control stream at every start: there is no file inside that could be changed for
 //! the next context, or deleted.
@@ -13,7 +13,7 @@ pub(super) const PYTHON: &str = concat!(
     include_str!("runners/python_packages.py"),
     include_str!("runners/python.py")
 );
-/// Of the interpreter that is forked into sandboxes.
+/// The source of the zygote's program.
 const PYTHON_ZYGOTE: &str = include_str!("runners/python_zygote.py");
 const NODE: &str = concat!(
     include_str!("runners/node.js"),
@@ -22,7 +22,7 @@ const NODE: &str = concat!(
 );
 const BASH: &str = include_str!("runners/bash.sh");
 
-/// Each reads the length of the source as a line, then the source, and runs it.
+/// Each loader reads the length of the source as a line, then the source, and runs it.
 pub(super) const PYTHON_LOADER: &str = r#"import os
 c=int(os.environ.pop("PADDOCK_CONTROL","-1"))
 n=b""
@@ -33,7 +33,7 @@ while len(s)<n:
  if not p:os._exit(1)
  s+=p
 exec(compile(s,"<paddock runner>","exec"),{"__name__":"paddock_runner","CONTROL":c})"#;
-/// Each packet that comes over its socket is one of its sources.
+/// Each packet from its socket is one of its sources.
 const PYTHON_ZYGOTE_LOADER: &str = r#"import os,socket
 s=socket.socket(fileno=int(os.environ["PADDOCK_ZYGOTE"]))
 z=s.recv(1<<20);s.detach()
@@ -44,7 +44,7 @@ const s=Buffer.alloc(+h);let n=0;while(n<s.length){const g=f.readSync(c,s,n,s.le
 new Function("require","CONTROL","LANGUAGE",s.toString())(require,c,process.argv[1])}"#;
 const BASH_LOADER: &str = r#"IFS= read -r n <&"$PADDOCK_CONTROL" && LC_ALL=C IFS= read -r -N "$n" s <&"$PADDOCK_CONTROL" && eval "$s""#;
 
-/// Where a template puts the runners of other languages, one executable each.
+/// The directory in which a template puts the runners of other languages, one executable each.
 const TEMPLATE_RUNNERS: &str = "/etc/paddock/runners";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,12 +56,12 @@ enum Known {
     JavaScript,
     TypeScript,
     Bash,
-    /// One for which the template may have a runner.
+    /// A language for which the template may have a runner.
     Other(String),
 }
 
 impl Language {
-    /// Python, where nothing is said.
+    /// Python is the default.
     pub fn named(name: Option<&str>) -> Result<Language, FleetError> {
         Ok(Language(match name.unwrap_or("python") {
             "python" | "python3" => Known::Python,
@@ -85,8 +85,8 @@ impl Language {
         self.0 == Known::Python
     }
 
-    /// Whether its interpreter can be forked into another sandbox as it stands: its runner waits in one call, and can be told
-    /// that it is a copy.
+    /// True if its interpreter can be forked live into another sandbox: its runner waits in one system call, and can be
+    /// told that it is a copy.
     pub fn is_carried(&self) -> bool {
         matches!(self.0, Known::Python | Known::Bash)
     }
@@ -113,7 +113,7 @@ impl Language {
         words.iter().map(|word| word.to_string()).collect()
     }
 
-    /// Where the template has to have its runner; `None` for one that has its runner here.
+    /// The path of its runner in the template; `None` for a language whose runner is here.
     pub fn runner_file(&self) -> Option<String> {
         match &self.0 {
             Known::Other(name) => Some(format!("{TEMPLATE_RUNNERS}/{name}")),
@@ -126,14 +126,14 @@ impl Language {
             .hint("known are python, javascript, typescript, bash and sh; a template adds one in /etc/paddock/runners")
     }
 
-    /// For an interpreter that is forked into sandboxes; `None` for a language that has none.
+    /// The sources of a zygote; `None` for a language that has none.
     pub fn zygote(&self, preload: &[String]) -> Option<Sources> {
         let argv = ["python3", "-c", PYTHON_ZYGOTE_LOADER].map(String::from).to_vec();
         let python = Sources { argv, zygote: PYTHON_ZYGOTE, runner: PYTHON, preload: preload.to_vec() };
         (self.0 == Known::Python).then_some(python)
     }
 
-    /// What goes over the control stream before anything else.
+    /// The first bytes on the control stream.
     pub fn source(&self) -> Vec<u8> {
         let source = match &self.0 {
             Known::Python => PYTHON,

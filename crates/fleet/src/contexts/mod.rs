@@ -1,12 +1,12 @@
 //! Code contexts: an interpreter inside that remembers, and the calls that run in it one after the other.
 //!
-//! - [`languages`]: which program is a language's interpreter, and the source of its runner
-//! - [`frame`], [`answer`]: what host and runner say to each other, and what it means
+//! - [`languages`]: the interpreter of each language, and the source of its runner
+//! - [`frame`], [`answer`]: the messages between host and runner, and their meaning
 //! - [`context`]: one context in memory
-//! - [`runner`]: its process, from start to end; what it prints and says goes to the call that runs
+//! - [`runner`]: its process, from start to end; its output and messages go to the running call
 //! - [`calls`]: one call, from the request to its turn
-//! - [`said`]: what was said of one call, on disk; [`forget`]: until when
-//! - [`records`], [`recover`]: what of all that is in the store, and what a new server makes of it
+//! - [`said`]: the runner's messages about one call, on disk; [`forget`]: their removal
+//! - [`records`], [`recover`]: their form in the store, and their recovery by a new server
 
 mod answer;
 mod calls;
@@ -40,12 +40,13 @@ use paddock_model::api::{self, CreateContext};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// That one sandbox may have.
+/// The most contexts of one sandbox.
 const MOST_CONTEXTS: usize = 32;
 const LONGEST_ID: usize = 64;
-/// How long an interrupt waits for a large program to be taken in; what has begun to be can be interrupted.
+/// How long an interrupt waits for a large program to be taken in; a program that has begun to arrive can be
+/// interrupted.
 const ON_ITS_WAY: Duration = Duration::from_secs(1);
-/// How long the killed may take to die.
+/// The longest wait for the death of a killed interpreter.
 const DYING: Duration = Duration::from_secs(5);
 
 impl Fleet {
@@ -96,7 +97,7 @@ impl Fleet {
         Ok(live.contexts.named(name)?.to_api(&live.id))
     }
 
-    /// Ends the call that runs, with the interpreter, and begins a new one.
+    /// Ends the running call together with its interpreter, and begins a new one.
     pub async fn restart_context(
         &self,
         actor: &Actor,
@@ -113,14 +114,14 @@ impl Fleet {
         Ok(context.to_api(&live.id))
     }
 
-    /// As Ctrl-C: the call that runs is interrupted, and the context keeps what it knows. Whether one ran.
+    /// As Ctrl-C: interrupts the running call, and the context keeps its state. Returns true if a call ran.
     pub async fn interrupt_context(&self, actor: &Actor, id: &str, name: &str) -> Result<bool, FleetError> {
         let live = self.find(actor, id)?;
         let context = live.contexts.named(name)?;
         let inside = self.running(&live).await?;
         let (Some(runner), true) = (context.living_runner(), context.is_busy()) else { return Ok(false) };
         audit::call(&self.0, actor, &live, "interrupt_context", serde_json::json!({ "context": name }));
-        // Not before the call itself is on its way: an interrupt that overtook it would be for nobody.
+        // The interrupt waits until the call itself is on its way: if it overtook the call, it would have no effect.
         let _ = tokio::time::timeout(ON_ITS_WAY, runner.input.lock()).await;
         inside.signal_exec(runner.number(), libc::SIGINT);
         Ok(true)
@@ -145,19 +146,19 @@ impl Fleet {
         self.stop_runner(&live, &context).await
     }
 
-    /// A language that is not ours needs a runner of the template's.
+    /// A language without a runner here needs one in the template.
     async fn check_runner(&self, live: &Arc<Live>, language: &Language) -> Result<(), FleetError> {
         let inside = self.running(live).await?;
         let Some(file) = language.runner_file() else { return Ok(()) };
         let user = live.record().spec.user.clone();
         match inside.files(user, None).stat(&file).await {
             Err(error) if error.kind == FileErrorKind::NotFound => Err(language.unknown()),
-            // What else is wrong with it is told when it is started.
+            // Other faults of the runner show when it is started.
             _ => Ok(()),
         }
     }
 
-    /// Precondition: nobody else starts or stops it meanwhile.
+    /// Precondition: no other call starts or stops it meanwhile.
     async fn stop_runner(&self, live: &Arc<Live>, context: &Context) -> Result<(), FleetError> {
         let Some(runner) = context.living_runner() else { return Ok(()) };
         let Some(inside) = live.running() else { return Ok(()) };

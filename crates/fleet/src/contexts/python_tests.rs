@@ -1,4 +1,4 @@
-//! The runners alone, that of Python with an interpreter of this machine: what no sandbox can be made to do at the right moment.
+//! The runners alone, Python's with an interpreter of this host: tests of moments that a sandbox cannot be made to hit.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -63,7 +63,7 @@ impl Interpreter {
         (word.to_string(), number.parse().unwrap())
     }
 
-    /// Until it waits, and no signal waits for it.
+    /// Returns when it waits, and no signal is pending for it.
     fn settle(&self) {
         loop {
             let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();

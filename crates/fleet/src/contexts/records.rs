@@ -1,4 +1,4 @@
-//! What a job is besides a plain command, in the store.
+//! The part of an exec's record that tells a plain command, a context's interpreter and a call apart.
 
 use paddock_model::api::ExecCause;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub enum Part {
     Call(Box<CallRecord>),
 }
 
-/// The interpreter of a context. The newest of a context is the one it has.
+/// The interpreter of a context. A context has the newest one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunnerRecord {
     pub context: String,
@@ -22,7 +22,7 @@ pub struct RunnerRecord {
     pub default: bool,
     pub cwd: Option<String>,
     pub env: BTreeMap<String, String>,
-    /// The context was deleted.
+    /// True if the context was deleted.
     #[serde(default)]
     pub deleted: bool,
 }
@@ -33,23 +33,23 @@ pub struct CallRecord {
     pub context: String,
     /// Set when its turn came.
     pub turn: Option<Turn>,
-    /// How the interpreter before it had ended, where it got a new one.
+    /// How the interpreter before ended, if the call got a new one.
     pub restarted: Option<ExecCause>,
-    /// Its interpreter ended under it, in these words.
+    /// How its interpreter died during the call, in words.
     pub died: Option<String>,
 }
 
-/// Where its interpreter's streams stood when the call was handed to it.
+/// The positions of its interpreter's streams when the call was handed over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     pub runner: u32,
-    /// Known to the host and to the code of this call alone, until another call begins.
+    /// Known only to the host and to the code of this call, until another call begins.
     pub nonce: String,
     pub at: Position,
-    /// Of what the interpreter printed between calls.
+    /// The bytes of the interpreter's log, which has its output between calls.
     pub log_stdout: u64,
     pub log_stderr: u64,
-    /// Where the call stands in the interpreter's input, and how long it is.
+    /// The offset of the call in the interpreter's input, and its length.
     pub input: u64,
     pub input_length: u64,
 }

@@ -1,4 +1,4 @@
-//! What a new server makes of the contexts that it finds, and how one goes on after a lost connection.
+//! The contexts that a new server finds, and how one goes on after a lost connection.
 
 use super::calls::hold;
 use super::context::Context;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Live {
-    /// From the records alone, before anything is asked of the guest.
+    /// Restores contexts from the records alone, before the guest is asked.
     pub(crate) fn restore_contexts(&self) {
         let jobs = self.jobs();
         let mut newest = BTreeMap::new();
@@ -34,7 +34,7 @@ impl Live {
     }
 }
 
-/// What was taken from an interpreter's streams: up to its last call, by that call, and after it.
+/// The bytes that were taken from an interpreter's streams: up to its last call, by that call, and after it.
 fn consumed(runner: &TrackedExec, jobs: &[Arc<TrackedExec>]) -> Position {
     let (log_stdout, log_stderr) = runner.journal.lengths();
     match last_call(runner.number(), jobs) {
@@ -70,7 +70,7 @@ impl Fleet {
     pub(crate) async fn resume_runner(&self, live: &Arc<Live>, job: Arc<TrackedExec>, exec: ResumedExec) {
         let inner = &self.0;
         let Some(context) = live.contexts.of_runner(job.number()) else {
-            // Of a context that was deleted, or of one before a restart: nobody asks for it any more.
+            // The interpreter of a deleted context, or of one before a restart: no call needs it any more.
             tokio::spawn(crate::execs::pump(inner.clone(), live.clone(), job, exec.exec));
             return;
         };
@@ -104,7 +104,7 @@ impl Fleet {
         Runner { inner: &self.0, live, context, job }.ended(cause, KILLED);
     }
 
-    /// Calls whose interpreter the guest does not know, and such as were never handed over.
+    /// Ends calls whose interpreter the guest does not know, and calls that were never handed over.
     pub(crate) fn end_lost_calls(&self, live: &Arc<Live>) {
         for job in live.jobs().into_iter().filter(|job| job.runs()) {
             let Part::Call(part) = job.record().part.clone() else { continue };
@@ -118,7 +118,7 @@ impl Fleet {
     }
 }
 
-/// A call that ran when a server was killed: it goes on, unless it never reached the interpreter whole.
+/// A call that ran when a server was killed: it goes on, unless it did not reach the interpreter whole.
 fn restore_call(runner: &Runner<'_>, call: Arc<TrackedExec>, turn: &super::records::Turn, received: u64) {
     let context = runner.context;
     if received <= turn.input {
@@ -130,7 +130,7 @@ fn restore_call(runner: &Runner<'_>, call: Arc<TrackedExec>, turn: &super::recor
         );
     }
     if received < turn.input + turn.input_length {
-        // Half a call is not run; nor is what would follow it in the same stream.
+        // Half a call is not run, and neither are the bytes that would follow it in the same stream.
         let why = "the server was killed while the code was being handed over";
         end_unstarted(runner.inner, runner.live, &call, why);
         return runner.broken(why);
@@ -153,7 +153,7 @@ fn restore_call(runner: &Runner<'_>, call: Arc<TrackedExec>, turn: &super::recor
     }
 }
 
-/// Whoever asks again with its key has it done: see docs/decisions/0017-unfinished-requests.md.
+/// A caller that repeats its request with the same key has it done: see docs/decisions/0017-unfinished-requests.md.
 pub fn end_unstarted(inner: &Inner, live: &Live, job: &Arc<TrackedExec>, why: &str) {
     job.close();
     end_exec(inner, live, job, ExecCause::NotStarted { detail: why.into() }, KILLED);
@@ -165,7 +165,7 @@ pub fn end_unstarted(inner: &Inner, live: &Live, job: &Arc<TrackedExec>, why: &s
     }
 }
 
-/// What was acknowledged and yet could not be kept, on a full disk: offsets stay true, and the gap is told.
+/// Counts bytes that were acknowledged but could not be kept on a full disk: offsets stay true, and the gap is shown.
 fn skip_lost(context: &Context, runner: &Arc<TrackedExec>, exec: &ResumedExec) {
     let job = context.current().unwrap_or_else(|| runner.clone());
     let kept = context.consumed();

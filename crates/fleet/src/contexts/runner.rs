@@ -1,4 +1,4 @@
-//! The process of a context: what it prints and says goes to the call that runs, or, between calls, to its own log.
+//! The process of a context: its output and messages go to the running call, or, between calls, to its own log.
 
 use super::context::{Context, Finished, Released};
 use super::forget::forget_old_calls;
@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// After an interrupt was not heeded for so long, the interpreter is ended.
+/// An interpreter that ignores an interrupt for this time is ended.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// As a shell says that somebody pressed Ctrl-C.
+/// The exit code of a shell after Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
 impl Fleet {
-    /// Returns as soon as the guest has been told; what becomes of it is told by its job.
+    /// Returns as soon as the guest has been told; the runner's exec tells the rest.
     ///
     /// Precondition: `context.starting` is held, and no interpreter of it runs.
     pub(super) async fn start_runner(
@@ -63,7 +63,7 @@ impl Fleet {
         let directory = live.directory.join("execs").join(number.to_string());
         let journal = Journal::open(&directory, output_limit).map_err(|error| FleetError::storage(&error))?;
         let shown = StartExec { env: context.env.clone(), ..StartExec::default() };
-        // The loader is ours; which interpreter it is says enough.
+        // The loader is ours, so the audit only names the interpreter.
         let audited = Command { argv: command.argv[..1].to_vec(), ..command.clone() };
         audit::exec_started(inner, actor, live, number, &audited, &shown, None);
         inner.save_exec(&live.id, &record)?;
@@ -97,7 +97,8 @@ impl Fleet {
 }
 
 impl Fleet {
-    /// An interpreter that runs in this sandbox already is that of a context. It reads `first` before its next call.
+    /// Makes an interpreter that already runs in this sandbox the one of a context. It reads `first` before its next
+    /// call.
     pub(crate) async fn adopt_runner(
         &self,
         actor: &Actor,
@@ -150,8 +151,8 @@ fn runner_record(actor: &Actor, context: &Context, number: u32, output_limit: u6
     }
 }
 
-/// What it reads before its first call, after `sent` bytes that went to it already. It fits into what may be under
-/// way unread.
+/// Sends the bytes that it reads before its first call, after `sent` earlier bytes. They fit into the window of unread
+/// input.
 async fn send_first(job: &TrackedExec, input: Input, sent: u64, bytes: Vec<u8>) {
     let mut guard = job.input.lock().await;
     input.write(&bytes).await;
@@ -159,7 +160,7 @@ async fn send_first(job: &TrackedExec, input: Input, sent: u64, bytes: Vec<u8>) 
     guard.input = Some(input);
 }
 
-/// Runs until nobody holds the interpreter's streams any more.
+/// Runs until no process holds the interpreter's streams any more.
 pub async fn run(
     inner: Arc<Inner>,
     live: Arc<Live>,
@@ -183,7 +184,7 @@ pub async fn run(
                 runner.keep(name, &bytes).await;
             }
             ExecEvent::Interrupted { call } => context.note_timeout(call),
-            // It is being killed; what it holds is free only once it has gone, and the next one starts after that.
+            // It is being killed; its memory is free only once it has gone, and the next one starts after that.
             ExecEvent::MemoryExceeded { .. } => out_of_memory = true,
             ExecEvent::StartFailed { step, errno } => {
                 let error = std::io::Error::from_raw_os_error(errno);
@@ -250,7 +251,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The code came to its end, one way or another, and the interpreter lives.
+    /// The code came to an end, in whatever way, and the interpreter lives.
     pub fn finished(&self, finished: Finished) {
         let Some(call) = self.context.release() else { return };
         let number = call.job.number();
@@ -271,9 +272,9 @@ impl Runner<'_> {
         forget_old_calls(self.inner, self.live);
     }
 
-    /// What a runner says that cannot be is the code's doing. Nothing it says later could be told apart from that.
+    /// An impossible message of a runner comes from the code. Later messages could not be told apart from such ones.
     pub fn broken(&self, why: &str) {
-        // Before anybody hears of it: the next call is not to be handed to one that is being ended.
+        // Marked before the end is announced: the next call must not go to an interpreter that is being ended.
         self.job.mark_killed();
         self.fail(self.context.release(), why, ExecCause::Killed, KILLED);
         if let Some(inside) = self.live.running() {
@@ -281,13 +282,13 @@ impl Runner<'_> {
         }
     }
 
-    /// The interpreter has gone, and the call that ran with it.
+    /// The interpreter has gone, and its running call with it.
     pub fn ended(&self, cause: ExecCause, code: i32) {
         let how = describe(&cause, code);
         let call = self.context.release_of(self.job);
-        // First, so that whoever hears of the call's end finds the context ended.
+        // The interpreter's end comes first, so that a caller that hears of the call's end finds the context ended.
         end_exec(self.inner, self.live, self.job, cause.clone(), code);
-        // One that began between the two found it running.
+        // A call that began between the two found the interpreter running.
         let call = call.or_else(|| self.context.release_of(self.job));
         self.fail(call, &how, cause, code);
         self.inner.tell(self.live, "context_ended", Some(format!("{} {how}", self.context.id)));
@@ -311,7 +312,7 @@ impl Runner<'_> {
     }
 }
 
-/// For a person.
+/// The end in words for people.
 pub fn describe(cause: &ExecCause, code: i32) -> String {
     match cause {
         ExecCause::Exited => format!("the interpreter ended by itself with exit code {code}"),

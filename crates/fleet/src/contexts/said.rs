@@ -1,5 +1,5 @@
-//! What a call's runner said, on disk beside the call's output: the bytes as they came, and where the output stood by
-//! then. From it a new server knows how far the conversation was, and anybody can read the results again.
+//! The messages of a call's runner, on disk beside the call's output: the bytes as they came, and the position of the
+//! output at that time. A new server knows from it how far the conversation was, and results can be read again.
 
 use super::answer::{Answer, read_answer};
 use super::frame::Frames;
@@ -9,37 +9,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Kept of one call; what comes later is only counted.
+/// The most bytes that are kept of one call; later bytes are only counted.
 const MOST: u64 = 32 << 20;
-/// Where stdout and stderr stood, and how many bytes follow.
+/// The positions of stdout and stderr, and the number of bytes that follow.
 const HEADER: usize = 20;
-/// In the length: the bytes were not kept.
+/// A bit of the length: the bytes were not kept.
 const DROPPED: u32 = 1 << 31;
 
 pub struct Said {
     file: LazyFile,
     written: Mutex<Written>,
     changed: watch::Sender<u64>,
-    /// Its file is shorter than it was.
+    /// True if the file is shorter than it was.
     cut: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Written {
-    /// Of the file.
+    /// The length of the file.
     length: u64,
     /// Bytes of the control stream, kept or not.
     consumed: u64,
 }
 
-/// An answer, and where the output stood when it came.
+/// An answer, and the position of the output when it came.
 pub struct Placed {
     pub position: u64,
     pub answer: Answer,
 }
 
 impl Said {
-    /// What a killed server left half written is cut off.
+    /// Opens the file; a record that a killed server left half written is cut off.
     pub fn open(directory: &Path) -> Result<Said, JournalError> {
         let file = LazyFile::new(directory, "control");
         let length = file.open_existing()?.unwrap_or(0);
@@ -52,14 +52,14 @@ impl Said {
         Ok(Said { file, written: Mutex::new(written), changed, cut: false.into() })
     }
 
-    /// So much had been said when it was last looked at.
+    /// Compares the file with the bytes that had come when it was last looked at.
     pub fn had(&self, consumed: u64) {
         if self.consumed() < consumed {
             self.cut.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Gives its descriptor back; whoever reads opens the file again.
+    /// Closes the descriptor; readers open the file again.
     pub fn rest(&self) {
         self.file.rest();
     }
@@ -79,7 +79,7 @@ impl Said {
         if keep {
             record.extend_from_slice(bytes);
         }
-        // Counted also where it cannot be written: nobody asks the runner to say it again.
+        // The bytes are counted even if they cannot be written: the runner does not repeat them.
         written.consumed += bytes.len() as u64;
         self.file.write_at(&record, written.length)?;
         written.length += record.len() as u64;
@@ -87,12 +87,12 @@ impl Said {
         Ok(())
     }
 
-    /// From the beginning.
+    /// Reads from the beginning.
     pub fn reader(&self) -> Reader {
         Reader { frames: Frames::default(), at: 0, position: 0, lost: false }
     }
 
-    /// All bytes that were kept, for a parser that goes on behind them; `None` where some were not.
+    /// All kept bytes, for a parser that goes on behind them; `None` if some were not kept.
     pub fn bytes(&self) -> Result<Option<Vec<u8>>, JournalError> {
         let end = self.written().length;
         let (mut at, mut all) = (0, Vec::new());
@@ -120,12 +120,12 @@ pub struct Reader {
     frames: Frames,
     at: u64,
     position: u64,
-    /// Something was not kept, or does not parse: there is nothing more to read.
+    /// True if bytes were not kept, or do not parse: nothing more can be read.
     lost: bool,
 }
 
 impl Reader {
-    /// `None` where there is nothing more yet.
+    /// `None` if there is nothing more yet.
     pub fn next(&mut self, said: &Said) -> Result<Option<Placed>, JournalError> {
         loop {
             if self.lost {
@@ -144,7 +144,7 @@ impl Reader {
             }
             let end = said.written().length;
             let Some(record) = record_at(&said.file, self.at, end)? else {
-                // Nothing more comes of what was cut off, and whoever reads is to know that there was more.
+                // Nothing follows a record that was cut off, and the reader must know that there was more.
                 self.lost = self.at < end || said.cut.load(Ordering::Relaxed);
                 return Ok(None);
             };
@@ -157,12 +157,12 @@ impl Reader {
         }
     }
 
-    /// How much of the file was looked at.
+    /// The bytes of the file that were read.
     pub fn read(&self) -> u64 {
         self.at
     }
 
-    /// Whether something that was said cannot be read.
+    /// True if a message cannot be read.
     pub fn has_lost(&self) -> bool {
         self.lost
     }

@@ -1,4 +1,4 @@
-//! The engine's zygote with the runner of Python, which is here.
+//! Tests of the engine's zygote with Python's runner, which is in this crate.
 
 use super::Language;
 use paddock_backends::Birth;

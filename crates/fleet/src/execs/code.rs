@@ -1,4 +1,4 @@
-//! Code in a language that remembers nothing: one interpreter for each call.
+//! Code in a language without contexts: one interpreter for each call.
 
 use crate::FleetError;
 use crate::request::invalid;
@@ -7,7 +7,7 @@ use paddock_model::api::RunCode;
 /// Larger programs belong into a file.
 const LARGEST: usize = 4 << 20;
 
-/// The interpreter, and the code as its standard input: no file is left, and no length of arguments limits it.
+/// The interpreter, and the code as its standard input: no file is left, and the length of arguments does not limit it.
 pub struct Plain {
     pub argv: Vec<String>,
     pub stdin: Vec<u8>,

@@ -1,10 +1,9 @@
-//! Who reads along while a command prints. A follower that keeps reading is never left behind: the command
-//! waits for it, as it would for a pipe. One that stops reading loses that right, and then sees a gap where more
-//! was printed than is kept.
+//! Readers that follow an exec's output. A follower that keeps reading misses nothing: the exec waits for it, as it
+//! would for a pipe. A follower that stops reading loses that right, and then sees a gap if more was printed than is
+//! kept.
 //!
-//! A command waits ten seconds for followers that stand still, however many they are: all of them are given up
-//! together, and the patience that was spent comes back slowly. Those that only look, with a read-only token, are
-//! never waited for.
+//! An exec waits ten seconds for followers that stand still, however many they are: all of them are given up together,
+//! and the spent patience comes back slowly. Followers with a read-only token are never waited for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,16 +11,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How far the slowest may be behind before the command waits.
+/// How far the slowest follower may be behind before the exec waits.
 const LEASH: u64 = 1 << 20;
-/// How long a command waits for followers that stand still.
+/// How long an exec waits for followers that stand still.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The patience of a command that has just given somebody up.
+/// The patience of an exec that has just given a follower up.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
-/// After so many seconds one second of patience has come back.
+/// After this many seconds one second of patience has come back.
 const SECONDS_PER_SECOND_OF_PATIENCE: u32 = 60;
 
-/// Whether a command waits for who reads along.
+/// Tells if an exec waits for a follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     ForThem,
@@ -32,14 +31,14 @@ pub enum Wait {
 pub struct Followers {
     all: Mutex<Vec<Weak<Follower>>>,
     progress: Arc<Notify>,
-    /// When somebody was given up last.
+    /// The time at which a follower was given up last.
     gave_up: Mutex<Option<Instant>>,
 }
 
 pub struct Follower {
     /// Bytes of both streams that it has passed.
     position: AtomicU64,
-    /// When it passed them.
+    /// The time at which it passed them.
     moved: Mutex<Instant>,
     abandoned: AtomicBool,
     progress: Arc<Notify>,
@@ -59,7 +58,7 @@ impl Followers {
         follower
     }
 
-    /// Waits until nobody who still reads is too far behind `length` bytes of output, within the room that is
+    /// Waits until no follower that still reads is too far behind `length` bytes of output, within the room that is
     /// kept for the tail.
     pub async fn keep_up(&self, length: u64, room: u64) {
         let needed = length.saturating_sub(LEASH.min(room / 2));
@@ -69,10 +68,10 @@ impl Followers {
         let began = Instant::now();
         let patience = self.patience(began);
         loop {
-            // Asked for before looking: what moves in between is not missed.
+            // The notification is set up before the look, so that no progress in between is missed.
             let progress = self.progress.notified();
             let gives_up_at = |follower: &Follower| began.max(*lock(&follower.moved)) + patience;
-            // Not held while waiting: a reader that leaves is dropped, and says so.
+            // The list is not held while waiting: a reader that leaves is dropped, and notifies.
             let Some(first) = self.behind(needed).iter().map(|follower| gives_up_at(follower)).min() else {
                 return;
             };
@@ -80,7 +79,7 @@ impl Followers {
                 continue;
             }
             let now = Instant::now();
-            // Nothing is printed meanwhile: whoever has not read all of it stands still as well.
+            // Nothing is printed meanwhile, so a follower that has not read all of it stands still as well.
             for follower in self.behind(length).iter().filter(|follower| gives_up_at(follower) <= now) {
                 follower.abandoned.store(true, Ordering::Relaxed);
                 *lock(&self.gave_up) = Some(now);
@@ -88,7 +87,7 @@ impl Followers {
         }
     }
 
-    /// What is left of it.
+    /// The patience that is left.
     fn patience(&self, now: Instant) -> Duration {
         match *lock(&self.gave_up) {
             None => PATIENCE,
@@ -99,7 +98,7 @@ impl Followers {
         }
     }
 
-    /// Those that the command waits for and that have not passed so many bytes.
+    /// The followers that the exec waits for and that have not passed this many bytes.
     fn behind(&self, needed: u64) -> Vec<Arc<Follower>> {
         let mut all = lock(&self.all);
         if all.is_empty() {
@@ -146,7 +145,7 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         slow.passed(4 * MIB);
         waiting.await;
-        // It stops reading: the command goes on after a while.
+        // The follower stops reading: the exec goes on after a while.
         followers.keep_up(8 * MIB, 8 * MIB).await;
         followers.keep_up(1 << 30, 8 * MIB).await;
     }
@@ -186,7 +185,7 @@ mod tests {
             followers.keep_up(printed * MIB, 8 * MIB).await;
         }
         assert!(began.elapsed() < PATIENCE + 21 * LEAST_PATIENCE + Duration::from_secs(1));
-        // Long after that a new one is waited for again.
+        // Long after that a new follower is waited for again.
         tokio::time::advance(PATIENCE * SECONDS_PER_SECOND_OF_PATIENCE).await;
         assert_eq!(followers.patience(Instant::now()), PATIENCE);
     }

@@ -1,4 +1,4 @@
-//! A command's standard input, written piece by piece, and again after a lost connection.
+//! An exec's standard input, written piece by piece, and again after a lost connection.
 
 use super::tracked::{JobInput, TrackedExec};
 use crate::live::OpenStream;
@@ -15,8 +15,8 @@ impl ExecInput {
         ExecInput { job, _open: open }
     }
 
-    /// `offset`: where these bytes stand in the whole input; what is there already is skipped. All bytes so far.
-    /// Waits while the command does not read.
+    /// `offset`: the place of these bytes in the whole input; bytes that were written before are skipped. Returns the
+    /// number of all bytes so far. Waits while the exec does not read.
     pub async fn write(&mut self, offset: Option<u64>, bytes: &[u8]) -> Result<u64, FleetError> {
         let mut guard = self.job.input.lock().await;
         let offset = offset.unwrap_or(guard.offset);
@@ -37,7 +37,7 @@ impl ExecInput {
         }
         let JobInput { offset, input } = &mut *guard;
         let Some(open) = input else { return Err(closed(&self.job)) };
-        // One that has ended reads no more, and gives no room to what waits for it.
+        // An exec that has ended reads no more, and would let this wait for ever.
         let taken = tokio::select! {
             biased;
             () = self.job.wait() => false,
@@ -50,7 +50,7 @@ impl ExecInput {
         Ok(*offset)
     }
 
-    /// No more will come.
+    /// Closes the input.
     pub async fn close(&mut self) -> Result<(), FleetError> {
         if let Some(input) = self.job.input.lock().await.input.take() {
             input.close();

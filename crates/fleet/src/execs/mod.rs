@@ -1,4 +1,4 @@
-//! Commands inside: start, wait, read along, signal, end.
+//! Execs: start, wait, follow, signal, end.
 
 mod code;
 mod followers;
@@ -36,7 +36,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const SHELL: &str = "/bin/sh";
-/// Running and ended commands that one sandbox may have.
+/// The most running execs of one sandbox.
 const RUNNING_EXECS: u32 = 1000;
 
 impl Fleet {
@@ -111,7 +111,7 @@ impl Fleet {
             Some(patience) => drop(tokio::time::timeout(patience, job.wait()).await),
             None => job.wait().await,
         }
-        // Nobody is told of an end before the timeline tells of it.
+        // The timeline has the end before a caller is told of it.
         self.written().await;
         job.with_output()
     }
@@ -223,7 +223,7 @@ impl Fleet {
         Ok(RawReader::new(self.clone(), job, stream, offset, (follow, wait_for(actor)), open))
     }
 
-    /// One command, of a sandbox that lives or of one that ended within the last day.
+    /// One exec, of a sandbox that lives or of one that ended within the last day.
     fn job(&self, actor: &Actor, id: &str, exec: u32) -> Result<Arc<TrackedExec>, FleetError> {
         let (found, was_given) = match self.find(actor, id) {
             Ok(live) => match live.job(exec) {
@@ -354,7 +354,7 @@ impl Fleet {
         let exec = match sandbox.exec_numbered(number, command).await {
             Ok(exec) => exec,
             Err(error) => {
-                // It is in the store already, and is not to run there for ever.
+                // The exec is in the store already, and must not be recorded as running for ever.
                 let detail = error.to_string();
                 end_exec(inner, live, &job, ExecCause::NotStarted { detail }, KILLED);
                 return Err(error.into());
@@ -369,7 +369,7 @@ impl Fleet {
         Ok(job)
     }
 
-    /// Hands over what is known of the input; a command that does not read it does not hold the caller up.
+    /// Writes the known input in the background; an exec that does not read it does not hold the caller up.
     async fn feed(
         &self,
         job: &Arc<TrackedExec>,
@@ -384,7 +384,7 @@ impl Fleet {
             return;
         };
         let job = job.clone();
-        // Taken before anybody else can write after it.
+        // The lock is taken before another call can write after this.
         let mut guard = job.clone().input_owned().await;
         tokio::spawn(async move {
             tokio::select! {
@@ -402,14 +402,14 @@ impl Fleet {
     }
 }
 
-/// A command, or code and what its interpreter reads.
+/// A command, or code as its interpreter's input.
 struct What<'a> {
     argv: Vec<String>,
     request: &'a StartExec,
     code: Option<(&'a RunCode, Vec<u8>)>,
 }
 
-/// Who only looks changes nothing, and holds nothing up.
+/// A caller that may only look changes nothing, and holds nothing up.
 fn wait_for(actor: &Actor) -> Wait {
     if actor.only_reads() { Wait::Never } else { Wait::ForThem }
 }

@@ -1,4 +1,4 @@
-//! What a command printed, from any offset, and on as it prints.
+//! The output of an exec, from any offset, and on as it prints.
 
 use super::followers::{Follower, Wait};
 use super::tracked::TrackedExec;
@@ -11,19 +11,19 @@ use paddock_model::api::{OutputEvent, StreamName};
 use paddock_records::journal::{JournalError, Ordered, OrderedPiece, Piece};
 use std::sync::Arc;
 
-/// How much one step hands out.
+/// The most bytes of one step.
 const PIECE: usize = 128 * 1024;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OutputFrom {
     pub stdout: u64,
     pub stderr: u64,
-    /// Results and errors of code that the reader has already.
+    /// The number of results and errors of code that the reader has already.
     pub results: u64,
     pub follow: bool,
 }
 
-/// Both streams in the order in which they were written.
+/// Reads both streams in the order in which they were written.
 pub struct OutputReader {
     fleet: Fleet,
     job: Arc<TrackedExec>,
@@ -35,7 +35,7 @@ pub struct OutputReader {
     follower: Option<Arc<Follower>>,
     finished: bool,
     answers: Option<Answers>,
-    /// The end of its interpreter is still to be told.
+    /// True if the end of its interpreter is still to be reported.
     death: bool,
     _open: Option<OpenStream>,
 }
@@ -45,7 +45,7 @@ struct Answers {
     reader: SaidReader,
     changes: tokio::sync::watch::Receiver<u64>,
     skip: u64,
-    /// The next one, and where it stands.
+    /// The next one, and its position.
     next: Option<(u64, OutputEvent)>,
 }
 
@@ -80,7 +80,7 @@ impl OutputReader {
         }
     }
 
-    /// Safe to cancel. `None` after the last event; what cannot be read is an error, and the last thing that comes.
+    /// Safe to cancel. `None` after the last event; an unreadable part is an error, and the last event.
     pub async fn next(&mut self) -> Option<Result<OutputEvent, FleetError>> {
         match self.next_event().await {
             Ok(event) => event.map(Ok),
@@ -97,7 +97,7 @@ impl OutputReader {
             if self.finished {
                 return Ok(None);
             }
-            // Looked at before the journal: what was printed before the end is in it by then.
+            // The end is read before the journal: everything printed before the end is in the journal by then.
             let ended = !self.job.runs();
             let most = match self.next_answer()? {
                 Some((position, event)) if position <= self.position => return Ok(Some(event)),
@@ -124,7 +124,7 @@ impl OutputReader {
                     Piece::End => {}
                 }
             }
-            // Its place cannot be found any more, in what was not kept: better late than never.
+            // The answer's place was in a part that was not kept: better late than never.
             if ended && let Some((_, event)) = self.next_answer()? {
                 return Ok(Some(event));
             }
@@ -135,7 +135,7 @@ impl OutputReader {
                 return Ok(Some(OutputEvent::Error { error }));
             }
             if ended {
-                // A server that is killed right after it told the end has it in the timeline.
+                // The timeline has the end before it is told, even if the server is killed right after.
                 self.fleet.written().await;
             }
             if ended || !self.follow {
@@ -150,7 +150,7 @@ impl OutputReader {
         }
     }
 
-    /// Taken: to be handed out, or put back.
+    /// Takes the next answer: the caller hands it out, or puts it back.
     fn next_answer(&mut self) -> Result<Option<(u64, OutputEvent)>, JournalError> {
         let (Some(answers), Some(said)) = (self.answers.as_mut(), self.job.said.as_ref()) else {
             return Ok(None);
@@ -195,7 +195,7 @@ pub struct RawReader {
     job: Arc<TrackedExec>,
     stream: StreamName,
     offset: u64,
-    /// Nothing behind it is handed out.
+    /// The reader stops at this offset.
     end: u64,
     follow: bool,
     follower: Option<Arc<Follower>>,
@@ -205,7 +205,7 @@ pub struct RawReader {
 
 pub enum RawPiece {
     Bytes(Bytes),
-    /// So many bytes were not kept.
+    /// This many bytes were not kept.
     Gap(u64),
 }
 
@@ -247,7 +247,7 @@ impl RawReader {
                 Ok(Piece::End) => self.pass(0),
             }
             if ended {
-                // As above: the end of the stream tells the end of the command.
+                // As above: the end of the stream tells the end of the exec.
                 self.fleet.written().await;
             }
             if ended || !self.follow {
@@ -260,14 +260,14 @@ impl RawReader {
         }
     }
 
-    /// Ends before the next gap from `offset` on: where that is, and how much there is in all.
+    /// Stops before the next gap from `offset` on. Returns the place of the gap, and the length of the stream.
     pub fn stop_at_gap(&mut self, offset: u64) -> (u64, u64) {
         let (stdout, stderr) = self.job.journal.lengths();
         self.end = self.job.journal.kept_until(self.stream, offset);
         (self.end, if self.stream == StreamName::Stdout { stdout } else { stderr })
     }
 
-    /// The other stream is not looked at here, so it counts as read.
+    /// The other stream is not read here, so it counts as read.
     fn pass(&mut self, bytes: u64) {
         self.offset += bytes;
         if let Some(follower) = &self.follower {

@@ -1,5 +1,5 @@
-//! The output of one call for the audit: the beginning and the end of each stream, and what code returned. Read from the
-//! journal by the thread that writes timelines, so that no call waits for it and nothing large is held until then.
+//! The output of one call for the audit: the beginning and the end of each stream, and the results of code. The thread
+//! that writes timelines reads it from the journal, so that no call waits for it and nothing large is held until then.
 
 use super::TrackedExec;
 use crate::contexts::Answer;
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// Of each end of each stream.
+/// The most bytes of each end of each stream.
 const PART: u64 = 32 << 10;
-/// Of all results of one call together.
+/// The most bytes of all results of one call together.
 const RESULTS: usize = 64 << 10;
-/// A representation that is longer is kept as its digest.
+/// A longer representation is kept as its digest.
 const LONGEST_VALUE: usize = 4 << 10;
-/// Of an exception's name, value and traceback each.
+/// The most bytes of an exception's name, value and traceback each.
 const LONGEST_ERROR: usize = 16 << 10;
-/// So much of what an interpreter said is looked through for results.
+/// The most bytes of an interpreter's messages that are searched for results.
 const LOOKED_THROUGH: u64 = 4 << 20;
 
-/// A call that has ended, and how much it had printed by then.
+/// A call that has ended, and the length of its output by then.
 pub struct Printed {
     job: Arc<TrackedExec>,
     stdout: u64,
@@ -52,13 +52,13 @@ pub struct Kept {
 }
 
 impl Printed {
-    /// Precondition: it has ended.
+    /// Precondition: the call has ended.
     pub fn new(job: &Arc<TrackedExec>) -> Printed {
         let (stdout, stderr) = job.journal.lengths();
         Printed { job: job.clone(), stdout, stderr }
     }
 
-    /// `None` where it printed and returned nothing.
+    /// `None` if it printed and returned nothing.
     pub fn record(&self) -> Option<Vec<u8>> {
         let mut record = Record {
             stdout: kept(&self.job.journal, StreamName::Stdout, self.stdout),
@@ -108,7 +108,7 @@ fn kept(journal: &Journal, stream: StreamName, length: u64) -> Kept {
     Kept { first: STANDARD.encode(first), left_out, last: STANDARD.encode(last) }
 }
 
-/// As far as it was kept without a gap.
+/// The bytes, as far as they were kept without a gap.
 fn read(journal: &Journal, stream: StreamName, from: u64, to: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while from + (bytes.len() as u64) < to {
@@ -121,7 +121,7 @@ fn read(journal: &Journal, stream: StreamName, from: u64, to: u64) -> Vec<u8> {
     bytes
 }
 
-/// Long text, such as a picture, stands there with its length and digest.
+/// Replaces long text, such as a picture, by its length and digest.
 fn bounded(value: Value) -> Value {
     match value {
         Value::String(text) if text.len() > LONGEST_VALUE => {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(decoded(&kept.first), &text[..PART as usize]);
         assert_eq!(decoded(&kept.last), &text[text.len() - PART as usize..]);
         assert_eq!(kept.left_out, text.len() as u64 - 2 * PART);
-        // Whole, to the byte, up to the length that counts.
+        // Up to this length the output is kept whole, to the byte.
         for length in [0, 1, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART] {
             let kept = super::kept(&journal, StreamName::Stdout, length);
             let all = [decoded(&kept.first), decoded(&kept.last)].concat();

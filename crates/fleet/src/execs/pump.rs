@@ -1,5 +1,5 @@
-//! What a command prints goes into its journal, and only then is it acknowledged to the guest. Its end goes into
-//! the store, and only then is anybody told.
+//! An exec's output goes into its journal, and only then is it acknowledged to the guest. Its end goes into the store,
+//! and only then are callers told.
 
 use super::tracked::TrackedExec;
 use crate::Inner;
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// As a shell says it.
+/// The exit codes of a shell and of `timeout`.
 pub const NOT_FOUND: i32 = 127;
 pub const NOT_EXECUTABLE: i32 = 126;
 pub const TIMED_OUT: i32 = 124;
 pub const KILLED: i32 = 137;
-/// After a store that could take nothing.
+/// The wait before another try with a store that failed.
 const STORE_AGAIN: Duration = Duration::from_millis(500);
 
-/// Runs until nobody holds the command's streams any more.
+/// Runs until no process holds the exec's streams any more.
 pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<TrackedExec>, mut exec: Exec) {
-    // A new connection is made only after everything that came over the last one is in the journal.
+    // A new connection is made only after all bytes of the last one are in the journal.
     let pumping = job.pumping.lock().await;
     let mut timed_out = false;
     let kills_before = memory_kills(&live);
@@ -34,7 +34,7 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<TrackedExec>, mut
                 let name = match stream {
                     StreamKind::Stderr => StreamName::Stderr,
                     StreamKind::Stdin | StreamKind::Stdout => StreamName::Stdout,
-                    // Nobody listens to it any more.
+                    // No context listens to it any more.
                     StreamKind::Control => continue,
                 };
                 inner.counters.output_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -66,17 +66,17 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<TrackedExec>, mut
                 drop(pumping);
                 return forget_when_stored(&inner, &live, &job).await;
             }
-            // Whoever watches over the sandbox finds out why, and either resumes this command or ends it.
+            // The watcher of the sandbox finds out why, and either resumes this exec or ends it.
             ExecEvent::Lost { .. } => return,
         }
     }
 }
 
-/// What is known of a process that has ended.
+/// The known facts about an ended process.
 pub struct Ending {
     pub status: ExitKind,
     pub timed_out: bool,
-    /// How often the kernel had killed for want of memory when it began.
+    /// The number of kills for lack of memory when it began.
     pub kills_before: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ pub fn end(inner: &Inner, live: &Live, job: &Arc<TrackedExec>, cause: ExecCause,
     job.announce_end();
 }
 
-/// Of one that others printed for after its end.
+/// Stores the new lengths of an exec whose descendants printed after its end.
 pub fn store_lengths(inner: &Inner, live: &Live, job: &TrackedExec) {
     if let Some(record) = job.printed_more()
         && let Err(error) = inner.save_exec(&live.id, &record)
@@ -121,7 +121,7 @@ pub fn store_lengths(inner: &Inner, live: &Live, job: &TrackedExec) {
     }
 }
 
-/// Until its end is in the store the guest remembers it too: a server that is killed finds it there.
+/// The guest remembers the end until it is in the store: after a kill, the next server finds it there.
 pub async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &TrackedExec) {
     while !job.is_stored() {
         tokio::time::sleep(STORE_AGAIN).await;

@@ -1,4 +1,4 @@
-//! One command of a sandbox: what is kept of it, its journal, and who waits for it.
+//! One exec of a sandbox: its record, its journal, and its waiters.
 
 use super::followers::Followers;
 use crate::FleetError;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// How much of a journal is looked at at once.
+/// The bytes of a journal that are read at once.
 const DIGEST_PIECE: usize = 256 * 1024;
-/// In one answer.
+/// The most results in one answer.
 const MOST_RESULTS: usize = 1000;
 
-/// In the store, from before its start on.
+/// The record of an exec, in the store from before its start on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ExecRecord {
     pub number: u32,
@@ -32,15 +32,15 @@ pub struct ExecRecord {
     /// Bytes kept of each stream.
     pub output_limit: u64,
     pub terminal: bool,
-    /// Who started it.
+    /// The id of the token that started it.
     pub token: String,
-    /// What it is besides a command.
+    /// Tells a plain command, an interpreter and a call apart.
     #[serde(default)]
     pub part: Part,
-    /// What was found in the code before it ran.
+    /// The findings of the scan before it ran.
     #[serde(default)]
     pub scanned: ScanReport,
-    /// What it had printed and said by its end: a journal that holds less has lost something.
+    /// The bytes of its streams at its end: a journal that holds less has lost something.
     #[serde(default)]
     pub lengths: Option<Lengths>,
     /// The idempotency key of the request that started it.
@@ -48,7 +48,7 @@ pub struct ExecRecord {
     pub key: Option<RequestKey>,
 }
 
-/// Bytes of both streams, and of what the runner of a context said.
+/// Bytes of both streams, and of the messages of a context's runner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lengths {
     pub stdout: u64,
@@ -60,25 +60,25 @@ pub struct TrackedExec {
     pub sandbox: String,
     pub journal: Journal,
     pub followers: Followers,
-    /// Of code in a context: its results.
+    /// The results of a call in a context.
     pub said: Option<Said>,
     pub input: Arc<tokio::sync::Mutex<JobInput>>,
-    /// Held by whoever brings its output into the journal.
+    /// Held by the task that writes its output into the journal.
     pub pumping: tokio::sync::Mutex<()>,
     record: Mutex<ExecRecord>,
     ended: watch::Sender<bool>,
-    /// A call ended it.
+    /// True if a call ended it.
     killed: AtomicBool,
-    /// The store knows how it ended.
+    /// True if the store has its end.
     stored: AtomicBool,
     digests: Mutex<Option<(Sha256, Sha256)>>,
 }
 
 #[derive(Default)]
 pub struct JobInput {
-    /// Bytes that were handed to the command so far.
+    /// Bytes that were handed to the exec so far.
     pub offset: u64,
-    /// `None` where its standard input is closed.
+    /// `None` if its standard input is closed.
     pub input: Option<Input>,
 }
 
@@ -106,7 +106,7 @@ impl TrackedExec {
         TrackedExec { said: Some(said), ..self }
     }
 
-    /// Into the journal, and into the digest that the timeline will have.
+    /// Writes into the journal, and into the digest for the timeline.
     pub fn append(&self, stream: StreamName, bytes: &[u8]) -> Result<(), JournalError> {
         if let Some((stdout, stderr)) = &mut *self.digests.lock().unwrap_or_else(PoisonError::into_inner) {
             let digest = if stream == StreamName::Stdout { stdout } else { stderr };
@@ -115,7 +115,7 @@ impl TrackedExec {
         self.journal.append(stream, bytes)
     }
 
-    /// Of all of stdout and stderr; `None` where an earlier server saw a part of it that was not kept.
+    /// The digests of all of stdout and stderr; `None` if an earlier server saw a part of it that was not kept.
     pub fn digests(&self) -> Option<(String, String)> {
         let seen = self.digests.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let digests =
@@ -124,7 +124,7 @@ impl TrackedExec {
         digests.map(|(stdout, stderr)| (hex(stdout), hex(stderr)))
     }
 
-    /// From the journal, where all of it was kept.
+    /// The digest from the journal, if all of the stream was kept.
     fn digest_of(&self, stream: StreamName) -> Option<Sha256> {
         let (mut digest, mut offset) = (Sha256::new(), 0);
         loop {
@@ -139,19 +139,19 @@ impl TrackedExec {
         }
     }
 
-    /// No more output comes.
+    /// Ends the journal: no more output comes.
     pub fn close(&self) {
         self.journal.finish();
         self.said.iter().for_each(Said::rest);
     }
 
-    /// Gives its descriptors back, though more may come.
+    /// Closes its descriptors, though more output may come.
     pub fn rest(&self) {
         self.journal.rest();
         self.said.iter().for_each(Said::rest);
     }
 
-    /// Of a record that was read again: what its files have lost since is told to be missing.
+    /// For a record that was read again: bytes that its files have lost since are counted as missing.
     pub fn compare_with_files(&self) {
         let Some(lengths) = self.record().lengths else { return };
         self.journal.had(lengths.stdout, lengths.stderr);
@@ -160,7 +160,7 @@ impl TrackedExec {
         }
     }
 
-    /// The record as it is to be stored, where more was printed since its end was told.
+    /// The record to store, if more was printed since its end was told.
     pub fn printed_more(&self) -> Option<ExecRecord> {
         let lengths = self.lengths();
         let mut record = self.record();
@@ -176,7 +176,7 @@ impl TrackedExec {
         Lengths { stdout, stderr, said: self.said.as_ref().map_or(0, Said::consumed) }
     }
 
-    /// What is kept of both streams.
+    /// The kept bytes of both streams.
     pub fn captured(&self) -> Result<(Captured, Captured), JournalError> {
         Ok((self.journal.captured(StreamName::Stdout)?, self.journal.captured(StreamName::Stderr)?))
     }
@@ -209,7 +209,7 @@ impl TrackedExec {
         self.stored.load(Ordering::Relaxed)
     }
 
-    /// Says how it ended; only the first word counts. The record as it is to be stored.
+    /// Sets how it ended; only the first call counts. Returns the record to store.
     pub fn end(&self, cause: ExecCause, exit_code: i32, at_ms: u64) -> Option<ExecRecord> {
         let lengths = self.lengths();
         let mut record = self.record();
@@ -223,7 +223,7 @@ impl TrackedExec {
         Some(record.clone())
     }
 
-    /// After the record is in the store: whoever waits is told.
+    /// Tells the waiters, after the record is in the store.
     pub fn announce_end(&self) {
         self.ended.send_replace(true);
     }
@@ -233,12 +233,12 @@ impl TrackedExec {
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
-    /// Without its output.
+    /// The exec without its output.
     pub fn to_api(&self) -> Exec {
         self.described(Default::default(), Answers::default())
     }
 
-    /// With the kept output, where it has ended.
+    /// The exec with the kept output, if it has ended.
     pub fn with_output(&self) -> Result<Exec, FleetError> {
         if self.record().cause.is_none() {
             return Ok(self.to_api());
@@ -312,7 +312,7 @@ impl TrackedExec {
     }
 }
 
-/// What code in a context said, read again.
+/// The answers of code in a context, read again.
 #[derive(Default)]
 struct Answers {
     results: Vec<CodeResult>,

@@ -1,5 +1,6 @@
-//! Memory that sandboxes begin with, of backends that can keep it: their template's root stands, and an interpreter in it has
-//! imported what the template names and waits for its first call. Made once, as no fork leads from one machine into another.
+//! Kept memory that sandboxes begin with, for backends that can keep it. In it, the template's root is up, and an
+//! interpreter has done the template's imports and waits for its first call. It is made once, because no interpreter
+//! can be forked from one VM into another.
 
 use super::newborn::NUMBER;
 use super::pool::Blueprint;
@@ -18,16 +19,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// An import of a large package takes its time, emulated many times as long.
+/// The longest time for imports: a large package takes its time, and many times as long in an emulated VM.
 const IMPORTS: Duration = Duration::from_secs(600);
-/// One that could not be made may be when its template was mended.
+/// The wait after a failure: the template may have been mended by then.
 const AGAIN: Duration = Duration::from_secs(60);
-/// What is kept of what it prints, for who asks why it did not come up.
+/// The last bytes of the interpreter's output that are kept, to tell why it did not come up.
 const LAST_WORDS: usize = 2000;
-/// Written last.
+/// This file is written last.
 const TOLD: &str = "interpreter.json";
 
-/// One at a time is made. When others failed.
+/// One memory is made at a time. The map has the time and the reason of each failure.
 #[derive(Default)]
 pub struct Baking(tokio::sync::Mutex<BTreeMap<PathBuf, (Instant, String)>>);
 
@@ -36,29 +37,29 @@ pub struct Baked {
     interpreter: Interpreter,
 }
 
-/// What is known of the interpreter in it.
+/// The known facts about the interpreter in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interpreter {
-    /// Bytes that went to it already.
+    /// Bytes that were sent to it already.
     pub sent: u64,
-    /// What it has said.
+    /// The position of its own streams.
     pub said: Position,
     pub began_ns: i64,
 }
 
-/// A sandbox that goes on from what was kept, and the interpreter in it.
+/// A sandbox that goes on from kept memory, and the interpreter in it.
 pub struct Woken {
     pub inside: Inside,
     pub exec: Option<Exec>,
     pub sent: u64,
     pub said: Position,
-    /// When what was there before its caller was built, by the clock inside.
+    /// The time, by the clock inside, in which everything was built that existed before its caller.
     pub built_ns: (i64, i64),
 }
 
 impl Fleet {
-    /// A sandbox that begins with its template's imports done. `None` where there is none, or the caller wants something else
-    /// than the template says.
+    /// A sandbox that begins with its template's imports done. `None` if there is none, or if the caller wants
+    /// something else than the template has.
     pub(crate) async fn born_baked(
         &self,
         record: &Record,
@@ -81,13 +82,13 @@ impl Fleet {
             }
         };
         made.await.unwrap_or_else(|error: FleetError| {
-            // It is made as if nothing were preloaded, and fails as it would then.
+            // The sandbox is made as if nothing were preloaded, and reports its own failure then.
             tracing::warn!(template, %error, "a sandbox could not begin with what its template preloads");
             None
         })
     }
 
-    /// The memory for sandboxes of this blueprint, made where there is none; `None` where its backend keeps none.
+    /// The memory for sandboxes of this blueprint, made if there is none; `None` if its backend keeps none.
     pub(super) async fn baked(
         &self,
         template: &str,
@@ -101,7 +102,7 @@ impl Fleet {
             return Ok(Some(Arc::new(found)));
         }
         let mut failed = self.0.pools.baking.0.lock().await;
-        // Somebody may have made it meanwhile.
+        // Another task may have made it meanwhile.
         if let Some(found) = Baked::find(&place) {
             return Ok(Some(Arc::new(found)));
         }
@@ -109,7 +110,7 @@ impl Fleet {
         if let Some((_, why)) = failed.get(&place) {
             return Err(not_made(why.clone()));
         }
-        // It takes a while, and whoever waits should know for what.
+        // It takes a while, and a waiting person should know why.
         eprintln!(
             "paddock: loading what template {template} preloads, once ({}); sandboxes will begin with it",
             blueprint.preload.join(", ")
@@ -160,7 +161,7 @@ impl Fleet {
     }
 }
 
-/// Everything that makes the memory of one blueprint another than that of the next, but for what its backend knows.
+/// Everything that tells the memory of one blueprint from that of another, except the facts that its backend knows.
 fn what(blueprint: &Blueprint) -> Result<Vec<u8>, FleetError> {
     let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
     let python = Language::named(None)?;
@@ -169,7 +170,7 @@ fn what(blueprint: &Blueprint) -> Result<Vec<u8>, FleetError> {
         .map_err(|error| FleetError::internal(&error))
 }
 
-/// Precondition: the guest has let go of this engine. Blocks.
+/// Precondition: the guest has closed its connection to this engine. Blocks.
 fn keep(inside: &Inside, interpreter: &Interpreter, directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     match std::fs::remove_dir_all(directory) {
@@ -181,8 +182,8 @@ fn keep(inside: &Inside, interpreter: &Interpreter, directory: &Path) -> std::io
     std::fs::write(directory.join(TOLD), serde_json::to_vec(interpreter)?)
 }
 
-/// A Python interpreter as a code context's, with what it is to import on its way; `kept`: it says when that is done.
-/// With how many bytes were sent to it.
+/// Starts a Python interpreter as a code context has it, and sends it the list of its imports; `kept`: it reports when
+/// they are done. Also returns the number of bytes that were sent to it.
 pub async fn start_python(
     inside: &Inside,
     blueprint: &Blueprint,
@@ -205,7 +206,7 @@ pub async fn start_python(
         setup = setup.with("preload", name.as_str());
     }
     if kept {
-        // Each that begins with it does that first, and need not do what it takes only once.
+        // Each copy begins with `renew`. Doing it once here saves the copies the work that only the first time takes.
         setup = setup.with("renew", "").with("settle", "");
     }
     if !setup.fields.is_empty() {
@@ -221,7 +222,7 @@ pub async fn start_python(
     }
 }
 
-/// Until it has said that its imports are done; what it has said by then, or why it never will.
+/// Waits until it reports that its imports are done. Returns the position of its streams, or why that will never come.
 pub async fn hear_settled(exec: &mut Exec) -> Result<Position, String> {
     let (mut said, mut frames, mut words) = (Position::default(), Frames::default(), Vec::new());
     loop {
@@ -264,7 +265,7 @@ impl Baked {
         Some(Baked { place: place.to_path_buf(), interpreter })
     }
 
-    /// A sandbox that begins with it, and has a disk that is its own.
+    /// A sandbox that begins with it, and has a disk of its own.
     pub async fn wake(
         &self,
         engine: &Arc<Engine>,
@@ -272,13 +273,13 @@ impl Baked {
         backend: Option<String>,
         spec: &Spec,
     ) -> Result<Woken, FleetError> {
-        // Everything there was written before this, by the clock that it is given.
+        // Everything inside was written before this time, by the clock that the VM is given.
         let ready_at_ns = now_ns();
         let (engine, raised_id, spec, place) = (engine.clone(), id.clone(), spec.clone(), self.place.clone());
         let raised =
             blocking(move || Ok(engine.raise_from_memory(&raised_id, backend.as_deref(), &spec, &place)?));
         let (raised, guarantees) = raised.await.inspect_err(|_| {
-            // Cut off perhaps: it is made again.
+            // The memory was cut off perhaps: it is made again.
             let _ = std::fs::remove_dir_all(&self.place);
         })?;
         let built_ns = (self.interpreter.began_ns, ready_at_ns);
@@ -287,7 +288,7 @@ impl Baked {
 }
 
 impl Woken {
-    /// Takes over the guest of a sandbox that others have the memory of, too, and tells the interpreter in it.
+    /// Takes over the guest of a sandbox whose memory others have too, and tells the interpreter in it.
     pub async fn go_on(
         id: SandboxId,
         guarantees: Guarantees,

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 impl Fleet {
-    /// One of its template's pool, or one that is made as the pool's are. `None` where no pool has such sandboxes.
+    /// A sandbox of its template's pool, or one that is made in the same way. `None` if no pool has such sandboxes.
     pub(crate) async fn ready_made(&self, record: &Record, preload: &[String]) -> Option<Member> {
         let insists = record.spec.require.contains(&Requirement::LiveForks);
         if insists && record.guarantees.fork == ForkKind::Interpreter {
@@ -30,7 +30,7 @@ impl Fleet {
             Taken::Blueprint(blueprint, mother) => match self.make_member(&blueprint, &mother).await {
                 Ok(member) => Some(member),
                 Err(error) => {
-                    // It is made as if there were no pool, and fails as it would then.
+                    // The sandbox is made as if there were no pool, and reports its own failure then.
                     tracing::warn!(template, %error, "a sandbox could not be made as its pool's are");
                     None
                 }
@@ -38,7 +38,7 @@ impl Fleet {
         }
     }
 
-    /// Gives a ready sandbox to whoever asked: recorded by one write, and acknowledged.
+    /// Gives a ready sandbox to the caller: recorded by one write, and acknowledged.
     pub(crate) fn give(
         &self,
         mut record: Record,
@@ -58,7 +58,7 @@ impl Fleet {
         record.guarantees = parts.inside.guarantees.clone();
         record.ready_at_ns = parts.built_ns.1;
         record.built_ns.push(parts.built_ns);
-        // When it wakes from hibernation, it is made as was asked.
+        // When it wakes from hibernation, it is made as its caller asked.
         record.spec = Spec { live_forks: record.spec.live_forks, ..parts.spec.clone() };
         record.within = parts.within.clone();
         let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error));

@@ -1,9 +1,9 @@
-//! Pools that demand makes. Two creates of one kind within ten minutes predict a third: from then on a few sandboxes of that
-//! kind are ready, until no create has asked for one for some minutes.
+//! Pools that demand makes. Two creates of one kind within ten minutes predict a third: from then on a few sandboxes of
+//! that kind are ready, until no create has asked for one for some minutes.
 //!
-//! Such a sandbox is made exactly as if it had been asked for, with an interpreter of its own and nothing in common with any
-//! other: a caller cannot tell the third create from the first but by its speed. That is why no zygote is forked here; a
-//! sandbox out of a zygote cannot be forked as it stands (decision 55).
+//! A ready sandbox is made exactly as if it had been asked for, with an interpreter of its own and nothing in common
+//! with any other: a caller can tell the third create from the first only by its speed. That is why no zygote is forked
+//! here: a sandbox out of a zygote cannot be forked live (decision 55).
 
 use super::keeper;
 use super::member::{Member, UNMEASURED_BYTES};
@@ -24,10 +24,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const CREATES_BEFORE_POOL: usize = 2;
 const CREATES_WITHIN: Duration = Duration::from_secs(600);
-/// Kinds that are remembered; the one that was asked for longest ago is forgotten.
+/// The most kinds that are remembered; the one that was asked for longest ago is forgotten.
 const MOST_KINDS: usize = 64;
 const MOST_POOLS: usize = 4;
-/// Over all of these pools.
+/// The most ready sandboxes over all of these pools.
 const MOST_READY: u32 = 8;
 const LEAST_READY: u32 = 1;
 /// First uses of a kind that are remembered, one bit each.
@@ -38,9 +38,9 @@ const HOST_SHARE: u64 = 8;
 /// The bounds of sandboxes that are kept ready although no pool was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadyOptions {
-    /// Of all sandboxes that are kept ready together; 0: none are.
+    /// The memory of all sandboxes that are kept ready; 0: none are.
     pub memory: u64,
-    /// After the last create that asked for one of a kind.
+    /// The time that they are kept after the last create that asked for their kind.
     pub keep: Duration,
 }
 
@@ -48,12 +48,12 @@ impl ReadyOptions {
     pub const OFF: ReadyOptions = ReadyOptions { memory: 0, keep: Duration::from_secs(300) };
 }
 
-/// Everything that makes one kind of sandbox another than the next, with whose it is.
+/// Everything that tells one kind of sandbox from another, and its tenant.
 type Key = Vec<u8>;
 
 pub struct Demand {
     state: Mutex<State>,
-    /// A permit for each that is ready or being made.
+    /// A permit for each sandbox that is ready or being made.
     places: Arc<Semaphore>,
 }
 
@@ -65,7 +65,7 @@ impl Default for Demand {
 
 #[derive(Default)]
 struct State {
-    /// The one that was asked for last is the last.
+    /// In the order of the last requests; the newest is the last.
     kinds: VecDeque<Kind>,
     closed: bool,
 }
@@ -73,7 +73,7 @@ struct State {
 struct Kind {
     key: Key,
     asked: VecDeque<Instant>,
-    /// Whether its sandboxes began with Python, the last one in the lowest bit, and of how many that is known.
+    /// One bit for each sandbox that began with Python, the last one in the lowest bit; and the number of known bits.
     python: u8,
     known: u32,
     pool: Option<Arc<Pool>>,
@@ -95,7 +95,7 @@ impl Demand {
         self.lock().kinds.iter().filter_map(|kind| kind.pool.clone()).collect()
     }
 
-    /// A sandbox of this kind is wanted.
+    /// Notes that a sandbox of this kind is wanted.
     fn ask(&self, key: &Key, now: Instant) -> Asked {
         let mut state = self.lock();
         let mut kind = state.take(key);
@@ -113,7 +113,7 @@ impl Demand {
         found
     }
 
-    /// Whether it is the pool of its kind now. It is not where there are enough, or the server ends.
+    /// Returns true if it is the pool of its kind now; false if there are enough pools, or the server ends.
     fn add(&self, key: &Key, pool: &Arc<Pool>) -> bool {
         let mut state = self.lock();
         let pools = state.kinds.iter().filter(|kind| kind.pool.is_some()).count();
@@ -132,7 +132,7 @@ impl Demand {
         for kind in &mut state.kinds {
             if kind.pool.as_ref().is_some_and(|of_kind| Arc::ptr_eq(of_kind, pool)) {
                 kind.pool = None;
-                // Demand begins anew.
+                // The demand is counted anew.
                 kind.asked.clear();
             }
         }
@@ -140,7 +140,7 @@ impl Demand {
         pool.stop();
     }
 
-    /// None is made any more.
+    /// No pool is made any more.
     pub fn close(&self) -> Vec<Arc<Pool>> {
         let mut state = self.lock();
         state.closed = true;
@@ -149,7 +149,7 @@ impl Demand {
 
     fn note_first_use(&self, key: &Key, python: bool) {
         let mut state = self.lock();
-        // Kinds that were never asked for here, such as forks, are no kinds.
+        // Kinds that no create here has asked for, such as forks, are not remembered.
         let Some(kind) = state.kinds.iter_mut().find(|kind| kind.key == *key) else { return };
         let before = kind.begins_with_python();
         kind.python = (kind.python << 1 | u8::from(python)) & ((1 << FIRST_USES) - 1);
@@ -163,12 +163,12 @@ impl Demand {
         self.lock().kinds.iter().any(|kind| kind.key == *key && kind.begins_with_python())
     }
 
-    /// Room for one more, which whoever is made has until it is given away or taken down.
+    /// Room for one more sandbox, which holds it until it is given away or taken down.
     pub fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.places.clone().try_acquire_owned().ok()
     }
 
-    /// How many this pool may keep ready: its share of the number and of the memory.
+    /// The most that this pool may keep ready: its share of the number and of the memory.
     fn ceiling(&self, pool: &Pool, memory: u64) -> u32 {
         let pools = self.pools().len().max(1);
         let (count, bytes) = pool.ready_bytes();
@@ -186,11 +186,11 @@ impl State {
         }
     }
 
-    /// As the one that was asked for last.
+    /// Adds the kind that was asked for last.
     fn put(&mut self, kind: Kind) {
         self.kinds.push_back(kind);
         if self.kinds.len() > MOST_KINDS {
-            // One with a pool is forgotten when its pool goes.
+            // A kind with a pool is forgotten when its pool goes.
             let oldest = self.kinds.iter().position(|kind| kind.pool.is_none());
             oldest.and_then(|at| self.kinds.remove(at));
         }
@@ -198,15 +198,15 @@ impl State {
 }
 
 impl Kind {
-    /// At least half of those that are known.
+    /// True if at least half of the known ones began with Python.
     fn begins_with_python(&self) -> bool {
         self.known > 0 && self.python.count_ones() * 2 >= self.known
     }
 }
 
 impl Fleet {
-    /// One that was made ready because others like it were asked for. `None` where there is none; then the request counts as
-    /// demand for those that come later.
+    /// A sandbox that was made ready because others like it were asked for. `None` if there is none; then the request
+    /// counts as demand for later ones.
     pub(crate) fn made_by_demand(
         &self,
         record: &Record,
@@ -252,7 +252,7 @@ impl Fleet {
         }
     }
 
-    /// Something is done in a sandbox for the first time.
+    /// Notes the first use of a sandbox.
     pub(super) fn note_first_use(&self, record: &Record, python: bool) {
         if self.0.options.ready.memory > 0
             && let Some(key) = key_of(record)
@@ -261,7 +261,7 @@ impl Fleet {
         }
     }
 
-    /// Ends the pool where it is not needed any more, else says how many it may keep.
+    /// Ends the pool if it is not needed any more, else sets how many it may keep.
     pub(super) fn look_at_demand(&self, pool: &Arc<Pool>) {
         let ready = self.0.options.ready;
         if pool.unused_for() > ready.keep {
@@ -276,7 +276,7 @@ impl Fleet {
     }
 }
 
-/// Whether one that is made before anybody asks is the same as one that is made then.
+/// True if a sandbox that is made before the request is the same as one that is made after it.
 fn is_predictable(record: &Record) -> bool {
     record.guarantees.boundary == Boundary::SharedKernel && !shares(&record.spec)
 }
@@ -287,7 +287,8 @@ fn key_of(record: &Record) -> Option<Key> {
     serde_json::to_vec(&(&record.tenant, &record.template, &record.image, &record.backend, spec)).ok()
 }
 
-/// Without what this caller alone wants: the interpreter is told of that by whoever gets it.
+/// Leaves out the variables and directory of this caller alone: the interpreter is told of them when its sandbox is
+/// given away.
 fn birth_of(record: &Record, request: &CreateSandbox) -> Birth {
     let env = record.env.iter().filter(|(name, _)| !request.env.contains_key(*name));
     let cwd = record.cwd.clone().filter(|_| request.cwd.is_none());

@@ -1,5 +1,5 @@
-//! What is done first in sandboxes of one kind. Where that is Python code, an interpreter waits in the next ones, if they are copies
-//! of one that stands: to start it takes an emulated machine longer than everything else.
+//! The first use of sandboxes of one kind. If that is Python code, an interpreter waits in the next ones, if they are
+//! copies of a parent VM: its start takes an emulated VM longer than everything else.
 
 use super::parent_vms::{Key, key_of};
 use crate::Fleet;
@@ -7,13 +7,13 @@ use crate::live::Live;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Kinds that are remembered; who has not come for longest is forgotten.
+/// The most kinds that are remembered; the one unused for longest is forgotten.
 const MOST: usize = 64;
-/// Of the last so many, one bit each, as often as this.
+/// The last four sandboxes of a kind count, one bit each; two of them make a habit.
 const LAST: u8 = 0b1111;
 const HABIT: u32 = 2;
 
-/// Which sandboxes of a kind have begun with Python, the last one in the lowest bit.
+/// The sandboxes of a kind that have begun with Python, the last one in the lowest bit.
 #[derive(Default)]
 pub struct FirstUse(Mutex<VecDeque<(Key, u8)>>);
 
@@ -38,7 +38,7 @@ impl FirstUse {
 }
 
 impl Fleet {
-    /// Something is done in this sandbox; nothing is noted but the first.
+    /// Notes a use of this sandbox; only the first one counts.
     pub(crate) fn note_beginning(&self, live: &Live, python: bool) {
         if !live.begins() {
             return;

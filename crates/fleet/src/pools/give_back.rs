@@ -1,4 +1,4 @@
-//! Sandboxes that wait for somebody to ask for them go before any that somebody has.
+//! Ready sandboxes that no caller has asked for go before any that a caller has.
 
 use super::Pool;
 use super::member::Member;
@@ -11,7 +11,7 @@ impl Fleet {
         self.0.pools.all().into_iter().chain(by_demand).collect()
     }
 
-    /// Takes down what is ready, and has none made until [`Fleet::fill_pools_again`]. How many went.
+    /// Takes down all ready sandboxes, and makes none until [`Fleet::fill_pools_again`]. Returns how many went.
     pub(crate) async fn give_back_ready(&self) -> usize {
         let ready = self.all_pools().into_iter().flat_map(|pool| pool.hold_back());
         let parts: Vec<_> = ready.filter_map(Member::take).collect();

@@ -1,5 +1,5 @@
-//! Who fills a pool: sees to the interpreter that sandboxes are forked from, makes as many as are wanted, and takes down
-//! what is not.
+//! The task that fills a pool: it starts the interpreter that sandboxes are forked from, makes as many sandboxes as are
+//! wanted, and takes down the surplus.
 
 use super::member::Member;
 use super::pool::{Blueprint, Mother, Pool, RESPITE_MS};
@@ -16,17 +16,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// As many as the machine has processors for, with the rest of its work.
+/// The most sandboxes that are made at once; more would take the processors from the rest of the host's work.
 const AT_ONCE: u32 = 2;
 /// Each of these starts an interpreter, while a caller may need the processors.
 const BY_DEMAND_AT_ONCE: u32 = 1;
-/// How often it is looked whether something is to be done that nobody woke it for.
+/// The time between two looks for work without a wake-up.
 const TICK: Duration = Duration::from_millis(500);
-/// How often it is looked whether the template has changed.
+/// The time between two looks for a change of the template.
 const LOOK: Duration = Duration::from_secs(2);
-/// After a failure.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// An interpreter that did not come up may do so when its template was mended.
+/// The wait after an interpreter did not come up: the template may have been mended by then.
 const AGAIN: Duration = Duration::from_secs(60);
 const PROLONG: Duration = Duration::from_secs(60);
 
@@ -97,7 +97,7 @@ impl Keeper {
         if pool.begin_zygote() {
             tokio::select! {
                 () = fleet.start_zygote(&pool) => {}
-                // Its imports may take long. What there is of it already goes with it.
+                // Its imports may take long. The unfinished zygote goes with its pool.
                 () = pool.stopped() => pool.give_up_zygote(),
             }
         }
@@ -133,7 +133,7 @@ async fn make(fleet: Fleet, pool: Arc<Pool>) {
     drop(pool.made(made.map_err(|error| chain(&error)), &blueprint));
 }
 
-/// One that has ended is replaced. Who was forked from it goes on.
+/// Replaces a zygote that has ended. The sandboxes that were forked from it go on.
 async fn watch_over(fleet: Weak<Inner>, pool: Weak<Pool>, zygote: Arc<Zygote>) {
     zygote.lost().await;
     let (Some(inner), Some(pool)) = (fleet.upgrade(), pool.upgrade()) else { return };
@@ -143,7 +143,7 @@ async fn watch_over(fleet: Weak<Inner>, pool: Weak<Pool>, zygote: Arc<Zygote>) {
     }
 }
 
-/// Ends what is ready, and the interpreter where nobody nests in it.
+/// Ends the ready sandboxes, and the zygote if no sandbox nests in it.
 pub async fn empty(fleet: &Fleet, pool: &Pool) {
     let (members, zygote) = pool.set_blueprint(None);
     let parts: Vec<_> = members.into_iter().filter_map(Member::take).collect();
@@ -156,7 +156,7 @@ pub async fn empty(fleet: &Fleet, pool: &Pool) {
 }
 
 impl Fleet {
-    /// `backend`: another than the template names.
+    /// `backend`: another one than the template names.
     pub(super) async fn blueprint(
         &self,
         template: &str,

@@ -1,18 +1,18 @@
-//! A pool for as long as there is much of the same to do: nobody set it, and it goes when the last who asked for it goes.
+//! A pool for as long as there is much of the same work: no person set it, and it goes with its last user.
 
 use super::Pools;
 use crate::{Fleet, Inner};
 use paddock_model::api::PoolSize;
 use std::sync::{Arc, Weak};
 
-/// Dropped, the pool goes, unless somebody else has it or its owner has set it.
+/// When this is dropped, the pool goes, unless another user has it or its owner has set it.
 pub struct LentPool {
     fleet: Weak<Inner>,
     template: String,
 }
 
 impl Fleet {
-    /// Of a template that has a pool already, that one is used as it is.
+    /// If the template has a pool already, that one is used as it is.
     pub fn lend_pool(&self, template: &str, size: PoolSize) -> LentPool {
         let mut lent = self.0.pools.lent();
         let missing = self.0.pools.named(template).is_none();
@@ -44,7 +44,7 @@ impl Drop for LentPool {
 }
 
 impl Pools {
-    /// Its owner has set it, or has taken it away: it is not lent any more.
+    /// The owner has set or removed the pool: it is not lent any more.
     pub fn keep(&self, template: &str) {
         self.lent().remove(template);
     }

@@ -1,4 +1,4 @@
-//! A sandbox that is ready: its fence stands, and an interpreter in it waits for its first call.
+//! A ready sandbox: its fence is up, and an interpreter in it waits for its first call.
 
 use super::baked::{Woken, start_python};
 use super::newborn::{NUMBER, Newborn};
@@ -13,19 +13,19 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// One that nobody takes ends by itself so long after the server that made it.
+/// A ready sandbox that no caller takes ends by itself this long after the server that made it.
 const WITHOUT_A_SERVER: Duration = Duration::from_secs(300);
 
 /// After this time its interpreter has started, and its memory no longer grows.
 const STARTING: Duration = Duration::from_secs(1);
-/// Assumed until the kernel was asked: more than a Python interpreter that has done nothing holds, with its guest.
+/// Assumed until the kernel was asked: more than an idle Python interpreter and its guest hold.
 pub const UNMEASURED_BYTES: u64 = 16 << 20;
 
-/// The number of a command that nobody asked for: the last that there is, to which no other comes.
+/// The number of the warming exec, which no caller asked for: the last number that exists, which no other exec reaches.
 const WARMING: u32 = (1 << 29) - 1;
 const WARM: Duration = Duration::from_secs(10);
 
-/// Taken down where nobody takes it.
+/// Taken down if no caller takes it.
 pub struct Member {
     fleet: Weak<Inner>,
     id: SandboxId,
@@ -33,20 +33,20 @@ pub struct Member {
     made_at: Instant,
     /// Its memory; 0 before it was measured.
     bytes: AtomicU64,
-    /// Held where their number is limited.
+    /// Held if the number of ready sandboxes is limited.
     place: Option<OwnedSemaphorePermit>,
 }
 
 pub struct Parts {
     pub id: SandboxId,
     pub inside: Inside,
-    /// With the disk that was made for it.
+    /// The spec, with the disk that was made for it.
     pub spec: Spec,
-    /// Where one waits in it.
+    /// The interpreter that waits in it, if there is one.
     pub newborn: Option<Newborn>,
     /// The nursery that it nests in.
     pub within: Option<SandboxId>,
-    /// From when until when what is in it was built.
+    /// The time in which its content was built, from and to.
     pub built_ns: (i64, i64),
 }
 
@@ -59,7 +59,7 @@ impl Member {
         self.parts.as_ref().is_some_and(lives)
     }
 
-    /// Its memory, once its interpreter has started; an assumed size before that, and where the kernel does not count.
+    /// Its memory, once its interpreter has started; an assumed size before that, and if the kernel does not count.
     pub fn bytes(&self) -> u64 {
         match self.bytes.load(Ordering::Relaxed) {
             0 if self.made_at.elapsed() > STARTING => self.measure(),
@@ -88,7 +88,7 @@ impl Member {
         self.parts.take()
     }
 
-    /// So that whoever takes it does not wait for what a machine does only once.
+    /// Does the work that a VM does only once, so that its caller does not wait for it.
     pub async fn warm_up(&self, blueprint: &Blueprint) {
         if let Some(parts) = &self.parts {
             warm_up(&parts.inside, blueprint, &["true"]).await;
@@ -102,8 +102,8 @@ impl Member {
     }
 }
 
-/// Has a command run that nobody asked for: an emulated machine translates each piece of code when it comes to it for the first
-/// time. A sandbox that cannot run this one is as good.
+/// Runs an exec that no caller asked for: an emulated VM translates each piece of code when it runs for the first time.
+/// A sandbox that cannot run this command is as good.
 pub async fn warm_up(inside: &Inside, blueprint: &Blueprint, argv: &[&str]) {
     let command = Command {
         argv: argv.iter().map(ToString::to_string).collect(),
@@ -130,7 +130,7 @@ impl Drop for Member {
 }
 
 impl Fleet {
-    /// Takes down what was made ready.
+    /// Takes down a ready sandbox.
     pub(super) fn discard(&self, parts: Parts) {
         let fleet = self.clone();
         let work = move || fleet.take_down_ready(&parts);
@@ -157,7 +157,7 @@ impl Fleet {
         blueprint: &Blueprint,
         mother: &Mother,
     ) -> Result<Member, FleetError> {
-        // Where there is one to copy, what was kept need not be read.
+        // If a parent VM exists, the kept memory need not be read.
         let stem = match mother {
             Mother::Baked(_) => self.stem_of(blueprint).map(Mother::ParentVm),
             _ => None,
@@ -221,7 +221,7 @@ impl Fleet {
             Mother::ParentVm(stem) => match stem.wake(id.clone(), &spec).await {
                 Ok(woken) => woken,
                 Err(error) => {
-                    // Whatever it is: the next one is made anew.
+                    // After any failure the next one is made anew.
                     self.lose_stem(&stem.id).await;
                     return Err(error);
                 }
@@ -243,7 +243,8 @@ impl Fleet {
         Ok(Parts { id, inside, spec, newborn, within, built_ns })
     }
 
-    /// Where nothing can be forked into it: an interpreter of its own, started before it is needed, if it will be.
+    /// Makes a sandbox into which nothing can be forked: with an interpreter of its own, started before it is needed,
+    /// if it will be.
     async fn start_alone(
         &self,
         id: SandboxId,

@@ -1,16 +1,16 @@
-//! Sandboxes that are ready before anybody asks for them, per template.
+//! Sandboxes that are ready before a request comes, per template.
 //!
-//! - [`pool`]: one template's: how many are ready, and how many are wanted
-//! - [`keeper`]: who fills it, and the interpreter that its sandboxes are forked from
-//! - [`member`]: one that is ready; [`newborn`]: the interpreter in it
-//! - [`baked`]: memory that they begin with, where nothing can be forked
-//! - [`parent_vms`]: what they are copied from as it stands, where machines can be
-//! - [`first_use`]: what is done first in them, and so may wait in them
-//! - [`demand`]: pools that nobody set, for what was asked for twice
-//! - [`give_back`]: what nobody has asked for goes first while memory is short
+//! - [`pool`]: one template's: the ready ones, and the wanted number
+//! - [`keeper`]: the task that fills it, and the interpreter that its sandboxes are forked from
+//! - [`member`]: a ready sandbox; [`newborn`]: the interpreter in it
+//! - [`baked`]: memory that they begin with, if nothing can be forked
+//! - [`parent_vms`]: VMs that they are copied from, if the backend can copy VMs
+//! - [`first_use`]: the first use of sandboxes, which decides if an interpreter waits in the next ones
+//! - [`demand`]: pools that no person set, for sandboxes that were asked for twice
+//! - [`give_back`]: ready sandboxes go first while memory is short
 //! - [`create`]: from a request to a sandbox that was ready
 //! - [`lent`]: a pool for a while
-//! - [`nurseries`]: those whose interpreters are not forked any more, but in which sandboxes still nest
+//! - [`nurseries`]: nurseries whose interpreters are not forked any more, but in which sandboxes still nest
 
 mod baked;
 mod create;
@@ -40,17 +40,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// More than one machine has room for.
+/// More than one host has room for.
 const LARGEST: u32 = 2000;
-/// A fork that nobody answers is given up after this at the latest.
+/// A fork without an answer is given up after this time at the latest.
 const MAKING: Duration = Duration::from_secs(30);
-/// Where the sizes are kept.
+/// The store's setting with the sizes.
 const SETTING: &str = "pools";
 
 #[derive(Default)]
 pub struct Pools {
     all: Mutex<BTreeMap<String, Arc<Pool>>>,
-    /// Those that nobody set, and how many use each. Locked before the others.
+    /// Pools that no person set, and the number of users of each. Locked before the others.
     lent: Mutex<BTreeMap<String, usize>>,
     baking: baked::Baking,
     pub(super) parent_vms: parent_vms::ParentVms,
@@ -97,7 +97,7 @@ impl Fleet {
         shown
     }
 
-    /// Returns at once; the keeper makes it so.
+    /// Returns at once; the keeper does the work.
     pub fn set_pool(&self, actor: &Actor, template: &str, size: PoolSize) -> Result<api::Pool, FleetError> {
         check_admin(actor)?;
         if size.min > size.max || size.max == 0 || size.max > LARGEST {
@@ -154,7 +154,7 @@ impl Fleet {
         Ok(self.0.store.set_setting(SETTING, &body)?)
     }
 
-    /// Those that were set before this server started.
+    /// Restores the pools that were set before this server started.
     pub(super) fn restore_pools(&self) -> Result<(), FleetError> {
         let Some(body) = self.0.store.setting(SETTING)? else { return Ok(()) };
         match serde_json::from_slice::<BTreeMap<String, PoolSize>>(&body) {
@@ -164,13 +164,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// Nobody is given one of them any more.
+    /// Closes the pools: no caller gets a sandbox of them any more.
     pub(super) async fn close_pools(&self) {
         let set = std::mem::take(&mut *self.0.pools.lock());
         let pools: Vec<_> = set.into_values().chain(self.0.pools.demand.close()).collect();
         pools.iter().for_each(|pool| pool.stop());
         for pool in pools {
-            // What is just being made is taken down by who makes it; half of it would be left to the next server.
+            // A sandbox that is just being made is taken down by its maker; a half-made one would be left to the next
+            // server.
             pool.idle(MAKING).await;
             keeper::empty(self, &pool).await;
         }

@@ -9,16 +9,16 @@ pub const NUMBER: u32 = 1;
 
 pub struct Newborn {
     pub exec: Exec,
-    /// What it began with.
+    /// The variables that it began with.
     pub env: BTreeMap<String, String>,
     pub cwd: String,
-    /// Bytes that went to it already, and those that it has said.
+    /// Bytes that were sent to it already, and the position of its own streams.
     pub sent: u64,
     pub said: Position,
 }
 
 impl Newborn {
-    /// What it has to be told to be as if it had been started with these; nothing where it was.
+    /// The message that makes it as if it had been started with these; empty if it was.
     pub fn setup(&self, env: &BTreeMap<String, String>, cwd: Option<&str>) -> Vec<u8> {
         let mut frame = Frame::new("setup");
         let mut differs = false;

@@ -1,5 +1,5 @@
-//! What has ended but for those that nest in it: nurseries whose interpreters are not forked any more, and sandboxes whose
-//! forks live on. Each goes after the last that nests in it.
+//! Ended sandboxes that stay for those that nest in them: nurseries whose interpreters are not forked any more, and
+//! sandboxes whose forks live on. Each goes after the last that nests in it.
 
 use crate::live::Live;
 use crate::{Fleet, FleetError, Inner};
@@ -15,7 +15,7 @@ pub struct Nurseries(Mutex<HashMap<SandboxId, Held>>);
 enum Held {
     Nursery(Arc<Zygote>),
     Sandbox(Arc<Inside>),
-    /// Of an earlier server: known by its id alone.
+    /// One of an earlier server, known by its id alone.
     Earlier,
 }
 
@@ -24,14 +24,14 @@ impl Nurseries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One in which a sandbox of an earlier server nests.
+    /// Notes one in which a sandbox of an earlier server nests.
     pub fn find_again(&self, id: SandboxId) {
         self.lock().entry(id).or_insert(Held::Earlier);
     }
 }
 
 impl Fleet {
-    /// The server ends; who nests in one of them goes on.
+    /// The server ends; sandboxes that nest in one of them go on.
     pub(super) async fn leave_nurseries(&self) {
         let inner = self.0.clone();
         let _ = tokio::task::spawn_blocking(move || {
@@ -48,20 +48,20 @@ impl Fleet {
         .await;
     }
 
-    /// Blocks for a moment.
+    /// Keeps a nursery only while sandboxes nest in it. Blocks for a moment.
     pub(super) fn retire(&self, zygote: Arc<Zygote>) {
         let id = zygote.id.clone();
         self.0.nurseries.lock().insert(id.clone(), Held::Nursery(zygote));
         self.0.end_nursery_unless_used(&id);
     }
 
-    /// The same for what others were copied from. Blocks for a moment.
+    /// The same for a sandbox that others were copied from. Blocks for a moment.
     pub(crate) fn shelter(&self, id: SandboxId, inside: Arc<Inside>) {
         self.0.nurseries.lock().insert(id.clone(), Held::Sandbox(inside));
         self.0.end_nursery_unless_used(&id);
     }
 
-    /// Ends a sandbox, but for what its forks nest in. What the kernel counted.
+    /// Ends a sandbox, except the parts that its forks nest in. Returns the kernel's counts.
     pub(crate) async fn hold(&self, live: &Live, inside: Arc<Inside>) -> Result<FenceUsage, FleetError> {
         let used = inside.hold().await?;
         let id = live.record().id.clone();
@@ -71,7 +71,7 @@ impl Fleet {
 }
 
 impl Inner {
-    /// To be asked when a sandbox that nested in it has ended. Blocks for a moment.
+    /// To be called when a sandbox that nested in it has ended. Blocks for a moment.
     pub(crate) fn end_nursery_unless_used(&self, id: &SandboxId) {
         if !self.nurseries.lock().contains_key(id) || self.is_nested_in(id) {
             return;
@@ -87,23 +87,23 @@ impl Inner {
             Some(Held::Earlier) => self.engine.remove(id),
             None => return,
         }
-        // Nobody has its files mapped any more.
+        // No fork has its files mapped any more.
         if let Err(error) = self.storage.delete(id.as_str()) {
             tracing::warn!(sandbox = %id, %error, "its disk could not be removed");
         }
     }
 
-    /// Whether it has ended but for those that nest in it.
+    /// True if it has ended, and stays only for those that nest in it.
     pub(crate) fn is_held(&self, id: &SandboxId) -> bool {
         self.nurseries.lock().contains_key(id)
     }
 
-    /// Whether any other nests in it.
+    /// True if another sandbox nests in it.
     pub(crate) fn shelters(&self, live: &Live) -> bool {
         self.live.is_nested_in(&live.record().id)
     }
 
-    /// Whether any sandbox that lives nests in it.
+    /// True if a living sandbox nests in it.
     pub(crate) fn is_nested_in(&self, id: &SandboxId) -> bool {
         self.live.is_nested_in(id)
     }

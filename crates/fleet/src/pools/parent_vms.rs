@@ -1,8 +1,8 @@
-//! Sandboxes that others are copied from as they stand, where a backend can: a machine's process is forked, and nothing of what it
-//! has started, loaded or translated is done again.
+//! Parent VMs: sandboxes that others are copied from while they stand still, if the backend can. The process of a VM is
+//! forked, so that its started programs, loaded files and translated code need not be made again.
 //!
-//! One is made behind the back of those who ask for the same sandbox again and again. It never does anything for a caller, and
-//! stays for those that were copied from it. Whatever fails with it, a sandbox is made as if there were none.
+//! A parent VM is made in the background after two requests for the same sandbox. It never does anything for a caller,
+//! and stays while copies of it live. If anything fails with it, a sandbox is made as if there were no parent.
 
 use super::baked::{Interpreter, Woken, hear_settled, start_python};
 use super::member::{Member, warm_up};
@@ -16,18 +16,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Each holds what its machine has touched.
+/// The most parent VMs; each holds the memory that its VM has touched.
 const MOST: usize = 4;
-/// Whoever asks for the same so often within this time will ask again.
+/// Two requests within ten minutes predict a third.
 const OFTEN: usize = 2;
 const LATELY: Duration = Duration::from_secs(600);
-/// One that nobody needs goes.
+/// A parent VM that was not used for this time goes.
 const UNUSED: Duration = Duration::from_secs(900);
-/// One that could not be made may be another time.
+/// The wait after a failure, before another attempt.
 const AGAIN: Duration = Duration::from_secs(60);
 const IMPORTS: Duration = Duration::from_secs(600);
 
-/// Everything that makes one parent another than the next.
+/// Everything that tells one parent VM from another.
 pub type Key = Vec<u8>;
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub struct ParentVms(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The one that was used last is the last.
+    /// In the order of use; the one used last is the last.
     ready: Vec<(Key, Instant, Arc<ParentVm>)>,
     asked: VecDeque<(Key, Instant)>,
     /// One is made at a time.
@@ -48,7 +48,7 @@ pub struct ParentVm {
     pub id: SandboxId,
     inside: Arc<Inside>,
     standing: Box<dyn paddock_backends::Stem>,
-    /// Where it has one that waits for its first call.
+    /// The interpreter that waits for its first call, if there is one.
     interpreter: Option<Interpreter>,
     began_ns: i64,
 }
@@ -58,7 +58,7 @@ impl ParentVms {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one for sandboxes of this key; or whether it is time to make it.
+    /// The parent VM for sandboxes of this key; the error is true if it is time to make it.
     fn find(&self, key: &Key) -> Result<Arc<ParentVm>, bool> {
         let mut state = self.lock();
         let now = Instant::now();
@@ -76,7 +76,7 @@ impl ParentVms {
         Err(due)
     }
 
-    /// Those that are not wanted any more.
+    /// Adds a made one. Returns the surplus ones.
     fn put(&self, key: Key, made: Result<Arc<ParentVm>, FleetError>) -> Vec<Arc<ParentVm>> {
         let mut state = self.lock();
         state.making = false;
@@ -101,7 +101,7 @@ impl ParentVms {
         Some(state.ready.remove(at).2)
     }
 
-    /// Those that nobody has needed for a while.
+    /// Takes out those that were not used for a while.
     fn unused(&self) -> Vec<Arc<ParentVm>> {
         let mut state = self.lock();
         let (kept, unused): (Vec<_>, Vec<_>) =
@@ -110,14 +110,14 @@ impl ParentVms {
         unused.into_iter().map(|(.., parent)| parent).collect()
     }
 
-    /// All of them; more are made when they are asked for again.
+    /// Takes out all of them; more are made when they are asked for again.
     fn give_back(&self) -> Vec<Arc<ParentVm>> {
         let mut state = self.lock();
         state.asked.clear();
         std::mem::take(&mut state.ready).into_iter().map(|(.., parent)| parent).collect()
     }
 
-    /// None is made any more.
+    /// No more are made.
     fn close(&self) -> Vec<Arc<ParentVm>> {
         let mut state = self.lock();
         state.closed = true;
@@ -133,14 +133,14 @@ impl ParentVms {
 }
 
 impl Fleet {
-    /// How many sandboxes stand for others to be copied from.
+    /// The number of parent VMs.
     pub fn parent_vms(&self) -> usize {
         self.0.pools.parent_vms.lock().ready.len()
     }
 
-    /// A sandbox as it is wanted, copied from one that was made before. `None` where there is none.
+    /// A sandbox as it is wanted, copied from a parent VM. `None` if there is none.
     pub(crate) async fn copied(&self, record: &Record, preload: &[String]) -> Option<Member> {
-        // What is preloaded is the template's: its sandboxes come another way to the same.
+        // Preloaded imports belong to the template: its sandboxes get them from kept memory.
         if !preload.is_empty() {
             return None;
         }
@@ -161,7 +161,7 @@ impl Fleet {
         }
     }
 
-    /// What sandboxes of this blueprint are copied from. Where there is nothing, it is made for those who come later.
+    /// The parent VM of this blueprint. If there is none, it is made for later requests.
     pub(super) fn stem_of(&self, blueprint: &Blueprint) -> Option<Arc<ParentVm>> {
         let key = key(blueprint)?;
         if self.0.pressure.holds() {
@@ -185,7 +185,7 @@ impl Fleet {
         self.retire_stems(surplus).await;
     }
 
-    /// It cannot be copied any more, or is stale.
+    /// Removes a parent VM that cannot be copied any more, or is stale.
     pub(super) async fn lose_stem(&self, id: &SandboxId) {
         self.retire_stems(self.0.pools.parent_vms.take(id).into_iter().collect()).await;
     }
@@ -194,7 +194,7 @@ impl Fleet {
         self.retire_stems(self.0.pools.parent_vms.unused()).await;
     }
 
-    /// How many went.
+    /// Returns how many went.
     pub(super) async fn give_back_stems(&self) -> usize {
         let all = self.0.pools.parent_vms.give_back();
         let count = all.len();
@@ -246,8 +246,8 @@ impl ParentVm {
                 }
                 false => None,
             };
-            // What it has translated its copies need not. That an interpreter which is there is started is not among it, and would
-            // take the place of what is.
+            // Code that the parent has translated need not be translated by its copies. If an interpreter waits
+            // already, the start of one is left out: it would displace other translated code.
             for argv in WARMING.iter().filter(|argv| interpreter.is_none() || argv[0] != PYTHON) {
                 warm_up(&inside, blueprint, argv).await;
             }
@@ -272,9 +272,9 @@ impl ParentVm {
         }
     }
 
-    /// A sandbox that is a copy of it, and has a disk that is its own.
+    /// A sandbox that is a copy of it, and has a disk of its own.
     pub async fn wake(self: &Arc<Self>, id: SandboxId, spec: &Spec) -> Result<Woken, FleetError> {
-        // Everything there was written before this, by the clock that it is given.
+        // Everything inside was written before this time, by the clock that the VM is given.
         let ready_at_ns = now_ns();
         let (parent, copied_id, copied_spec) = (self.clone(), id.clone(), spec.clone());
         let raised = blocking(move || {
@@ -292,7 +292,7 @@ impl ParentVm {
     }
 }
 
-/// Programs that are often run, some of which a root may lack.
+/// Programs that are often run; a root may lack some of them.
 const WARMING: [&[&str]; 4] =
     [&["true"], &["sh", "-c", "true; cat /dev/null"], &[PYTHON, "-c", "import json"], &["true"]];
 const PYTHON: &str = "python3";
@@ -303,7 +303,7 @@ const INTERPRETER_IN_COMMON: &str =
     "the interpreter that waits in it has its addresses and the seed of hash() in common with theirs";
 
 impl Blueprint {
-    /// Of a sandbox as it is wanted, in which nothing runs yet. `None` for one that cannot be a copy.
+    /// The blueprint of a wanted sandbox in which nothing runs yet. `None` if it cannot be a copy.
     fn as_wanted(record: &Record) -> Option<Blueprint> {
         if record.guarantees.boundary != Boundary::OwnKernel || shares(&record.spec) {
             return None;
@@ -319,12 +319,12 @@ impl Blueprint {
     }
 }
 
-/// That of a sandbox as it was wanted.
+/// The key of a wanted sandbox.
 pub fn key_of(record: &Record) -> Option<Key> {
     key(&Blueprint::as_wanted(record)?)
 }
 
-/// But for what its backend looks at itself, and what is the engine's affair alone.
+/// The key leaves out facts that its backend checks itself, and settings that only the engine uses.
 fn key(blueprint: &Blueprint) -> Option<Key> {
     let network = match &blueprint.spec.network {
         Network::Gate(_) => Network::Gate(NetRules::default()),
@@ -341,7 +341,7 @@ fn key(blueprint: &Blueprint) -> Option<Key> {
     serde_json::to_vec(&(&blueprint.backend, spec, &blueprint.preload, interpreter)).ok()
 }
 
-/// Whether directories of the caller's are shared with it.
+/// True if directories of the host are shared with it.
 pub(super) fn shares(spec: &Spec) -> bool {
     spec.workspace.is_some() || spec.mounts.iter().any(|mount| mount.source.is_some())
 }

@@ -1,4 +1,4 @@
-//! One template's pool: how many sandboxes are ready, and how many are wanted.
+//! One template's pool: the ready sandboxes, and the wanted number.
 
 use super::baked::Baked;
 use super::member::Member;
@@ -14,26 +14,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// As many as were asked for within this time are kept ready, so that as many can come again.
+/// As many as were asked for within this time are kept ready, so that as many can be asked for again.
 const DEMAND_MS: u64 = 2000;
 
-/// For so long after one was given away, others are made only when few are left.
+/// For this time after one was given away, others are made only if few are left.
 pub const RESPITE_MS: u64 = 15;
-/// The same where each takes a processor for itself for as long as a machine takes to begin.
+/// The same if each takes a processor for itself while its VM begins.
 const RESPITE_OF_MACHINES_MS: u64 = 200;
 
 pub struct Pool {
     pub template: String,
     state: Mutex<State>,
-    /// Something is to be done.
+    /// Notified when there is work.
     pub wake: Notify,
-    /// Told once, when the pool ends.
+    /// Set once, when the pool ends.
     ended: watch::Sender<bool>,
-    /// Demand made it; no person set it.
+    /// True if demand made it, and no person set it.
     pub by_demand: bool,
 }
 
-/// What its sandboxes are made after.
+/// The model of its sandboxes.
 #[derive(Clone)]
 pub struct Blueprint {
     pub backend: Option<String>,
@@ -41,14 +41,14 @@ pub struct Blueprint {
     pub image: Option<String>,
     pub birth: Birth,
     pub preload: Vec<String>,
-    /// Whether an interpreter is to wait in them.
+    /// True if an interpreter waits in them.
     pub has_interpreter: bool,
 }
 
 impl Blueprint {
-    /// Whether a sandbox made after it can be made into that one: a variable can be given another value, but not taken
-    /// away. None of a pool that was set is prepared to be forked as it stands; a caller who does not insist has one all the
-    /// same.
+    /// True if a sandbox of this blueprint can become the wanted one: a variable can be given another value, but not
+    /// removed. Sandboxes of a pool that was set are not prepared for live forks; a caller that does not insist gets
+    /// one all the same.
     pub fn serves(&self, wanted: &Record, preload: &[String]) -> bool {
         let live_forks = self.spec.live_forks && wanted.spec.live_forks;
         self.spec == Spec { live_forks, ..wanted.spec.clone() }
@@ -73,12 +73,12 @@ struct State {
     blueprint: Option<Arc<Blueprint>>,
     ready: VecDeque<Member>,
     making: u32,
-    /// When sandboxes were asked for, by the clock that no one sets.
+    /// The times at which sandboxes were asked for, by the boot clock, which cannot be set.
     asked: VecDeque<u64>,
     last_asked: u64,
     /// The number for which there is memory.
     ceiling: Option<u32>,
-    /// None is kept while the host is short of memory.
+    /// True while the host is short of memory: none is kept.
     is_held_back: bool,
     zygote: ZygoteState,
     hits: u64,
@@ -90,35 +90,35 @@ struct State {
 enum ZygoteState {
     #[default]
     None,
-    /// Does its imports.
+    /// It does its imports.
     Starting,
     Ready(Arc<Zygote>),
-    /// In their stead, memory that has one.
+    /// Kept memory with an interpreter, instead of a zygote.
     Baked(Arc<Baked>),
-    /// Its sandboxes start interpreters of their own. Why.
+    /// Its sandboxes start interpreters of their own; the text says why.
     Unavailable(String),
-    /// They do so in any case.
+    /// Its sandboxes start interpreters of their own in any case.
     Unwanted,
 }
 
-/// Who asked finds one, or what to make one after.
+/// A ready sandbox, or the blueprint to make one.
 pub enum Taken {
     Ready(Box<Member>),
     Blueprint(Arc<Blueprint>, Mother),
 }
 
-/// What the interpreter of a new sandbox comes from.
+/// The origin of a new sandbox's interpreter.
 #[derive(Clone)]
 pub enum Mother {
     Zygote(Arc<Zygote>),
     Baked(Arc<Baked>),
-    /// It stands in a sandbox that is copied.
+    /// It stands in a parent VM that is copied.
     ParentVm(Arc<ParentVm>),
     /// It is started.
     None,
 }
 
-/// No template has a slash in its name.
+/// The name has a slash, which no template's name has.
 pub fn name_by_demand(template: &str) -> String {
     format!("demand/{template}")
 }
@@ -131,7 +131,7 @@ impl Pool {
         Pool { template: template.into(), state, wake, ended, by_demand: false }
     }
 
-    /// For sandboxes of one kind, which stays the same, and nothing is kept before there is known to be room.
+    /// A pool for sandboxes of one fixed kind. It keeps none before there is known to be room.
     pub fn by_demand(template: &str, size: PoolSize, blueprint: Blueprint) -> Pool {
         let pool = Pool { by_demand: true, ..Pool::new(template, size) };
         let mut state = pool.state();
@@ -142,7 +142,8 @@ impl Pool {
         pool
     }
 
-    /// Under which sandboxes are counted that it gave away: those that demand made for one template have one count.
+    /// The name under which sandboxes that it gave away are counted: those that demand made for one template have one
+    /// count.
     pub fn name(&self) -> String {
         if self.by_demand { name_by_demand(&self.template) } else { self.template.clone() }
     }
@@ -167,7 +168,7 @@ impl Pool {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// Waits until nothing is being made, but no longer than that.
+    /// Waits until nothing is being made, at most for this time.
     pub async fn idle(&self, patience: Duration) {
         let until = tokio::time::Instant::now() + patience;
         while self.state().makes() && tokio::time::Instant::now() < until {
@@ -179,7 +180,7 @@ impl Pool {
         self.state().stopped
     }
 
-    /// One for a sandbox that is to be so. `None` where the pool's are others.
+    /// A sandbox for this request. `None` if the pool's sandboxes are different.
     pub fn take(&self, wanted: &Record, preload: &[String]) -> Option<Taken> {
         let mut state = self.state();
         let blueprint = state.blueprint.clone()?;
@@ -200,7 +201,7 @@ impl Pool {
         Some(Taken::Blueprint(blueprint, state.zygote.mother()))
     }
 
-    /// How many more are to be made now, of which at most `at_once` at the same time.
+    /// The number to make now, so that at most `at_once` are made at the same time.
     pub fn begin_making(&self, at_once: u32) -> u32 {
         let mut state = self.state();
         if state.stopped || state.blueprint.is_none() {
@@ -216,14 +217,14 @@ impl Pool {
         more
     }
 
-    /// Whether more are wanted, and nobody makes them just now.
+    /// True if fewer are ready or being made than wanted.
     pub fn is_short(&self) -> bool {
         let mut state = self.state();
         let there = state.ready.len() as u32 + state.making;
         !state.stopped && state.blueprint.is_some() && there < state.wanted()
     }
 
-    /// The member, if nobody wants it any more.
+    /// Takes in a made sandbox. Returns it if it is not wanted any more.
     pub fn made(&self, made: Result<Member, String>, after: &Arc<Blueprint>) -> Option<Member> {
         let mut state = self.state();
         state.making = state.making.saturating_sub(1);
@@ -248,13 +249,13 @@ impl Pool {
         left
     }
 
-    /// The pool ended before it was begun.
+    /// The pool ended before the sandbox was begun.
     pub fn give_up_making(&self) {
         let mut state = self.state();
         state.making = state.making.saturating_sub(1);
     }
 
-    /// Those that are more than wanted, and those that have died.
+    /// Takes out the surplus ones, and those that have died.
     pub fn surplus(&self) -> Vec<Member> {
         let mut state = self.state();
         let wanted = if state.stopped { 0 } else { state.wanted() as usize };
@@ -267,13 +268,13 @@ impl Pool {
         surplus
     }
 
-    /// How many are ready, and what they hold.
+    /// The number of ready ones, and their memory.
     pub fn ready_bytes(&self) -> (u32, u64) {
         let state = self.state();
         (state.ready.len() as u32, state.ready.iter().map(Member::bytes).sum())
     }
 
-    /// Since the last create that it could have served.
+    /// The time since the last create that it could have served.
     pub fn unused_for(&self) -> Duration {
         Duration::from_millis(boot_ms().saturating_sub(self.state().last_asked))
     }
@@ -282,7 +283,7 @@ impl Pool {
         self.state().ceiling = Some(most);
     }
 
-    /// Whether an interpreter waits in those that are made from now on. The others are as good.
+    /// Sets if an interpreter waits in those that are made from now on. The others are as good.
     pub fn expect_python(&self, has_interpreter: bool) {
         let mut state = self.state();
         if let Some(before) = state.blueprint.clone() {
@@ -290,7 +291,7 @@ impl Pool {
         }
     }
 
-    /// None is made until [`Pool::fill_again`]. Those that were ready.
+    /// Makes none until [`Pool::fill_again`]. Returns those that were ready.
     pub fn hold_back(&self) -> Vec<Member> {
         let mut state = self.state();
         state.is_held_back = true;
@@ -310,7 +311,8 @@ impl Pool {
         self.state().blueprint.clone()
     }
 
-    /// What was ready after another blueprint, and its interpreter, are not wanted any more.
+    /// Sets another blueprint. Returns the ready sandboxes of the old one, and its zygote, which are not wanted any
+    /// more.
     pub fn set_blueprint(&self, blueprint: Option<Arc<Blueprint>>) -> (Vec<Member>, Option<Arc<Zygote>>) {
         let mut state = self.state();
         state.blueprint = blueprint;
@@ -318,7 +320,7 @@ impl Pool {
         (std::mem::take(&mut state.ready).into(), zygote)
     }
 
-    /// Whether one is to be started; then it counts as being started.
+    /// Returns true if a zygote is to be started; then it counts as being started.
     pub fn begin_zygote(&self) -> bool {
         let mut state = self.state();
         let wanted = !state.stopped && state.blueprint.is_some() && matches!(state.zygote, ZygoteState::None);
@@ -328,7 +330,7 @@ impl Pool {
         wanted
     }
 
-    /// The pool ended before it was started.
+    /// The pool ended before its zygote was started.
     pub fn give_up_zygote(&self) {
         self.state().zygote = ZygoteState::None;
     }
@@ -345,7 +347,7 @@ impl Pool {
         self.state().zygote = ZygoteState::Ready(zygote);
     }
 
-    /// Until the blueprint changes, or somebody tries again.
+    /// The pool does without a zygote until the blueprint changes, or another attempt is made.
     pub fn do_without_zygote(&self, why: String) {
         self.state().zygote = ZygoteState::Unavailable(why);
     }
@@ -357,7 +359,7 @@ impl Pool {
         }
     }
 
-    /// It has ended by itself. Whether it was still this pool's.
+    /// The zygote has ended by itself. Returns true if it was still this pool's.
     pub fn lose_zygote(&self, lost: &Arc<Zygote>) -> bool {
         let mut state = self.state();
         let ours = matches!(&state.zygote, ZygoteState::Ready(zygote) if Arc::ptr_eq(zygote, lost));
@@ -373,7 +375,7 @@ impl Pool {
         self.state().error = Some(error);
     }
 
-    /// `in_use`: so many that it gave away still live.
+    /// `in_use`: the number of living sandboxes that it gave away.
     pub fn to_api(&self, in_use: u32) -> api::Pool {
         let mut state = self.state();
         api::Pool {
@@ -407,8 +409,8 @@ impl State {
         self.making > 0 || matches!(self.zygote, ZygoteState::Starting)
     }
 
-    /// Whoever was just given one needs the processors now: until then half of what is wanted is enough, and where making
-    /// one takes a processor for itself, a quarter.
+    /// The caller that was just given one needs the processors now. For that time, half of the wanted number is enough;
+    /// a quarter, if each takes a processor for itself.
     fn enough_for_now(&self) -> u32 {
         if self.makes_machines() { 4 } else { 2 }
     }
@@ -451,7 +453,7 @@ impl ZygoteState {
         }
     }
 
-    /// Why there is none.
+    /// Why there is no zygote.
     fn missing(&self) -> Option<&str> {
         match self {
             ZygoteState::Unavailable(why) => Some(why),

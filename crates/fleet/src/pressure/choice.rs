@@ -1,27 +1,27 @@
-//! Which sandboxes are hibernated while memory is short: those whose owner allows it and that nobody uses, the least recently
-//! used first, a few at a time.
+//! The choice of sandboxes to hibernate while memory is short: those whose owner allows it and that are not used, the
+//! least recently used first, a few at a time.
 
 use super::{AFTER_WAKING, LEAST_QUIET};
 use paddock_model::api::UnderPressure;
 use std::time::Duration;
 
-/// Each writes what it keeps to the disk, which the others need too.
+/// Each writes its memory or files to the disk, which the others need too.
 pub const AT_ONCE: usize = 4;
 
 /// The state of a sandbox as the server knows it, without asking the kernel.
 pub struct Seen<S> {
     pub sandbox: S,
-    /// Since it was last used.
+    /// The time since it was last used.
     pub quiet: Duration,
-    /// A command or a call is under way, a stream is open, or its state is being changed.
+    /// True if an exec or a call is under way, a stream is open, or its state is being changed.
     pub is_busy: bool,
-    /// Others live in its namespaces, so that it cannot sleep.
+    /// True if other sandboxes nest in its namespaces, so that it cannot sleep.
     pub is_held: bool,
     pub since_woken: Option<Duration>,
     pub consent: Consent,
 }
 
-/// Whether its owner allows that it is hibernated.
+/// The owner's consent to hibernation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
     Given,
@@ -30,11 +30,11 @@ pub enum Consent {
     Withheld,
 }
 
-/// Consent depends on these where the owner has said nothing.
+/// The facts that decide consent if the owner has set nothing.
 pub struct Contents {
     pub is_persistent: bool,
     pub keeps_memory: bool,
-    /// Interpreters, or mounts that are nowhere but in memory.
+    /// True if sleep would lose interpreters, or the files of mounts that are only in memory.
     pub would_lose: bool,
 }
 
@@ -62,14 +62,15 @@ impl<S> Seen<S> {
     }
 }
 
-/// Those that may sleep, in the order in which they are to.
+/// The sandboxes that may sleep, in the order in which they are to.
 pub fn in_order<S>(all: impl IntoIterator<Item = Seen<S>>) -> Vec<Seen<S>> {
     let mut may: Vec<Seen<S>> = all.into_iter().filter(Seen::may_sleep).collect();
     may.sort_by_key(|seen| std::cmp::Reverse(seen.quiet));
     may
 }
 
-/// As many of them, with the bytes that each holds, as free what is missing; at least one, and no more than can be at one time.
+/// The first of them, with the bytes that each holds, that together free the missing bytes; at least one, and at most
+/// the number that can be hibernated at one time.
 pub fn enough<S>(in_order: impl IntoIterator<Item = (S, u64)>, missing: u64) -> Vec<S> {
     let mut freed = 0_u64;
     let is_needed = |(_, bytes): &(S, u64)| {
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(enough(all(), 101), [0, 1]);
         assert_eq!(enough(all(), u64::MAX).len(), AT_ONCE);
         assert_eq!(enough(all(), 0), [0], "it is asked for only where something is missing");
-        // Where nothing counts what a sandbox holds.
+        // The case that nothing counts the bytes of a sandbox.
         assert_eq!(enough((0..10).map(|number| (number, 0)), 1).len(), AT_ONCE);
         assert!(enough(std::iter::empty::<(u8, u64)>(), 100).is_empty());
     }

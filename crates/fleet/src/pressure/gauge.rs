@@ -1,8 +1,8 @@
-//! How much memory is left: the smaller of what the host has available and what the cgroups around the server allow.
+//! The memory that is left: the smaller of the host's available memory and the room in the cgroups around the server.
 
 use paddock_backends::MemoryRoom;
 
-/// The part of the memory that is kept free unless the owner says otherwise, and the most that this is.
+/// The part of the memory that is kept free unless the owner sets another amount, and the most that this is.
 const USUAL_SHARE: u64 = 20;
 const USUAL_MOST: u64 = 1 << 30;
 /// Percent of the last ten seconds in which some process waited for memory.
@@ -10,10 +10,10 @@ const WAITING: f64 = 20.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes that can still be had.
+    /// Bytes that are still available.
     pub available: u64,
     pub total: u64,
-    /// Processes of the host wait for memory already, as the kernel's pressure stall information tells.
+    /// True if processes of the host wait for memory already, by the kernel's pressure stall information.
     pub is_waited_for: bool,
 }
 
@@ -34,8 +34,8 @@ impl Memory {
         })
     }
 
-    /// Below so many available bytes load is shed. Waiting alone is no reason for that: one sandbox that thrashes within a
-    /// limit of its own makes processes wait too. It doubles the mark.
+    /// Below this many available bytes load is shed. Waiting alone is no reason for that: one sandbox that thrashes
+    /// within a limit of its own makes processes wait too. Waiting doubles the mark.
     pub fn mark(&self, keep_free: Option<u64>) -> u64 {
         let mark = keep_free.unwrap_or((self.total / USUAL_SHARE).min(USUAL_MOST));
         if self.is_waited_for { mark.saturating_mul(2) } else { mark }

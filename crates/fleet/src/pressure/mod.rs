@@ -1,8 +1,8 @@
 //! Memory pressure: with less memory left than the server is to keep free, it sheds load before the kernel kills.
 //!
-//! - [`gauge`]: how much memory is left, of the host and of the cgroups around the server
-//! - [`choice`]: which sandboxes are hibernated for it, and in which order
-//! - [`watcher`]: the task that looks, gives back what waits in pools, and hibernates
+//! - [`gauge`]: the memory that is left, of the host and of the cgroups around the server
+//! - [`choice`]: the sandboxes that are hibernated for it, and their order
+//! - [`watcher`]: the task that looks, takes down ready sandboxes of pools, and hibernates
 
 mod choice;
 mod gauge;
@@ -21,14 +21,14 @@ pub const LEAST_QUIET: Duration = Duration::from_secs(5);
 /// A sandbox that was woken within this time is left awake: else two sandboxes in turn would only wake and sleep.
 const AFTER_WAKING: Duration = Duration::from_secs(30);
 
-/// Whether the host is short of memory, as the watcher last found it.
+/// The host's shortage of memory, as the watcher last found it.
 #[derive(Default)]
 pub struct Pressure {
-    /// Less is left than is to be kept free.
+    /// True if less is left than must be kept free.
     holds: AtomicBool,
-    /// And nothing more could be shed.
+    /// True if, besides, nothing more could be shed.
     is_short: AtomicBool,
-    /// Bytes that were left, and bytes that are to be kept free, at the last look.
+    /// The bytes that were left, and the bytes to keep free, at the last look.
     available: AtomicU64,
     mark: AtomicU64,
     hibernated: AtomicU64,
@@ -39,7 +39,7 @@ impl Pressure {
         self.holds.load(Ordering::Relaxed)
     }
 
-    /// Sandboxes that were hibernated for want of memory.
+    /// The number of sandboxes that were hibernated for lack of memory.
     pub fn hibernated_total(&self) -> u64 {
         self.hibernated.load(Ordering::Acquire)
     }
@@ -49,12 +49,12 @@ impl Pressure {
         self.mark.store(mark, Ordering::Relaxed);
     }
 
-    /// Whether it did not hold before.
+    /// Returns true if it did not hold before.
     fn begin(&self) -> bool {
         !self.holds.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether it held before.
+    /// Returns true if it held before.
     fn end(&self) -> bool {
         self.is_short.store(false, Ordering::Relaxed);
         self.holds.swap(false, Ordering::Relaxed)
@@ -62,7 +62,7 @@ impl Pressure {
 }
 
 impl Fleet {
-    /// Before something begins that takes memory: a create, a fork, a sandbox that wakes.
+    /// Checked before something begins that takes memory: a create, a fork, a sandbox that wakes.
     pub(super) fn unless_short_of_memory(&self) -> Result<(), FleetError> {
         let pressure = &self.0.pressure;
         if !pressure.is_short.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! One task that looks at the memory that is left. Below the mark it first gives back what waits in pools, then hibernates idle
-//! sandboxes until enough is free again.
+//! One task that looks at the remaining memory. Below the mark it first takes down the ready sandboxes of pools, then
+//! hibernates idle sandboxes until enough is free again.
 
 use super::choice::{AT_ONCE, Consent, Contents, Seen, enough, in_order};
 use super::gauge::Memory;
@@ -13,19 +13,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Between two looks while there is enough memory, and while there is not much more than the mark.
+/// The time between two looks with enough memory, and with not much more than the mark.
 const CALM: Duration = Duration::from_secs(1);
 const NEAR: Duration = Duration::from_millis(200);
-/// While nothing can be shed: looking at all sandboxes costs something too.
+/// The time while nothing can be shed: looking at all sandboxes costs something too.
 const NOTHING_TO_SHED: Duration = Duration::from_millis(500);
-/// After something was shed; the kernel takes a moment to count what it got back.
+/// The time after something was shed; the kernel takes a moment to count the freed memory.
 const AFTER_SHEDDING: Duration = Duration::from_millis(50);
-/// The use of the processor is measured for so long. A sandbox that used no more than this is idle.
+/// The use of the processor is measured for this time. A sandbox that used no more than `QUIET_MS` is idle.
 const PROCESSOR_LOOK: Duration = Duration::from_millis(100);
 const QUIET_MS: f64 = 1.0;
-/// One that could not be hibernated is not tried again within this time.
+/// A sandbox that could not be hibernated is not tried again within this time.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
-/// Sandboxes about which the kernel is asked at one time.
+/// The sandboxes about which the kernel is asked at one time.
 const ASKED_AT_ONCE: usize = 32;
 
 pub fn start(fleet: &Fleet) {
@@ -50,12 +50,12 @@ pub fn start(fleet: &Fleet) {
 
 #[derive(Default)]
 struct Watcher {
-    /// Those that could not be hibernated, and when; for a minute each.
+    /// Sandboxes that could not be hibernated, and when; each is kept for a minute.
     failed: HashMap<String, Instant>,
 }
 
 impl Watcher {
-    /// How long to wait until the next look.
+    /// Returns the time until the next look.
     async fn look(&mut self, fleet: &Fleet) -> Duration {
         // With thousands of cgroups the kernel takes its time to add them up.
         let Ok(Some(memory)) = tokio::task::spawn_blocking(Memory::now).await else { return CALM };
@@ -80,12 +80,12 @@ impl Watcher {
         }
         let shed = self.hibernate_some(fleet, enough - available).await;
         pressure.is_short.store(shed == 0 && available < mark, Ordering::Relaxed);
-        // Last: whoever sees them counted sees as well that there may be room again.
+        // The count comes last: a reader that sees it also sees that there may be room again.
         pressure.hibernated.fetch_add(shed as u64, Ordering::Release);
         if shed > 0 { AFTER_SHEDDING } else { NOTHING_TO_SHED }
     }
 
-    /// How many sleep now.
+    /// Returns the number of sandboxes that sleep now.
     async fn hibernate_some(&mut self, fleet: &Fleet, missing: u64) -> usize {
         self.failed.retain(|_, at| at.elapsed() < AFTER_FAILURE);
         let is_tried = |live: &Arc<Live>| !self.failed.contains_key(&live.id);
@@ -114,7 +114,7 @@ impl Watcher {
     }
 }
 
-/// So many at a time.
+/// An iterator of pieces of `ASKED_AT_ONCE`.
 struct Chunks<I>(I);
 
 impl<T, I: Iterator<Item = T>> Iterator for Chunks<I> {
@@ -128,7 +128,7 @@ impl<T, I: Iterator<Item = T>> Iterator for Chunks<I> {
 
 enum Outcome {
     Sleeps,
-    /// Somebody used it in the last moment.
+    /// The sandbox was used in the last moment.
     Used,
     Failed(String),
 }
@@ -149,7 +149,7 @@ fn hibernate(fleet: Fleet, live: Arc<Live>) -> tokio::task::JoinHandle<Outcome> 
     })
 }
 
-/// `None` for what has no processes, was paused by its owner, or is nobody's sandbox.
+/// `None` for a sandbox without processes, one that its owner paused, or one that no caller sees.
 fn seen(fleet: &Fleet, live: Arc<Live>) -> Option<Seen<Arc<Live>>> {
     let (word, is_persistent, keeps_memory, has_tmpfs) = {
         let record = live.record();
@@ -176,7 +176,8 @@ fn seen(fleet: &Fleet, live: Arc<Live>) -> Option<Seen<Arc<Live>>> {
     })
 }
 
-/// Those that use no processor and may sleep with the processes that they have, and what each holds. In the same order.
+/// The sandboxes that use no processor and may sleep with their processes, and the bytes that each holds. In the same
+/// order.
 async fn ask_kernel(asked: Vec<Seen<Arc<Live>>>) -> Vec<(Arc<Live>, u64)> {
     let first = tokio::task::spawn_blocking(move || {
         let usage = |seen: Seen<Arc<Live>>| {
@@ -184,7 +185,7 @@ async fn ask_kernel(asked: Vec<Seen<Arc<Live>>>) -> Vec<(Arc<Live>, u64)> {
             let may = seen.consent == Consent::Given || used.processes == Some(0);
             may.then(|| (seen.sandbox, used.memory.unwrap_or(0), used.cpu_ms))
         };
-        // More than can be hibernated at one time are of use where some of them turn out to be at work.
+        // More than can be hibernated at one time are useful, because some of them may turn out to be at work.
         asked.into_iter().filter_map(usage).take(AT_ONCE * 2).collect::<Vec<_>>()
     });
     let Ok(first) = first.await else { return Vec::new() };

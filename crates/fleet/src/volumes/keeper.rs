@@ -1,5 +1,5 @@
-//! Who keeps volumes while their sandboxes live: leases are renewed, checkpoints made, and what could not be stored is
-//! tried again.
+//! The task that keeps volumes while their sandboxes live: it renews leases, makes checkpoints, and stores changes
+//! again that the store could not take.
 
 use super::super::live::Live;
 use super::super::{Actor, Fleet, FleetError, Kind as Failure};
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_secs(1);
-/// What could not be stored is tried again so often.
+/// The time between two attempts to store a directory.
 const AGAIN: Duration = Duration::from_secs(30);
 
 pub fn start(fleet: &Fleet) {
@@ -38,7 +38,7 @@ pub fn start(fleet: &Fleet) {
 struct Keeper {
     renewed: Option<Instant>,
     retried: Option<Instant>,
-    /// By the directory: when the last one was made.
+    /// The time of the last checkpoint, by directory.
     checkpoints: HashMap<String, Instant>,
 }
 
@@ -88,10 +88,10 @@ impl Fleet {
         }
     }
 
-    /// Directories whose sandboxes are gone: from a server that was killed, or a store that did not answer.
+    /// Stores directories whose sandboxes are gone: from a server that was killed, or a store that did not answer.
     async fn store_the_unsynced(&self) {
         for unsynced in Unsynced::all(&self.0.options.state) {
-            // Somebody is at it.
+            // A sandbox still has it.
             if self.is_mounted(&unsynced.place) {
                 continue;
             }
@@ -105,7 +105,7 @@ impl Fleet {
         }
     }
 
-    /// A version of a volume while its sandbox runs.
+    /// Makes a version of a volume while its sandbox runs.
     pub async fn checkpoint_volume(
         &self,
         actor: &Actor,
@@ -144,15 +144,15 @@ impl Fleet {
         let instant = tokio::task::spawn_blocking(move || {
             let instant = fleet.places().instant(&of).map_err(|error| FleetError::storage(&error))?;
             if instant.is_none() {
-                // What was written through a mapping gets its time only when it is written back; a snapshot writes
-                // back by itself.
+                // A file that is written through a mapping gets its time only when it is written back; a snapshot
+                // writes back by itself.
                 let root = std::fs::File::open(&of.path).and_then(|root| Ok(rustix::fs::syncfs(root)?));
                 root.map_err(|error| FleetError::storage(&error))?;
             }
             Ok(instant)
         });
         let instant = instant.await.map_err(|error| FleetError::internal(&error)).and_then(|instant| instant);
-        // One that could not be read knows nothing.
+        // An index that could not be read counts as none.
         let index = index.await.ok().flatten();
         let committed: Result<Committed, FleetError> = match instant {
             Ok(Some(instant)) => {
@@ -161,7 +161,7 @@ impl Fleet {
                 let committed =
                     writer.commit_copy(&instant.path, live, index, limits, Kind::Checkpoint).await;
                 let fleet = self.clone();
-                // Nobody waits for it: what a server that ends leaves of it the next one sweeps.
+                // This is not waited for: the next server sweeps the remains.
                 tokio::spawn(async move { fleet.drop_place(&instant.name).await });
                 committed.map_err(FleetError::from)
             }
@@ -185,8 +185,8 @@ impl Fleet {
         };
         self.0.save(&record)?;
         let (fleet, place) = (self.clone(), volume.place.clone());
-        // Whoever comes next waits for it, and who asked does not: a version without it is whole, and only costs the next
-        // sync a look at everything.
+        // The next sync waits for the index, and this caller does not: a version without it is whole, and only costs
+        // the next sync a look at all files.
         tokio::task::spawn_blocking(move || {
             if let Err(error) = fleet.places().save_index(&place, &index) {
                 tracing::warn!(place, %error, "the next sync reads everything");
@@ -196,7 +196,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether it has to be let go on.
+    /// Returns true if the work was frozen, and has to go on afterwards.
     async fn hold_still(&self, live: &Arc<Live>) -> Result<bool, FleetError> {
         let runs = live.record().state == SandboxState::Running;
         match live.running().filter(|_| runs) {

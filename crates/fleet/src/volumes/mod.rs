@@ -1,9 +1,9 @@
 //! Volumes of sandboxes, and as resources of their own.
 //!
-//! - [`request`]: what a caller asked to have mounted
+//! - [`request`]: the volumes that a caller asks for
 //! - [`mount`]: leases and directories, before the fence goes up
 //! - [`settle`]: from a directory to a version, when the sandbox has ended
-//! - [`keeper`]: leases are renewed, checkpoints made, what could not be stored is tried again
+//! - [`keeper`]: renews leases, makes checkpoints, stores again
 //! - [`resources`]: make, list, look into, restore, share, remove
 
 mod keeper;
@@ -22,7 +22,7 @@ use paddock_storage::volumes::Places;
 use paddock_volumes::{Head, Limits, Share, Token, VolumeError};
 use serde::{Deserialize, Serialize};
 
-/// What one volume may hold, where no quota says less.
+/// The most bytes of one volume, if no quota is lower.
 const MOST_BYTES: u64 = 64 << 30;
 
 /// A volume of a sandbox, in its record.
@@ -37,7 +37,7 @@ pub struct VolumeRecord {
     pub version: Option<u64>,
     /// Its directory, by the name in the storage.
     pub place: String,
-    /// Of the writer.
+    /// The writer's token.
     pub token: Option<Token>,
     #[serde(default)]
     pub outcome: Option<String>,
@@ -75,12 +75,12 @@ impl Fleet {
                 let message = format!("volume `{tenant}/{name}` is shared with you to read, not to write");
                 Err(FleetError::new(Kind::Forbidden, "forbidden", message).hint("mount it with mode `ro`"))
             }
-            // What is not shared looks as if it were not there.
+            // A volume that is not shared looks as if it did not exist.
             (None, _) => Err(VolumeError::NotFound(format!("{tenant}/{name}")).into()),
         }
     }
 
-    /// What this volume may grow to.
+    /// The limits that this volume may grow to.
     async fn volume_limits(&self, tenant: &str, name: &str) -> Result<Limits, FleetError> {
         let defaults = Limits { bytes: MOST_BYTES, ..Limits::default() };
         let Some(most) = self.0.store.quota(tenant)?.volume_bytes else { return Ok(defaults) };
@@ -91,7 +91,7 @@ impl Fleet {
         Ok(Limits { bytes: most.saturating_sub(others).min(MOST_BYTES), ..defaults })
     }
 
-    /// One more may be made.
+    /// Checks that one more may be made.
     async fn check_volume_count(&self, tenant: &str) -> Result<(), FleetError> {
         let Some(most) = self.0.store.quota(tenant)?.volumes else { return Ok(()) };
         let have = self.0.volumes.list(tenant).await?.len();
@@ -104,7 +104,7 @@ impl Fleet {
     }
 }
 
-/// Whose volume a name means.
+/// The tenant and the name of a volume.
 fn split<'a>(actor: &'a Actor, name: &'a str) -> (&'a str, &'a str) {
     name.split_once('/').unwrap_or((&actor.tenant, name))
 }

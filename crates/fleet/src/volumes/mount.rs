@@ -1,4 +1,4 @@
-//! Leases are taken and versions written out before the fence goes up. Whatever fails, all of it is given back.
+//! Leases are taken and versions written out before the fence goes up. If a step fails, all of it is given back.
 
 use super::super::record::Record;
 use super::super::{Actor, Fleet, FleetError, Kind};
@@ -9,7 +9,8 @@ use paddock_storage::volumes::Place;
 use paddock_volumes::{Head, VolumeError, Writer};
 
 impl Fleet {
-    /// Puts them into the description. Who fails to bring it up calls [`Fleet::release_volumes`].
+    /// Puts the volumes into the description. If the sandbox cannot be brought up, the caller calls
+    /// [`Fleet::release_volumes`].
     pub(crate) async fn mount_volumes(
         &self,
         actor: &Actor,
@@ -37,7 +38,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Gives back what was taken; nothing was written yet.
+    /// Releases the leases and directories; nothing was written yet.
     pub(crate) async fn release_volumes(&self, record: &Record) {
         for volume in &record.volumes {
             let Some(token) = volume.token.clone() else { continue };
@@ -115,7 +116,7 @@ impl Fleet {
         limit: u64,
     ) -> Result<Place, FleetError> {
         let head = writer.head().clone();
-        // Where copies cost nothing, the version is written out once for all.
+        // If copies cost nothing, the version is written out once for all.
         let source = match self.places().are_limited() {
             true => Some(self.written_out(&head, head.current).await?),
             false => None,
@@ -137,7 +138,7 @@ impl Fleet {
         Ok(place)
     }
 
-    /// A version as a directory that nobody changes; written out where it is not yet.
+    /// A version as a directory that never changes; written out if it is not yet.
     async fn written_out(&self, head: &Head, version: Option<u64>) -> Result<Place, FleetError> {
         let number = version.unwrap_or(0);
         // Two sandboxes that want the same version write it out once.
@@ -182,7 +183,7 @@ impl Fleet {
         }
     }
 
-    /// Whether a sandbox has this directory.
+    /// True if a sandbox has this directory.
     pub(crate) fn is_mounted(&self, place: &str) -> bool {
         self.0.live.has_volume_place(place)
     }

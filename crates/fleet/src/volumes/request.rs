@@ -1,4 +1,4 @@
-//! What a caller asked to have mounted; nothing was started when this refuses.
+//! The volumes that a caller asks for; nothing was started when this refuses.
 
 use super::super::request::{invalid, seconds};
 use super::super::{Actor, FleetError};

@@ -5,7 +5,7 @@ use super::super::{Actor, Fleet, FleetError, Kind as Failure};
 use paddock_model::api::{Role, Volume, VolumeFile, VolumeFiles, VolumeMode, VolumeVersion};
 use paddock_volumes::{Entry, Head, Kind, Node, Share, Version, VolumeError};
 
-/// What one list shows.
+/// The most files of one list.
 const MOST_FILES: usize = 10_000;
 
 impl Fleet {
@@ -15,7 +15,7 @@ impl Fleet {
         Ok(to_api(&self.0.volumes.create(&actor.tenant, name).await?))
     }
 
-    /// Its own; the owner of the machine sees those of all.
+    /// The actor's own volumes; the owner of the host sees all.
     pub async fn volumes(&self, actor: &Actor) -> Result<Vec<Volume>, FleetError> {
         let tenants = match actor.owner {
             true => self.0.volumes.tenants().await?,
@@ -108,7 +108,7 @@ impl Fleet {
         Ok(version_to_api(&removed?, current))
     }
 
-    /// `mode` of `None` takes it back.
+    /// Shares a volume; a `mode` of `None` takes the right back.
     pub async fn share_volume(
         &self,
         actor: &Actor,
@@ -144,7 +144,7 @@ impl Fleet {
         Ok(VolumeUpload { fleet, head, path, mode: mode.unwrap_or(0o644), limits, by, file, bytes: 0 })
     }
 
-    /// Who may share and remove it.
+    /// A volume that the actor may share and remove.
     async fn owned_volume(&self, actor: &Actor, name: &str) -> Result<Head, FleetError> {
         let head = self.visible_volume(actor, name, VolumeMode::Ro).await?;
         let own = head.tenant == actor.tenant && actor.role != Role::ReadOnly;
@@ -156,7 +156,7 @@ impl Fleet {
     }
 }
 
-/// A file on its way into a volume. Dropped before `finish`, nothing has happened.
+/// A file on its way into a volume. If this is dropped before `finish`, nothing has changed.
 pub struct VolumeUpload {
     fleet: Fleet,
     head: Head,
@@ -175,7 +175,7 @@ impl VolumeUpload {
             let (volume, allowed) = (self.head.name.clone(), self.limits.bytes);
             return Err(VolumeError::Quota { volume, what: "bytes", wanted: self.bytes, allowed }.into());
         }
-        // Pieces are small, and go to a file that no one waits for.
+        // Pieces are small, and go to a file of the host that needs no wait.
         std::io::Write::write_all(&mut self.file, bytes).map_err(|error| FleetError::storage(&error))
     }
 

@@ -1,5 +1,5 @@
-//! What a sandbox wrote becomes a version, or is let go. Noted before it is tried, so that a server that is killed, or
-//! a store that does not answer, loses nothing.
+//! The changes of a sandbox become a version, or are dropped. They are noted before the attempt, so that a killed
+//! server, or a store that does not answer, loses nothing.
 
 use super::super::live::Live;
 use super::super::record::Record;
@@ -9,10 +9,10 @@ use paddock_storage::volumes::Unsynced;
 use paddock_volumes::{Committed, Kind, VolumeError, Writer};
 use std::sync::Arc;
 
-/// What became of an attempt.
+/// The result of an attempt.
 pub(super) enum Settled {
     Done(Committed),
-    /// Somebody else wrote meanwhile: it is kept aside.
+    /// Another writer was faster: the changes are kept aside.
     Aside(Committed),
 }
 
@@ -49,7 +49,7 @@ impl Fleet {
         }
     }
 
-    /// The version that there is now, and what happened in words.
+    /// The present version, and the result in words.
     async fn settle(&self, unsynced: &Unsynced) -> (Option<u64>, String) {
         if let Err(error) = unsynced.note(&self.0.options.state) {
             tracing::error!(volume = unsynced.token.name, %error, "what is to be stored could not be noted");
@@ -84,7 +84,8 @@ impl Fleet {
         }
     }
 
-    /// Else every run of somebody who writes what no version can have would leave a disk for good.
+    /// Keeps only the last refused directory of a volume: else every run that writes content which no version can hold
+    /// would leave a disk for good.
     async fn keep_the_last_refused(&self, last: &Unsynced) {
         let state = &self.0.options.state;
         let noted = Unsynced { refused: true, ..last.clone() };
@@ -106,7 +107,7 @@ impl Fleet {
         }
     }
 
-    /// Makes a version of a directory that no sandbox has any more; then that is gone.
+    /// Makes a version of a directory that no sandbox has any more, and removes the directory.
     pub(super) async fn store_directory(&self, unsynced: &Unsynced) -> Result<Settled, FleetError> {
         let place = self.places().find(&unsynced.place).map_err(|error| FleetError::storage(&error))?;
         let (mut writer, aside) = self.writer_of(unsynced).await?;
@@ -120,7 +121,7 @@ impl Fleet {
                 return Err(error.into());
             }
         };
-        // Else the next sandbox would begin with what no version has.
+        // Only an exact version: else the next sandbox would begin with files that no version has.
         if kind == Kind::Commit && committed.exact && self.places().are_limited() {
             let (fleet, id, done) = (self.clone(), unsynced.token.id.clone(), committed.clone());
             // The next sandbox begins with it at once.
@@ -143,7 +144,7 @@ impl Fleet {
         Ok(if aside { Settled::Aside(committed) } else { Settled::Done(committed) })
     }
 
-    /// The lease that the sandbox had, or another; then whether somebody wrote in between.
+    /// The lease that the sandbox had, or another one; true if there was another writer in between.
     async fn writer_of(&self, unsynced: &Unsynced) -> Result<(Writer, bool), FleetError> {
         let token = &unsynced.token;
         match self.0.volumes.resume(token.clone()).await {
@@ -170,7 +171,7 @@ impl Fleet {
     }
 }
 
-/// Trying it again changes nothing.
+/// True if another attempt changes nothing.
 pub(super) fn is_final(error: &FleetError) -> bool {
     matches!(
         error.code,

@@ -32,7 +32,7 @@ fn header(kind: u8, name: &[u8], link: &[u8], size: u64) -> tar::Header {
     header
 }
 
-/// Names and kinds that have hurt others, in an order that chance decides.
+/// Names and kinds that have broken other unpackers, in random order.
 fn archive(random: &mut Random) -> Vec<u8> {
     const NAMES: [&[u8]; 16] = [
         b"a",
@@ -77,8 +77,8 @@ fn archive(random: &mut Random) -> Vec<u8> {
 
 /// Changes a few bytes, and then corrects the checksums so that the change is read.
 ///
-/// No link gets to begin with a slash: should the code under test ever be broken, the damage stays in the test's own
-/// directory, whoever runs it.
+/// No link gets to begin with a slash: if the code under test is ever broken, the damage stays in the test's own
+/// directory, also for root.
 fn mutate(bytes: &mut [u8], random: &mut Random) {
     for _ in 0..random.below(8) {
         let at = random.below(bytes.len());

@@ -1,8 +1,8 @@
-/// What a registry asks for before it answers: the content of `WWW-Authenticate`.
+/// A registry's demand before it answers: the content of `WWW-Authenticate`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Challenge {
     Basic,
-    /// A token from elsewhere.
+    /// The registry wants a token from another server.
     Bearer {
         realm: String,
         service: Option<String>,

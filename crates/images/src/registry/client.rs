@@ -21,10 +21,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Without a byte for this long, a transfer has failed.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const MOST_REDIRECTS: usize = 5;
-/// Of an answer that is not content: a token, or the description of an error.
+/// The most bytes of an answer that is not content: a token, or the description of an error.
 const SMALL_ANSWER: u64 = 256 << 10;
 
-/// One repository of one registry. Whatever it gives is checked against its digest and kept in the store.
+/// One repository of one registry. Every answer is checked against its digest and kept in the store.
 pub struct Client {
     http: reqwest::Client,
     reference: RegistryReference,
@@ -65,7 +65,7 @@ impl Client {
                 attempt.follow()
             }
         });
-        // Somebody in this process may have chosen already; either choice is fine.
+        // Other code of this process may have chosen a provider already; either choice is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder();
         if reference.base_url().starts_with("http:") {
@@ -91,7 +91,7 @@ impl Client {
         &self.shared.limits
     }
 
-    /// What a tag stands for now: this is asked anew each time.
+    /// The manifest that a tag stands for now: the registry is asked each time.
     pub async fn tagged_manifest(&mut self, tag: &str) -> Result<(Vec<u8>, Digest), ImageError> {
         let bytes = self.fetch_document(&format!("manifests/{tag}")).await?;
         let digest = Digest::of(&bytes);
@@ -110,7 +110,7 @@ impl Client {
         Ok(bytes)
     }
 
-    /// Fetches those blobs that are not there yet.
+    /// Fetches the missing blobs.
     pub async fn download(
         &mut self,
         blobs: &[Descriptor],
@@ -200,7 +200,7 @@ impl Client {
         self.body(response, allowed).await?.ok_or(exceeded)
     }
 
-    /// A successful answer; a token is fetched on the way if the registry asks for one.
+    /// A successful answer; if the registry asks for a token, it is fetched on the way.
     async fn get(&mut self, path: &str) -> Result<Response, ImageError> {
         let mut response = self.send(path).await?;
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -242,7 +242,7 @@ impl Client {
 
     async fn fetch_token(&self, realm: &str, service: Option<&str>) -> Result<String, ImageError> {
         let realm = Url::parse(realm).map_err(|_| ImageError::malformed("realm of the registry", realm))?;
-        // Credentials and tokens go in the clear to this machine only.
+        // Credentials and tokens are sent in the clear to this host only.
         let is_safe = realm.scheme() == "https"
             || (realm.host_str().is_some_and(is_this_machine)
                 && self.reference.base_url().starts_with("http:"));
@@ -302,7 +302,7 @@ impl Client {
         ImageError::Unauthorized { registry, repository }
     }
 
-    /// None where there is more than `limit`.
+    /// `None` if there are more than `limit` bytes.
     async fn body(&self, mut response: Response, limit: u64) -> Result<Option<Vec<u8>>, ImageError> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk(&mut response).await? {
@@ -330,6 +330,6 @@ fn connection_failed(reference: &RegistryReference, error: reqwest::Error) -> Im
     if std::iter::successors(Some(first), |error| error.source()).any(|error| error.is::<Refused>()) {
         return refused_elsewhere(reference);
     }
-    // The address is in our own message, and that of a redirect may hold a secret.
+    // The registry is in our own message, and the address of a redirect may hold a secret.
     ImageError::Unreachable { registry: reference.registry.clone(), source: error.without_url().into() }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::ImageError;
 
 const LARGEST_FILE: u64 = 1 << 20;
-/// The name under which Docker stores what belongs to its own registry.
+/// The name under which Docker stores the credentials for its own registry.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 
 #[derive(Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ struct Auth {
 }
 
 impl Credentials {
-    /// What `docker login` has stored in its file; its credential helpers are not asked.
+    /// Finds the credentials that `docker login` has stored in its file; its credential helpers are not asked.
     pub fn find(registry: &str) -> Result<Option<Self>, ImageError> {
         let directory = match std::env::var_os("DOCKER_CONFIG") {
             Some(directory) => PathBuf::from(directory),
@@ -53,7 +53,7 @@ impl Credentials {
             std::fs::File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut bytes));
         match read {
             Ok(_) => Self::parse(&bytes, registry),
-            // What this user may not read is another's.
+            // A file that this user may not read belongs to another user.
             Err(error)
                 if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
             {

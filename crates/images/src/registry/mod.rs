@@ -1,9 +1,9 @@
 //! Images of a registry, by the OCI distribution protocol.
 //!
 //! - [`client`]: HTTP, with every answer bounded and every refusal a typed error
-//! - [`challenge`]: what a registry asks for before it answers
-//! - [`reach`]: which hosts are talked to for whom
-//! - [`credentials`]: what `docker login` has stored
+//! - [`challenge`]: a registry's demand before it answers
+//! - [`reach`]: the hosts that a caller may make us connect to
+//! - [`credentials`]: the stored credentials of `docker login`
 
 mod challenge;
 mod client;
@@ -47,7 +47,7 @@ pub async fn pull(
         let result = flatten(&shared, &folder, &layers, reporter);
         use ImageError::{DamagedArchive, DigestMismatch, SizeMismatch};
         if matches!(result, Err(DamagedArchive { .. } | DigestMismatch { .. } | SizeMismatch { .. })) {
-            // What was good when it came was damaged since: the next attempt fetches it again.
+            // The layer was good when it came, and was damaged since: the next attempt fetches it again.
             for layer in &manifest.layers {
                 let _ = std::fs::remove_file(shared.directories.blob(&layer.digest));
             }
@@ -58,7 +58,7 @@ pub async fn pull(
     Ok(ResolvedImage::new(root, config.settings, Some(&digest)))
 }
 
-/// The manifest for this machine, and its digest.
+/// The manifest for this host's platform, and its digest.
 async fn find_manifest(
     client: &mut Client,
     reference: &RegistryReference,

@@ -1,5 +1,5 @@
-//! Which hosts are talked to for somebody who named one: a reference of a tenant must not become a request to what only
-//! the server can reach.
+//! The hosts that a caller may make us connect to: a tenant's image reference must not become a request to a host that
+//! only the server can reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use crate::ImageError;
 use crate::reference::RegistryReference;
 
-/// Names are `host` for every port of it, or `host:port`.
+/// A name is `host` for every port of it, or `host:port`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RegistryReach {
     #[default]
     Anywhere,
-    /// Any registry with a public address: nothing on this machine, and nothing in its networks.
+    /// Any registry with a public address: nothing on this host, and nothing in its networks.
     Public,
-    /// These registries, wherever they are; what they send us on to is one of them as well, or public.
+    /// These registries, wherever they are; a redirect of theirs must lead to one of them or to a public address.
     Named(Vec<String>),
     /// Any registry with a public address, and these wherever they are.
     PublicOr(Vec<String>),
 }
 
-/// Found in the chain of an error of the HTTP client.
+/// Stands in the chain of an error of the HTTP client.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} is not a public address")]
 pub struct Refused(pub String);
 
 impl RegistryReach {
-    /// Before the first request.
+    /// Checks the reference, before the first request.
     pub async fn check(&self, reference: &RegistryReference) -> Result<(), ImageError> {
         let refuse = |why| ImageError::RegistryRefused { registry: reference.registry.clone(), why };
         match self {
@@ -42,7 +42,7 @@ impl RegistryReach {
         if !self.allows(&url) {
             return Err(refuse("it is not at a public address"));
         }
-        // Where there is a proxy, names are its affair; what is known here to be private is refused all the same.
+        // A proxy resolves names itself; an address that is known here to be private is refused all the same.
         let port = url.port_or_known_default().unwrap_or(443);
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_string();
         if let Ok(found) = tokio::net::lookup_host((host, port)).await
@@ -53,7 +53,7 @@ impl RegistryReach {
         Ok(())
     }
 
-    /// Of an address that stands in a URL; names are looked at when they are resolved.
+    /// Judges an address in a URL; names are judged when they are resolved.
     pub fn allows(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
         let port = url.port_or_known_default().unwrap_or(443);
@@ -62,7 +62,7 @@ impl RegistryReach {
         }
         match host.trim_matches(['[', ']']).parse::<IpAddr>() {
             Ok(address) => is_public(address),
-            // Of a host that is named with a port, only that port.
+            // If the host is named with a port, only that port is allowed.
             Err(_) => host != "localhost" && !self.names_a_port_of(host),
         }
     }
@@ -90,7 +90,7 @@ impl RegistryReach {
         names.iter().any(|name| name.eq_ignore_ascii_case(place) || name.eq_ignore_ascii_case(host))
     }
 
-    /// `None` where every address will do.
+    /// `None` if every address is allowed.
     pub fn resolver(&self) -> Option<Arc<Guarded>> {
         match self {
             RegistryReach::Anywhere => None,
@@ -99,17 +99,17 @@ impl RegistryReach {
     }
 }
 
-/// Looks at the address that is connected to, and not at one that the name had before.
+/// A resolver that judges the address that is really connected to, and not one that the name had before.
 pub struct Guarded {
     reach: RegistryReach,
-    /// The operator's own, wherever they are.
+    /// The operator's own proxies, wherever they are.
     proxies: Vec<String>,
 }
 
 impl Resolve for Guarded {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_string();
-        // A name with a port is for that port only, but a resolver hears of none; the URL was looked at before.
+        // A name with a port is for that port only, but a resolver is not told the port; the URL was checked before.
         let trusted = self.proxies.contains(&host)
             || self.reach.named().iter().any(|name| name.split(':').next() == Some(host.as_str()));
         Box::pin(async move {
@@ -164,7 +164,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(embedded(12));
     }
     match (first, second) {
-        // Translation to v4, and tunnels through it.
+        // Translation to IPv4, and tunnels through it.
         (0x64, 0xff9b) => is_public_v4(embedded(12)),
         (0x2002, _) => is_public_v4(embedded(2)),
         (0x2001, 0) | (0x2001, 0xdb8) => false,

@@ -6,13 +6,13 @@ use xz4rust::{XzDecoder, XzNextBlockResult};
 /// The most memory that a stream can make its decoder take for its window.
 const LARGEST_WINDOW_LOG: u32 = 27;
 
-/// Decompresses by what the first bytes say: gzip, zstd, xz, or else nothing.
+/// Decompresses by the first bytes: gzip, zstd, xz, or else no compression.
 pub fn decoder<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let start = input.fill_buf()?;
     if start.starts_with(&[0x1f, 0x8b]) {
         return Ok(Box::new(MultiGzDecoder::new(input)));
     }
-    // The second is a skippable frame, with which some tools begin.
+    // The second magic number is a skippable frame, with which some tools begin.
     if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || start.starts_with(&[0x50, 0x2a, 0x4d, 0x18]) {
         let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
         decoder.window_log_max(LARGEST_WINDOW_LOG)?;

@@ -5,7 +5,7 @@ use tar::{Entry, EntryType, Header};
 
 use crate::Refusal;
 
-/// The highest owner that is kept: those above have no place in the id range of a sandbox.
+/// The highest owner that is kept: higher ids have no place in the id range of a sandbox.
 const HIGHEST_OWNER: u64 = 65534;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Kind {
     HardLink,
     /// A device or a named pipe.
     Special,
-    /// A PAX header about the archive as a whole, which like other readers we pass over.
+    /// A PAX header about the archive as a whole. It is passed over, as other readers do.
     Global,
 }
 
@@ -46,11 +46,11 @@ fn has_pax_sparse<R: Read>(entry: &mut Entry<'_, R>) -> bool {
     extensions.flatten().any(|extension| extension.key_bytes().starts_with(b"GNU.sparse."))
 }
 
-/// What is kept of a header. Extended attributes, and with them file capabilities, are not.
+/// The parts of a header that are kept. Extended attributes, and with them file capabilities, are not.
 #[derive(Debug, Clone)]
 pub struct Metadata {
     mode: u32,
-    /// None when we are not root: the files then belong to the caller.
+    /// `None` when we are not root: the files then belong to the caller.
     pub owner: Option<(Uid, Gid)>,
     pub seconds: u64,
 }
@@ -72,7 +72,7 @@ impl Metadata {
         Ok(Self { mode, owner, seconds: header.mtime().unwrap_or(0) })
     }
 
-    /// For parents that an archive leaves out.
+    /// The metadata of parents that an archive leaves out.
     pub fn of_missing_parent() -> Self {
         Self { mode: 0o755, owner: None, seconds: 0 }
     }
@@ -85,7 +85,7 @@ impl Metadata {
         self.mode_with(0o700)
     }
 
-    /// Without set-user-id and set-group-id; and never so that the caller cannot read or delete its own files.
+    /// The mode without set-user-id and set-group-id. It always lets the caller read and delete its own files.
     fn mode_with(&self, needed: u32) -> Mode {
         let mode = self.mode & 0o1777;
         Mode::from_raw_mode(if self.owner.is_some() { mode } else { mode | needed })

@@ -11,18 +11,18 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 const METADATA: &[u8] = b".wh..wh.";
 
-/// What a layer takes away from the layers below it.
+/// A removal by a layer from the layers below it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Whiteout {
     Remove(PathBuf),
-    /// Everything in this directory.
+    /// Removes everything in this directory.
     Opaque(PathBuf),
-    /// Notes of a storage driver that mean nothing here.
+    /// Notes of a storage driver, without a meaning here.
     Unused,
 }
 
 impl Whiteout {
-    /// None where the name is an ordinary one.
+    /// `None` if the name is an ordinary one.
     pub fn parse(name: &EntryName) -> Result<Option<Self>, Refusal> {
         let Some(base) = name.base().map(OsStrExt::as_bytes) else { return Ok(None) };
         if base == OPAQUE {

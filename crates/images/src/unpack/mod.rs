@@ -1,14 +1,14 @@
 //! One tar stream into a directory, without ever leaving it.
 //!
 //! The `tar` crate only parses. Every change goes through [`tree::Tree`], which resolves parents with openat2 and
-//! follows no symbolic link, so that an entry cannot use what an earlier entry planted.
+//! follows no symbolic link, so that an entry cannot use a link of an earlier entry.
 //!
 //! - [`name`]: the name of an entry, checked
-//! - [`entry`]: what the header says: type, mode, owner, time
+//! - [`entry`]: the facts of the header: type, mode, owner, time
 //! - [`stream`]: the bytes: digests and limits, on both sides of [`compression`]
 //! - [`tree`]: the directory that is written
-//! - [`upper`]: what only the disk of a sandbox has: an overlay's marks, and holes
-//! - [`layer`]: what only a layer has: whiteouts, and which paths it has touched
+//! - [`upper`]: peculiarities of a sandbox's disk: an overlay's marks, and holes
+//! - [`layer`]: peculiarities of a layer: whiteouts, and the list of paths it has touched
 
 mod compression;
 mod entry;
@@ -33,31 +33,32 @@ use name::EntryName;
 use stream::{Meter, Stream};
 use tree::Tree;
 
-/// How many skipped names are kept.
+/// The most skipped names that are kept.
 const SKIPPED_NAMES: usize = 100;
-/// How many bytes of directory names are kept to restore their times; those beyond keep the time of unpacking.
+/// The most bytes of directory names that are kept to restore their times; directories beyond keep the time of
+/// unpacking.
 const DIRECTORY_TIMES_BYTES: usize = 16 << 20;
 
-/// What a tar stream is, which decides how some of its entries are read.
+/// The kind of a tar stream, which decides how some of its entries are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// A whole root file system: a special file is an error, and no name is a whiteout.
     Plain,
     /// A layer of an image: special files are skipped and counted, whiteouts remove.
     Layer,
-    /// What a sandbox wrote over its root, as its guest exports it: an overlay's marks remove, other special files are
-    /// skipped, and what Paddock itself puts into every sandbox is left out.
+    /// The changes of a sandbox over its root, as its guest exports them: an overlay's marks remove, other special
+    /// files are skipped, and the files that Paddock itself puts into every sandbox are left out.
     Disk,
 }
 
-/// A tar file, perhaps compressed, and what was promised about it.
+/// A tar file, perhaps compressed, and its promised digests.
 pub struct Layer {
     pub file: File,
-    /// Of the bytes in the file.
+    /// The digest of the bytes in the file.
     pub digest: Option<Digest>,
-    /// Of the bytes in the file.
+    /// The number of bytes in the file.
     pub size: Option<u64>,
-    /// Of the bytes after decompression.
+    /// The digest of the bytes after decompression.
     pub diff_id: Option<Digest>,
 }
 
@@ -75,7 +76,7 @@ pub struct Unpacker<'a> {
 }
 
 impl<'a> Unpacker<'a> {
-    /// `destination` exists and is empty, and nothing else writes to it.
+    /// Precondition: `destination` exists and is empty, and nothing else writes to it.
     pub fn new(destination: &Path, style: Style, limits: &'a UnpackLimits) -> Result<Self, ImageError> {
         Ok(Self {
             tree: Tree::open(destination)?,
@@ -96,7 +97,7 @@ impl<'a> Unpacker<'a> {
         let stream = Stream::open(file, &meter, reporter)?;
         let mut archive = Archive::new(stream);
         let result = self.apply_entries(&mut archive, &meter);
-        // What went wrong below the archive is the cause of what the archive then complained about.
+        // An error below the archive is the cause of the archive's own complaint.
         if let Some(failure) = meter.take_failure() {
             return Err(failure);
         }
@@ -119,7 +120,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Restores the times of directories, and gives the names that were skipped.
+    /// Restores the times of directories, and returns the names that were skipped.
     pub fn finish(self) -> Vec<String> {
         for (path, seconds) in &self.times {
             self.tree.set_directory_time(path, *seconds);

@@ -46,7 +46,7 @@ impl EntryName {
         self.0.parent().unwrap_or(Path::new(""))
     }
 
-    /// None for the root.
+    /// `None` for the root.
     pub fn base(&self) -> Option<&OsStr> {
         self.0.file_name()
     }

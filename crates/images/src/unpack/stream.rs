@@ -8,16 +8,17 @@ use crate::digest::{Digest, Hasher};
 use crate::job::Reporter;
 use crate::{ImageError, UnpackLimits};
 
-/// Reports come no more often than this many bytes.
+/// The bytes between two reports.
 const REPORT_EVERY: u64 = 1 << 20;
 
-/// What a stream may still give, shared with the reader deep inside the archive.
+/// The bytes that a stream may still give, shared with the reader deep inside the archive.
 pub struct Meter<'a> {
     limits: &'a UnpackLimits,
     left: Cell<u64>,
     bytes: Cell<u64>,
     file_bytes: Cell<u64>,
-    /// While a header is read: the tar crate holds long names in memory, so they are bounded here.
+    /// The bytes left for a header while it is read: the tar crate holds long names in memory, so they are bounded
+    /// here.
     header_left: Cell<Option<u64>>,
     failure: RefCell<Option<ImageError>>,
 }
@@ -75,7 +76,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// What was read, once all of it was.
+/// The totals of a stream, once all of it was read.
 pub struct Summary {
     pub bytes: u64,
     pub digest: Digest,
@@ -101,7 +102,7 @@ impl<'a> Stream<'a> {
         Ok(Self { decoded, hasher: Hasher::default(), meter: meter.clone(), file_hasher })
     }
 
-    /// Reads what follows the archive, so that the whole file was checked by its decoder and hashed.
+    /// Reads the bytes after the archive, so that the decoder has checked and hashed the whole file.
     pub fn finish(mut self) -> Result<Summary, ImageError> {
         let copied = io::copy(&mut self, &mut io::sink());
         if let Some(failure) = self.meter.take_failure() {

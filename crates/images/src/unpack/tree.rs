@@ -54,7 +54,7 @@ impl From<Errno> for Failure {
     }
 }
 
-/// The directory that is unpacked into. No operation follows a symbolic link or leaves the directory.
+/// The destination directory. No operation follows a symbolic link or leaves the directory.
 pub struct Tree {
     root: OwnedFd,
     path: PathBuf,
@@ -67,7 +67,7 @@ impl Tree {
         Ok(Self { root, path: path.to_owned() })
     }
 
-    /// The directory at `path`; what is missing on the way is made, and counted in `made`.
+    /// The directory at `path`; missing directories on the way are made, and counted in `made`.
     pub fn make_parent(&self, path: &Path, made: &mut u64) -> Result<OwnedFd, Failure> {
         match self.directory(path) {
             Err(Errno::NOENT) => {}
@@ -127,7 +127,7 @@ impl Tree {
         set_file_metadata(&file, metadata)
     }
 
-    /// The same for content that has bytes only where `holes` says.
+    /// The same for content that has bytes only in the extents of `holes`.
     pub fn put_holed_file(
         &self,
         parent: &OwnedFd,
@@ -169,7 +169,7 @@ impl Tree {
         Ok(())
     }
 
-    /// `name` is where `parent` and `base` are. The link shares what its target has: mode, owner and time.
+    /// `name` is the whole name of `base` in `parent`. The link shares its target's mode, owner and time.
     pub fn put_hard_link(
         &self,
         parent: &OwnedFd,
@@ -197,7 +197,7 @@ impl Tree {
         })
     }
 
-    /// Removes what is at `path`, except for what the current layer has written.
+    /// Removes the file or directory at `path`, except for paths that the current layer has written.
     pub fn remove_lower(&self, path: &Path, touched: &Touched) -> Result<(), Failure> {
         let (Some(parent), Some(base)) = (path.parent(), path.file_name()) else { return Ok(()) };
         match self.directory(parent) {
@@ -208,7 +208,7 @@ impl Tree {
         }
     }
 
-    /// Removes what is in the directory `path`, except for what the current layer has written.
+    /// Removes the content of the directory `path`, except for paths that the current layer has written.
     pub fn remove_lower_children(&self, path: &Path, touched: &Touched) -> Result<(), Failure> {
         match self.directory(path) {
             Ok(directory) => prune_children(directory.as_fd(), path, touched),
@@ -236,7 +236,7 @@ fn set_file_metadata(file: &File, metadata: &Metadata) -> Result<(), Failure> {
         fchown(file, Some(user), Some(group))?;
     }
     fchmod(file, metadata.file_mode())?;
-    // Times are kept where the file system can hold them.
+    // Times are set if the file system can hold them.
     let _ = futimens(file, &times(metadata.seconds));
     Ok(())
 }
@@ -267,7 +267,7 @@ fn set_directory_metadata(directory: BorrowedFd<'_>, metadata: &Metadata) -> Res
     Ok(fchmod(directory, metadata.directory_mode())?)
 }
 
-/// None where there is nothing.
+/// `None` if there is no such file.
 fn kind_of(parent: BorrowedFd<'_>, base: &OsStr) -> Result<Option<FileType>, Errno> {
     match statat(parent, base, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
@@ -280,7 +280,7 @@ fn remove(parent: BorrowedFd<'_>, base: &OsStr) -> Result<(), Failure> {
     prune(parent, base, Path::new(""), &Touched::default())
 }
 
-/// Removes `base` and all that is in it, except for touched paths. `path` is the path of `base` in the tree.
+/// Removes `base` and all of its content, except for touched paths. `path` is the path of `base` in the tree.
 fn prune(parent: BorrowedFd<'_>, base: &OsStr, path: &Path, touched: &Touched) -> Result<(), Failure> {
     let kept = touched.contains(path);
     match kind_of(parent, base)? {

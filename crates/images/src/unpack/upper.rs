@@ -11,9 +11,9 @@ use super::tree::Failure;
 use crate::Refusal;
 
 const OPAQUE: &[u8] = b"SCHILY.xattr.user.overlay.opaque";
-/// Written anew in every sandbox; those of a build would tell of the host that it ran on.
+/// Files that are written anew in every sandbox; those of a build would tell of the host that it ran on.
 const OWN_FILES: [&str; 4] = ["etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/machine-id"];
-/// Where a build mounts what it lends to a step: names in /run that begin so.
+/// A build mounts its loans for a step at names in /run that begin so.
 const LENT: &str = "run/paddock";
 
 /// A file of which the archive has only some parts.
@@ -27,7 +27,7 @@ pub fn is_paddocks_own(path: &Path) -> bool {
         || path.as_os_str().as_encoded_bytes().starts_with(LENT.as_bytes())
 }
 
-/// What an entry removes of the root below, beside being there itself.
+/// The removal in the root below that an entry stands for, besides being an entry itself.
 pub fn mark<R: Read>(entry: &mut Entry<'_, R>, kind: Kind, name: &EntryName) -> Option<Whiteout> {
     match kind {
         Kind::Special if is_whiteout(entry) => Some(Whiteout::Remove(name.path().to_owned())),
@@ -38,7 +38,7 @@ pub fn mark<R: Read>(entry: &mut Entry<'_, R>, kind: Kind, name: &EntryName) -> 
     }
 }
 
-/// As an overlay marks what is gone.
+/// True for an overlay's whiteout: a character device with the numbers 0, 0.
 pub fn is_whiteout<R: Read>(entry: &Entry<'_, R>) -> bool {
     let header = entry.header();
     let zero = |number: std::io::Result<Option<u32>>| matches!(number, Ok(Some(0)));

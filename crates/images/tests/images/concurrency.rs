@@ -1,4 +1,4 @@
-//! Many at once, interrupted work, and a full disk.
+//! Many requests at once, interrupted work, and a full disk.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn large() -> Vec<u8> {
         .done()
 }
 
-/// Each with a store of its own, as different processes would have: a lock is held by an open file, not by a process.
+/// Each has a store of its own, as different processes would have: a lock is held by an open file, not by a process.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_image_can_be_resolved_by_many() {
     let lab = Lab::new();
@@ -43,7 +43,7 @@ async fn one_image_can_be_resolved_by_many() {
 
 #[tokio::test]
 async fn a_dropped_future_leaves_nothing() {
-    /// Gives the test the moment at which to drop the work.
+    /// Tells the test the moment at which to drop the work.
     struct Signal(tokio::sync::Notify);
     impl Progress for Signal {
         fn start(&self, what: &str, _total: Option<u64>) {
@@ -72,7 +72,7 @@ async fn a_dropped_future_leaves_nothing() {
     assert!(lab.resolve_path(&path).await.is_ok());
 }
 
-/// Runs the test below where it has a small file system of its own.
+/// Runs the test below in a namespace with a small file system of its own.
 #[test]
 fn a_full_disk_is_a_clear_error() {
     let directory = tempfile::tempdir().unwrap();

@@ -20,7 +20,7 @@ fn bad_mode(header: &mut Header) {
     header.as_old_mut().mode = *b"bad mode";
 }
 
-/// Each must be refused for its reason, in a plain archive and in a layer, and leave a file outside as it was.
+/// Each archive must be refused for its reason, as a plain archive and as a layer, and leave a file outside as it was.
 #[tokio::test]
 async fn what_leads_out_is_refused() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Layers over each other: what a later one adds, replaces and takes away.
+//! Layers over each other: additions, replacements and removals of a later one.
 
 use std::fs;
 

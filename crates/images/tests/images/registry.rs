@@ -13,7 +13,7 @@ use crate::support::*;
 
 const TOKEN: &str = "let-me-in";
 
-/// Serves what it was given, and writes down what was asked for.
+/// Serves the content that it was given, and records the requests.
 #[derive(Clone, Default)]
 struct Registry {
     content: Arc<Mutex<HashMap<String, Vec<u8>>>>,
@@ -89,7 +89,7 @@ impl Registry {
         self.content.lock().unwrap().insert(format!("/v2/team/hello/{path}"), bytes.into());
     }
 
-    /// Stores the image under the tag `latest`, behind an index of two platforms; gives the manifest.
+    /// Stores the image under the tag `latest`, behind an index of two platforms; returns the manifest.
     fn push(&self, image: &Image, change: impl FnOnce(&mut Value)) -> Vec<u8> {
         let (blobs, mut manifest) = image.blobs();
         change(&mut manifest);
@@ -130,7 +130,7 @@ async fn an_image_is_pulled_once() {
     assert_eq!(first, second);
     assert_eq!(registry.take_requests(), ["/v2/team/hello/manifests/latest"]);
 
-    // A digest cannot change, so nobody is asked.
+    // A digest cannot change, so the registry is not asked.
     let pinned = format!("{}@{}", registry.name(), digest(&manifest));
     assert_eq!(lab.store.resolve(&pinned, &NoProgress).await.unwrap(), first);
     assert_eq!(registry.take_requests(), Vec::<String>::new());
@@ -187,7 +187,7 @@ async fn a_lying_registry_is_caught() {
         assert!(expected(&error), "{error:?}");
         assert!(!lab.path("images").join(path.replace(':', "/")).exists());
         lab.assert_clean();
-        // What was refused is not kept: the honest layer is taken afterwards.
+        // The refused layer is not kept: the honest layer is taken afterwards.
         registry.put(&path, first_layer.clone());
         assert!(lab.store.resolve(&registry.name(), &NoProgress).await.is_ok());
     }
@@ -226,7 +226,7 @@ async fn a_damaged_cache_heals() {
     fs::remove_dir_all(image.root.parent().unwrap()).unwrap();
     let layer = gzip(&Image::hello().layers[0]);
     let blob = lab.path("images/blobs").join(digest(&layer).replace(':', "/"));
-    // As long as before, so that only its digest tells.
+    // The length stays the same, so that only the digest tells.
     let mut damaged = layer.clone();
     damaged[layer.len() - 10] ^= 1;
     fs::write(&blob, damaged).unwrap();
@@ -251,7 +251,7 @@ async fn refusals_of_a_registry_are_told_apart() {
     let error = lab.store.resolve("no-such-host.invalid/a", &NoProgress).await.unwrap_err();
     assert!(matches!(error, ImageError::Unreachable { .. }), "{error:?}");
 
-    // A token that is not accepted is not asked for again and again.
+    // A token that is not accepted is not requested again and again.
     let strict = Registry::start(Access::TokenOfNoUse).await;
     let error = lab.store.resolve(&strict.name(), &NoProgress).await.unwrap_err();
     assert!(matches!(error, ImageError::Unauthorized { .. }) && error.hint().is_some(), "{error:?}");
@@ -283,7 +283,7 @@ async fn nobody_is_led_to_what_only_the_server_reaches() {
         assert!(refused(&error) && error.hint().is_some(), "{error}");
         assert!(registry.take_requests().is_empty());
     }
-    // Its own port for tokens is named with it.
+    // The registry also gives tokens at the port that the reach names.
     pull(&registry, &named).await.unwrap();
     registry
         .put("manifests/latest", format!("REDIRECT http://{}/v2/team/hello/manifests/latest", other.address));

@@ -53,7 +53,7 @@ impl Lab {
         self.resolve(&Image::new(layers).docker_save()).await
     }
 
-    /// Nothing but finished work may be there, whatever happened.
+    /// Only finished work may be there, whatever happened.
     pub fn assert_clean(&self) {
         let left: Vec<_> =
             fs::read_dir(self.path("images/temporary")).unwrap().flatten().map(|e| e.path()).collect();
@@ -72,7 +72,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A tar archive, written byte by byte where a decent library would refuse.
+/// A tar archive, written byte by byte, because a decent library would refuse such content.
 #[derive(Default, Clone)]
 pub struct Tar(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Room for a sandbox, within its tenant's quota and the machine's: at once, after a wait in a fair queue, or not.
+//! Room for a sandbox, within its tenant's quota and the host's: at once, after a wait in a fair queue, or not.
 
 use super::queue::{Amount, Queue, Waiter};
 use paddock_model::api::{Quota, TenantUsage};
@@ -8,26 +8,26 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-/// A rate that was lowered meanwhile is noticed then.
+/// The time until a waiter that no rate holds back looks again; a rate that was lowered meanwhile is noticed then.
 const SELDOM: Duration = Duration::from_secs(5);
 
-/// What one sandbox takes.
+/// The amounts that one sandbox takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Need {
     pub cpus: f64,
     pub memory_bytes: u64,
-    /// Counts for creates per minute; waking up does not.
+    /// True if it counts for creates per minute; waking up does not.
     pub create: bool,
 }
 
 #[derive(Debug, Clone)]
 pub struct AdmissionOptions {
-    /// Of all tenants together.
+    /// The quota of all tenants together.
     pub machine: Quota,
-    /// How many may wait, of one tenant and of all.
+    /// The most waiters, of one tenant and of all.
     pub waiting_per_tenant: usize,
     pub waiting: usize,
-    /// How long one waits at most.
+    /// The longest wait.
     pub patience: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Default for AdmissionOptions {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
-    /// However long one waits.
+    /// No wait could help.
     #[error("the sandbox asks for more than the quota `{quota}` of tenant `{tenant}` allows at all")]
     Never { tenant: String, quota: &'static str },
     #[error("the quota `{quota}` of tenant `{tenant}` is used up, and the queue before it is full")]
@@ -80,13 +80,14 @@ impl Admission {
         let _leave = Leave { inner: &self.0, tenant, ticket };
         loop {
             let wait = self.0.lock().rate_wait(tenant, ticket, Instant::now());
-            // Without a rate that holds it back, only a release or a new quota can help, and they pump by themselves.
+            // If no rate holds the waiter back, only a release or a new quota can help, and both pump the queue
+            // themselves.
             let wait = if wait.is_zero() { SELDOM } else { wait };
             let retry = deadline.min(Instant::now() + wait);
             tokio::select! {
                 biased;
                 permit = &mut granted => {
-                    // The sender is in the queue as long as nobody sends.
+                    // The sender is in the queue until it sends.
                     return permit.map_err(|_| self.late(tenant, need));
                 }
                 () = sleep_until(retry) => self.0.pump(),
@@ -100,20 +101,20 @@ impl Admission {
         }
     }
 
-    /// Room for what is there already, such as a sandbox that outlived a server: even beyond the quota.
+    /// Takes room for a sandbox that exists already, for example after a restart of the server: even beyond the quota.
     pub fn hold(&self, tenant: &str, need: Need) -> Permit {
         let amount = Amount::of(need);
         self.0.lock().take(tenant, amount);
         Permit::new(&self.0, tenant, amount)
     }
 
-    /// Counts for whoever waits already as well.
+    /// Sets a tenant's quota, also for its waiters.
     pub fn set_quota(&self, tenant: &str, quota: &Quota) {
         self.0.lock().share(tenant).quota = quota.clone();
         self.0.pump();
     }
 
-    /// Creates of all tenants that wait.
+    /// The number of waiting creates of all tenants.
     pub fn waiting(&self) -> u32 {
         self.0.lock().waiting as u32
     }
@@ -161,7 +162,7 @@ impl Admission {
         queue.share(tenant).waiting.push_back(Waiter { ticket, need, granted: sender });
         queue.waiting += 1;
         drop(queue);
-        // Others may wait for what this one does not need.
+        // Other waiters may fit into the room that this one cannot use.
         self.0.pump();
         Ok(Entered::Waiting { ticket, granted })
     }
@@ -175,7 +176,8 @@ impl Admission {
     }
 }
 
-/// What is known is the rate; when somebody ends a sandbox nobody knows.
+/// The seconds to name in an error. The wait for the rate is known; the end of other sandboxes is not, so a guess of 5
+/// seconds stands for it.
 fn seconds(wait: Duration) -> u32 {
     if wait.is_zero() { 5 } else { u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX) }
 }
@@ -194,7 +196,7 @@ struct Leave<'a> {
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         self.inner.lock().leave(self.tenant, self.ticket);
-        // Whoever stood behind may need less.
+        // The waiters behind may need less.
         self.inner.pump();
     }
 }
@@ -207,7 +209,7 @@ impl Inner {
     fn pump(self: &Arc<Self>) {
         let ready = self.lock().pump(&self.options.machine, Instant::now());
         for (tenant, waiter) in ready {
-            // One that has gone away meanwhile gives its permit back by dropping it.
+            // If the waiter has gone away meanwhile, the permit is dropped here, which gives the room back.
             let _ = waiter.granted.send(Permit::new(self, &tenant, Amount::of(waiter.need)));
         }
     }
@@ -227,7 +229,7 @@ impl Permit {
 
     pub fn release(self) {}
 
-    /// More or less room for the same sandbox, at once or not at all: who waits for a create does not hold it up.
+    /// Takes more or less room for the same sandbox, at once or not at all; waiting creates do not hold it up.
     pub fn resize(&mut self, need: Need, quota: &Quota) -> Result<(), AdmissionError> {
         let amount = Amount::of(need);
         let mut queue = self.inner.lock();

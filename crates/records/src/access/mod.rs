@@ -1,4 +1,4 @@
-//! Who may do what, and how much of it.
+//! The rights of callers, and their quotas.
 
 mod admission;
 mod queue;
@@ -15,12 +15,12 @@ pub use tokens::{AccessError, authenticate, check_tenant_name, create_token};
 
 use paddock_model::api::Role;
 
-/// What a request needs of its caller's role.
+/// The right that a request needs of its caller's role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     Look,
     Change,
-    /// Tokens of the own tenant.
+    /// To manage the tokens of the caller's own tenant.
     Tokens,
 }
 
@@ -34,7 +34,7 @@ pub fn allows(role: Role, right: Right) -> bool {
 
 pub fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    // Never fewer than asked for: requests up to 256 bytes are not interrupted.
+    // The kernel never gives fewer bytes: requests up to 256 bytes are not interrupted.
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes)
 }

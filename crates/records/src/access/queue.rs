@@ -1,4 +1,4 @@
-//! Who uses how much, and who waits: plain data, moved on by [`Queue::pump`].
+//! The use of each tenant, and its waiters: plain data, moved on by [`Queue::pump`].
 
 use super::admission::{Need, Permit};
 use super::rate::Bucket;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
     pub sandboxes: u64,
-    /// Thousandths, because sums of fractions drift.
+    /// Thousandths of a processor, because sums of fractions drift.
     pub millicpus: u64,
     pub memory: u64,
 }
@@ -37,7 +37,7 @@ impl Amount {
         }
     }
 
-    /// The first part of the quota that it exceeds.
+    /// The first part of the quota that the amount exceeds.
     pub fn exceeds(self, quota: &Quota) -> Option<&'static str> {
         if quota.live_sandboxes.is_some_and(|most| self.sandboxes > u64::from(most)) {
             return Some("live_sandboxes");
@@ -72,7 +72,7 @@ pub struct Queue {
     shares: BTreeMap<String, Share>,
     used: Amount,
     pub waiting: usize,
-    /// Whose turn was last.
+    /// The tenant that had the last turn.
     last: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// How long until the rate lets this waiter through, by its place in the queue.
+    /// The time until the rate lets this waiter through, by its place in the queue.
     pub fn rate_wait(&mut self, tenant: &str, ticket: u64, now: Instant) -> Duration {
         let share = self.share(tenant);
         let before = share
@@ -116,7 +116,7 @@ impl Queue {
         }
     }
 
-    /// What of the tenant's quota, or of the machine, has no room for the need now.
+    /// The part of the tenant's quota, or of the host's, that has no room for the need now.
     pub fn obstacle(
         &mut self,
         tenant: &str,
@@ -135,7 +135,7 @@ impl Queue {
         share.used.plus(amount).exceeds(&share.quota).or(whole)
     }
 
-    /// What stands against so much more, of those parts that are asked for.
+    /// The part of the quota that has no room for this much more; only parts that grow are looked at.
     pub fn has_no_room(
         &mut self,
         tenant: &str,
@@ -165,7 +165,7 @@ impl Queue {
         }
     }
 
-    /// Takes waiters that have room now, charged already: tenants in turns, each one's first only.
+    /// Takes the waiters that have room now and charges them: tenants in turns, and of each tenant only its first.
     pub fn pump(&mut self, machine: &Quota, now: Instant) -> Vec<(String, Waiter)> {
         let mut ready = Vec::new();
         while let Some(tenant) = self.next_ready(machine, now) {
@@ -190,9 +190,9 @@ impl Queue {
         for (tenant, need) in turns {
             match self.obstacle(&tenant, need, machine, now) {
                 None => return Some(tenant),
-                // Its own quota is its own affair.
+                // The tenant's own quota is full, which does not stop the other tenants.
                 Some(_) if self.own_obstacle(&tenant, need, now) => {}
-                // Only the machine is full: whoever's turn it is must not be overtaken for ever by smaller ones.
+                // Only the host is full: the waiter whose turn it is must not be overtaken for ever by smaller ones.
                 Some(_) => return None,
             }
         }

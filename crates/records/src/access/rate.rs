@@ -1,11 +1,11 @@
-//! So many a minute: a bucket that fills evenly and holds a minute's worth.
+//! A rate per minute: a bucket that fills evenly and holds a minute's worth.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
 #[derive(Debug)]
 pub struct Bucket {
-    /// Of what it holds, at `counted`.
+    /// The tokens in the bucket, at `counted`.
     tokens: f64,
     counted: Option<Instant>,
 }
@@ -13,12 +13,12 @@ pub struct Bucket {
 const MINUTE: f64 = 60.0;
 
 impl Bucket {
-    /// Full at the beginning.
+    /// The bucket is full at the beginning.
     pub fn new() -> Bucket {
         Bucket { tokens: 0.0, counted: None }
     }
 
-    /// How long until `count` can be taken one after another; zero when they can be now.
+    /// The time until `count` tokens can be taken one after another; zero if they can be taken now.
     pub fn wait(&mut self, count: usize, per_minute: u32, now: Instant) -> Duration {
         self.fill(per_minute, now);
         let lacking = count as f64 - self.tokens;

@@ -1,5 +1,5 @@
-//! Ends what a token opened when the token is revoked. Every request that a token makes holds a [`Revoked`], which is
-//! ready as soon as the token is not valid any more.
+//! Ends the requests of a token when the token is revoked. Every request of a token holds a [`Revoked`], which is ready
+//! as soon as the token is not valid any more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 #[derive(Default)]
 pub struct Revocations {
-    /// Of tokens that were used since the server started: never more than there are tokens.
+    /// The tokens that were used since the server started: never more than there are tokens.
     used: Mutex<HashMap<String, watch::Sender<bool>>>,
-    /// How many tokens were revoked.
+    /// The number of revocations.
     count: AtomicU64,
 }
 
@@ -19,15 +19,15 @@ pub struct Revocations {
 pub struct Revoked(watch::Receiver<bool>);
 
 impl Revocations {
-    /// Before a token is looked up; [`Revocations::watch`] wants it back.
+    /// Called before a token is looked up; [`Revocations::watch`] takes the count.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// `None` where a token was revoked since `count`: this one may be it, and has to be looked up again.
+    /// `None` if a token was revoked since `count`: this one may be it, and has to be looked up again.
     pub fn watch(&self, token: &str, count: u64) -> Option<Revoked> {
         let mut used = self.lock();
-        // Under the lock: a token that is revoked from here on is told to who watches it.
+        // Under the lock: a watcher is told of every revocation from here on.
         if self.count() != count {
             return None;
         }

@@ -16,7 +16,7 @@ fn live(most: u32) -> Quota {
     Quota { live_sandboxes: Some(most), ..Quota::default() }
 }
 
-/// Everything that can run, runs.
+/// Lets every task run that can run.
 async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -92,7 +92,7 @@ async fn within_the_quota_nobody_waits_and_room_comes_back() {
     let third = spawn(&admission, "a", "third", SMALL, quota.clone(), &log);
     settle().await;
     assert_eq!(admission.usage("a").waiting, 1);
-    // Another tenant has nothing to do with it.
+    // Another tenant is not affected.
     admission.acquire("b", SMALL, &quota).await.unwrap().release();
     first.release();
     third.await.unwrap().unwrap();
@@ -119,7 +119,7 @@ async fn the_queue_is_first_come_first_served_and_bounded() {
         matches!(&full, AdmissionError::Full { quota: "live_sandboxes", retry_after_seconds: 1.., .. }),
         "{full}"
     );
-    // One that gives up makes room in the queue, and holds nothing.
+    // A waiter that gives up makes room in the queue, and holds nothing.
     waiting.remove(1).abort();
     settle().await;
     assert_eq!(admission.usage("a").waiting, 2);
@@ -144,7 +144,7 @@ async fn tenants_take_turns_when_the_machine_is_full() {
     drop(held);
     for _ in 0..6 {
         settle().await;
-        // Whoever has room ends at once.
+        // A task that gets room ends at once.
         let done = tasks.iter().position(JoinHandle::is_finished).unwrap();
         drop(tasks.remove(done).await.unwrap().unwrap());
     }
@@ -236,7 +236,7 @@ async fn a_permit_grows_within_the_quota_or_stays() {
     let error = permit.resize(need(3.1, 700), &quota).unwrap_err();
     assert_eq!(error, AdmissionError::NoRoom { tenant: "a".into(), quota: "cpus" });
     assert_eq!(admission.usage("a").live_sandboxes, 2);
-    // Who has more than a quota that was lowered may still ask for less of one thing.
+    // A sandbox that has more than a lowered quota may still ask for less of one thing.
     let lower = Quota { cpus: Some(1.0), memory_bytes: Some(100), ..Quota::default() };
     permit.resize(need(2.0, 700), &lower).unwrap();
     drop((permit, other));

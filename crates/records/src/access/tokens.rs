@@ -1,4 +1,4 @@
-//! Secrets that stand for a tenant and a role. Only hashes of them are kept.
+//! Secret texts that stand for a tenant and a role. Only their hashes are kept.
 
 use crate::store::{Store, StoreError};
 use base64::Engine as _;
@@ -22,7 +22,7 @@ pub enum AccessError {
 const PREFIX: &str = "pdk_";
 const LONGEST_LABEL: usize = 200;
 
-/// The only time that the secret is seen.
+/// Makes a token. Its secret is shown this one time only.
 pub fn create_token(
     store: &Store,
     tenant: &str,
@@ -43,9 +43,10 @@ pub fn create_token(
     Ok(CreatedToken { token, secret })
 }
 
-/// Whose secret it is. Looked up by its hash, which a caller cannot steer: the time that it takes says nothing.
+/// The token of a secret. It is looked up by its hash, which a caller cannot steer: the time that it takes says
+/// nothing.
 pub fn authenticate(store: &Store, secret: &str) -> Result<Option<Token>, StoreError> {
-    // Anything else cannot be one, however long it is.
+    // A text of another form cannot be a secret, and is not hashed, however long it is.
     if secret.len() != PREFIX.len() + 43 || !secret.starts_with(PREFIX) {
         return Ok(None);
     }

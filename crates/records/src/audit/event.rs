@@ -1,4 +1,4 @@
-//! What a timeline tells. Values from outside are bounded, and whatever is cut has its digest beside it.
+//! The events of a timeline. Values from outside are bounded, and a value that is cut has its digest beside it.
 
 use super::KeptOutput;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditActor {
     pub tenant: String,
-    /// A token's id, `owner` for the machine's owner, `server` for the server itself.
+    /// A token's id, `owner` for the host's owner, `server` for the server itself.
     pub token: String,
 }
 
@@ -18,7 +18,7 @@ impl AuditActor {
     }
 }
 
-/// What happened, who did it, and when.
+/// An event, its actor and its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEntry {
     pub at_ms: u64,
@@ -27,7 +27,7 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// Of now.
+    /// An entry with the present time.
     pub fn new(actor: AuditActor, event: AuditEvent) -> AuditEntry {
         let at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
         AuditEntry { at_ms, actor, event }
@@ -37,23 +37,23 @@ impl AuditEntry {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", content = "detail", rename_all = "snake_case")]
 pub enum AuditEvent {
-    /// Always the first; written by the timeline itself.
+    /// Always the first entry; the timeline itself writes it.
     Opened {
         sandbox: String,
         public_key: String,
     },
-    /// A server was killed while it wrote; written by the timeline itself.
+    /// A server was killed while it wrote; the timeline itself writes this entry.
     Recovered {
         set_aside_bytes: u64,
         set_aside_sha256: Option<String>,
         entries_beyond_head: u64,
     },
-    /// Any call that no other kind tells of: `operation` as in `move_file`.
+    /// A call without a kind of its own: `operation` as in `move_file`.
     Call {
         operation: String,
         arguments: Text,
     },
-    /// A command, or code with its language as its command.
+    /// An exec: a command, or code with its language as its command.
     Exec {
         exec: u32,
         argv: Vec<Text>,
@@ -70,16 +70,16 @@ pub enum AuditEvent {
         cause: Text,
         stdout: Digested,
         stderr: Digested,
-        /// Both, as far as they are kept, and the results of code.
+        /// Both streams, as far as they are kept, and the results of code.
         output: KeptOutput,
     },
-    /// Code in which something was found before it ran.
+    /// Code with findings of the scan before it ran.
     Scanned {
         mode: &'static str,
         language: Text,
-        /// Whether it was kept from running. What ran is told of by the entry that follows.
+        /// True if the code was kept from running. If it ran, the entry that follows tells of it.
         denied: bool,
-        /// As JSON.
+        /// The findings as JSON.
         findings: Text,
         findings_missing: u64,
         code: Digested,
@@ -106,14 +106,14 @@ pub enum AuditEvent {
         change: String,
         detail: Option<Text>,
     },
-    /// Always the last.
+    /// Always the last entry.
     Ended {
         cause: Text,
         reason: Text,
     },
 }
 
-/// Something that is not in the timeline itself.
+/// The length and the digest of a value that is not in the timeline itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Digested {
     pub bytes: u64,
@@ -135,11 +135,11 @@ pub enum Text {
 }
 
 const LONGEST: usize = 256 * 1024;
-/// So many arguments are told one by one.
+/// The most arguments that are listed one by one.
 const MOST: usize = 1024;
 
 impl Text {
-    /// Up to 256 KiB.
+    /// A text of up to 256 KiB.
     pub fn new(text: &str) -> Text {
         Text::within(text, LONGEST)
     }
@@ -152,7 +152,7 @@ impl Text {
         Text::Cut { beginning, whole: Digested::of(text.as_bytes()) }
     }
 
-    /// Up to 256 KiB in all; what does not fit becomes one last value, joined by NUL.
+    /// Up to 256 KiB in all; the values that do not fit become one last value, joined by NUL.
     pub fn list<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Text> {
         let mut room = LONGEST;
         let mut list = Vec::new();

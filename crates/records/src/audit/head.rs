@@ -1,4 +1,4 @@
-//! How far a timeline goes, in a file of its own: a timeline that was cut off at its end does not fit it.
+//! The length of a timeline, in a file of its own: a timeline that was cut off at its end does not fit it.
 
 use super::line::{self, Hash, hex};
 use super::{AuditError, PublicKey};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Tells it from an entry.
+    /// The sandbox. The name of this member tells a head from an entry.
     pub head: String,
     pub seq: u64,
-    /// Of the timeline's file up to the end of that entry.
+    /// The bytes of the timeline's file up to the end of that entry.
     pub bytes: u64,
     pub last: String,
-    /// 0 or 1: with every field it keeps its width or grows, so that it can be written in place.
+    /// 0 or 1. Every field keeps its width or grows, so that the head can be written in place.
     pub closed: u8,
 }
 
@@ -26,7 +26,7 @@ impl Head {
         Head { head: sandbox.to_string(), seq, bytes, last: hex(last), closed: u8::from(closed) }
     }
 
-    /// With a newline.
+    /// The signed line, with a newline.
     pub fn line(&self, key: &SigningKey) -> String {
         // A struct of text and numbers always becomes JSON.
         let object = serde_json::to_string(self).unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn path(timeline: &Path) -> PathBuf {
     timeline.with_extension("head")
 }
 
-/// An empty one is one that a full disk or a kill kept from being written: the same as none.
+/// An empty head is the same as none: a full disk or a kill kept it from being written.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, AuditError> {
     match fs::read(path) {
         Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
@@ -53,7 +53,8 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, AuditError> {
     }
 }
 
-/// In place: it is within one page, which the kernel writes whole. It grows only, because its numbers do.
+/// Writes the head in place: it is within one page, which the kernel writes whole. It only grows, because its numbers
+/// do.
 pub fn write(path: &Path, line: &str) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     file.write_all_at(line.as_bytes(), 0)

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Checks timelines; anybody may have it.
+/// The key that checks timelines. It is public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -16,7 +16,7 @@ impl PublicKey {
         PublicKey(key.verifying_key())
     }
 
-    /// As in `audit.pub`.
+    /// The key in the form of `audit.pub`.
     pub fn parse(text: &str) -> Result<PublicKey, AuditError> {
         let text = text.trim();
         let bytes = STANDARD.decode(text).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
@@ -60,7 +60,7 @@ pub fn load_or_make(state: &Path) -> Result<SigningKey, AuditError> {
     Ok(key)
 }
 
-/// A key that a killed server wrote half of would be worse than none.
+/// Writes a key whole or not at all: half of a key would be worse than none.
 pub fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let _ = fs::remove_file(&temporary);

@@ -1,5 +1,5 @@
 //! One signed line: a JSON object whose last two members are its hash and its signature. The hash is over the bytes of
-//! the line before `,"hash":`, as they are: there is nothing to normalise, and no byte that nothing covers.
+//! the line before `,"hash":`, as they are: nothing is normalised, and every byte is covered.
 
 use super::PublicKey;
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 pub type Hash = [u8; 32];
 
-/// What comes before the first line.
+/// The hash before the first line.
 pub const NOTHING: Hash = [0; 32];
 
 const HASH: &str = ",\"hash\":\"";
@@ -34,7 +34,7 @@ pub fn unseal(key: &PublicKey, line: &[u8]) -> Result<Hash, &'static str> {
     Ok(hash)
 }
 
-/// The hash of a line, which fits what it says, and its signature, which nobody has looked at.
+/// The hash of a line, which fits its content, and its signature, which was not checked.
 pub fn hashed(line: &[u8]) -> Result<(Hash, [u8; 64]), &'static str> {
     let body = line.len().checked_sub(SUFFIX).ok_or("it is too short for an entry")?;
     let (body, end) = line.split_at(body);
@@ -48,7 +48,7 @@ pub fn hashed(line: &[u8]) -> Result<(Hash, [u8; 64]), &'static str> {
     Ok((hash, signature))
 }
 
-/// Whether this line, without its newline, was signed with the key.
+/// True if this line, without its newline, was signed with the key.
 pub fn is_signed(key: &PublicKey, line: &[u8]) -> bool {
     unseal(key, line).is_ok()
 }
@@ -57,7 +57,7 @@ fn suffix(hash: &Hash, signature: &[u8; 64]) -> String {
     format!("{HASH}{}{SIGNATURE}{}{END}", hex(hash), STANDARD.encode(signature))
 }
 
-/// So that the key can never be made to sign something else.
+/// The signed message. Its prefix keeps the key from ever signing something else.
 fn message(hash: &Hash) -> Vec<u8> {
     [b"paddock audit 1\0".as_slice(), hash].concat()
 }

@@ -1,4 +1,4 @@
-//! One timeline per sandbox that nobody can change without being found out.
+//! One timeline per sandbox; a change in it is always found.
 //!
 //! ```text
 //! STATE/audit.key          the private key (0600)
@@ -9,8 +9,8 @@
 //! STATE/audit/outputs/     what calls printed and returned, sealed (`outputs`)
 //! ```
 //!
-//! What it cannot find: whoever puts back an older timeline together with the head of that time. Copies elsewhere
-//! (`export`) do.
+//! One attack is not found: an older timeline that is put back together with the head of that time. A copy elsewhere
+//! (`export`) reveals it.
 
 mod error;
 mod event;
@@ -45,9 +45,9 @@ use timeline::{MOST_AT_ONCE, Timeline};
 /// A timeline as it is at one moment.
 pub struct Exported {
     pub file: std::fs::File,
-    /// So much of the file belongs to it.
+    /// The bytes of the file that belong to it.
     pub bytes: u64,
-    /// The line that comes behind.
+    /// The head, as the line that comes behind.
     pub head: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// With the keys of this state directory, made where there are none.
+    /// Opens the audit with the keys of this state directory, and makes missing ones.
     pub fn open(state: &Path) -> Result<Audit, AuditError> {
         let directory = state.join("audit");
         std::fs::DirBuilder::new()
@@ -73,8 +73,8 @@ impl Audit {
         PublicKey::of(&self.key)
     }
 
-    /// Adds entries; the first one of a sandbox is preceded by one that names the sandbox and the key, which comes
-    /// alone where there are none. After [`AuditEvent::Ended`] nothing more can be added.
+    /// Adds entries. The first entry of a sandbox is preceded by one that names the sandbox and the key; with an empty
+    /// list that one comes alone. After [`AuditEvent::Ended`] nothing more can be added.
     pub fn append(&self, sandbox: &SandboxId, entries: &[AuditEntry]) -> Result<(), AuditError> {
         if entries.is_empty() {
             return self.append_together(sandbox, entries);
@@ -104,17 +104,17 @@ impl Audit {
         let appended = timeline.append(&self.key, entries);
         let closed = timeline.is_closed();
         if appended.is_err() || closed {
-            // After a failure the files say how far it came.
+            // After a failure the files tell how far the append came.
             *slot = None;
         }
         if closed {
-            // Whoever holds the slot still, finds the timeline closed as well.
+            // A caller that still holds the slot finds the timeline closed as well.
             self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(sandbox);
         }
         appended
     }
 
-    /// Of the timeline in this state directory; `None` where the sandbox has none.
+    /// Verifies the timeline in this state directory; `None` if the sandbox has none.
     pub fn verify(&self, sandbox: &SandboxId) -> Result<Option<Verdict>, AuditError> {
         let path = self.path(sandbox);
         if !path.exists() {
@@ -138,13 +138,13 @@ impl Audit {
         to.write_all(&head).map_err(failed)
     }
 
-    /// The same, for whoever reads it piece by piece.
+    /// The same, for callers that read it piece by piece.
     pub fn exported(&self, sandbox: &SandboxId) -> Result<Exported, AuditError> {
         let path = self.path(sandbox);
         let slot = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(sandbox).cloned();
-        // Nobody writes the head while it is read.
+        // The slot's lock keeps writers away while the head is read.
         let _unchanged = slot.as_ref().map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner));
-        // The head first: entries that are added meanwhile stay out, so that both fit together.
+        // The head is read first: entries that are added meanwhile stay out, so that both fit together.
         let text =
             head::read(&head::path(&path))?.ok_or_else(|| AuditError::Missing { path: path.clone() })?;
         let head = Head::parse(&self.public_key(), &text)
@@ -153,7 +153,7 @@ impl Audit {
         Ok(Exported { file, bytes: head.bytes, head: text })
     }
 
-    /// Whether what was exported is whole, by its links and its head.
+    /// Checks that an exported timeline is whole, by its links and its head.
     pub fn check(&self, sandbox: &SandboxId, exported: &Exported) -> Result<Verdict, AuditError> {
         let path = self.path(sandbox);
         let failed = |source| AuditError::io(&path, source);
@@ -163,13 +163,13 @@ impl Audit {
         Ok(verdict.of_sandbox(sandbox.as_str()))
     }
 
-    /// Whether its timeline is there, and tells of nothing yet.
+    /// True if the timeline exists, and has only its opening entry.
     pub fn is_only_opened(&self, sandbox: &SandboxId) -> bool {
         let text = head::read(&head::path(&self.path(sandbox))).ok().flatten();
         text.is_some_and(|text| Head::parse(&self.public_key(), &text).is_ok_and(|head| head.seq == 0))
     }
 
-    /// Together with its sandbox's records.
+    /// Removes the timeline, together with its sandbox's records.
     pub fn remove(&self, sandbox: &SandboxId) -> Result<(), AuditError> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(sandbox);
         let path = self.path(sandbox);

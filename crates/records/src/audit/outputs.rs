@@ -1,12 +1,12 @@
-//! The outputs of commands and code, beside the timelines: each sealed with the key of secrets, and named by the signed entry
-//! of its call with its place and its digest.
+//! The outputs of execs, beside the timelines. Each is sealed with the key of secrets, and the signed entry of its call
+//! names its place and its digest.
 //!
 //! ```text
 //! STATE/audit/outputs/ID/N    one sealed record after the other, from that of exec N on; what no entry names was cut off by a kill
 //! ```
 //!
-//! Timelines are never removed, and these are: the oldest go when all of them together are too much. An entry whose output
-//! has gone still has the digests.
+//! Timelines are never removed, and outputs are: the oldest go when all of them together are too much. An entry whose
+//! output has gone still has the digests.
 
 use super::AuditError;
 use super::line::hex;
@@ -23,30 +23,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Of one sandbox. Later outputs of it are digests only.
+/// The most bytes of one sandbox. Its later outputs are kept as digests only.
 const MOST_OF_ONE: u64 = 16 << 20;
 /// Longer than any record can be.
 const LONGEST_RECORD: u64 = 4 << 20;
 
-/// Where the output of one call is.
+/// The place of one call's output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum KeptOutput {
-    /// There was none.
+    /// There was no output.
     #[default]
     Nothing,
     /// A policy, or the owner of the server, keeps no outputs.
     Off,
-    /// The sandbox has printed more than is kept of one.
+    /// The sandbox has printed more than is kept of one sandbox.
     Full,
-    /// The disk or the key did not take it; the server's log says why.
+    /// The disk or the key failed; the server's log has the reason.
     Failed,
     Kept {
         /// The exec that its file is named after: a file that was removed is not begun anew.
         part: u32,
         at: u64,
         bytes: u64,
-        /// Of the sealed record.
+        /// The digest of the sealed record.
         sha256: String,
     },
 }
@@ -54,16 +54,16 @@ pub enum KeptOutput {
 pub struct Outputs {
     directory: PathBuf,
     vault: Arc<Vault>,
-    /// Of all sandboxes together; 0: none are kept.
+    /// The most bytes of all sandboxes together; 0: none are kept.
     most: u64,
     total: AtomicU64,
-    /// Sandboxes that live and have printed since the server began.
+    /// Live sandboxes that have printed since the server began.
     open: Mutex<HashMap<SandboxId, Open>>,
 }
 
 struct Open {
     part: u32,
-    /// Of all its parts.
+    /// The bytes of all its parts.
     bytes: u64,
 }
 
@@ -74,7 +74,7 @@ struct Part {
 }
 
 impl Outputs {
-    /// Counts what is there, once.
+    /// Counts the existing bytes, once.
     pub fn open(state: &Path, vault: Arc<Vault>, most: u64) -> Result<Outputs, AuditError> {
         let directory = state.join("audit").join("outputs");
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
@@ -89,7 +89,7 @@ impl Outputs {
         self.most == 0
     }
 
-    /// Seals a record and writes it behind those that are there. A failure is told in the log: the work does not stop for it.
+    /// Seals a record and writes it behind the existing ones. A failure is logged: the work does not stop for it.
     pub fn keep(&self, sandbox: &SandboxId, exec: u32, plain: &[u8]) -> KeptOutput {
         if self.is_off() {
             return KeptOutput::Off;
@@ -114,7 +114,7 @@ impl Outputs {
         }
     }
 
-    /// The part, and where in it; `None` where the sandbox has no room left.
+    /// The part, and the offset in it; `None` if the sandbox has no room left.
     fn append(&self, sandbox: &SandboxId, exec: u32, sealed: &[u8]) -> io::Result<Option<(u32, u64)>> {
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.directory.join(sandbox.as_str());
@@ -134,7 +134,7 @@ impl Outputs {
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let at = file.metadata()?.len();
         if let Err(error) = file.write_all(sealed) {
-            // Bytes that no entry names only take room.
+            // Bytes that no entry names would only take room.
             let _ = file.set_len(at);
             return Err(error);
         }
@@ -143,12 +143,12 @@ impl Outputs {
         Ok(Some((open.part, at)))
     }
 
-    /// It has ended, and prints nothing more.
+    /// The sandbox has ended, and prints nothing more.
     pub fn close(&self, sandbox: &SandboxId) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(sandbox);
     }
 
-    /// The record that a signed entry names; `None` where it was removed. The error says what does not fit.
+    /// The record that a signed entry names; `None` if it was removed. The error says which part does not fit.
     pub fn read(&self, sandbox: &SandboxId, exec: u32, kept: &KeptOutput) -> Result<Option<Vec<u8>>, String> {
         let KeptOutput::Kept { part, at, bytes, sha256 } = kept else { return Ok(None) };
         if *bytes > LONGEST_RECORD {
@@ -168,12 +168,12 @@ impl Outputs {
         plain.map(|plain| Some(plain.to_vec())).map_err(|error| error.to_string())
     }
 
-    /// Whether the oldest have to go.
+    /// True if the oldest outputs have to go.
     pub fn is_too_much(&self) -> bool {
         !self.is_off() && self.total.load(Ordering::Relaxed) > self.most
     }
 
-    /// Removes the parts that were written to longest ago, until an eighth is free again, so that this is seldom done.
+    /// Removes the parts that were written to longest ago, until an eighth is free again, so that this is rare.
     pub fn make_room(&self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.all();
@@ -191,11 +191,11 @@ impl Outputs {
             }
         }
         self.total.store(total, Ordering::Relaxed);
-        // Each begins a new part, so that no record takes the place of one that was removed.
+        // Each sandbox begins a new part, so that no record takes the place of a removed one.
         open.clear();
     }
 
-    /// Removes the outputs of sandboxes whose timeline somebody has moved away.
+    /// Removes the outputs of sandboxes whose timeline was moved away.
     pub fn sweep(&self, has_timeline: impl Fn(&SandboxId) -> bool) {
         for part in self.all() {
             let name = part.path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -214,7 +214,7 @@ impl Outputs {
     }
 }
 
-/// One that is being removed by somebody else is not there.
+/// A part that another thread is just removing is left out.
 fn parts(directory: &Path) -> Vec<Part> {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let part = |entry: std::fs::DirEntry| {
@@ -224,7 +224,7 @@ fn parts(directory: &Path) -> Vec<Part> {
     files.filter_map(part).collect()
 }
 
-/// With its directory, where it was the last one in it.
+/// Removes a part, and its directory if it was the last one in it.
 fn remove(part: &Path) -> io::Result<()> {
     std::fs::remove_file(part)?;
     if let Some(directory) = part.parent() {
@@ -233,7 +233,7 @@ fn remove(part: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A record opens as that of its own call only.
+/// A record can only be opened as that of its own call.
 fn owner(sandbox: &SandboxId, exec: u32) -> String {
     format!("audit output\0{sandbox}\0{exec}")
 }
@@ -262,7 +262,7 @@ mod tests {
         let path = state.path().join("audit/outputs").join(one.as_str()).join("1");
         let bytes = std::fs::read(&path).unwrap();
         assert!(!bytes.windows(5).any(|window| window == b"words"));
-        // One byte of it changed, or its end cut off.
+        // One byte of the record is changed, or its end cut off.
         let mut changed = bytes.clone();
         changed[30] ^= 1;
         std::fs::write(&path, &changed).unwrap();
@@ -286,11 +286,11 @@ mod tests {
         assert!(!outputs.is_too_much());
         assert_eq!(outputs.read(&ids[0], 1, &kept[0]), Ok(None));
         assert!(outputs.read(&ids[11], 1, &kept[11]).unwrap().is_some());
-        // A later output does not take the place of one that was removed.
+        // A later output does not take the place of a removed one.
         let later = outputs.keep(&ids[0], 2, b"later");
         assert_eq!(outputs.read(&ids[0], 1, &kept[0]), Ok(None));
         assert!(outputs.read(&ids[0], 2, &later).unwrap().is_some());
-        // The next one to look counts the same, and those without a timeline go.
+        // A new instance counts the same, and outputs without a timeline go.
         let vault = Arc::new(Vault::open(&state.path().join("secrets.key")).unwrap());
         let again = Outputs::open(state.path(), vault, 100_000).unwrap();
         assert_eq!(again.total.load(Ordering::Relaxed), outputs.total.load(Ordering::Relaxed));

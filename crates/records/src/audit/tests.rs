@@ -129,11 +129,11 @@ fn lines_cannot_be_removed_swapped_repeated_or_brought_from_elsewhere() {
         fs::write(&path, variant.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
         assert!(is_broken(&path, &key), "{variant:?}");
     }
-    // All of another sandbox's, with its head: whole in itself, but not this sandbox's.
+    // All of another sandbox's timeline, with its head: whole in itself, but not this sandbox's.
     fs::write(&path, &other).unwrap();
     fs::copy(head::path(&audit.path(&id(2))), head::path(&path)).unwrap();
     assert!(matches!(audit.verify(&id(1)).unwrap(), Some(Verdict::Broken { line: 1, .. })));
-    // Another key.
+    // Another key does not fit.
     let elsewhere = tempfile::tempdir().unwrap();
     assert!(is_broken(&path, &Audit::open(elsewhere.path()).unwrap().public_key()));
 }
@@ -156,7 +156,7 @@ fn a_server_killed_at_any_byte_of_an_entry_goes_on_and_says_so() {
         let found = verified(audit.verify(&id(1)).unwrap().unwrap());
         let torn = cut > before.len() && cut < after.len();
         assert_eq!(found.recoveries, u64::from(torn), "cut at {cut}");
-        // Opened, a, then: c, or the note and c, or b and c.
+        // The entries are: opened, a, and then c, or the note and c, or b and c.
         assert_eq!(found.entries, if cut == before.len() { 3 } else { 4 });
         if torn {
             let aside = path.with_extension(format!("torn-{}", before.len()));
@@ -204,7 +204,7 @@ fn many_threads_share_one_timeline() {
     assert_eq!(verified(audit.verify(&id(1)).unwrap().unwrap()).entries, 201);
 }
 
-/// `cargo test --release -p paddock-engine append_times -- --ignored --nocapture`.
+/// `cargo test --release -p paddock-records append_times -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, which a clock decides: by hand, with --ignored --nocapture"]
 fn append_times() {

@@ -1,4 +1,4 @@
-//! The end of one sandbox's timeline, where entries are added.
+//! The end of one sandbox's timeline, at which entries are added.
 
 use super::head::{self, Head};
 use super::line::{self, Hash, NOTHING, hex};
@@ -11,10 +11,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Entries that are written together: so many may be there without their head when a server is killed.
+/// The most entries that are written together: a killed server may leave this many without their head.
 pub const MOST_AT_ONCE: usize = 16;
 
-/// No file stays open: there may be thousands.
+/// No file stays open: there may be thousands of timelines.
 pub struct Timeline {
     path: PathBuf,
     sandbox: SandboxId,
@@ -22,7 +22,7 @@ pub struct Timeline {
     bytes: u64,
     last: Hash,
     closed: bool,
-    /// What it has to say itself, before the next entry.
+    /// The timeline's own entries, which come before the next one.
     waiting: Vec<AuditEntry>,
 }
 
@@ -36,7 +36,7 @@ struct Entry<'a> {
     previous: String,
 }
 
-/// What resuming needs of the last entry.
+/// The members of the last entry that resuming needs.
 #[derive(Deserialize)]
 struct Last {
     seq: u64,
@@ -48,7 +48,8 @@ pub fn path(directory: &Path, sandbox: &SandboxId) -> PathBuf {
 }
 
 impl Timeline {
-    /// A new one, or the one that a server left; what it was just writing is set aside, and an entry says so.
+    /// Makes a new timeline, or resumes the one of an earlier server. An unfinished entry is set aside, and an entry
+    /// says so.
     pub fn open(directory: &Path, sandbox: &SandboxId, key: &SigningKey) -> Result<Timeline, AuditError> {
         let path = path(directory, sandbox);
         let mut timeline = Timeline {
@@ -78,7 +79,7 @@ impl Timeline {
         self.closed
     }
 
-    /// All of them with one write and one head, or none of them.
+    /// Adds all entries with one write and one head, or none of them.
     ///
     /// Precondition: at most [`MOST_AT_ONCE`], of which only the last may be the end.
     pub fn append(&mut self, key: &SigningKey, entries: &[AuditEntry]) -> Result<(), AuditError> {
@@ -107,13 +108,13 @@ impl Timeline {
         Ok(())
     }
 
-    /// The entries, then the head that counts them; without their head they are taken back.
+    /// Writes the entries, then the head that counts them; if the head fails, the entries are removed again.
     fn write(&self, lines: &str, head: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
         let written =
             file.write_all(lines.as_bytes()).and_then(|()| head::write(&head::path(&self.path), head));
         if written.is_err() {
-            // Should this fail as well, the next to open the timeline sets the remains aside.
+            // If this fails as well, the next opening of the timeline sets the remains aside.
             let _ = file.set_len(self.bytes);
         }
         written
@@ -148,7 +149,7 @@ impl Timeline {
             self.closed = last.kind == "ended";
         }
         let beyond = self.beyond_head(key)?;
-        // What being killed between entries and their head leaves: nothing was lost.
+        // A kill between entries and their head leaves this state: nothing was lost.
         if aside.bytes == 0 && beyond <= MOST_AT_ONCE as u64 + 1 {
             return Ok(None);
         }
@@ -159,11 +160,11 @@ impl Timeline {
         }))
     }
 
-    /// How many entries the head does not count yet.
+    /// The number of entries that the head does not count yet.
     fn beyond_head(&self, key: &SigningKey) -> Result<u64, AuditError> {
         let text = match head::read(&head::path(&self.path))? {
             Some(text) => text,
-            // Killed after the very first entries.
+            // The server was killed after the very first entries.
             None if self.next <= MOST_AT_ONCE as u64 + 1 => return Ok(self.next),
             None => return Err(self.broken("its head is gone")),
         };
@@ -201,14 +202,14 @@ impl Timeline {
     }
 }
 
-/// Where the last whole line begins and ends, found from the back: timelines get long.
+/// The start and the end of the last whole line, found from the back, because timelines get long.
 fn last_line(file: &File, length: u64) -> io::Result<(u64, u64)> {
     let end = newline_before(file, length)?;
     let start = if end == 0 { 0 } else { newline_before(file, end - 1)? };
     Ok((start, end))
 }
 
-/// Behind the last newline before `position`; 0 where there is none.
+/// The position behind the last newline before `position`; 0 if there is none.
 fn newline_before(file: &File, mut position: u64) -> io::Result<u64> {
     let mut block = vec![0; 64 * 1024];
     while position > 0 {

@@ -1,4 +1,4 @@
-//! Whether a timeline is as it was written. Needs the file, its head and the public key; no server.
+//! Checks that a timeline is as it was written. Needs the file, its head and the public key; no server.
 
 use super::head::{self, Head};
 use super::line::{self, Hash, NOTHING, hex};
@@ -11,7 +11,7 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Verified(Verified),
-    /// The line, counted from 1, at which it shows.
+    /// The line, counted from 1, at which the damage shows.
     Broken {
         line: u64,
         reason: String,
@@ -24,7 +24,7 @@ pub struct Verified {
     pub entries: u64,
     pub first_ms: u64,
     pub last_ms: u64,
-    /// The sandbox ended; nothing can follow.
+    /// True if the sandbox ended; nothing can follow.
     pub closed: bool,
     /// How often a server was killed in the middle of an entry.
     pub recoveries: u64,
@@ -51,10 +51,10 @@ struct Entry {
     previous: String,
 }
 
-/// Longer than any entry can get, each of its bytes escaped.
+/// Longer than any entry can get, even with each of its bytes escaped.
 const LONGEST_LINE: u64 = 32 << 20;
 
-/// Of a timeline with its head beside it, or of an exported one.
+/// Verifies a timeline with its head beside it, or an exported one.
 pub fn verify(path: &Path, key: &PublicKey) -> Result<Verdict, AuditError> {
     let failed = |source| AuditError::io(path, source);
     let file = BufReader::new(File::open(path).map_err(failed)?);
@@ -76,8 +76,8 @@ pub fn verify(path: &Path, key: &PublicKey) -> Result<Verdict, AuditError> {
     })
 }
 
-/// Whether an exported timeline hangs together up to its head, whose signature alone is checked: it covers the hash of the last
-/// line, and every line that of the one before. As fast as the file is read.
+/// Checks that an exported timeline hangs together up to its head. Only the head's signature is checked: it covers the
+/// hash of the last line, and every line covers the hash of the one before. As fast as the file is read.
 pub fn verify_links(exported: impl BufRead, key: &PublicKey) -> io::Result<Verdict> {
     let mut walk = Walk::new(key, Signatures::OfTheHead);
     if let Some(broken) = walk.all(exported)? {
@@ -101,7 +101,7 @@ struct Walk<'a> {
     key: &'a PublicKey,
     found: Option<Verified>,
     last: Hash,
-    /// The hash before the last.
+    /// The hash of the line before the last.
     before: Hash,
     bytes: u64,
     head: Option<Head>,
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
         Walk { signatures, key, found: None, last: NOTHING, bytes: 0, before: NOTHING, head: None }
     }
 
-    /// Where it breaks, if anywhere.
+    /// The place of the first break, if there is one.
     fn all(&mut self, mut lines: impl BufRead) -> io::Result<Option<Verdict>> {
         let mut line = Vec::new();
         for number in 1.. {
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
         let fits = if counted == found.entries {
             head.last == hex(&self.last) && head.bytes == self.bytes && head.closed == u8::from(found.closed)
         } else {
-            // A server that was killed between an entry and its head.
+            // A server was killed between an entry and its head.
             counted + 1 == found.entries && head.last == hex(&self.before)
         };
         if fits {

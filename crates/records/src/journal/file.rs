@@ -13,10 +13,10 @@ pub struct LazyFile {
 }
 
 enum State {
-    /// It has not been written to.
+    /// The file has not been written to.
     Absent,
     Open(Arc<File>),
-    /// It is there, and is opened for whoever reads it.
+    /// The file exists, and is opened for each read.
     Resting,
 }
 
@@ -25,7 +25,7 @@ impl LazyFile {
         LazyFile { path: directory.join(name), state: Mutex::new(State::Absent) }
     }
 
-    /// Its length, where it exists.
+    /// The file's length; `None` if it does not exist.
     pub fn open_existing(&self) -> Result<Option<u64>, JournalError> {
         match OpenOptions::new().read(true).write(true).open(&self.path) {
             Ok(file) => {
@@ -38,7 +38,7 @@ impl LazyFile {
         }
     }
 
-    /// Gives its descriptor back until somebody writes again.
+    /// Closes the descriptor until the next write.
     pub fn rest(&self) {
         let mut state = self.state();
         if let State::Open(_) = *state {
@@ -62,7 +62,7 @@ impl LazyFile {
         file.write_all_at(bytes, offset).map_err(|source| self.failed(source))
     }
 
-    /// What is there of it; shorter at the file's end.
+    /// The bytes in this range; fewer at the file's end.
     pub fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, JournalError> {
         let Some(file) = self.readable().map_err(|source| self.failed(source))? else {
             return Ok(Vec::new());
@@ -89,7 +89,7 @@ impl LazyFile {
         }
         match File::open(&self.path) {
             Ok(file) => Ok(Some(Arc::new(file))),
-            // Somebody else took it away: nothing of it can be read.
+            // Another process removed the file: nothing of it can be read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

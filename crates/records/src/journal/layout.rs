@@ -1,13 +1,13 @@
-//! Where things lie in files that do not grow for ever: a head that stays, then a ring.
+//! Places in files that do not grow for ever: a head that stays, then a ring.
 //!
-//! A ring is larger than the tail it keeps by what may be written at a time, so that a write never touches what
-//! readers are promised.
+//! A ring is larger than its tail by the most that may be written at a time, so that a write never touches bytes that
+//! readers may rely on.
 
 use std::ops::Range;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ring {
-    /// Kept of the beginning, and of the end.
+    /// The amounts that are kept of the beginning, and of the end.
     pub head: u64,
     pub tail: u64,
     /// The most that may be written at a time.
@@ -15,7 +15,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// What is not kept any more of the first `length`.
+    /// The range of the first `length` that is not kept any more.
     pub fn gap(&self, length: u64) -> Range<u64> {
         self.head..length.saturating_sub(self.tail).max(self.head)
     }
@@ -25,7 +25,7 @@ impl Ring {
         self.head + self.ring()
     }
 
-    /// Where it lies in the file, and how many of `count` lie there one after another.
+    /// The place of an offset in the file, and how many of `count` lie there one after another.
     pub fn place(&self, offset: u64, count: u64) -> (u64, u64) {
         if offset < self.head {
             return (offset, count.min(self.head - offset));
@@ -39,13 +39,13 @@ impl Ring {
     }
 }
 
-/// Of one journal.
+/// The layout of one journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     pub limit: u64,
-    /// In bytes.
+    /// The ring of data, in bytes.
     pub data: Ring,
-    /// In entries.
+    /// The ring of the order, in entries.
     pub order: Ring,
 }
 

@@ -1,4 +1,4 @@
-//! Ranges that never made it to the disk: it was full, or the guest had lost them.
+//! Ranges that are not on the disk: it was full, or the guest had lost them.
 
 use super::file::LazyFile;
 use super::order::{self, ENTRY};
@@ -8,13 +8,14 @@ use std::ops::Range;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// As they lie in the file, none of them adjacent to the one before.
+    /// The ranges in the order of the file; none is adjacent to the one before.
     ranges: Vec<(StreamName, Range<u64>)>,
-    /// How many of them are in the file, with what they say there.
+    /// How many of the ranges are in the file, as they are here.
     written: usize,
 }
 
-/// Beyond it, ranges grow over what lies between them: disk and memory stay bounded, and nothing wrong is read.
+/// The most ranges. Beyond it, a range grows over the bytes up to the next one: disk and memory stay bounded, and
+/// nothing wrong is read.
 const MOST: usize = 1024;
 
 impl Missing {
@@ -34,7 +35,7 @@ impl Missing {
         self.ranges.push((stream, range));
     }
 
-    /// How many bytes from `offset` on are missing, or else how many are there before the next that are.
+    /// The number of missing bytes from `offset` on; or else the number of bytes before the next missing one.
     pub fn at(&self, stream: StreamName, offset: u64) -> Result<Option<u64>, u64> {
         let mut next = None;
         for (_, range) in self.ranges.iter().filter(|(of, _)| *of == stream) {
@@ -55,7 +56,7 @@ impl Missing {
         Position { stdout: end(StreamName::Stdout), stderr: end(StreamName::Stderr) }
     }
 
-    /// Writes what the file does not have yet.
+    /// Writes the ranges that the file does not have yet.
     pub fn save(&mut self, file: &LazyFile) -> Result<(), JournalError> {
         while let Some((stream, range)) = self.ranges.get(self.written) {
             let entry = order::encode_numbers([*stream as u64, range.start, range.end]);

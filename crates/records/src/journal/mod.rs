@@ -1,4 +1,4 @@
-//! What one exec printed: on disk, within a bound, with true offsets, and in the order in which it came.
+//! The output of one exec: on disk, within a bound, with true offsets, and in the order in which it came.
 //!
 //! ```text
 //! DIRECTORY/stdout   the head as it came, then a ring with the tail: as long as it fits, just the output
@@ -7,9 +7,9 @@
 //! DIRECTORY/missing  ranges that could not be written
 //! ```
 //!
-//! A ring and not a hole that is punched behind the tail: it works on every file system and costs no calls.
-//! Nothing is made before the first byte, and nothing is held in memory: what was appended outlives the server. Files are
-//! open only while something is written to them: a sandbox has any number of commands that have ended.
+//! The tail is a ring, and not a file with holes punched behind the tail: a ring works on every file system and costs
+//! no calls. No file is made before the first byte, and nothing is held in memory: appended bytes outlive the server.
+//! Files are open only while they are written to: a sandbox has any number of execs that have ended.
 
 mod error;
 mod file;
@@ -54,18 +54,18 @@ struct Shared {
     published: watch::Sender<Published>,
 }
 
-/// What readers may rely on.
+/// The facts that readers may rely on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Published {
     position: Position,
-    /// Entries of the order, the last of which may still grow: `position` is what it says.
+    /// The entries of the order. The last one may still grow: `position` is its content.
     entries: u64,
     finished: bool,
 }
 
 impl Journal {
-    /// `limit` bytes are kept of each stream. Makes nothing yet; what a killed server left is mended, and its own limit
-    /// stays in force.
+    /// `limit` bytes are kept of each stream. Makes no file yet. The files of a killed server are mended, and their own
+    /// limit stays in force.
     pub fn open(directory: &Path, limit: u64) -> Result<Journal, JournalError> {
         let file = |name| LazyFile::new(directory, name);
         let (stdout, stderr, order, lost) = (file("stdout"), file("stderr"), file("order"), file("missing"));
@@ -83,7 +83,7 @@ impl Journal {
         })))
     }
 
-    /// After an error the bytes are counted as missing, and the journal can be used on: the exec must not fail because
+    /// After an error the bytes are counted as missing, and the journal can be used on: an exec must not fail because
     /// of a full disk.
     pub fn append(&self, stream: StreamName, bytes: &[u8]) -> Result<(), JournalError> {
         self.writer().append(&self.0, stream, bytes)
@@ -94,15 +94,16 @@ impl Journal {
         self.writer().skip(&self.0, stream, bytes)
     }
 
-    /// No more will come: followers end.
+    /// Ends the journal: no more bytes come, and followers end.
     pub fn finish(&self) {
-        // What a full disk kept from being written down is tried once more; readers of this process know it anyway.
+        // Entries that a full disk kept from being written are tried once more; readers of this process know them
+        // anyway.
         let _ = self.writer().settle(&self.0);
         self.0.published.send_modify(|published| published.finished = true);
         self.rest();
     }
 
-    /// Gives all descriptors back; whoever reads opens the files again, and so does the next byte that comes.
+    /// Closes all descriptors; readers open the files again, and so does the next byte that comes.
     pub fn rest(&self) {
         let shared = &self.0;
         for file in [&shared.stdout, &shared.stderr, &shared.order, &shared.lost] {
@@ -110,19 +111,19 @@ impl Journal {
         }
     }
 
-    /// So much had come when it was last looked at: what is not there any more is missing.
+    /// Counts bytes as missing that had come before and are not in the files any more.
     pub fn had(&self, stdout: u64, stderr: u64) {
         let (now_stdout, now_stderr) = self.lengths();
         for (stream, lost) in [
             (StreamName::Stdout, stdout.saturating_sub(now_stdout)),
             (StreamName::Stderr, stderr.saturating_sub(now_stderr)),
         ] {
-            // What cannot be written down now is found out again by whoever opens it next.
+            // An error does no harm: the next opening of the journal finds the same loss again.
             let _ = self.skip(stream, lost);
         }
     }
 
-    /// All that came of (stdout, stderr), kept or not.
+    /// The number of bytes that came on (stdout, stderr), kept or not.
     pub fn lengths(&self) -> (u64, u64) {
         let position = self.0.published.borrow().position;
         (position.stdout, position.stderr)

@@ -1,16 +1,16 @@
-//! The order between the streams: entries that say where both stood. From one entry to the next usually one of them
-//! moved; where both did (what lay between was not kept, or a server was killed), stdout is taken to have come first.
+//! The order between the streams: each entry has the positions of both. From one entry to the next usually one stream
+//! moved. If both did (entries between were not kept, or a server was killed), stdout is taken to have come first.
 
 use super::layout::Layout;
 
-/// How much came of both.
+/// The number of bytes that came on each stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     pub stdout: u64,
     pub stderr: u64,
 }
 
-/// A divisor of the page size: the kernel writes one whole or not at all, whenever the process is killed.
+/// A divisor of the page size: the kernel writes an entry whole or not at all, whenever the process is killed.
 pub const ENTRY: usize = 32;
 
 /// The first entry's place holds the limit that the files were laid out for.
@@ -33,7 +33,7 @@ pub fn encode(position: Position, ms: u64) -> [u8; ENTRY] {
     encode_numbers([position.stdout, position.stderr, ms])
 }
 
-/// `None` for what is not a whole entry.
+/// `None` if the bytes are not a whole entry.
 pub fn decode(bytes: &[u8]) -> Option<Position> {
     decode_numbers(bytes).map(|[stdout, stderr, _]| Position { stdout, stderr })
 }
@@ -59,7 +59,7 @@ pub fn decode_numbers(bytes: &[u8]) -> Option<[u64; 3]> {
     (sum([a, b, c]) == check).then_some([a, b, c])
 }
 
-/// Against accidents only. Never zero for zeroes, which is what a hole in a file reads as.
+/// A checksum against accidents only. It is not zero for zeroes, which is the content of a hole in a file.
 fn sum(numbers: [u64; 3]) -> u64 {
     numbers.into_iter().fold(0x9E37_79B9_7F4A_7C15, |sum, number| {
         (sum ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD).rotate_left(29)

@@ -6,9 +6,9 @@ use paddock_model::api::StreamName;
 pub struct Ordered {
     journal: Journal,
     follower: Follower,
-    /// What was handed out.
+    /// The position up to which bytes were handed out.
     cursor: Position,
-    /// Up to where the order is known.
+    /// The position up to which the order is known.
     target: Position,
     /// The next entry to look at.
     index: u64,
@@ -21,7 +21,7 @@ pub struct Ordered {
 pub struct OrderedPiece {
     pub stream: StreamName,
     pub offset: u64,
-    /// Never `End`.
+    /// This is never `End`.
     pub piece: Piece,
 }
 
@@ -42,7 +42,7 @@ impl Journal {
 }
 
 impl Ordered {
-    /// At most `max` bytes; `None` where there is nothing more yet.
+    /// At most `max` bytes; `None` if there is nothing more yet.
     pub fn next(&mut self, max: usize) -> Result<Option<OrderedPiece>, JournalError> {
         loop {
             for stream in [StreamName::Stdout, StreamName::Stderr] {
@@ -71,7 +71,7 @@ impl Ordered {
     /// time without losing anything.
     pub async fn follow(&mut self, max: usize) -> Result<Option<OrderedPiece>, JournalError> {
         loop {
-            // Asked before, so that nothing can come between looking and giving up.
+            // This is read before the look, so that no byte can come unseen between the look and the end.
             let finished = self.journal.published().finished;
             if let Some(piece) = self.next(max)? {
                 return Ok(Some(piece));
@@ -83,7 +83,7 @@ impl Ordered {
         }
     }
 
-    /// `false` where the target is all that there is.
+    /// `false` if the target is already the end.
     fn look_further(&mut self) -> Result<bool, JournalError> {
         loop {
             let published = self.journal.published();
@@ -93,7 +93,7 @@ impl Ordered {
                 self.ahead.clear();
                 self.taken = 0;
             }
-            // The last entry may still grow; what it says is published.
+            // The last entry may still grow; its content is published.
             if self.index + 1 >= published.entries {
                 let further = self.target != published.position;
                 self.target = published.position;
@@ -105,7 +105,7 @@ impl Ordered {
             let entry = order::decode(&self.ahead[self.taken..self.taken + ENTRY]);
             self.taken += ENTRY;
             self.index += 1;
-            // An entry that cannot be read only costs some order: the next one says where both streams stand.
+            // An unreadable entry costs only some order: the next one has both positions.
             if let Some(position) = entry
                 && (position.stdout > self.cursor.stdout || position.stderr > self.cursor.stderr)
             {
@@ -115,11 +115,11 @@ impl Ordered {
         }
     }
 
-    /// `false` where the ring came around meanwhile.
+    /// `false` if the ring came around meanwhile.
     fn read_ahead(&mut self, end: u64) -> Result<bool, JournalError> {
         let shared = &self.journal.0;
         let wanted = (end - self.index).min(READ_AHEAD);
-        // Up to the end of the head, so that what is read ahead is overwritten all or not at all.
+        // At most up to the end of the head, so that all of the entries read ahead are overwritten, or none.
         let (place, count) = order::place(&shared.layout, self.index, wanted);
         let mut ahead = shared.order.read_at(place, count * ENTRY)?;
         ahead.resize(count * ENTRY, 0);

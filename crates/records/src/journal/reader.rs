@@ -11,7 +11,7 @@ pub enum Piece {
     Gap {
         bytes: u64,
     },
-    /// Nothing is there yet, or ever once the journal is finished.
+    /// There are no bytes yet, or never once the journal is finished.
     End,
 }
 
@@ -38,19 +38,19 @@ impl Journal {
         }
         let (place, count) = ring.place(offset, count);
         let bytes = self.0.data(stream).read_at(place, count as usize)?;
-        // The ring may have come around meanwhile; it does so only over what is not promised any more.
+        // The ring may have come around meanwhile, but only over bytes that readers may not rely on any more.
         let gap = ring.gap(self.published().position.of(stream));
         if gap.contains(&offset) {
             return Ok(Piece::Gap { bytes: gap.end - offset });
         }
         if bytes.is_empty() {
-            // Only where somebody else shortened the file.
+            // This happens only if another process shortened the file.
             return Ok(Piece::Gap { bytes: count });
         }
         Ok(Piece::Bytes(bytes))
     }
 
-    /// Up to where one stream was kept without a gap, from `offset` on.
+    /// The offset up to which one stream was kept without a gap, from `offset` on.
     pub fn kept_until(&self, stream: StreamName, offset: u64) -> u64 {
         let length = self.published().position.of(stream);
         let gap = self.0.layout.data.gap(length);
@@ -62,7 +62,7 @@ impl Journal {
         }
     }
 
-    /// All that was kept of one stream.
+    /// The kept bytes of one stream.
     pub fn captured(&self, stream: StreamName) -> Result<Captured, JournalError> {
         const STEP: usize = 1 << 20;
         let head_room = self.0.layout.data.head;
@@ -72,7 +72,7 @@ impl Journal {
             match self.read_at(stream, offset, STEP)? {
                 Piece::End => return Ok(kept),
                 Piece::Gap { bytes } => {
-                    // With several gaps, what lies between them is not shown.
+                    // With several gaps, the bytes between them are not shown.
                     kept.missing += bytes + kept.tail.len() as u64;
                     kept.tail.clear();
                     offset += bytes;
@@ -88,7 +88,7 @@ impl Journal {
         }
     }
 
-    /// What happens from here on.
+    /// Follows the changes from here on.
     pub fn follow(&self) -> Follower {
         Follower { changes: self.0.published.subscribe(), _journal: self.clone() }
     }
@@ -100,13 +100,13 @@ impl Journal {
 
 pub struct Follower {
     changes: watch::Receiver<Published>,
-    // Keeps the sender.
+    // The journal holds the sender.
     _journal: Journal,
 }
 
 impl Follower {
-    /// Waits for something new since the last call, which may have been read already; `false` once all is there.
-    /// Can be dropped at any time without missing anything.
+    /// Waits for something new since the last call, which may have been read already; `false` once all is there. Can be
+    /// dropped at any time without missing anything.
     pub async fn changed(&mut self) -> bool {
         if self.changes.has_changed().unwrap_or(false) {
             self.changes.mark_unchanged();

@@ -1,4 +1,5 @@
-//! What a killed server left: whole as far as it goes, because bytes are written before the entry that counts them.
+//! Recovery of a killed server's files: they are whole as far as they go, because bytes are written before the entry
+//! that counts them.
 
 use super::file::LazyFile;
 use super::layout::Layout;
@@ -39,7 +40,7 @@ pub fn recover(
     let mut position = last;
     let mut damaged = false;
     for stream in [StreamName::Stdout, StreamName::Stderr] {
-        // Bytes that no entry counts, and missing ranges that were promised to be counted.
+        // Counts bytes that no entry counts, and missing ranges, which were written before their entry.
         let counted = last.of(stream).max(missing.end().of(stream));
         let length = sizes.of(stream);
         position.set(stream, if length < layout.data.size() { counted.max(length) } else { counted });
@@ -55,7 +56,7 @@ pub fn recover(
         entries,
         growing: None,
         header_written: header.is_some(),
-        // The next thing that is written brings the order up to date.
+        // The next write brings the order up to date.
         unsettled: damaged || position != last,
     };
     Ok(Recovered { layout, missing, writer, published: Published { position, entries, finished: false } })
@@ -65,7 +66,7 @@ fn size(layout: &Layout) -> usize {
     layout.order.size() as usize * ENTRY
 }
 
-/// The number of entries and what the last one says. Sums of positions only grow, so that the newest is the largest.
+/// The number of entries, and the last one's position. Sums of positions only grow, so that the newest is the largest.
 fn newest(layout: &Layout, bytes: &[u8]) -> (u64, Position) {
     let entries: Vec<Option<Position>> = bytes.chunks(ENTRY).map(order::decode).collect();
     let total = |position: Position| position.stdout + position.stderr;
@@ -75,7 +76,7 @@ fn newest(layout: &Layout, bytes: &[u8]) -> (u64, Position) {
         .filter_map(|(place, entry)| entry.map(|position| (place as u64, position)))
         .max_by_key(|(_, position)| total(*position));
     let Some((place, last)) = newest else { return (0, Position::default()) };
-    // Around once already, if something older lies behind it; how often before does not matter.
+    // The ring came around already if an older entry lies behind this one; how often does not matter.
     let wrapped = entries.iter().skip(place as usize + 1).any(Option::is_some);
     let around = if wrapped { layout.order.size() - layout.order.head } else { 0 };
     (place + 1 + around, last)

@@ -21,7 +21,7 @@ fn pattern(from: u64, count: u64) -> Vec<u8> {
     (from..from + count).map(|at| (at % 251) as u8 ^ (at >> 9) as u8).collect()
 }
 
-/// The pieces of both streams, put together again, with `None` for what was not kept.
+/// The pieces of both streams, put together again, with `None` for bytes that were not kept.
 fn gather(ordered: &mut Ordered, max: usize) -> Vec<(StreamName, u64, Option<Vec<u8>>, u64)> {
     let mut all = Vec::new();
     while let Some(OrderedPiece { stream, offset, piece }) = ordered.next(max).unwrap() {
@@ -93,7 +93,7 @@ fn sequence(seed: u64) {
     let mut order: Vec<(StreamName, u64, u64)> = Vec::new();
     for _ in 0..1 + random.below(30) {
         if random.below(10) == 0 {
-            // Whatever happened to the server, what was appended is there; the limit is that of the first byte.
+            // After any end of the server, the appended bytes are there; the limit is that of the first byte.
             journal = Journal::open(directory.path(), if lengths == [0, 0] { limit } else { 7 }).unwrap();
         }
         let stream = if random.below(2) == 0 { Stdout } else { Stderr };
@@ -125,7 +125,7 @@ fn sequence(seed: u64) {
         }
     }
     assert_eq!(next, lengths, "seed {seed}: all of it, from where it was asked for");
-    // What comes later was written no earlier.
+    // A later piece was written no earlier.
     let written_at = |(stream, offset): (StreamName, u64)| {
         order
             .iter()
@@ -157,11 +157,11 @@ fn disk_use_is_bounded_and_order_degrades_last() {
         let stderr: u64 =
             pieces.iter().filter(|piece| piece.0 == Stderr && piece.2.is_some()).map(|piece| piece.3).sum();
         assert_eq!(stderr, 6_000);
-        // The newest are in their exact order.
+        // The newest pieces are in their exact order.
         let mut last: Vec<(StreamName, u64)> = Vec::new();
         for piece in pieces.iter().rev().take(9) {
             match last.last_mut() {
-                // Where the ring begins again, reads are split.
+                // Reads are split at the place at which the ring begins again.
                 Some((stream, length)) if *stream == piece.0 => *length += piece.3,
                 _ => last.push((piece.0, piece.3)),
             }
@@ -238,7 +238,7 @@ fn a_server_killed_at_any_byte_of_an_append_leaves_a_whole_journal() {
             journal.append(Stdout, b"third").unwrap();
         }
     }
-    // Lost by the disk, not by the server: counted, and told.
+    // The disk lost the bytes, not the server: they are counted, and reported.
     let path = directory.path().join("power");
     write(&path);
     fs::File::options().write(true).open(path.join("stderr")).unwrap().set_len(2).unwrap();
@@ -359,7 +359,8 @@ async fn a_follower_waits_for_news_and_then_for_the_end() {
     assert!(!journal.follow().changed().await);
 }
 
-/// `cargo test --release -p paddock-engine throughput -- --ignored --nocapture`, with TMPDIR where it is to be measured.
+/// `cargo test --release -p paddock-records throughput -- --ignored --nocapture`, with TMPDIR on the disk that is
+/// measured.
 #[test]
 #[ignore = "a measurement, which a clock decides: by hand, with --ignored --nocapture"]
 fn throughput() {

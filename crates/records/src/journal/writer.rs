@@ -1,4 +1,4 @@
-//! The only one that changes files and what is published.
+//! The writer: nothing else changes the files and the published position.
 
 use super::order::{self, Position};
 use super::{JournalError, Shared};
@@ -10,10 +10,10 @@ use std::time::SystemTime;
 pub struct Writer {
     pub position: Position,
     pub entries: u64,
-    /// The stream that alone moved in the last entry: more of the same goes into that entry.
+    /// The stream that alone moved in the last entry: more of the same stream goes into that entry.
     pub growing: Option<StreamName>,
     pub header_written: bool,
-    /// Some missing range or position is not on disk yet.
+    /// True if a missing range or a position is not on disk yet.
     pub unsettled: bool,
 }
 
@@ -47,8 +47,8 @@ impl Writer {
         settled
     }
 
-    /// Brings to disk what a failure kept from it, or what a killed server did not count: before any byte that comes
-    /// later, so that a file never has a hole that is not written down, and order is kept.
+    /// Writes the ranges and positions that a failure kept from the disk, or that a killed server did not count. This
+    /// comes before any later byte, so that a file never has an unrecorded hole, and order is kept.
     pub fn settle(&mut self, shared: &Shared) -> Result<(), JournalError> {
         if !self.unsettled {
             return Ok(());

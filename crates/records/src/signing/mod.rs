@@ -1,4 +1,4 @@
-//! Links that let whoever has them read or write one file until a time: all they say is in them, and sealed.
+//! Links that let any holder read or write one file until a time: the whole claim is in the link, and sealed.
 
 use crate::store::{Store, StoreError};
 use base64::Engine as _;
@@ -14,17 +14,17 @@ pub enum Operation {
     Write,
 }
 
-/// What a link allows.
+/// The claim of a link: a file, an operation and an end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     pub sandbox: String,
     pub path: String,
     pub operation: Operation,
-    /// Who does it inside; the sandbox's own user without one.
+    /// The user inside; `None` for the sandbox's own user.
     pub user: Option<String>,
     pub expires_ms: u64,
-    /// The id of the token that it was signed for; it ends with that one.
+    /// The id of the token that it was signed for; the link ends with that token.
     pub token: String,
 }
 
@@ -44,7 +44,7 @@ pub struct Signer {
     key: [u8; 32],
 }
 
-/// Paths are at most 4096 bytes, six times as many when escaped, then base64; nothing longer is looked at.
+/// Paths are at most 4096 bytes, six times as many when escaped, then base64; a longer text is not read.
 const LONGEST: usize = 64 * 1024;
 const KEY_NAME: &str = "signing-key";
 
@@ -53,7 +53,7 @@ impl Signer {
         Signer { key }
     }
 
-    /// With the key of this server, made where there is none: links outlive a restart.
+    /// Takes the key of this server, and makes one if there is none: links outlive a restart.
     pub fn open(store: &Store) -> Result<Signer, SigningError> {
         if let Some(key) = store.setting(KEY_NAME)?.and_then(|key| key.try_into().ok()) {
             return Ok(Signer { key });
@@ -89,7 +89,7 @@ impl Signer {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.key);
         let mut mac = Hmac::<Sha256>::new(&block.into());
-        // So that the key can never be made to seal something else.
+        // The prefix keeps the key from ever sealing something else.
         mac.update(b"paddock signed path 1\0");
         mac.update(claim);
         mac

@@ -1,8 +1,9 @@
-//! Moves what the write-ahead log has gathered into the database, away from callers: this is where the disk is waited for.
+//! Moves the content of the write-ahead log into the database, on a thread of its own: only that thread waits for the
+//! disk.
 //!
-//! The usual checkpoint lets writers go on. SQLite begins the log anew only when a writer finds everything moved, and under
-//! load something was always written meanwhile: then the log would grow for as long as the load lasts. So a log that has
-//! become long is cut off while writers wait. They wait for little: almost everything has been moved just before.
+//! The usual checkpoint lets writers go on. SQLite begins the log anew only when a writer finds everything moved. Under
+//! load there is always a write meanwhile, and the log would grow for as long as the load lasts. So a long log is cut
+//! off while writers wait. Their wait is short: almost everything has been moved just before.
 //!
 //! Lock order: the writers' lock before the checkpointer's.
 
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// About two pages each: the log is then around 4 MiB long.
+/// A write is about two pages: the log is then around 4 MiB long.
 const WRITES_PER_CHECKPOINT: u32 = 500;
 /// Large records fill the log with fewer writes.
 const BYTES_PER_CHECKPOINT: u64 = 4 << 20;
@@ -27,7 +28,7 @@ pub(super) const LONGEST_LOG_BYTES: u64 = 32 << 20;
 pub struct Checkpointer {
     log: PathBuf,
     writes: AtomicU32,
-    /// How long the log was when a checkpoint was last asked for.
+    /// The length of the log when a checkpoint was last asked for.
     asked_at_bytes: AtomicU64,
     connection: Arc<Mutex<Connection>>,
     // None only while it is dropped.
@@ -36,7 +37,7 @@ pub struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// `connection` is the checkpointer's own; whoever writes holds `writer` meanwhile.
+    /// `connection` is the checkpointer's own; a writer holds `writer` while it writes.
     pub fn start(
         log: PathBuf,
         connection: Connection,
@@ -75,7 +76,7 @@ impl Checkpointer {
         }
         self.asked_at_bytes.store(bytes, Ordering::Relaxed);
         if let Some(due) = &self.due {
-            // Full means that one is due already.
+            // A full channel means that a checkpoint is due already.
             let _ = due.try_send(());
         }
     }
@@ -113,13 +114,14 @@ fn cut_off(connection: &Mutex<Connection>) {
     checkpoint(connection, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
-/// A failure leaves the log longer, which the next checkpoint makes good; a damaged database is reported to whoever reads it.
+/// A failure leaves the log longer, which the next checkpoint makes good; a damaged database is reported to its
+/// readers.
 fn checkpoint(connection: &Mutex<Connection>, how: &str) {
     let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = connection.query_row(how, [], |_| Ok(()));
 }
 
-/// 0 where there is no log yet.
+/// 0 if there is no log yet.
 fn length(log: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |found| found.len())
 }

@@ -1,4 +1,4 @@
-//! Where a page ended: opaque to callers, and checked when it comes back.
+//! The end of a page: opaque to callers, and checked when it comes back.
 
 use super::StoreError;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Before the newest of all.
+    /// The place before the newest row of all.
     pub fn start() -> Cursor {
         // SQLite's integers are signed.
         Cursor { created_ms: i64::MAX as u64, id: String::new() }

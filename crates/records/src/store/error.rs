@@ -90,7 +90,7 @@ impl StoreError {
         }
     }
 
-    /// Which of the two rules an insertion broke: its own id, or a name that has to be unique.
+    /// Tells which of two rules an insertion broke: its own id, or a name that has to be unique.
     pub(super) fn taken(self, id: &str, name: Option<&str>) -> StoreError {
         let StoreError::Database { source: rusqlite::Error::SqliteFailure(failure, _), .. } = &self else {
             return self;

@@ -33,7 +33,7 @@ impl Store {
         self.write(|connection| connection.prepare_cached(sql)?.execute(values).map(drop))
     }
 
-    /// 0 where there is none.
+    /// 0 if there is none.
     pub fn last_exec_number(&self, sandbox: &str) -> Result<u32, StoreError> {
         let sql = "SELECT coalesce(max(number), 0) FROM execs WHERE sandbox = ?1";
         self.read(|connection| connection.prepare_cached(sql)?.query_row([sandbox], |row| row.get(0)))

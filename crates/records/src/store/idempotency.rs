@@ -5,16 +5,16 @@ use rusqlite::params;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
-    /// Do it, then `finish` or `abandon`.
+    /// The caller does the request, then calls `finish` or `abandon`.
     New,
-    /// It was done: the result that `finish` was given.
+    /// The request was done: the result that `finish` was given.
     Existing(String),
     InProgress,
     /// The key was used for another request.
     Mismatch,
 }
 
-/// Begun by a server that ended before it could finish.
+/// A request of a server that ended before it could finish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     pub tenant: String,
@@ -52,7 +52,7 @@ impl Store {
         })
     }
 
-    /// Something by which a new server can tell how far it came, such as the sandbox's id.
+    /// Notes a fact by which a new server can tell how far the request came, such as the sandbox's id.
     pub fn note(&self, tenant: &str, scope: &str, key: &str, note: &str) -> Result<(), StoreError> {
         let sql = "UPDATE idempotency SET note = ?4 WHERE tenant = ?1 AND scope = ?2 AND key = ?3";
         self.write(|connection| connection.prepare_cached(sql)?.execute([tenant, scope, key, note]).map(drop))
@@ -65,19 +65,19 @@ impl Store {
         })
     }
 
-    /// It failed: the next request with the key is a new one. What is finished stays.
+    /// The request failed: the next one with the key is a new one. A finished request stays.
     pub fn abandon(&self, tenant: &str, scope: &str, key: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM idempotency WHERE tenant = ?1 AND scope = ?2 AND key = ?3 AND result IS NULL";
         self.write(|connection| connection.prepare_cached(sql)?.execute([tenant, scope, key]).map(drop))
     }
 
-    /// It never happened, whatever was told of it: the next request with the key is a new one.
+    /// Forgets a request, finished or not: the next one with the key is a new one.
     pub fn forget_key(&self, tenant: &str, scope: &str, key: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM idempotency WHERE tenant = ?1 AND scope = ?2 AND key = ?3";
         self.write(|connection| connection.prepare_cached(sql)?.execute([tenant, scope, key]).map(drop))
     }
 
-    /// For a new server, to finish or abandon each of them.
+    /// The unfinished requests, for a new server, which finishes or abandons each of them.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
         let sql = "SELECT tenant, scope, key, note FROM idempotency WHERE result IS NULL";
         self.read(|connection| {
@@ -93,7 +93,7 @@ impl Store {
         })
     }
 
-    /// Forgets finished ones that began before that time.
+    /// Forgets finished requests that began before that time.
     pub fn delete_keys_before(&self, ms: u64) -> Result<usize, StoreError> {
         let sql = "DELETE FROM idempotency WHERE created_ms < ?1 AND result IS NOT NULL";
         self.write(|connection| connection.prepare_cached(sql)?.execute([ms]))

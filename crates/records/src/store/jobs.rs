@@ -10,9 +10,9 @@ pub struct JobRow {
     pub tenant: String,
     pub state: String,
     pub created_ms: u64,
-    /// Set once it has ended.
+    /// Set once the job has ended.
     pub kept_until_ms: Option<u64>,
-    /// What it was sent as; never changes.
+    /// The request as it was sent; it never changes.
     pub spec: String,
     pub body: String,
 }
@@ -26,14 +26,14 @@ pub struct TaskRow {
     pub body: String,
 }
 
-/// One of many that are written at once.
+/// One of many changes that are written at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobChange {
     Job { id: String, state: String, kept_until_ms: Option<u64>, body: String },
     Task(TaskRow),
 }
 
-/// A key that the caller gave, and what tells its request from others.
+/// A key of the caller, and the fingerprint that tells its request from others.
 pub struct JobKey<'a> {
     pub key: &'a str,
     pub fingerprint: &'a str,
@@ -42,7 +42,7 @@ pub struct JobKey<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobInserted {
     New,
-    /// The key's job.
+    /// The id of the key's job.
     Existing(String),
     /// The key was used for another request.
     Mismatch,
@@ -52,7 +52,7 @@ const COLUMNS: &str = "id, tenant, state, created_ms, kept_until_ms, spec, body"
 const TASK_COLUMNS: &str = "job, number, state, artifact_bytes, body";
 
 impl Store {
-    /// Once for each key of a tenant, however often it is sent and whenever the server is killed.
+    /// Inserts a job once for each key of a tenant, however often it is sent and whenever the server is killed.
     pub fn insert_job(&self, row: &JobRow, key: Option<JobKey>) -> Result<JobInserted, StoreError> {
         let known = "SELECT id, fingerprint FROM jobs WHERE tenant = ?1 AND key = ?2";
         let insert = "INSERT INTO jobs (id, tenant, state, created_ms, spec, body, key, fingerprint)
@@ -77,7 +77,7 @@ impl Store {
         })
     }
 
-    /// All of them or none.
+    /// Writes all changes or none.
     pub fn write_jobs(&self, changes: &[JobChange]) -> Result<(), StoreError> {
         self.transaction(|connection| changes.iter().try_for_each(|change| write(connection, change)))
     }
@@ -87,14 +87,14 @@ impl Store {
         self.read(|connection| connection.prepare_cached(&sql)?.query_row([id], job_row).optional())
     }
 
-    /// Those that have not ended, the oldest first.
+    /// The jobs that have not ended, the oldest first.
     pub fn living_jobs(&self) -> Result<Vec<JobRow>, StoreError> {
         let sql =
             format!("SELECT {COLUMNS} FROM jobs WHERE kept_until_ms IS NULL ORDER BY created_ms, rowid");
         self.read(|connection| connection.prepare(&sql)?.query_map([], job_row)?.collect())
     }
 
-    /// Newest first; of all tenants without one, of all states without one.
+    /// Newest first; without a tenant those of all tenants, without a state those in all states.
     pub fn list_jobs(
         &self,
         tenant: Option<&str>,
@@ -118,7 +118,7 @@ impl Store {
         Ok(Page::cut(rows, limit, |row| Cursor { created_ms: row.created_ms, id: row.id.clone() }))
     }
 
-    /// How many a tenant has, ended ones too.
+    /// The number of a tenant's jobs, ended ones too.
     pub fn count_jobs(&self, tenant: &str) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FROM jobs WHERE tenant = ?1";
         self.read(|connection| connection.prepare_cached(sql)?.query_row([tenant], |row| row.get(0)))
@@ -130,7 +130,7 @@ impl Store {
         self.read(|connection| connection.prepare_cached(&sql)?.query_row(values, task_row).optional())
     }
 
-    /// From this number on, in their order.
+    /// The tasks from this number on, in their order.
     pub fn job_tasks(&self, job: &str, from: u32, limit: usize) -> Result<Vec<TaskRow>, StoreError> {
         let sql = format!(
             "SELECT {TASK_COLUMNS} FROM job_tasks WHERE job = ?1 AND number >= ?2 ORDER BY number LIMIT ?3"
@@ -139,7 +139,7 @@ impl Store {
         self.read(|connection| connection.prepare_cached(&sql)?.query_map(values, task_row)?.collect())
     }
 
-    /// What all artifacts of each tenant take.
+    /// The bytes of all artifacts of each tenant.
     pub fn job_artifact_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let sql = "SELECT tenant, sum(artifact_bytes) FROM job_tasks JOIN jobs ON jobs.id = job_tasks.job
                    GROUP BY tenant";
@@ -148,7 +148,7 @@ impl Store {
         })
     }
 
-    /// Ended ones whose time is over.
+    /// Ended jobs whose time is over.
     pub fn jobs_to_forget(&self, now_ms: u64) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT id FROM jobs WHERE kept_until_ms < ?1 LIMIT 1000";
         self.read(|connection| {
@@ -156,7 +156,7 @@ impl Store {
         })
     }
 
-    /// With its tasks.
+    /// Deletes a job with its tasks.
     pub fn delete_job(&self, id: &str) -> Result<bool, StoreError> {
         self.transaction(|connection| {
             connection.prepare_cached("DELETE FROM job_tasks WHERE job = ?1")?.execute([id])?;
@@ -173,7 +173,7 @@ fn write(connection: &Connection, change: &JobChange) -> rusqlite::Result<()> {
             connection.prepare_cached(sql)?.execute(values).map(drop)
         }
         JobChange::Task(TaskRow { job, number, state, artifact_bytes, body }) => {
-            // A task of a job that was removed meanwhile is not to come back.
+            // A task of a job that was removed meanwhile must not come back.
             let sql = "INSERT INTO job_tasks (job, number, state, artifact_bytes, body)
                        SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM jobs WHERE id = ?1)
                        ON CONFLICT (job, number) DO UPDATE

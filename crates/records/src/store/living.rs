@@ -1,4 +1,4 @@
-//! What is not to be removed, for commands that work beside a server: read only, and without its lock.
+//! Records of things that must not be removed, for commands that work beside a server: read only, and without its lock.
 
 use super::StoreError;
 use rusqlite::{Connection, OpenFlags};
@@ -12,7 +12,7 @@ pub fn bodies_of_the_living(state: &Path) -> Result<Vec<String>, StoreError> {
         return Ok(Vec::new());
     }
     let failed = |source| StoreError::from_sql(&path, source);
-    // Of a database in this mode even a reader writes, beside the records: where it stands.
+    // In WAL mode even a reader writes: its position in the log, to the file beside the records.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;

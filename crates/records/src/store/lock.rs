@@ -1,5 +1,5 @@
-//! One server per state directory, and per path of one, and a note of what it is doing: for clients that wait for it, and for
-//! the next server.
+//! One server per state directory, and per path of one, and a note of the server's phase: for clients that wait for it,
+//! and for the next server.
 //!
 //! ```text
 //! STATE/server.lock    locked; in it the process id, for people
@@ -14,20 +14,20 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A client that looks whether the lock is free holds it for a moment: so many tries outlast that.
+/// A client that tests the lock holds it for a moment: 20 tries outlast that.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
-/// No note is longer: a reader takes no more of the file.
+/// The most bytes of a note: a reader takes no more of the file.
 const LONGEST_NOTE: u64 = 16 << 10;
 const NOTE: &str = "server.note";
 
-/// Goes with the process, however it ends.
+/// The lock ends with the process, however it ends.
 #[derive(Debug)]
 pub struct ServerLock {
-    // First, so that whoever waits for the other finds this one free.
+    // Dropped first, so that a server that waits for the file finds this claim free.
     _claim: StateClaim,
     path: PathBuf,
-    /// The device and the number of the file, by which it is told from another at its path.
+    /// The device and the number of the file, which tell it from another file at its path.
     identity: (u64, u64),
     _file: File,
     note: PathBuf,
@@ -38,17 +38,17 @@ pub struct ServerLock {
 pub enum ServerPhase {
     Starting,
     Serving,
-    /// It was told to end, and finishes what is under way.
+    /// The server was told to end, and finishes the work that is under way.
     Ending,
 }
 
-/// The server that has a state directory, as far as its note says.
+/// The server that has a state directory, by its note.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerHolder {
     pub process: Option<u32>,
-    /// Absent in the note of an older server.
+    /// `None` in the note of an older server.
     pub phase: Option<ServerPhase>,
-    /// Where it listens, as addresses for people.
+    /// The addresses that it listens at, for people.
     pub addresses: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl ServerLock {
             Claim::Held { pid } => return Err(StoreError::Orphaned { state: state.to_path_buf(), pid }),
         };
         let identity = file.metadata().map(|found| (found.dev(), found.ino())).map_err(failed)?;
-        // On a full disk the lock holds all the same, and the database says what is wrong.
+        // On a full disk the lock holds all the same, and the database reports the error.
         let _ = write(&file, &format!("{}\n", std::process::id()));
         let note = state.join(NOTE);
         let lock = ServerLock { _claim: claim, path, identity, _file: file, note };
@@ -107,11 +107,12 @@ impl ServerLock {
             text.extend([address.as_str(), "\n"]);
         }
         let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.note);
-        // No other sandbox depends on it.
+        // The note only helps: without it the lock still holds.
         let _ = open.and_then(|file| write(&file, &text));
     }
 
-    /// True while the state directory is the one that was opened. An error of the disk counts as true: it says nothing about the directory.
+    /// True while the state directory is the one that was opened. An error of the disk counts as true: it says nothing
+    /// about the directory.
     pub fn is_in_place(&self) -> bool {
         match std::fs::symlink_metadata(&self.path) {
             Ok(found) => (found.dev(), found.ino()) == self.identity,
@@ -136,7 +137,7 @@ impl ServerHolder {
         let process = process(&file);
         let noted = File::open(state.join(NOTE)).ok().map(|note| text(&note)).unwrap_or_default();
         let mut lines = noted.lines();
-        // A note of another process is one that an earlier server left.
+        // A note with another process id is from an earlier server.
         let current = lines.next().and_then(|line| line.parse().ok()) == process;
         if !current {
             return Some(ServerHolder { process, ..ServerHolder::default() });
@@ -189,7 +190,7 @@ mod tests {
         std::fs::remove_file(state.path().join(NOTE)).expect("removes");
         let found = ServerHolder::of(state.path()).expect("held");
         assert_eq!((found.process, found.phase), (Some(std::process::id()), None));
-        // And one that another server left is not this one's.
+        // And the note of another server does not count.
         std::fs::write(state.path().join(NOTE), "1\nending\n").expect("writes");
         assert_eq!(ServerHolder::of(state.path()).expect("held").phase, None);
         drop(lock);

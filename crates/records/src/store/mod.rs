@@ -6,9 +6,9 @@
 //! STATE/paddock.db     records (with -wal and -shm beside it)
 //! ```
 //!
-//! Bodies are the caller's own JSON; what is looked for has a column of its own. Calls are synchronous and quick enough
-//! for asynchronous code: a write goes to the write-ahead log without a flush, and flushing is a thread's work. The log is
-//! bounded: writers that are faster than the disk wait for it.
+//! Bodies are the caller's own JSON; a value that queries look for has a column of its own. Calls are synchronous and
+//! quick enough for asynchronous code: a write goes to the write-ahead log without a flush, and a thread does the
+//! flushing. The log is bounded: writers that are faster than the disk wait for it.
 
 mod checkpoint;
 mod cursor;
@@ -51,11 +51,11 @@ pub struct Store {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
     checkpointer: Checkpointer,
-    // Last, so that nobody else opens the database before it is closed.
+    // Dropped last, so that no other server opens the database before it is closed.
     lock: ServerLock,
 }
 
-/// Some of what was asked for; `next_cursor` leads to the rest.
+/// A part of the rows; `next_cursor` leads to the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
     pub rows: Vec<T>,
@@ -63,7 +63,7 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Of rows of which one more than `limit` was asked for: that one says that there is a next page.
+    /// Makes a page of up to `limit` + 1 rows: the one more says that there is a next page.
     fn cut(mut rows: Vec<T>, limit: usize, place: impl Fn(&T) -> Cursor) -> Page<T> {
         let more = rows.len() > limit;
         rows.truncate(limit);
@@ -73,14 +73,14 @@ impl<T> Page<T> {
 }
 
 impl Store {
-    /// Makes the state directory and the database where there are none, and brings an older database up to date.
+    /// Makes the state directory and the database if there are none, and brings an older database up to date.
     pub fn open(state: &Path) -> Result<Store, StoreError> {
         let failed = |source| StoreError::from_io(state, source);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
         Store::open_locked(state, ServerLock::take(state)?)
     }
 
-    /// The same by the one who has the lock already.
+    /// The same for a caller that has the lock already.
     pub fn open_locked(state: &Path, lock: ServerLock) -> Result<Store, StoreError> {
         let path = state.join("paddock.db");
         // SQLite gives its other files the mode of this one.
@@ -100,12 +100,12 @@ impl Store {
         Ok(Store { path, connection, checkpointer, lock })
     }
 
-    /// For clients and for the next server.
+    /// Notes the server's phase, for clients and for the next server.
     pub fn note_phase(&self, phase: ServerPhase, addresses: &[String]) {
         self.lock.note(phase, addresses);
     }
 
-    /// Everything that was written until now is on the disk afterwards. Blocks for as long as the disk takes.
+    /// Flushes: every earlier write is on the disk afterwards. Blocks for as long as the disk takes.
     pub fn flush(&self) -> Result<(), StoreError> {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
@@ -130,7 +130,7 @@ impl Store {
         Ok(done)
     }
 
-    /// All of `work` or nothing of it.
+    /// Does all of `work` or nothing of it.
     fn transaction<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         self.check_in_place()?;
         let mut connection = self.connection();
@@ -143,7 +143,7 @@ impl Store {
         done.map_err(|source| StoreError::from_sql(&self.path, source))
     }
 
-    /// A write to a removed directory would be lost with the server, so that it is refused.
+    /// A write to a removed directory would be lost with the server, and so it is refused.
     pub fn check_in_place(&self) -> Result<(), StoreError> {
         if self.lock.is_in_place() {
             return Ok(());
@@ -157,8 +157,8 @@ impl Store {
     }
 }
 
-/// SQLite maps the index of its log. On btrfs a full disk refuses a write through such a mapping, and the kernel ends the process for it
-/// (SIGBUS), unless the file is kept from being copied. That has to be said before the first byte.
+/// SQLite maps the index of its log. On btrfs a full disk refuses a write through such a mapping, and the kernel kills
+/// the process for it (SIGBUS), unless the file is marked NOCOW. The mark has to be set before the first byte.
 fn prepare_index(state: &Path) {
     let index = state.join("paddock.db-shm");
     let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(index);

@@ -1,10 +1,10 @@
-//! Calls in contexts that ended long before the newest ones: out of memory, and kept until they are old.
+//! Calls in contexts that ended long before the newest ones: not in memory any more, and kept until they are old.
 
 use super::{Store, StoreError};
 use rusqlite::{OptionalExtension, params};
 
 impl Store {
-    /// From the execs of a sandbox to its past calls.
+    /// Moves a call from the execs of a sandbox to its past calls.
     pub fn put_past_call(&self, sandbox: &str, number: u32, ended_ms: u64) -> Result<(), StoreError> {
         let copy = "INSERT OR REPLACE INTO past_calls (sandbox, number, ended_ms, body)
                     SELECT sandbox, number, ?3, body FROM execs WHERE sandbox = ?1 AND number = ?2";
@@ -21,7 +21,8 @@ impl Store {
         self.read(|connection| connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional())
     }
 
-    /// Forgets all of a sandbox but the newest `kept`. Their numbers, so that their files go as well; at most `most`.
+    /// Forgets all past calls of a sandbox but the newest `kept`, at most `most` at once. Returns their numbers, so
+    /// that their files go as well.
     pub fn delete_past_calls(&self, sandbox: &str, kept: u32, most: u32) -> Result<Vec<u32>, StoreError> {
         let newest =
             "SELECT number FROM past_calls WHERE sandbox = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2";
@@ -45,7 +46,7 @@ impl Store {
         })
     }
 
-    /// Forgets those that ended before that time, at most `most` at once.
+    /// Forgets past calls that ended before that time, at most `most` at once.
     pub fn delete_past_calls_before(&self, ms: u64, most: u32) -> Result<Vec<(String, u32)>, StoreError> {
         let old = "SELECT sandbox, number FROM past_calls WHERE ended_ms < ?1 LIMIT ?2";
         let delete = "DELETE FROM past_calls WHERE sandbox = ?1 AND number = ?2";

@@ -7,13 +7,13 @@ pub struct ResourceRow {
     pub name: String,
     pub kind: String,
     pub updated_ms: u64,
-    /// Which fields are bound to which hosts, as JSON.
+    /// The fields that are bound to hosts, and their hosts, as JSON.
     pub bound: String,
     pub sealed: String,
 }
 
 impl Store {
-    /// `most`: how many a tenant may have. `false`: it has them, and this would be one more.
+    /// `most`: the most resources of a tenant. `false`: the tenant has them, and this would be one more.
     pub fn set_resource(&self, tenant: &str, row: &ResourceRow, most: usize) -> Result<bool, StoreError> {
         let count = "SELECT count(*) FROM resources WHERE tenant = ?1 AND name != ?2";
         let sql = "INSERT INTO resources (tenant, name, kind, updated_ms, bound, sealed) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -35,14 +35,14 @@ impl Store {
         self.read(|connection| connection.prepare_cached(sql)?.query_row([tenant, name], resource).optional())
     }
 
-    /// By name.
+    /// A tenant's resources by name.
     pub fn resources(&self, tenant: &str) -> Result<Vec<ResourceRow>, StoreError> {
         let sql =
             "SELECT name, kind, updated_ms, bound, sealed FROM resources WHERE tenant = ?1 ORDER BY name";
         self.read(|connection| connection.prepare_cached(sql)?.query_map([tenant], resource)?.collect())
     }
 
-    /// Whether there was one.
+    /// Returns true if there was one.
     pub fn delete_resource(&self, tenant: &str, name: &str) -> Result<bool, StoreError> {
         let sql = "DELETE FROM resources WHERE tenant = ?1 AND name = ?2";
         self.write(|connection| {

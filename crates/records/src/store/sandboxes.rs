@@ -15,23 +15,23 @@ pub struct SandboxRow {
     pub body: String,
 }
 
-/// What a list shows; everything that is `None` lets all through.
+/// The filter of a list; a `None` lets all through.
 #[derive(Debug, Clone, Default)]
 pub struct SandboxQuery<'a> {
     pub tenant: Option<&'a str>,
     pub state: Option<SandboxState>,
     pub name: Option<&'a str>,
-    /// 0 is as good as 1.
+    /// 0 counts as 1.
     pub limit: usize,
     pub cursor: Option<&'a str>,
 }
 
 const COLUMNS: &str = "id, tenant, name, state, created_ms, ended_ms, body";
-/// Rows that are looked at while the database is held.
+/// The rows that are read while the database is locked.
 const BATCH: usize = 200;
 
 impl Store {
-    /// `NameTaken` where a living sandbox of the tenant has the name.
+    /// `NameTaken` if a living sandbox of the tenant has the name.
     pub fn insert_sandbox(&self, row: &SandboxRow) -> Result<(), StoreError> {
         let sql = "INSERT INTO sandboxes (id, tenant, name, state, created_ms, ended_ms, body)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -41,7 +41,7 @@ impl Store {
             .map_err(|error| error.taken(id, name.as_deref()))
     }
 
-    /// Tenant, name and time of creation stay. `false` where there is no such sandbox.
+    /// Tenant, name and time of creation stay. `false` if there is no such sandbox.
     pub fn update_sandbox(
         &self,
         id: &str,
@@ -65,13 +65,13 @@ impl Store {
         self.read(|connection| connection.prepare_cached(&sql)?.query_row([tenant, name], row).optional())
     }
 
-    /// All that have not ended, of all tenants, oldest first: what a new server looks for.
+    /// All sandboxes that have not ended, of all tenants, oldest first: a new server looks for them.
     pub fn living_sandboxes(&self) -> Result<Vec<SandboxRow>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE state != 'ended' ORDER BY created_ms, id");
         self.read(|connection| connection.prepare(&sql)?.query_map([], row)?.collect())
     }
 
-    /// Newest first. `accept` looks at what has no column; it runs while nobody is kept waiting.
+    /// Newest first. `accept` judges values without a column; it runs while the database is not locked.
     pub fn list_sandboxes(
         &self,
         query: &SandboxQuery,
@@ -88,7 +88,7 @@ impl Store {
                 if !accept(&found) {
                     continue;
                 }
-                // One more than asked for is what says that there is a next page.
+                // A row more than asked for says that there is a next page.
                 if rows.len() == limit {
                     let next_cursor = rows
                         .last()
@@ -105,7 +105,7 @@ impl Store {
 
     fn batch(&self, query: &SandboxQuery, after: &Cursor) -> Result<Vec<SandboxRow>, StoreError> {
         let mut sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE (created_ms, id) < (:created, :id)");
-        // Named even where unused, so that one set of values fits all.
+        // Every value is named even if it is unused, so that one set of values fits all.
         sql += if query.tenant.is_some() { " AND tenant = :tenant" } else { " AND :tenant IS NULL" };
         sql += if query.state.is_some() { " AND state = :state" } else { " AND :state IS NULL" };
         sql += if query.name.is_some() { " AND name = :name" } else { " AND :name IS NULL" };
@@ -117,7 +117,8 @@ impl Store {
         self.read(|connection| connection.prepare_cached(&sql)?.query_map(values, row)?.collect())
     }
 
-    /// Forgets sandboxes that ended before that time, with their execs. Their ids, so that their files go as well.
+    /// Forgets sandboxes that ended before that time, with their execs. Returns their ids, so that their files go as
+    /// well.
     pub fn delete_ended_before(&self, ms: u64) -> Result<Vec<String>, StoreError> {
         let ended = "SELECT id FROM sandboxes WHERE state = 'ended' AND ended_ms < ?1";
         self.transaction(|connection| {
@@ -132,7 +133,7 @@ impl Store {
         })
     }
 
-    /// As if it had never been: for a creation that failed before anybody was told of it.
+    /// Removes a sandbox without a trace: for a creation that failed before its caller was told of it.
     pub fn delete_sandbox(&self, id: &str) -> Result<bool, StoreError> {
         self.transaction(|connection| {
             connection.prepare_cached("DELETE FROM execs WHERE sandbox = ?1")?.execute([id])?;

@@ -1,4 +1,4 @@
-//! Tables, and how an older database becomes a newer one.
+//! Tables, and the steps from an older database to a newer one.
 
 use super::StoreError;
 use rusqlite::{Connection, OptionalExtension};
@@ -87,8 +87,8 @@ pub fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreErro
             .and_then(|()| transaction.commit())
             .map_err(failed)?;
     }
-    // A full check takes too long on a large file. This finds what would make the server useless at once; the rest is
-    // reported by whoever meets it.
+    // A full check takes too long on a large file. This finds damage that would make the server useless at once; other
+    // damage is reported by the call that meets it.
     for table in TABLES {
         connection
             .query_row(&format!("SELECT 1 FROM {table} LIMIT 1"), [], |_| Ok(()))

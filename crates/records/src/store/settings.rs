@@ -2,7 +2,7 @@ use super::{Store, StoreError};
 use rusqlite::{OptionalExtension, params};
 
 impl Store {
-    /// Whether nothing at all is known of sandboxes and snapshots.
+    /// True if the store has no sandbox and no snapshot.
     pub fn is_empty(&self) -> Result<bool, StoreError> {
         let sql = "SELECT NOT EXISTS (SELECT 1 FROM sandboxes) AND NOT EXISTS (SELECT 1 FROM snapshots)";
         self.read(|connection| connection.prepare_cached(sql)?.query_row([], |row| row.get(0)))

@@ -14,7 +14,7 @@ pub struct SnapshotRow {
 const COLUMNS: &str = "id, tenant, name, created_ms, body";
 
 impl Store {
-    /// `NameTaken` where a snapshot of the tenant has the name.
+    /// `NameTaken` if a snapshot of the tenant has the name.
     pub fn insert_snapshot(&self, row: &SnapshotRow) -> Result<(), StoreError> {
         let sql = "INSERT INTO snapshots (id, tenant, name, created_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)";
         let values = params![row.id, row.tenant, row.name, row.created_ms, row.body];
@@ -37,7 +37,7 @@ impl Store {
         self.read(|connection| connection.prepare_cached(&sql)?.query_row([tenant, name], row).optional())
     }
 
-    /// Newest first; of all tenants without one.
+    /// Newest first; without a tenant those of all tenants.
     pub fn list_snapshots(
         &self,
         tenant: Option<&str>,

@@ -4,7 +4,7 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row};
 
 impl Store {
-    /// Unlimited where nobody set one.
+    /// The tenant's quota; unlimited if none was set.
     pub fn quota(&self, tenant: &str) -> Result<Quota, StoreError> {
         let sql = "SELECT quota FROM tenants WHERE name = ?1";
         let found = self.read(|connection| {
@@ -23,7 +23,7 @@ impl Store {
         })
     }
 
-    /// Everybody who has a quota, a token, a sandbox or a snapshot; by name.
+    /// Every tenant that has a quota, a token, a sandbox or a snapshot; by name.
     pub fn tenants(&self) -> Result<Vec<(String, Quota)>, StoreError> {
         let sql = "SELECT name, quota FROM (
                        SELECT name FROM tenants UNION SELECT tenant FROM tokens

@@ -9,7 +9,7 @@ fn sandbox(number: u64, tenant: &str, name: Option<&str>) -> SandboxRow {
         tenant: tenant.into(),
         name: name.map(str::to_string),
         state: SandboxState::Running,
-        // Several at the same time, as happens.
+        // Several have the same time, as happens.
         created_ms: number / 3,
         ended_ms: None,
         body: format!("{{\"number\":{number}}}"),
@@ -72,7 +72,8 @@ fn a_state_directory_that_was_removed_or_replaced_is_noticed_and_gets_no_second_
         assert!(refused.hint().is_some());
         // Records can still be read.
         assert_eq!(store.living_sandboxes().unwrap().len(), 1);
-        // An ordinary user's records were in the directory: there is nothing that a second server could take for its own.
+        // An ordinary user's records were in the directory: a second server finds nothing that it could take for its
+        // own.
         if rustix::process::geteuid().is_root() {
             let second = Store::open(&state).err().unwrap();
             assert!(
@@ -129,7 +130,7 @@ fn pages_show_everything_once_newest_first() {
             let page = store.list_sandboxes(&query, |row| !row.body.ends_with("7}")).unwrap();
             assert!(page.rows.len() <= limit);
             seen.extend(page.rows);
-            // What comes while somebody pages does not disturb.
+            // Rows that come while a caller pages do not disturb.
             let Some(next) = page.next_cursor else { break };
             cursor = Some(next);
         }
@@ -334,7 +335,7 @@ fn the_log_does_not_grow_for_ever() {
     shared::<Store>();
 }
 
-/// `cargo test --release -p paddock-engine write_times -- --ignored --nocapture`.
+/// `cargo test --release -p paddock-records write_times -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, which a clock decides: by hand, with --ignored --nocapture"]
 fn write_times() {
@@ -369,7 +370,7 @@ fn past_calls_are_found_until_they_are_old_or_too_many() {
         (store.exec(&row.id, 3).unwrap(), store.past_call(&row.id, 3).unwrap()),
         (None, Some("call 3".into()))
     );
-    // What is not there moves nothing.
+    // A missing call is not moved.
     store.put_past_call(&row.id, 99, 1).unwrap();
     assert_eq!(store.past_call(&row.id, 99).unwrap(), None);
     assert_eq!(store.delete_past_calls_before(250, 1).unwrap(), [(row.id.clone(), 1)]);
@@ -392,7 +393,7 @@ fn a_key_of_what_never_happened_is_forgotten_though_it_was_finished() {
     assert_eq!(store.begin("a", "exec x", "k", "f", 1).unwrap(), Begun::New);
 }
 
-/// Writers that never pause once kept every checkpoint from coming to an end of the log.
+/// Writers that never pause once kept every checkpoint from reaching the end of the log.
 #[test]
 fn the_log_stays_short_however_much_is_written_without_a_pause() {
     let (state, store) = open();
@@ -422,7 +423,7 @@ fn the_log_stays_short_however_much_is_written_without_a_pause() {
     assert_eq!(store.execs_of("sb-0").unwrap().len(), 50);
 }
 
-/// A command that reads beside the server holds the log; it must hold up nobody.
+/// A command that reads beside the server holds the log; it must hold up no writer.
 #[test]
 fn a_reader_beside_the_server_makes_no_writer_wait_for_it() {
     let (state, store) = open();

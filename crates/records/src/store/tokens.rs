@@ -4,7 +4,7 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
 impl Store {
-    /// `hash` is all that is kept of the secret.
+    /// Only the `hash` of the secret is kept.
     pub fn insert_token(&self, token: &Token, hash: &[u8; 32]) -> Result<(), StoreError> {
         let sql = "INSERT INTO tokens (id, hash, tenant, role, body) VALUES (?1, ?2, ?3, ?4, ?5)";
         let role = match token.role {
@@ -21,7 +21,7 @@ impl Store {
         .map_err(|error| error.taken(&token.id, None))
     }
 
-    /// Found by an index over hashes: how long it takes says nothing about secrets.
+    /// Found by an index over hashes: the time of the search says nothing about secrets.
     pub fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, StoreError> {
         let sql = "SELECT body FROM tokens WHERE hash = ?1";
         self.read(|connection| connection.prepare_cached(sql)?.query_row([hash], token).optional())
@@ -32,7 +32,7 @@ impl Store {
         self.read(|connection| connection.prepare_cached(sql)?.query_row([id], token).optional())
     }
 
-    /// Of one tenant, or of all; oldest first.
+    /// The tokens of one tenant, or of all; oldest first.
     pub fn tokens(&self, tenant: Option<&str>) -> Result<Vec<Token>, StoreError> {
         let sql = "SELECT body FROM tokens WHERE ?1 IS NULL OR tenant = ?1";
         let mut tokens: Vec<Token> =
@@ -41,7 +41,7 @@ impl Store {
         Ok(tokens)
     }
 
-    /// The token, if there was one of that id, of that tenant where one is given.
+    /// Deletes and returns the token of that id; with a tenant, only if the token is that tenant's.
     pub fn delete_token(&self, id: &str, tenant: Option<&str>) -> Result<Option<Token>, StoreError> {
         let sql = "DELETE FROM tokens WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2) RETURNING body";
         let values = params![id, tenant];

@@ -1,7 +1,7 @@
 //! Findings in JavaScript and TypeScript, whose trees have the same names.
 //!
 //! - [`modules`]: import and export statements, `require` and `import()`
-//! - [`resolve`]: what an expression stands for, and what declarations bind
+//! - [`resolve`]: the meaning of an expression, and the names that declarations bind
 //! - [`tables`]: the names that are objected to
 
 mod modules;
@@ -27,7 +27,7 @@ pub fn scan(request: &Request, findings: &mut Findings) {
     };
     let rules = tables::rules();
     let mut names = Names::default();
-    // Twice, so that what is bound further down is known above.
+    // Two passes, so that a name that is bound further down is known above.
     for _ in 0..2 {
         walk(&tree, |step| {
             resolve::bind(&step, request.text, &rules, &mut names);
@@ -55,7 +55,7 @@ impl Scanner<'_> {
     fn visit(&self, step: Step, findings: &mut Findings) {
         let node = step.node;
         let unclear = node.is_error() || node.is_missing()
-            // A comment in a script, and code in a module.
+            // `<!--` is a comment in a script, and code in a module.
             || node.kind() == "html_comment";
         if unclear && !findings.has(FindingKind::NotParsed) {
             findings.add(FindingKind::NotParsed, node.byte_range());
@@ -77,7 +77,7 @@ impl Scanner<'_> {
 
     fn mention(&self, node: Node, step: &Step, findings: &mut Findings) {
         if matches!(step.field, Some("name" | "alias" | "pattern" | "parameter"))
-            // What is put into it was looked at.
+            // The assigned value was looked at.
             || matches!((node.kind(), step.parent, step.field), ("identifier", "assignment_expression", Some("left")))
             || matches!(step.parent, "formal_parameters" | "import_clause" | "namespace_import")
         {
@@ -99,7 +99,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A part of something that has parts to object to, chosen by what only the run knows.
+    /// Access to a member of an object with dangerous members, by a name that only the run knows.
     fn computed(&self, node: Node, findings: &mut Findings) {
         let (Some(object), Some(index)) = (field(node, "object"), field(node, "index")) else { return };
         if index.kind() == "number" || text::javascript(index, self.code).is_some_and(|name| name.whole) {
@@ -122,7 +122,7 @@ impl Scanner<'_> {
             return modules::check_call(node, arguments, self, findings);
         }
         let plain_call = node.kind() == "call_expression";
-        // Every function's constructor makes functions of text.
+        // The constructor of every function makes functions out of text.
         if plain_call && resolve::last_part(function, self.code).as_deref() == Some("constructor") {
             findings.add(FindingKind::EvalExec, node.byte_range());
         }

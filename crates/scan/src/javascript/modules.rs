@@ -79,7 +79,7 @@ fn check_name(module: &str, at: Node, scanner: &Scanner, findings: &mut Findings
     if allowed.is_some_and(|entries| !entries.iter().any(|entry| import_covers(entry, module))) {
         findings.add(FindingKind::ImportNotAllowed, at.byte_range());
     }
-    // Code in the address itself.
+    // A `data:` URL is code in the address itself.
     if module.starts_with("data:") || module.contains("://") {
         findings.add(FindingKind::DynamicImport, at.byte_range());
     }
@@ -91,7 +91,7 @@ fn check_name(module: &str, at: Node, scanner: &Scanner, findings: &mut Findings
     }
 }
 
-/// `import { createRequire } from "module"`, where only a part of the module is objected to.
+/// `import { createRequire } from "module"`: only a member of the module is objected to.
 fn check_members(module: &str, node: Node, scanner: &Scanner, findings: &mut Findings) {
     let module = path_of(module);
     if !matches!(scanner.rules.standing(&module), Standing::Above(_)) {
@@ -124,6 +124,6 @@ fn source(node: Node, code: &str) -> Option<String> {
 /// `node:fs/promises` is `fs.promises`.
 fn path_of(module: &str) -> String {
     let module = module.strip_prefix("node:").unwrap_or(module).replace('/', ".");
-    // The same object as the global one.
+    // This module is the same object as the global one.
     if module == "process" { "globalThis.process".to_string() } else { module }
 }

@@ -1,4 +1,4 @@
-//! What an expression stands for, and what declarations bind.
+//! The meaning of an expression, and the names that declarations bind.
 
 use super::{modules, tables};
 use crate::names::{Names, below};
@@ -7,10 +7,10 @@ use crate::text;
 use crate::tree::{Step, children, field};
 use tree_sitter::Node;
 
-/// Members, parentheses and casts in a row.
+/// The most members, parentheses and casts in a row.
 const LONGEST_CHAIN: usize = 10;
 
-/// Paths from modules or the global object down; none where it is something else, or nobody can tell.
+/// Paths from modules or the global object down; empty if the expression is something else, or cannot be told.
 pub fn paths(node: Node, code: &str, rules: &Rules, names: &Names) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut node = node;
@@ -18,7 +18,7 @@ pub fn paths(node: Node, code: &str, rules: &Rules, names: &Names) -> Vec<String
         match node.kind() {
             "member_expression" | "subscript_expression" => {
                 let Some(part) = last_part(node, code) else { break };
-                // What a module exports by default is all of it, for those of Node.
+                // The default export of a module of Node is the whole module.
                 if part != "default" {
                     parts.push(part);
                 }
@@ -51,7 +51,7 @@ pub fn paths(node: Node, code: &str, rules: &Rules, names: &Names) -> Vec<String
     Vec::new()
 }
 
-/// The member that is asked for, where its name is written down.
+/// The requested member, if its name is written in the code.
 pub fn last_part(node: Node, code: &str) -> Option<String> {
     match node.kind() {
         "member_expression" => Some(text::javascript_identifier(field(node, "property")?, code)),

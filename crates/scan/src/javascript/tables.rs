@@ -1,4 +1,4 @@
-//! What JavaScript and TypeScript may be objected to for. Modules without `node:`, with `.` for `/`.
+//! The rules for JavaScript and TypeScript. Modules are written without `node:`, with `.` for `/`.
 
 use crate::rules::{Rule, Rules};
 use paddock_model::FindingKind;
@@ -24,7 +24,7 @@ pub const GLOBALS: [&str; 13] = [
     "setImmediate",
 ];
 
-/// Of `fs`: they take two paths. What follows the path of the others is content or options.
+/// Functions of `fs` that take two paths. In the others the first argument is the path, and content or options follow.
 pub const TAKES_TWO: [&str; 10] = [
     "copyFile",
     "copyFileSync",

@@ -1,4 +1,4 @@
-//! Snippets and what is found in them, as `line:column kind text`.
+//! Snippets and their findings, as `line:column kind text`.
 
 use crate::ScanInput;
 
@@ -12,7 +12,7 @@ fn found_in(language: &str, code: &str, allowed: Option<&[&str]>) -> Vec<String>
     report.findings.iter().map(line).collect()
 }
 
-/// In both languages the same.
+/// Both languages must have the same findings.
 fn check(table: &[(&str, &[&str])]) {
     for (code, expected) in table {
         for language in ["javascript", "typescript"] {
@@ -68,7 +68,7 @@ fn programs_and_sockets_are_found() {
             &["1:5 socket WebSocket", "1:26 socket globalThis.fetch"],
         ),
         ("import https from 'https'", &["1:1 socket import https from 'https'"]),
-        // Imported by an earlier call.
+        // The module was imported by an earlier call.
         ("child_process.exec('ls')", &["1:1 subprocess child_process.exec"]),
     ]);
 }

@@ -12,9 +12,9 @@ use tree_sitter::Node;
 /// One name of an import statement.
 struct Imported<'tree> {
     node: Node<'tree>,
-    /// What is imported, or what it is imported from; `.` for a package's own.
+    /// The imported module, or the module behind `from`; `.` for a package's own.
     module: String,
-    /// Behind `from module import`; `*` for all.
+    /// The name behind `from module import`; `*` for all.
     member: Option<String>,
     alias: Option<String>,
 }
@@ -41,7 +41,7 @@ pub fn check(node: Node, scanner: &Scanner, findings: &mut Findings) {
     });
 }
 
-/// Whether this may be imported, and whether it is something to object to by itself.
+/// Checks that the import is allowed, and that it is not itself objected to.
 pub fn check_name(module: &str, member: Option<&str>, at: Node, scanner: &Scanner, findings: &mut Findings) {
     let path = path(module, member.filter(|member| *member != "*"));
     let allowed = scanner.request.allowed;
@@ -55,7 +55,7 @@ pub fn check_name(module: &str, member: Option<&str>, at: Node, scanner: &Scanne
         Standing::Ruled(ruled, Rule::Mention(kind)) if !excused(allowed, &path, ruled) => {
             findings.add(kind, at.byte_range());
         }
-        // `from os import *` has all of them.
+        // `from os import *` imports all of them.
         Standing::Above(kind) if member == Some("*") && kind != FindingKind::FileOutsideWorkspace => {
             findings.add(kind, at.byte_range());
         }
@@ -91,7 +91,7 @@ fn each<'tree>(node: Node<'tree>, code: &str, mut visit: impl FnMut(Imported<'tr
     });
 }
 
-/// Without the spaces and line ends that may stand between its parts.
+/// The dotted name without the spaces and line ends that may stand between its parts.
 fn dotted(node: Node, code: &str) -> String {
     if node.kind() != "dotted_name" {
         return text_of(node, code).to_string();

@@ -1,7 +1,7 @@
 //! Findings in Python.
 //!
-//! - [`imports`]: import statements: what they bind, and whether they may
-//! - [`resolve`]: what an expression stands for
+//! - [`imports`]: import statements: the names that they bind, and their check
+//! - [`resolve`]: the meaning of an expression
 //! - [`tables`]: the names that are objected to
 
 mod imports;
@@ -36,7 +36,8 @@ pub fn scan(request: &Request, findings: &mut Findings) {
     walk(&tree, |step| scanner.visit(step, findings));
 }
 
-/// As Python reads it: a lone CR ends a line, and with it a comment. Of the same length, so that places stay the same.
+/// The code as Python reads it: a lone CR ends a line, and with it a comment. The length stays the same, and so do all
+/// places.
 fn prepared(written: &str, findings: &mut Findings) -> String {
     for (start, line) in first_lines(written) {
         if let Some(encoding) = declared_encoding(line) {
@@ -59,7 +60,7 @@ fn first_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split(['\n', '\r']).take(3).map(move |line| (place(line), line))
 }
 
-/// Other than UTF-8, by the rule of PEP 263.
+/// A declared encoding other than UTF-8, by the rule of PEP 263.
 fn declared_encoding(line: &str) -> Option<String> {
     let comment = line.trim_start_matches(['\u{feff}', ' ', '\t', '\u{c}']).strip_prefix('#')?;
     let (_, after) = comment.split_once("coding")?;
@@ -73,7 +74,7 @@ fn declared_encoding(line: &str) -> Option<String> {
     (!plain).then_some(name)
 }
 
-/// Everything that is bound anywhere, twice, so that what was bound further down is known above.
+/// Everything that is bound anywhere. Two passes, so that a name that is bound further down is known above.
 fn bindings(tree: &Tree, code: &str, rules: &Rules) -> Names {
     let mut names = Names::default();
     for _ in 0..2 {
@@ -124,7 +125,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// Whether to look into the node as well.
+    /// Returns true if the node's children are to be visited as well.
     fn visit(&self, step: Step, findings: &mut Findings) -> bool {
         let node = step.node;
         if (node.is_error() || node.is_missing()) && !findings.has(FindingKind::NotParsed) {
@@ -135,7 +136,7 @@ impl Scanner<'_> {
                 imports::check(node, self, findings);
                 return false;
             }
-            // Of Python 2, and still in the grammar.
+            // Python 2 has this statement, and the grammar still knows it.
             "exec_statement" => findings.add(FindingKind::EvalExec, node.byte_range()),
             "call" => self.call(node, findings),
             "attribute" | "subscript" => self.mention(node, findings),
@@ -200,7 +201,7 @@ impl Scanner<'_> {
         self.computed(node, arguments.named_child(0), arguments.named_child(1), findings);
     }
 
-    /// A part of something that has parts to object to, chosen by what only the run knows.
+    /// Access to a member of an object with dangerous members, by a name that only the run knows.
     fn computed(&self, node: Node, of: Option<Node>, name: Option<Node>, findings: &mut Findings) {
         let (Some(of), Some(name)) = (of, name) else { return };
         if text::python(name, self.code).is_some_and(|name| name.whole) || name.kind() == "integer" {
@@ -235,10 +236,10 @@ impl Scanner<'_> {
     }
 }
 
-/// Rather than the name of a parameter, a function, an attribute or a keyword.
+/// False for the name of a parameter, a function, an attribute or a keyword.
 fn is_a_value(step: &Step) -> bool {
     !matches!(step.field, Some("name" | "attribute" | "alias"))
-        // What is put into it was looked at.
+        // The assigned value was looked at.
         && !matches!((step.parent, step.field), ("assignment", Some("left")))
         && !matches!(
             step.parent,

@@ -1,4 +1,4 @@
-//! What an expression stands for: `s` after `import subprocess as s`, `os.system`, `getattr(os, "system")`.
+//! The meaning of an expression: `s` after `import subprocess as s`, `os.system`, `getattr(os, "system")`.
 
 use super::tables;
 use crate::names::{Names, below};
@@ -7,18 +7,18 @@ use crate::text;
 use crate::tree::field;
 use tree_sitter::Node;
 
-/// Attributes in a row.
+/// The most attributes in a row.
 const LONGEST_CHAIN: usize = 8;
-/// Calls within calls.
+/// The most calls within calls.
 const DEEPEST: usize = 4;
 
-/// Paths from modules down; none where it is something else, or nobody can tell.
+/// Paths from modules down; empty if the expression is something else, or cannot be told.
 pub fn paths(node: Node, code: &str, rules: &Rules, names: &Names) -> Vec<String> {
     within(node, code, rules, names, DEEPEST)
 }
 
 fn within(mut node: Node, code: &str, rules: &Rules, names: &Names, depth: usize) -> Vec<String> {
-    // From the last attribute to the first.
+    // The parts come from the last attribute to the first.
     let mut parts: Vec<String> = Vec::new();
     for _ in 0..LONGEST_CHAIN {
         match node.kind() {
@@ -27,7 +27,7 @@ fn within(mut node: Node, code: &str, rules: &Rules, names: &Names, depth: usize
                     break;
                 };
                 let name = text::python_identifier(name, code);
-                // A dictionary of a module has what the module has.
+                // A module's dictionary has the same names as the module.
                 if name != "__dict__" {
                     parts.push(name);
                 }
@@ -73,7 +73,7 @@ fn named(name: &str, rules: &Rules, names: &Names) -> Vec<String> {
     paths
 }
 
-/// The result of a call, where the call only fetches something by its name.
+/// The result of a call, if the call only fetches something by its name.
 fn called(node: Node, code: &str, rules: &Rules, names: &Names, depth: usize) -> Vec<String> {
     let (Some(function), Some(arguments)) = (field(node, "function"), field(node, "arguments")) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What Python code may be objected to for.
+//! The rules for Python.
 
 use crate::rules::{Rule, Rules};
 use paddock_model::FindingKind;

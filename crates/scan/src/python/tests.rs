@@ -1,4 +1,4 @@
-//! Snippets and what is found in them, as `line:column kind text`.
+//! Snippets and their findings, as `line:column kind text`.
 
 use crate::ScanInput;
 
@@ -62,7 +62,7 @@ fn programs_are_found() {
             "import os\nos.__dict__['system']('ls')\nvars(os)['popen']",
             &["2:1 subprocess os.__dict__['system']", "3:1 subprocess vars(os)['popen']"],
         ),
-        // Imported by an earlier call.
+        // The module was imported by an earlier call.
         ("os.system('ls')", &["1:1 subprocess os.system"]),
         ("import pty, multiprocessing", &["1:8 subprocess pty", "1:13 subprocess multiprocessing"]),
         (
@@ -154,7 +154,7 @@ fn only_what_is_allowed_is_imported() {
             &["1:8 import_not_allowed os", "2:16 import_not_allowed getcwd"],
         ),
         ("from . import x", &["1:15 import_not_allowed x"]),
-        // What is named is allowed, its use too.
+        // A module that the list names is allowed, and so is its use.
         ("import subprocess\nsubprocess.run('ls')", &[]),
         ("import numpyx", &["1:8 import_not_allowed numpyx"]),
         (
@@ -164,7 +164,7 @@ fn only_what_is_allowed_is_imported() {
     ] {
         assert_eq!(found_with(code, Some(numpy)), expected, "{code}");
     }
-    // The module is allowed, and not everything that it has.
+    // The list allows the module, but not all of its members.
     assert_eq!(found_with("import os\nos.system('ls')", Some(&["os"])), ["2:1 subprocess os.system"]);
     assert_eq!(found_with("import os\nos.system('ls')", Some(&["os", "os.system"])), [""; 0]);
     assert_eq!(found_with("import os", Some(&[])), ["1:8 import_not_allowed os"]);
@@ -177,7 +177,7 @@ fn what_is_not_understood_is_said_and_hides_nothing() {
     };
     assert_eq!(kinds("def f(:\n  pass\nimport subprocess\n"), ["not_parsed", "subprocess"]);
     assert_eq!(kinds("x = ("), ["not_parsed"]);
-    // Python ends a comment there.
+    // Python ends a comment at a lone CR.
     assert_eq!(
         found_with("# a\rimport subprocess\r\nimport socket", None),
         ["2:8 subprocess subprocess", "3:8 socket socket"]

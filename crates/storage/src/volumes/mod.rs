@@ -1,7 +1,7 @@
-//! Volumes on this host: the store they come from, and the directories that sandboxes mount.
+//! Volumes on this host: their store, and the directories that sandboxes mount.
 //!
-//! - [`places`]: those directories, with a bound that the kernel holds where there is a storage for it
-//! - [`unsynced`]: what was written and is not in the store yet
+//! - [`places`]: those directories, with a limit that the kernel holds if there is a storage for it
+//! - [`unsynced`]: changes that are not in the store yet
 
 mod places;
 mod unsynced;
@@ -12,7 +12,7 @@ pub use unsynced::Unsynced;
 use paddock_volumes::{Cache, Key, Location, Options, VolumeError, Volumes};
 use std::path::{Path, PathBuf};
 
-/// What a bucket's packs may take on this host.
+/// The most bytes of a bucket's packs that are kept on this host.
 const CACHE_BYTES: u64 = 2 << 30;
 
 #[derive(Debug, Clone, Default)]
@@ -21,12 +21,12 @@ pub struct VolumesOptions {
     pub url: Option<String>,
     /// Settings of the bucket, by their names.
     pub settings: std::collections::BTreeMap<String, String>,
-    /// The key that content is encrypted with before it leaves this host; by default none is.
+    /// The key that content is encrypted with before it leaves this host; by default there is none.
     pub key: Option<PathBuf>,
     pub cache_bytes: Option<u64>,
 }
 
-/// Precondition: the state directory is this process's.
+/// Precondition: this process owns the state directory.
 pub fn open(state: &Path, options: &VolumesOptions) -> Result<Volumes, VolumeError> {
     let own = state.join("volumes");
     let key = options.key.as_deref().map(Key::read).transpose()?;

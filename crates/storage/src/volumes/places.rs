@@ -1,5 +1,5 @@
-//! Directories that sandboxes mount. On btrfs each is a disk with a limit, and begins as a snapshot of the version
-//! that was written out before; else it is a plain directory.
+//! Directories that sandboxes mount. On btrfs each is a disk with a limit, and begins as a snapshot of the version that
+//! was written out before; else it is a plain directory.
 
 use crate::{Storage, StorageError};
 use paddock_volumes::Index;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// Versions that are kept written out, over all volumes.
+/// The most versions that are kept written out, over all volumes.
 const MOST_VERSIONS: usize = 32;
 const VERSION: &str = "vv-";
 const WORK: &str = "vw-";
@@ -33,12 +33,12 @@ impl<'a> Places<'a> {
         Places { storage, directory: state.join("volumes") }
     }
 
-    /// Whether a hostile writer meets a limit.
+    /// True if the kernel limits a hostile writer.
     pub fn are_limited(&self) -> bool {
         self.storage.keeps_disks()
     }
 
-    /// The version as it was written out before; it is used now.
+    /// A version that was written out before. Marks it as used now.
     pub fn version(&self, volume: &str, version: u64) -> Option<Place> {
         let place = self.find(&version_name(volume, version)).ok()?;
         let index = std::fs::File::options().append(true).open(self.index_path(&place.name)).ok()?;
@@ -46,7 +46,7 @@ impl<'a> Places<'a> {
         Some(place)
     }
 
-    /// A directory of one's own that begins as a version that was written out.
+    /// A directory for one sandbox that begins as a version that was written out.
     pub fn work_on(
         &self,
         from: &Place,
@@ -63,7 +63,7 @@ impl<'a> Places<'a> {
         Ok(Some(Place { name, path }))
     }
 
-    /// An empty directory of one's own.
+    /// An empty directory for one sandbox.
     pub fn work(&self, sandbox: &str, number: usize, limit: u64) -> Result<Place, StorageError> {
         self.make(work_name(sandbox, number), limit)
     }
@@ -75,7 +75,7 @@ impl<'a> Places<'a> {
         self.make(name, u64::MAX >> 1)
     }
 
-    /// What was written out is a version from now on. Nobody changes it any more.
+    /// Makes a written-out directory a version. It never changes from now on.
     pub fn keep_as_version(
         &self,
         from: &Place,
@@ -96,12 +96,12 @@ impl<'a> Places<'a> {
         self.find(&name)
     }
 
-    /// A copy at this instant, where that costs nothing.
+    /// A copy at this instant; `None` without btrfs, where a copy would cost time and space.
     pub fn instant(&self, of: &Place) -> Result<Option<Place>, StorageError> {
         if !self.are_limited() {
             return Ok(None);
         }
-        // The one before it may be on its way out still.
+        // The instant before it may still be on its way to the store.
         let name = format!("{FRESH}{}-{}", of.name, INSTANTS.fetch_add(1, Ordering::Relaxed));
         self.remove(&name)?;
         self.storage.freeze_copy(&of.name, &name)?;
@@ -141,7 +141,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Of those that nobody has mounted the longest unused go.
+    /// Removes the longest unused versions that no sandbox has mounted.
     pub fn make_room(&self, mounted: &dyn Fn(&str) -> bool) {
         let mut versions: Vec<_> = std::fs::read_dir(self.directory.join("indexes"))
             .into_iter()
@@ -162,12 +162,12 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What is a version that was written out whole; anything else without a sandbox is left over.
+    /// True for a version that was written out whole; any other directory without a sandbox is left over.
     pub fn is_version(&self, name: &str) -> bool {
         name.starts_with(VERSION) && self.index_path(name).exists()
     }
 
-    /// Plain directories that nobody knows any more.
+    /// Removes plain directories that no sandbox and no version has.
     pub fn sweep(&self, keep: &dyn Fn(&str) -> bool) {
         for entry in std::fs::read_dir(self.directory.join("places")).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -190,7 +190,7 @@ impl<'a> Places<'a> {
                 path
             }
         };
-        // Whoever works on it inside is this owner outside, as with every directory that is mounted.
+        // The user inside is this owner outside, as with every mounted directory.
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         chown(&path, Some(Uid::from_raw(owner.0)), Some(Gid::from_raw(owner.1)))
             .map_err(|errno| failed("own a directory", errno.into()))?;

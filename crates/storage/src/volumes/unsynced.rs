@@ -1,4 +1,5 @@
-//! What a sandbox wrote and the store has not yet: noted before the sandbox is gone, forgotten when a version has it.
+//! Changes of a sandbox that are not in the store yet: noted before the sandbox is gone, forgotten when a version has
+//! them.
 
 use paddock_volumes::{Kind, Token};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ pub struct Unsynced {
     /// The version that it was made from.
     pub from: Option<u64>,
     pub kind: Kind,
-    /// No version can have it as it is: it is kept for a look, and only until the next of its volume.
+    /// True if no version can hold it as it is: it is kept for a look, and only until the volume's next version.
     #[serde(default)]
     pub refused: bool,
 }
