@@ -28,10 +28,13 @@ pub fn seal(key: &SigningKey, object: &str) -> (String, Hash) {
 /// The hash of a line that was signed with the key.
 pub fn unseal(key: &PublicKey, line: &[u8]) -> Result<Hash, &'static str> {
     let (hash, signature) = hashed(line)?;
-    if !key.signed(&message(&hash), &signature) {
-        return Err("its signature is not of this key");
-    }
+    check(key, &hash, &signature)?;
     Ok(hash)
+}
+
+/// That the signature is the key's, of a line with this hash.
+pub fn check(key: &PublicKey, hash: &Hash, signature: &[u8; 64]) -> Result<(), &'static str> {
+    key.signed(&message(hash), signature).then_some(()).ok_or("its signature is not of this key")
 }
 
 /// The hash of a line, which fits its content, and its signature, which was not checked.

@@ -166,6 +166,28 @@ fn a_server_killed_at_any_byte_of_an_entry_goes_on_and_says_so() {
 }
 
 #[test]
+fn entries_of_one_write_without_their_head_are_whole_and_a_forged_one_is_not() {
+    let state = tempfile::tempdir().unwrap();
+    let audit = Audit::open(state.path()).unwrap();
+    audit.append(&id(1), &[by_actor(call("a"))]).unwrap();
+    let path = audit.path(&id(1));
+    let head_before = fs::read(head::path(&path)).unwrap();
+    let many: Vec<_> = (0..16).map(|number| by_actor(call(&number.to_string()))).collect();
+    audit.append(&id(1), &many).unwrap();
+    fs::write(head::path(&path), &head_before).unwrap();
+    assert_eq!(verified(audit.verify(&id(1)).unwrap().unwrap()).entries, 18);
+    // The hash of the last line fits its content, and its signature is of another line.
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let (last, other) = (lines[lines.len() - 1], lines[lines.len() - 2]);
+    let signature = |line: &str| line[line.len() - 90..].to_string();
+    let forged = text.replace(&signature(last), &signature(other));
+    assert_ne!(forged, text);
+    fs::write(&path, forged).unwrap();
+    assert!(matches!(audit.verify(&id(1)).unwrap(), Some(Verdict::Broken { .. })));
+}
+
+#[test]
 fn a_timeline_that_was_cut_off_is_not_continued() {
     let state = tempfile::tempdir().unwrap();
     let audit = Audit::open(state.path()).unwrap();

@@ -2,8 +2,10 @@
 
 use super::head::{self, Head};
 use super::line::{self, Hash, NOTHING, hex};
+use super::timeline::MOST_AT_ONCE;
 use super::{AuditError, PublicKey};
 use serde::Deserialize;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -90,6 +92,9 @@ pub fn verify_links(exported: impl BufRead, key: &PublicKey) -> io::Result<Verdi
     })
 }
 
+/// Entries that a killed server may have left without their head: those of one write, and one that a new timeline begins with.
+const MOST_BEYOND: usize = MOST_AT_ONCE + 1;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Signatures {
     OfEveryLine,
@@ -101,15 +106,15 @@ struct Walk<'a> {
     key: &'a PublicKey,
     found: Option<Verified>,
     last: Hash,
-    /// The hash of the line before the last.
-    before: Hash,
+    /// The newest lines, with their signatures: those beyond the head are judged by themselves.
+    newest: VecDeque<(Hash, [u8; 64])>,
     bytes: u64,
     head: Option<Head>,
 }
 
 impl<'a> Walk<'a> {
     fn new(key: &'a PublicKey, signatures: Signatures) -> Walk<'a> {
-        Walk { signatures, key, found: None, last: NOTHING, bytes: 0, before: NOTHING, head: None }
+        Walk { signatures, key, found: None, last: NOTHING, bytes: 0, newest: VecDeque::new(), head: None }
     }
 
     /// The place of the first break, if there is one.
@@ -138,10 +143,10 @@ impl<'a> Walk<'a> {
             self.head = Some(Head::parse(self.key, text)?);
             return Ok(());
         }
-        let hash = match self.signatures {
-            Signatures::OfEveryLine => line::unseal(self.key, line)?,
-            Signatures::OfTheHead => line::hashed(line)?.0,
-        };
+        let (hash, signature) = line::hashed(line)?;
+        if self.signatures == Signatures::OfEveryLine {
+            line::check(self.key, &hash, &signature)?;
+        }
         let entry: Entry =
             serde_json::from_slice(line).map_err(|error| format!("it is not an entry: {error}"))?;
         let entries = self.found.as_ref().map_or(0, |found| found.entries);
@@ -160,14 +165,18 @@ impl<'a> Walk<'a> {
         found.last_ms = entry.at_ms;
         found.closed = entry.kind == "ended";
         found.recoveries += u64::from(entry.kind == "recovered");
-        self.before = std::mem::replace(&mut self.last, hash);
+        self.last = hash;
+        if self.newest.len() > MOST_BEYOND {
+            self.newest.pop_front();
+        }
+        self.newest.push_back((hash, signature));
         self.bytes += text.len() as u64;
         Ok(())
     }
 
-    fn end(self) -> Result<Verified, String> {
-        let found = self.found.ok_or("it has no entries")?;
-        let head = self.head.ok_or("its head is gone: nothing says that this is all of it")?;
+    fn end(mut self) -> Result<Verified, String> {
+        let found = self.found.take().ok_or("it has no entries")?;
+        let head = self.head.take().ok_or("its head is gone: nothing says that this is all of it")?;
         if head.head != found.sandbox {
             return Err(format!("its head is of {}", head.head.escape_debug()));
         }
@@ -175,13 +184,24 @@ impl<'a> Walk<'a> {
         let fits = if counted == found.entries {
             head.last == hex(&self.last) && head.bytes == self.bytes && head.closed == u8::from(found.closed)
         } else {
-            // A server was killed between an entry and its head.
-            counted + 1 == found.entries && head.last == hex(&self.before)
+            found.entries.checked_sub(counted).is_some_and(|beyond| self.goes_on_from(&head, beyond))
         };
         if fits {
             return Ok(found);
         }
         Err(format!("its head counts {counted} entries, and {} are here", found.entries))
+    }
+
+    /// True if the head counts all but so many of the newest lines, which are signed: a server was killed between entries and
+    /// their head.
+    fn goes_on_from(&self, head: &Head, beyond: u64) -> bool {
+        let Some(at) =
+            usize::try_from(beyond).ok().and_then(|beyond| self.newest.len().checked_sub(beyond + 1))
+        else {
+            return false;
+        };
+        let signed = |(hash, signature): &(Hash, [u8; 64])| line::check(self.key, hash, signature).is_ok();
+        head.last == hex(&self.newest[at].0) && self.newest.iter().skip(at + 1).all(signed)
     }
 }
 
