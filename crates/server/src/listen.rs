@@ -77,6 +77,12 @@ impl Listener {
         }
     }
 
+    /// The address as a URL.
+    pub(crate) fn url(&self) -> Option<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        self.tcp_address().map(|address| format!("{scheme}://{address}"))
+    }
+
     /// The stream, who is at its other end, and the address of that.
     pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Io>, Peer, Option<IpAddr>)> {
         let tls = self.tls.is_some();
