@@ -158,6 +158,7 @@ def stages():
             Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
             Stage("documents", [sys.executable, "tests/docs/run.py", paddock], environment=unit_given),
             Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
+            Stage("e2b", [sys.executable, "tests/e2b/run.py", paddock], environment=fetched),
             Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "200"]),
             Stage("subordinate ids", [sys.executable, "tests/identities/run.py", "--paddock", paddock]),
             Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
@@ -241,6 +242,8 @@ def components(ran):
         ("python-sdk", stage("python sdk")),
         ("documents", stage("documents")),
         ("schema", stage("schema")),
+        ("e2b", stage("e2b")),
+        ("e2b-node", next((skip for skip in skips if skip.startswith("e2b-node:")), None) or stage("e2b")),
         ("crash", stage("crash")),
         ("s3", next((skip for skip in skips if skip.startswith("s3:")), None) or stage("volumes")),
         # An ordinary user's is not to be had anywhere.
