@@ -12,6 +12,9 @@ import venv
 MOTO = "moto[s3,server]>=5.1,<6"
 # The agents as people install them: scripts of Windmill's documentation run them against a model of the tests' own.
 AGENTS = ["@anthropic-ai/claude-agent-sdk", "@openai/codex", "opencode-ai"]
+# Unmodified: what they ask of a server is what the E2B dialect answers.
+E2B = ["e2b==2.63.0", "e2b-code-interpreter==2.11.5"]
+E2B_NODE = ["e2b@2.51.0", "@e2b/code-interpreter@2.8.0"]
 # A kernel with 9p, which the cloud kernel lacks.
 KERNEL = "linux-image-amd64"
 
@@ -31,6 +34,12 @@ def fetch(root):
         attempt("moto", lambda: run(sys.executable, "-m", "pip", "install", "--quiet", "--target", moto, MOTO))
     found = {"PADDOCK_TEST_NODE_MODULES": node, "PADDOCK_TEST_IPYTHON": python, "PADDOCK_TEST_MOTO": moto}
     found["PADDOCK_TEST_AGENTS"] = agents
+    e2b, e2b_node = os.path.join(kept, "e2b"), os.path.join(kept, "e2b-node", "node_modules")
+    if not os.path.exists(os.path.join(e2b, "e2b_code_interpreter", "__init__.py")):
+        attempt("e2b", lambda: run(sys.executable, "-m", "pip", "install", "--quiet", "--target", e2b, *E2B))
+    if not os.path.exists(os.path.join(e2b_node, "@e2b", "code-interpreter", "package.json")):
+        attempt("e2b for Node", lambda: npm(os.path.dirname(e2b_node), *E2B_NODE))
+    found.update(PADDOCK_TEST_E2B=e2b, PADDOCK_TEST_E2B_NODE=e2b_node)
     if not kernels(os.path.join(kept, "kernel")):
         attempt("a kernel for machines", lambda: kernel(os.path.join(kept, "kernel")))
     for image in kernels(os.path.join(kept, "kernel")):

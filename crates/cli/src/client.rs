@@ -134,6 +134,11 @@ impl Client {
         Ok(Client { address: Address::Unix(socket), token, starter: Some(starter), idle: Mutex::new(None) })
     }
 
+    /// Where the server is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// The server that [`Client::find`] would use, and where it is; none is started.
     pub fn existing(environment: &Environment) -> Result<(Client, Address), ClientError> {
         let token = token(environment)?;

@@ -9,6 +9,7 @@ mod cp;
 mod create;
 mod diff;
 mod doctor;
+mod e2b;
 mod events;
 mod exec;
 mod extend;
@@ -146,6 +147,8 @@ pub enum CommandError {
     Mcp(#[from] paddock_mcp::ServeError),
     #[error("the server (process {process}) was told to end, and has not gone after 60 seconds")]
     ServerStays { process: u32 },
+    #[error("the server listens on no address, and E2B's SDKs call one")]
+    NoServerAddress,
     #[error("signals cannot be listened to")]
     Signals(#[source] io::Error),
     #[error("this program's own file cannot be found")]
@@ -202,6 +205,10 @@ impl CommandError {
             CommandError::ServerStays { process } => Some(format!(
                 "its log says why; `kill -9 {process}` ends it, and sandboxes go on all the same"
             )),
+            CommandError::NoServerAddress => Some(
+                "start it with `paddock serve --listen 127.0.0.1:8080`, or name it in PADDOCK_URL"
+                    .to_string(),
+            ),
             CommandError::Verify(error) => error.hint(),
             _ => None,
         }

@@ -18,6 +18,22 @@ impl Fleet {
         }
     }
 
+    /// Who holds the token of this id: for a right that was derived from the token, and that ends with it.
+    pub async fn admit_token(&self, id: &str) -> Result<Option<Admitted>, FleetError> {
+        loop {
+            let count = self.0.revocations.count();
+            let Some(token) = self.0.store.token(id)? else { return Ok(None) };
+            let Some(revoked) = self.0.revocations.watch(&token.id, count) else { continue };
+            let actor = Actor { tenant: token.tenant, role: token.role, owner: false, token: token.id };
+            return Ok(Some(Admitted { actor, revoked }));
+        }
+    }
+
+    /// A secret that only this server can make again, for one purpose and for what `about` names. It outlives a restart.
+    pub fn derived_secret(&self, purpose: &str, about: &[&str]) -> String {
+        self.0.signer.derive(purpose, about)
+    }
+
     pub async fn create_token(
         &self,
         actor: &Actor,

@@ -2,7 +2,7 @@
 
 use crate::activity::Activity;
 use crate::bodies::LargeBodies;
-use crate::dialects::{self, Sessions};
+use crate::dialects::{self, Sessions, e2b};
 use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
@@ -35,13 +35,16 @@ struct Inner {
     ending: CancellationToken,
     stop_asked: CancellationToken,
     started_at_ms: u64,
+    addresses: Vec<String>,
     upgrades: TaskTracker,
     sessions: Sessions,
+    e2b: e2b::State,
     large_bodies: LargeBodies,
 }
 
 impl App {
-    pub fn new(fleet: Fleet, jobs: Jobs, options: Options) -> App {
+    /// `addresses`: where it listens, as URLs.
+    pub fn new(fleet: Fleet, jobs: Jobs, options: Options, addresses: Vec<String>) -> App {
         let guard = Guard::new(options.domain.as_deref(), &options.allow_hosts);
         App(Arc::new(Inner {
             fleet,
@@ -53,8 +56,10 @@ impl App {
             ending: CancellationToken::new(),
             stop_asked: CancellationToken::new(),
             started_at_ms: now_ms(),
+            addresses,
             upgrades: TaskTracker::new(),
             sessions: Sessions::default(),
+            e2b: e2b::State::default(),
             large_bodies: LargeBodies::default(),
         }))
     }
@@ -101,6 +106,10 @@ impl App {
         self.0.started_at_ms
     }
 
+    pub fn addresses(&self) -> &[String] {
+        &self.0.addresses
+    }
+
     /// Connections that have become something else than HTTP.
     pub fn upgrades(&self) -> &TaskTracker {
         &self.0.upgrades
@@ -113,6 +122,11 @@ impl App {
     /// The sessions of clients that speak MCP.
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    /// Of clients that speak E2B's protocol.
+    pub fn e2b(&self) -> &e2b::State {
+        &self.0.e2b
     }
 }
 
@@ -158,12 +172,18 @@ pub fn open() -> OpenApiRouter<App> {
 pub fn router(app: &App) -> Router {
     let protected = protected().route_layer(from_fn_with_state(app.clone(), auth::require));
     let (router, _) = protected.merge(open()).split_for_parts();
+    let router = router.merge(e2b::routes(app));
     finish(router.fallback(errors::unknown_route).method_not_allowed_fallback(errors::wrong_method), app)
 }
 
 /// All that is served under the names of ports inside, `{port}-{id}.{domain}`.
 pub fn ports_router(app: &App) -> Router {
     finish(Router::new().fallback(ports::by_host), app)
+}
+
+/// All that E2B's clients ask of one sandbox, which a header names.
+pub fn e2b_router(app: &App) -> Router {
+    finish(Router::new().fallback(e2b::data_plane), app)
 }
 
 fn finish(router: Router<App>, app: &App) -> Router {

@@ -32,6 +32,7 @@ async fn server_status(State(app): State<App>, Caller(actor): Caller, _: NoQuery
         process: None,
         state_dir: None,
         started_at_ms: None,
+        addresses: Vec::new(),
         sandboxes: None,
     };
     if actor.owner {
@@ -39,6 +40,7 @@ async fn server_status(State(app): State<App>, Caller(actor): Caller, _: NoQuery
         status.process = Some(std::process::id());
         status.state_dir = Some(app.fleet().state_dir().display().to_string());
         status.started_at_ms = Some(app.started_at_ms());
+        status.addresses = app.addresses().to_vec();
         status.sandboxes = Some(SandboxCounts {
             creating: counted.creating,
             running: counted.running,

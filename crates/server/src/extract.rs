@@ -261,11 +261,16 @@ impl FromRequest<App> for Incoming {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Incoming, Failure> {
-        Ok(Incoming { body: request.into_body(), patience: app.limits().body_timeout })
+        Ok(Incoming::new(request.into_body(), app.limits().body_timeout))
     }
 }
 
 impl Incoming {
+    /// `patience`: how long the next bytes may take.
+    pub fn new(body: Body, patience: std::time::Duration) -> Incoming {
+        Incoming { body, patience }
+    }
+
     /// The next bytes; `None` at the end. A client that sends nothing for too long is an error, and so is one that went
     /// away: a half sent body must never look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {

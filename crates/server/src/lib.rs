@@ -5,7 +5,7 @@
 //! - [`app`]: the state that handlers share, and all routes
 //! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`jobs`], [`ports`] (with [`proxy`])
-//! - [`dialects`]: the same in the words of others: MCP, Loopstack
+//! - [`dialects`]: the same in the words of others: MCP, Loopstack, E2B
 //! - [`health`], [`control`], [`metrics`], [`docs`], [`openapi`]: about the server itself
 //! - [`guard`] and [`auth`]: the callers that may ask; [`revoked`]: until when; [`extract`] (with [`strict`] and
 //!   [`bodies`]), [`errors`], [`request`], [`unread`], [`stream`]: in and out

@@ -77,6 +77,12 @@ impl Listener {
         }
     }
 
+    /// The address as a URL.
+    pub(crate) fn url(&self) -> Option<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        self.tcp_address().map(|address| format!("{scheme}://{address}"))
+    }
+
     /// The stream, its peer, and the peer's address.
     pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Io>, Peer, Option<IpAddr>)> {
         let tls = self.tls.is_some();

@@ -1,6 +1,7 @@
 //! The outermost layer: a request's id, its span and its numbers, and the bodies of failures.
 
 use crate::app::App;
+use crate::dialects::e2b;
 use crate::errors::{Failure, shorten};
 use crate::peer::Peer;
 use crate::unread::Unread;
@@ -56,6 +57,7 @@ fn route(app: &App, request: &Request) -> String {
         Some(pattern) if pattern.starts_with(PORTS) => PORTS.into(),
         Some(pattern) => pattern.into(),
         None if app.guard().port_name(request.uri(), request.headers()).is_some() => PORTS.into(),
+        None if e2b::is_for_sandbox(request.headers()) => e2b::ROUTE_NAME.into(),
         None => "unknown".into(),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::app::{self, App};
 use crate::connections::{Bounds, Connection, Connections};
+use crate::dialects::e2b;
 use crate::listen::{Io, Listener};
 use crate::options::Options;
 use crate::peer::Peer;
@@ -45,10 +46,12 @@ pub async fn run(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Ended {
-    let app = App::new(fleet.clone(), jobs.clone(), options);
+    let addresses = listeners.iter().filter_map(Listener::url).collect();
+    let app = App::new(fleet.clone(), jobs.clone(), options, addresses);
     let server = Arc::new(Server {
         api: app::router(&app),
         ports: app::ports_router(&app),
+        e2b: app::e2b_router(&app),
         connections: TaskTracker::new(),
         cut: CancellationToken::new(),
         app: app.clone(),
@@ -94,6 +97,7 @@ struct Server {
     app: App,
     api: Router,
     ports: Router,
+    e2b: Router,
     connections: TaskTracker,
     /// Cancelled when the remaining connections are not waited for any longer.
     cut: CancellationToken,
@@ -216,7 +220,11 @@ async fn answer(
     request.extensions_mut().insert(peer);
     request.extensions_mut().insert(connection.clone());
     let named = server.app.guard().port_name(request.uri(), request.headers());
-    let router = if named.is_some() { &server.ports } else { &server.api };
+    let router = match named {
+        Some(_) => &server.ports,
+        None if e2b::is_for_sandbox(request.headers()) => &server.e2b,
+        None => &server.api,
+    };
     let answered = router.clone().oneshot(request).await;
     answered.map(|response| response.map(|body| Body::new(Held::new(body, busy))))
 }

@@ -12,6 +12,7 @@ use std::path::Path;
 
 pub const HOME: &str = "/home/agent";
 pub const WORKSPACE: &str = paddock_model::WORKSPACE_TARGET;
+const HOME_OF_E2B: &str = "/home/user";
 
 /// Parts of /etc that the host's programs cannot do without, and that hold no secret.
 const HOST_ETC: [&str; 10] = [
@@ -172,6 +173,8 @@ pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
         steps.push(file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()));
         steps.push(file("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n".into()));
         steps.push(file("/etc/group", "root:x:0:\n".into()));
+        // Programs that were written for E2B name their files by the home directory of its user.
+        steps.push(Step::Link { path: HOME_OF_E2B.into(), target: HOME.into() });
         if let Ok(zone) = std::fs::read_link("/etc/localtime") {
             steps.push(Step::Link { path: "/etc/localtime".into(), target: zone.display().to_string() });
         }

@@ -188,6 +188,9 @@ pub enum TokenAction {
         /// A word for people, shown by `token ls`
         #[arg(long, value_name = "TEXT")]
         label: Option<String>,
+        /// Print it as the three variables by which E2B's SDKs find this server
+        #[arg(long, conflicts_with = "json")]
+        e2b: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

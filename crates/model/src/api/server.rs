@@ -21,6 +21,9 @@ pub struct ServerStatus {
     /// The owner only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<u64>,
+    /// Where it listens besides its socket, as URLs; the owner only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// Of all tenants; the owner only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandboxes: Option<SandboxCounts>,

@@ -84,14 +84,30 @@ impl Signer {
         Ok(claim)
     }
 
+    /// A secret that only this server can make again: for one purpose, and for what `about` names.
+    pub fn derive(&self, purpose: &str, about: &[&str]) -> String {
+        let mut mac = self.keyed(b"paddock derived secret 1\0");
+        for part in std::iter::once(&purpose).chain(about) {
+            // With its length, so that no two lists read as the same bytes.
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn mac(&self, claim: &[u8]) -> Hmac<Sha256> {
+        let mut mac = self.keyed(b"paddock signed path 1\0");
+        mac.update(claim);
+        mac
+    }
+
+    /// `use_of_key`: so that what the key seals for one use counts for no other.
+    fn keyed(&self, use_of_key: &[u8]) -> Hmac<Sha256> {
         // HMAC fills keys up with zeroes to a block.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.key);
         let mut mac = Hmac::<Sha256>::new(&block.into());
-        // The prefix keeps the key from ever sealing something else.
-        mac.update(b"paddock signed path 1\0");
-        mac.update(claim);
+        mac.update(use_of_key);
         mac
     }
 }
@@ -139,6 +155,23 @@ mod tests {
         }
         for other in [format!("{token}A"), format!("A{token}"), "x".repeat(LONGEST + 1), ".".into()] {
             assert!(matches!(signer.verify(&other, 0), Err(SigningError::Forged)));
+        }
+    }
+
+    #[test]
+    fn a_derived_secret_belongs_to_its_key_its_purpose_and_its_parts() {
+        let derive = |key: u8, purpose: &str, about: &[&str]| Signer::new([key; 32]).derive(purpose, about);
+        let one = derive(7, "access", &["sb-1", "tk-1"]);
+        assert_eq!(one, derive(7, "access", &["sb-1", "tk-1"]));
+        assert_eq!(one.len(), 64);
+        for other in [
+            derive(8, "access", &["sb-1", "tk-1"]),
+            derive(7, "traffic", &["sb-1", "tk-1"]),
+            derive(7, "access", &["sb-1", "tk-2"]),
+            derive(7, "access", &["sb-1tk-1"]),
+            derive(7, "access", &["sb-", "1tk-1"]),
+        ] {
+            assert_ne!(one, other);
         }
     }
 

@@ -2,8 +2,10 @@
 //!
 //! - [`mcp`]: the Model Context Protocol over HTTP, at `/mcp`
 //! - [`loopstack`]: the ten tools of Loopstack, at `/loopstack/tools`
-//! - [`host`]: the fleet as both of them see it, on behalf of one caller
+//! - [`e2b`]: E2B's protocol, at the addresses that its SDKs ask
+//! - [`host`]: the fleet as the first two see it, on behalf of one caller
 
+pub mod e2b;
 mod host;
 mod loopstack;
 mod mcp;

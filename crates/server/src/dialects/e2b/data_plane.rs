@@ -1,0 +1,155 @@
+//! Requests for one sandbox: the header `E2b-Sandbox-Id` says which, `E2b-Sandbox-Port` which of its doors.
+
+use super::connect::RpcError;
+use super::errors::{Refusal, Result};
+use super::grants::Grant;
+use super::inside::Inside;
+use super::{code, files, filesystem, process, process_calls};
+use crate::app::App;
+use crate::auth;
+use crate::errors::shorten;
+use crate::peer::Peer;
+use crate::proxy;
+use crate::revoked::{self, Leash};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use paddock_fleet::{Admitted, Revoked};
+use paddock_model::api::SandboxState;
+
+/// As the server's log and numbers name all of these requests.
+pub const ROUTE_NAME: &str = "e2b sandbox";
+
+const SANDBOX: &str = "e2b-sandbox-id";
+const PORT: &str = "e2b-sandbox-port";
+const ENVD_TOKEN: &str = "x-access-token";
+const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
+/// Where E2B's own agent would listen.
+const ENVD: u16 = 49983;
+const CODE_INTERPRETER: u16 = 49999;
+/// No name of a sandbox is longer, and no token.
+const LONGEST_ID: usize = 128;
+const LONGEST_TOKEN: usize = 256;
+
+pub fn is_for_sandbox(headers: &HeaderMap) -> bool {
+    headers.contains_key(SANDBOX)
+}
+
+pub async fn answer(State(app): State<App>, request: Request) -> Response {
+    let is_call =
+        request.uri().path().starts_with("/process.") || request.uri().path().starts_with("/filesystem.");
+    let refuse = |refusal: Refusal| match is_call {
+        true => RpcError::from(refusal).unary(),
+        false => refusal.into_response(),
+    };
+    match enter(&app, request.headers()).await {
+        Err(refusal) => refuse(refusal),
+        Ok((inside, port, revoked)) => {
+            auth::is_known(request.extensions());
+            let leash = Leash::new(revoked, &request);
+            let answering = async {
+                match port {
+                    ENVD => envd(inside, request).await,
+                    CODE_INTERPRETER => code::answer(inside, request).await,
+                    port => through(inside, port, request, leash.clone()).await,
+                }
+                .unwrap_or_else(refuse)
+            };
+            revoked::bounded(Some(leash.clone()), answering).await
+        }
+    }
+}
+
+/// Who shows a token for this sandbox, the sandbox awake, and the port that is meant.
+async fn enter(app: &App, headers: &HeaderMap) -> Result<(Inside, u16, Revoked)> {
+    let id = text(headers, SANDBOX, LONGEST_ID)?.unwrap_or_default();
+    let port = match text(headers, PORT, 5)? {
+        None => ENVD,
+        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+            Refusal::invalid(format!("the header E2b-Sandbox-Port: {port:?} is not 1 to 65535"))
+        })?,
+    };
+    let Admitted { actor, revoked } = admit(app, headers, id, port).await?;
+    if actor.only_reads() {
+        return Err(auth::reads_only().into());
+    }
+    tracing::Span::current().record("tenant", actor.tenant.as_str());
+    let found = app.fleet().get(&actor, id).await;
+    let sandbox = found.map_err(|error| Refusal::of(id, error))?;
+    match sandbox.state {
+        SandboxState::Running => Ok((Inside { app: app.clone(), actor, sandbox }, port, revoked)),
+        _ => Err(Refusal::gone(id)),
+    }
+}
+
+/// Commands and files want the one token; other ports take either.
+async fn admit(app: &App, headers: &HeaderMap, id: &str, port: u16) -> Result<Admitted> {
+    let envd = text(headers, ENVD_TOKEN, LONGEST_TOKEN)?.map(|token| (Grant::Envd, token));
+    let traffic = text(headers, TRAFFIC_TOKEN, LONGEST_TOKEN)?.map(|token| (Grant::Traffic, token));
+    let shown = envd.into_iter().chain(traffic.filter(|_| port != ENVD));
+    for (grant, token) in shown {
+        if let Some(admitted) = grant.admit(app, id, token).await? {
+            return Ok(admitted);
+        }
+    }
+    Err(Refusal::unauthorized("the access token is missing, or is not one for this sandbox"))
+}
+
+/// The one value of a header.
+fn text<'a>(headers: &'a HeaderMap, name: &str, longest: usize) -> Result<Option<&'a str>> {
+    let mut given = headers.get_all(name).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    match value.to_str().ok().filter(|text| text.len() <= longest && given.next().is_none()) {
+        Some(text) => Ok(Some(text)),
+        None => {
+            Err(Refusal::invalid(format!("the header {name} is given twice, is too long, or is no text")))
+        }
+    }
+}
+
+async fn envd(inside: Inside, request: Request) -> Result<Response> {
+    let path = request.uri().path().to_string();
+    let method = request.method().clone();
+    if let Some(name) = path.strip_prefix("/process.Process/") {
+        return Ok(match name {
+            "Start" => process::start(inside, request).await,
+            "Connect" => process::connect(inside, request).await,
+            "StreamInput" => process_calls::stream_input(inside, request).await,
+            name => process_calls::answer(inside, name, request).await,
+        });
+    }
+    if let Some(name) = path.strip_prefix("/filesystem.Filesystem/") {
+        return Ok(filesystem::answer(inside, name, request).await);
+    }
+    match (method, path.as_str()) {
+        (Method::GET, "/health") => Ok(StatusCode::NO_CONTENT.into_response()),
+        (Method::GET, "/files") => files::read(inside, request).await,
+        (Method::POST, "/files") => files::write(inside, request).await,
+        (method, path) => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "unsupported",
+            format!("this server's E2B dialect has no {method} {} of a sandbox", shorten(path)),
+        )),
+    }
+}
+
+/// Another port inside: what listens there answers. The headers that open the sandbox do not go inside.
+async fn through(inside: Inside, port: u16, mut request: Request, leash: Leash) -> Result<Response> {
+    let peer = request.extensions().get::<Peer>().copied();
+    for name in [SANDBOX, PORT, ENVD_TOKEN, TRAFFIC_TOKEN] {
+        request.headers_mut().remove(name);
+    }
+    let place = proxy::Inside {
+        sandbox: inside.id().to_string(),
+        port,
+        prefix: String::new(),
+        rest: request.uri().path().to_string(),
+        query: request.uri().query().map(|query| format!("?{query}")).unwrap_or_default(),
+    };
+    let answered = proxy::forward(&inside.app, &inside.actor, &place, request, peer, Some(leash)).await;
+    answered.map_err(|failure| match failure.code {
+        "port_closed" => Refusal::port_closed(inside.id()),
+        "sandbox_not_found" | "sandbox_ended" | "guest_lost" => Refusal::gone(inside.id()),
+        _ => failure.into(),
+    })
+}

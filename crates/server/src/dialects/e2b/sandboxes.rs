@@ -1,0 +1,156 @@
+//! The life of a sandbox: look, connect, prolong, pause, end.
+
+use super::create::seconds;
+use super::errors::{Refusal, Result};
+use super::json::Json;
+use super::views;
+use crate::app::App;
+use crate::auth::Caller;
+use axum::Json as Answer;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use paddock_fleet::{Actor, FleetError};
+use paddock_model::api::{Extend, Sandbox, SandboxState};
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const TIMEOUT_SECONDS: f64 = 300.0;
+/// A paused sandbox waits so long for somebody to resume it.
+const PAUSED_SECONDS: f64 = 30.0 * 86_400.0;
+
+/// One that lives and is the caller's.
+pub async fn find(app: &App, actor: &Actor, id: &str) -> Result<Sandbox> {
+    match app.fleet().get(actor, id).await {
+        Ok(sandbox) if sandbox.state != SandboxState::Ended => Ok(sandbox),
+        Err(error) if error.code != "sandbox_not_found" => Err(error.into()),
+        _ => Err(Refusal::no_sandbox(id)),
+    }
+}
+
+pub async fn get(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Path(id): Path<String>,
+) -> Result<Answer<Value>> {
+    let sandbox = find(&app, &actor, &id).await?;
+    Ok(Answer(views::detail(&app, &actor, &sandbox)))
+}
+
+pub async fn kill(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode> {
+    let sandbox = find(&app, &actor, &id).await?;
+    app.fleet().kill(&actor, &sandbox.id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Connect {
+    #[serde(default)]
+    timeout: Option<f64>,
+    /// False: to begin anew with the files alone.
+    #[serde(default)]
+    memory: Option<bool>,
+}
+
+/// Resumes one that is paused, which then lives as long as was asked; never shortens the life of one that runs.
+pub async fn connect(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Path(id): Path<String>,
+    Json(wanted): Json<Connect>,
+) -> Result<(StatusCode, Answer<Value>)> {
+    let sandbox = find(&app, &actor, &id).await?;
+    let timeout = seconds(wanted.timeout.unwrap_or(TIMEOUT_SECONDS));
+    let was_paused = matches!(sandbox.state, SandboxState::Paused | SandboxState::Hibernated);
+    if sandbox.state == SandboxState::Paused && wanted.memory == Some(false) {
+        app.fleet().resume(&actor, &sandbox.id).await?;
+        app.fleet().hibernate(&actor, &sandbox.id).await?;
+    }
+    let sandbox = if was_paused { wake_up(&app, &actor, &id).await? } else { sandbox };
+    let ends = sandbox.expires_at_ms.map(|at| at as f64 / 1000.0);
+    let sandbox = match ends {
+        Some(ends) if was_paused || ends < now_seconds() + timeout => {
+            app.fleet().extend(&actor, &sandbox.id, Extend { ttl_seconds: timeout }).await?
+        }
+        _ => sandbox,
+    };
+    let status = if was_paused { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Answer(views::opened(&app, &actor, &sandbox))))
+}
+
+async fn wake_up(app: &App, actor: &Actor, id: &str) -> std::result::Result<Sandbox, FleetError> {
+    match app.fleet().get(actor, id).await?.state {
+        SandboxState::Paused => app.fleet().resume(actor, id).await,
+        _ => app.fleet().wake(actor, id).await,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct SetTimeout {
+    timeout: f64,
+}
+
+pub async fn set_timeout(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Path(id): Path<String>,
+    Json(wanted): Json<SetTimeout>,
+) -> Result<StatusCode> {
+    let sandbox = find(&app, &actor, &id).await?;
+    app.fleet().extend(&actor, &sandbox.id, Extend { ttl_seconds: seconds(wanted.timeout) }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pause {
+    /// False: the files alone are kept.
+    #[serde(default)]
+    memory: Option<bool>,
+    /// Not where nothing inside answers.
+    #[serde(default)]
+    require_healthy_guest: bool,
+}
+
+/// With its memory it is frozen as it stands; without, it is hibernated. Either waits longer than one that runs.
+pub async fn pause(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Path(id): Path<String>,
+    Json(wanted): Json<Pause>,
+) -> Result<StatusCode> {
+    let sandbox = find(&app, &actor, &id).await?;
+    if sandbox.state != SandboxState::Running {
+        let message = format!("sandbox {} is paused already", sandbox.id);
+        return Err(Refusal::new(StatusCode::CONFLICT, "wrong_state", message));
+    }
+    let fleet = app.fleet();
+    if wanted.require_healthy_guest {
+        let looked = fleet.stat(&actor, &sandbox.id, "/", None).await;
+        looked.map_err(|_| {
+            let message = format!("nothing inside sandbox {} answers, so it goes on as it is", sandbox.id);
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "guest_lost", message)
+        })?;
+    }
+    fleet.extend(&actor, &sandbox.id, Extend { ttl_seconds: PAUSED_SECONDS }).await?;
+    let paused = match wanted.memory {
+        Some(false) => fleet.hibernate(&actor, &sandbox.id).await,
+        _ => fleet.pause(&actor, &sandbox.id).await,
+    };
+    if let Err(error) = paused {
+        // It goes on as if nobody had asked.
+        if let Some(left) = sandbox.expires_at_ms.map(|at| at as f64 / 1000.0 - now_seconds()) {
+            fleet.extend(&actor, &sandbox.id, Extend { ttl_seconds: left.max(1.0) }).await?;
+        }
+        return Err(error.into());
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn now_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}

@@ -1,0 +1,138 @@
+"""The server that is tried, the tokens for it, and sandboxes that several cases share."""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+
+START_PATIENCE = 30.0
+
+
+class Server:
+    def __init__(self, paddock, directory):
+        self.paddock, self.directory = paddock, directory
+        self.log = os.path.join(directory, "server.log")
+        self.socket = os.path.join(directory, "api.sock")
+        self.environment = dict(os.environ, PADDOCK_STATE_DIR=os.path.join(directory, "state"))
+        self.environment["PADDOCK_URL"] = f"unix:{self.socket}"
+        self.environment.pop("PADDOCK_TOKEN", None)
+        self.process = None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.paddock, "serve", "--socket", self.socket, "--listen", "127.0.0.1:0"],
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        end = time.monotonic() + START_PATIENCE
+        while time.monotonic() < end and self.process.poll() is None:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.owner("whoami", "/v1/whoami")
+                return
+            time.sleep(0.05)
+        raise SystemExit(f"the server was not ready within {START_PATIENCE} s:\n{self.last_words()}")
+
+    def owner(self, _name, target):
+        """A question of the owner's, by the socket."""
+        command = ["curl", "-sSf", "--unix-socket", self.socket, f"http://localhost{target}"]
+        answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        return json.loads(answer.stdout)
+
+    def run(self, *arguments):
+        command = [self.paddock, *arguments]
+        return subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def variables(self, *options):
+        """What `paddock token create --e2b` says."""
+        lines = self.run("token", "create", "--e2b", *options).split()
+        return dict(word.split("=", 1) for word in lines if "=" in word)
+
+    def stop(self):
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return self.process.returncode
+
+    def last_words(self):
+        with open(self.log, errors="replace") as file:
+            return file.read()[-4000:]
+
+
+class World:
+    """What cases are given."""
+
+    def __init__(self, server):
+        self.server = server
+        self.variables = server.variables("--tenant", "e2b")
+        self.url = self.variables["E2B_API_URL"]
+        self.key = self.variables["E2B_API_KEY"]
+        os.environ.update(self.variables)
+        self.other_key = server.variables("--tenant", "other")["E2B_API_KEY"]
+        self.reading_key = server.variables("--tenant", "e2b", "--role", "read-only")["E2B_API_KEY"]
+        self.lock = threading.Lock()
+        self.shared, self.shared_async = None, None
+
+    @property
+    def sandbox(self):
+        """One for cases that leave it as it is."""
+        from e2b import Sandbox
+
+        with self.lock:
+            if self.shared is None:
+                self.shared = Sandbox.create(timeout=600)
+            return self.shared
+
+    async def async_sandbox(self):
+        from e2b import AsyncSandbox
+
+        if self.shared_async is None:
+            self.shared_async = await AsyncSandbox.create(timeout=600)
+        return self.shared_async
+
+    async def close(self):
+        if self.shared is not None:
+            self.shared.kill()
+        if self.shared_async is not None:
+            await self.shared_async.kill()
+
+
+def leftovers(directory):
+    """Mounts and processes that name the state directory."""
+    with open("/proc/self/mountinfo") as table:
+        found = [f"mount {line.split()[4]}" for line in table if directory in line]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if directory.encode() in file.read():
+                    found.append(f"process {pid}")
+    return found
+
+
+def end_all(server):
+    """Sandboxes outlive their server; these are not to."""
+    if server.process is None or server.process.poll() is not None:
+        return
+    token = {}
+    for tenant in ("e2b", "other"):
+        token[tenant] = server.run("token", "create", "--tenant", tenant, "--role", "admin").strip()
+    address = server.owner("server", "/v1/server")["addresses"][0]
+
+    def call(method, target, secret):
+        request = urllib.request.Request(address + target, method=method)
+        request.add_header("Authorization", f"Bearer {secret}")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    for secret in token.values():
+        for box in call("GET", "/v1/sandboxes?limit=1000", secret)["sandboxes"]:
+            call("DELETE", f"/v1/sandboxes/{box['id']}", secret)
+        for snapshot in call("GET", "/v1/snapshots?limit=1000", secret)["snapshots"]:
+            call("DELETE", f"/v1/snapshots/{snapshot['id']}", secret)
