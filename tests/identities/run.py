@@ -95,7 +95,7 @@ class Checks:
         begun = subprocess.Popen(self.command("--backend", "gvisor", "--", "sh", "-c", "echo up; sleep 60"),
                                  env=self.environment(), cwd="/", text=True, stdout=subprocess.PIPE)  # fmt: skip
         begun.stdout.readline()
-        owners = owners_of("runsc-sandbox") | owners_of("runsc-gofer")
+        owners = owners_of(begun.pid, "runsc-sandbox") | owners_of(begun.pid, "runsc-gofer")
         begun.terminate()
         begun.wait(60)
         self.check("gvisor/its-processes-have-lent-ids", owners and owners <= set(range(FIRST, FIRST + COUNT)), owners)
@@ -147,17 +147,25 @@ def threads_of_lent_ids():
     return threads
 
 
-def owners_of(name):
-    """Host ids of the processes that call themselves so."""
-    owners = set()
+def owners_of(ancestor, name):
+    """Host ids of the descendants of a process that call themselves so. Other tests have processes of that name, too."""
+    parents, named = {}, {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
+            # Behind the name, which may hold anything: the state, then the parent.
+            parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
             if (process / "cmdline").read_bytes().startswith(name.encode()):
-                owners.add(process.stat().st_uid)
+                named[int(process.name)] = process.stat().st_uid
         except OSError:
             # It has ended meanwhile.
             continue
-    return owners
+
+    def descends(process):
+        while process and process != ancestor:
+            process = parents.get(process)
+        return process == ancestor
+
+    return {owner for process, owner in named.items() if descends(process)}
 
 
 def in_own_namespace(paddock):
