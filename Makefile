@@ -6,13 +6,14 @@ CARGO   ?= cargo
 # One static executable: it starts half a millisecond sooner and runs on any Linux of this processor.
 STATIC  := CARGO_ENCODED_RUSTFLAGS="$$(printf '%s\037%s' -Ctarget-feature=+crt-static -Crelocation-model=static)"
 
-.PHONY: help build demo test test-crash test-kernels test-microvm bench fmt lint setup clean
+.PHONY: help build demo test test-crash test-kernels test-layers test-microvm bench fmt lint setup clean
 
 help:
 	@echo "make demo    build Paddock, give an agent a sandbox, run model-written code in it"
 	@echo "make test    formatting, clippy, unit, conformance and end-to-end tests"
 	@echo "make test-kernels  the conformance suite behind two other kernels with cgroup v2, emulated: about 25 minutes"
 	@echo "make test-microvm  the conformance suite on the microvm backend, whole"
+	@echo "make test-layers   attacks on a build without each layer in turn: about 10 minutes"
 	@echo "make test-crash    a thousand kills of a busy server: about 20 minutes"
 	@echo "make bench   side by side with what you would use instead; writes bench/results/"
 	@echo "make build   only $(PADDOCK)"
@@ -29,9 +30,9 @@ demo: build
 
 # Nothing is built twice here, so that nothing has to be kept for the next time; and everything is built in one way, static as
 # what is shipped, so that every stage shares it.
-test test-crash test-kernels test-microvm: export CARGO_INCREMENTAL ?= 0
-test test-crash test-kernels test-microvm: export CARGO_PROFILE_DEV_DEBUG ?= 0
-test test-crash test-kernels test-microvm: export CARGO_BUILD_TARGET ?= $(TARGET)
+test test-crash test-kernels test-layers test-microvm: export CARGO_INCREMENTAL ?= 0
+test test-crash test-kernels test-layers test-microvm: export CARGO_PROFILE_DEV_DEBUG ?= 0
+test test-crash test-kernels test-layers test-microvm: export CARGO_BUILD_TARGET ?= $(TARGET)
 test: setup
 	@$(STATIC) python3 scripts/test.py
 
@@ -43,6 +44,9 @@ test-microvm: setup
 
 test-crash: setup
 	@$(STATIC) python3 scripts/test.py crash
+
+test-layers: setup
+	@$(STATIC) python3 scripts/test.py layers
 
 bench: build
 	$(CARGO) build --locked --release -p paddock-bench

@@ -1,7 +1,6 @@
 """Runs every stage of the tests, then says in one table what passed, what failed and what this machine could not run.
 
-With `kernels`, `microvm` or `crash` only what is too slow for every time: the conformance suite behind other kernels or on that backend, a
-thousand kills of the server.
+With a name of SLOW only that, which is too slow for every time.
 
 PADDOCK_REQUIRE names components that must not be skipped (CI names all that it installs).
 """
@@ -25,6 +24,15 @@ CARGO = os.environ.get("CARGO", "cargo")
 COMPLAINT = re.compile(r"^thread '.*panicked at |^Error: |^error(\[|:)|^CHECK \S+ FAIL|^(FAIL|ERROR): |\.\.\. FAILED$")
 LINES_OF_A_COMPLAINT = 12
 COMPLAINTS = 200
+# The one test of the conformance suite that has a target of its own.
+WITHOUT_LAYERS = "without_any_one_layer_an_attack_succeeds"
+# Targets of their own, because they take too long for every time.
+SLOW = {
+    "crash": "a thousand kills of a busy server",
+    "kernels": "the conformance suite behind two other kernels with cgroup v2",
+    "layers": "attacks on a build without each layer in turn",
+    "microvm": "the conformance suite on the microvm backend, whole",
+}
 
 
 class Time:
@@ -142,11 +150,9 @@ def stages():
     given = {"PADDOCK_BIN": paddock}
 
     def tests(places, *options):
-        # By name, so that the attacks come before the layers, whose build would wait for clippy's.
         return [([program, *options], place) for name in places for program, place in sorted(programs[name])]
 
     unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e"})
-    libraries = [CARGO, "test", "--locked", "--workspace", "--doc"]
     # The backends' unit tests boot VMs with this kernel, as any user does who has set one.
     kernel = fetched.get("PADDOCK_TEST_KERNEL")
     unit_given = {**fetched, **({"PADDOCK_KERNEL": kernel} if kernel else {})}
@@ -154,7 +160,7 @@ def stages():
         [
             Stage("formatting", [CARGO, "fmt", "--all", "--check"]),
             Stage("clippy", [CARGO, "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-            Stage("unit", *tests(unit, "--nocapture"), libraries, environment=unit_given),
+            Stage("unit", *tests(unit, "--nocapture"), environment=unit_given),
             Stage("volumes", *tests(["crates/volumes"], "--nocapture"), environment=fetched),
             Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
             Stage("documents", [sys.executable, "tests/docs/run.py", paddock], environment=unit_given),
@@ -165,7 +171,7 @@ def stages():
             Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
         ],
         [
-            Stage("conformance", *tests(["tests/conformance"], "--nocapture"), environment=given),
+            Stage("conformance", *tests(["tests/conformance"], "--nocapture", "--skip", WITHOUT_LAYERS), environment=given),
             Stage("end to end", *tests(["tests/e2e"], "--nocapture", "--test-threads=3"), environment={**given, **fetched}),
         ],
     ]
@@ -191,9 +197,15 @@ def run_lanes(lanes):
 
 def slow_stages(which):
     programs, paddock = build()
-    suite = [one for one in programs["tests/conformance"] if os.path.basename(one[0]).startswith("attacks-")]
+
+    def suite(name, *options):
+        of = [one for one in programs["tests/conformance"] if os.path.basename(one[0]).startswith(f"{name}-")]
+        return [([program, "--nocapture", *options], place) for program, place in of]
+
+    if which == "layers":
+        return [Stage("layers", *suite("layers", WITHOUT_LAYERS), environment={"PADDOCK_BIN": paddock})]
     if which == "kernels":
-        conformance = ["tests/kernels/conformance.py", "--paddock", paddock, "--suite", suite[0][0]]
+        conformance = ["tests/kernels/conformance.py", "--paddock", paddock, "--suite", suite("attacks")[0][0][0]]
         return [Stage("other kernels", [sys.executable, *conformance])]
     if which == "crash":
         return [Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "1000"])]
@@ -201,7 +213,7 @@ def slow_stages(which):
     if not kernel:
         sys.exit("test: there is no kernel for machines")
     given = {"PADDOCK_BIN": paddock, "PADDOCK_BACKENDS": "microvm", "PADDOCK_KERNEL": kernel}
-    return [Stage("conformance of microvm", *(([one, "--nocapture"], place) for one, place in suite), environment=given)]
+    return [Stage("conformance of microvm", *suite("attacks"), environment=given)]
 
 
 def run_slow(which):
@@ -302,8 +314,8 @@ def main():
     with SET_UP:
         subprocess.run([sys.executable, "scripts/setup.py", "--tests"], check=False)
     if sys.argv[1:]:
-        if sys.argv[1:] not in (["crash"], ["kernels"], ["microvm"]):
-            sys.exit(f"test: nothing is called `{' '.join(sys.argv[1:])}`: crash, kernels, microvm, or nothing for every stage")
+        if sys.argv[1:] not in [[name] for name in SLOW]:
+            sys.exit(f"test: nothing is called `{' '.join(sys.argv[1:])}`: {', '.join(SLOW)}, or nothing for every stage")
         run_slow(sys.argv[1])
     before = leftovers()
     ran = run_lanes(stages())
@@ -322,6 +334,8 @@ def main():
     failures += [f"left behind: {item}" for item in sorted(new)]
     for skip in sorted({skip for stage in ran for skip in stage.skips}):
         print(f"  skip: {skip}")
+    for name, what in SLOW.items():
+        print(f"  not run: {what}: make test-{name}")
     for stage in ran:
         if stage.state == "FAILED":
             print(f"\n=== what {stage.name} said\n\n{''.join(stage.complaints[:COMPLAINTS])}")
