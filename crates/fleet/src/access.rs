@@ -18,7 +18,7 @@ impl Fleet {
         }
     }
 
-    /// Who holds the token of this id: for a right that was derived from the token, and that ends with it.
+    /// The actor of the token with this id, for a right that was derived from the token and that ends with it.
     pub async fn admit_token(&self, id: &str) -> Result<Option<Admitted>, FleetError> {
         loop {
             let count = self.0.revocations.count();

@@ -169,7 +169,7 @@ async fn execute(inside: Inside, request: Request) -> Result<Response> {
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
-/// What the answer meets next.
+/// The next thing that the answer has to react to.
 enum Step {
     Next(Option<std::result::Result<OutputEvent, FleetError>>),
     Quiet,

@@ -1,4 +1,4 @@
-//! What code showed, in the shapes that E2B's clients read.
+//! Results of code, in the shapes that E2B's clients read.
 
 use paddock_model::api::CodeResult;
 use serde_json::{Map, Value, json};

@@ -178,7 +178,7 @@ impl Envelopes {
         }
     }
 
-    /// Whether so many bytes came; an end between two envelopes is none.
+    /// True if so many bytes came. The end of the body between two envelopes is no error.
     async fn fill(&mut self, bytes: usize) -> Result<bool> {
         while self.read.len() < bytes {
             match self.body.next().await? {

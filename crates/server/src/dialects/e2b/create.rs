@@ -23,7 +23,7 @@ const BUILT_IN: [&str; 3] = ["base", "code-interpreter-v1", "code-interpreter"];
 const TIMEOUT_SECONDS: f64 = 300.0;
 /// Of the older address.
 const OLD_TIMEOUT_SECONDS: f64 = 15.0;
-/// What is over at once still needs a moment to be.
+/// The fleet refuses a time to live of zero, so that this stands for it.
 const SHORTEST_SECONDS: f64 = 0.001;
 
 #[derive(Debug, Deserialize)]
@@ -127,7 +127,7 @@ async fn is_template(app: &App, actor: &Actor, name: &str) -> Result<bool> {
     Ok(name != BUILT_IN[2] && made.iter().any(|template| template == name))
 }
 
-/// Whether a sandbox can be made from it.
+/// True if a sandbox can be made from the template of this name.
 pub async fn has_template(app: &App, actor: &Actor, name: &str) -> Result<bool> {
     Ok(BUILT_IN.contains(&name)
         || is_template(app, actor, name).await?

@@ -60,7 +60,7 @@ pub async fn answer(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-/// Who shows a token for this sandbox, the sandbox awake, and the port that is meant.
+/// Admits the caller by its token. Returns the running sandbox, the port that the request names, and the watch for a revocation.
 async fn enter(app: &App, headers: &HeaderMap) -> Result<(Inside, u16, Revoked)> {
     let id = text(headers, SANDBOX, LONGEST_ID)?.unwrap_or_default();
     let port = match text(headers, PORT, 5)? {

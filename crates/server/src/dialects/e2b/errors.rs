@@ -50,7 +50,7 @@ impl Refusal {
         Refusal { failure, gone: Some(crate::errors::shorten(id)) }
     }
 
-    /// What a call for this sandbox met: one that ended meanwhile is gone, whatever was asked of it.
+    /// The refusal of a call for this sandbox. A sandbox that ended meanwhile is gone, for every kind of call.
     pub fn of(id: &str, error: FleetError) -> Refusal {
         match is_gone(&error) {
             true => Refusal::gone(id),
@@ -62,7 +62,7 @@ impl Refusal {
         self.failure.status
     }
 
-    /// What was wrong, and what to do.
+    /// The mistake, and the hint how to mend it.
     pub fn message(&self) -> String {
         match &self.failure.hint {
             Some(hint) => format!("{}; {hint}", self.failure.message),
@@ -75,13 +75,13 @@ impl Refusal {
     }
 }
 
-/// Whether an error tells that the sandbox itself is not there any more.
+/// True if an error tells that the sandbox itself is not there any more.
 pub fn is_gone(error: &FleetError) -> bool {
     matches!(error.code, "sandbox_not_found" | "sandbox_ended" | "guest_lost")
 }
 
 impl From<Failure> for Refusal {
-    /// Nobody who speaks this dialect owns the machine: places of the host are not shown.
+    /// A caller of this dialect is never the owner of the host: messages show no path of the host.
     fn from(failure: Failure) -> Refusal {
         Refusal { failure: failure.without_host(), gone: None }
     }

@@ -82,7 +82,7 @@ pub async fn write_signed(State(app): State<App>, request: Request) -> Result<Re
     signed(app, request, Operation::Write).await
 }
 
-/// What the signature allows ends with the API key that it was made for.
+/// A signature is valid until the API key that it was made for is revoked.
 async fn signed(app: App, request: Request, operation: Operation) -> Result<Response> {
     let signed = Wanted::of(request.uri().query())?.signed(&app, operation).await?;
     let admitted = app.fleet().admit_token(&signed.key).await?;

@@ -100,7 +100,7 @@ impl Files {
         }
     }
 
-    /// What is missing above it is made too. One that is there already is said to be.
+    /// Missing parents are made too. A directory that exists is answered with `already_exists`.
     async fn make_directory(&self, request: Request) -> Result<Value> {
         let wanted: AtPath = connect::message(&self.inside.app, request).await?;
         let path = self.user.path(&wanted.path)?;

@@ -6,7 +6,7 @@
 use crate::app::App;
 use paddock_fleet::{Admitted, FleetError};
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
     /// Commands and files: header `X-Access-Token`.
@@ -28,8 +28,8 @@ impl Grant {
         format!("{key}.{}", app.fleet().derived_secret(self.purpose(), &[sandbox, key]))
     }
 
-    /// Who may use the sandbox by this token. It is not looked whether the sandbox is there: a token that is not sealed for it says
-    /// nothing of that either.
+    /// The holder of the API key that the token was sealed for. The sandbox is not looked up: a token that is not sealed for it
+    /// learns nothing of whether it exists.
     pub async fn admit(self, app: &App, sandbox: &str, token: &str) -> Result<Option<Admitted>, FleetError> {
         let Some((key, _)) = token.split_once('.') else { return Ok(None) };
         if !same(self.token(app, sandbox, key).as_bytes(), token.as_bytes()) {

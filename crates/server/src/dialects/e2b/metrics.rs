@@ -1,4 +1,4 @@
-//! What a sandbox uses at this moment. No history is kept: a list of one.
+//! The use of a sandbox at this moment. No history is kept: the list has one entry.
 
 use super::errors::Result;
 use super::sandboxes::find;

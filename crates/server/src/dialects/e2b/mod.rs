@@ -51,7 +51,7 @@ use axum::routing::{any, delete, get, post, put};
 
 pub use data_plane::{ROUTE_NAME, answer as data_plane, is_for_sandbox};
 
-/// What the dialect remembers between requests. All of it may be lost: a new server goes on without.
+/// The memory of the dialect between requests. A new server goes on without it.
 #[derive(Default)]
 pub struct State {
     processes: registry::Processes,

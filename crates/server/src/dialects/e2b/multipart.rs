@@ -12,7 +12,7 @@ const LONGEST_BOUNDARY: usize = 70;
 pub struct Multipart {
     body: Incoming,
     read: BytesMut,
-    /// What separates parts, with the line break before it.
+    /// The line that separates parts, with the line break before it.
     delimiter: Vec<u8>,
     place: Place,
 }
@@ -58,7 +58,7 @@ impl Multipart {
         let head = loop {
             if self.read.starts_with(b"--") {
                 self.place = Place::End;
-                // What follows is nobody's, but a whole body leaves the connection usable.
+                // The rest belongs to no part. It is read all the same, because a body that was read whole leaves the connection usable.
                 while self.body.next().await?.is_some() {}
                 return Ok(None);
             }

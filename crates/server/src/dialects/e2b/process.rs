@@ -118,7 +118,7 @@ async fn working_directory(inside: &Inside, user: &User, given: Option<&str>) ->
     }
 }
 
-/// What E2B sets for every process. `PWD` keeps the name of the directory where it is reached by a link.
+/// The variables that E2B sets for every process. `PWD` keeps the name of the directory where it is reached by a link.
 fn own_variables(user: &User, cwd: Option<&str>) -> std::collections::BTreeMap<String, String> {
     let mut env = std::collections::BTreeMap::new();
     if let Some(name) = &user.shown {
@@ -153,7 +153,7 @@ struct Reading {
     timeout: Option<Duration>,
 }
 
-/// What a stream of events meets next.
+/// The next thing that a stream of events has to answer to.
 enum Step {
     Next(Option<std::result::Result<OutputEvent, FleetError>>),
     Quiet,

@@ -51,7 +51,7 @@ impl Wanted {
         })
     }
 
-    /// Whose signature it is.
+    /// The sandbox and the API key that the URL was signed for.
     pub async fn signed(&self, app: &App, operation: Operation) -> Result<Signed> {
         let Some(signature) = self.signature.as_deref().filter(|given| given.starts_with(PREFIX)) else {
             return Err(Refusal::unauthorized(

@@ -1,4 +1,4 @@
-//! What happens in a directory, as E2B tells it: as an answer that goes on, or collected for who asks again and again.
+//! Events of a directory, as E2B tells them: as an answer that goes on, or collected for a client that polls.
 
 use super::connect::{self, Envelopes, Result, RpcError};
 use super::entries::describe;
@@ -79,7 +79,7 @@ async fn streamed(inside: Inside, request: Request) -> Result<Response> {
     Ok(connect::streamed(Body::from_stream(body)))
 }
 
-/// What a stream of events meets next.
+/// The next thing that a stream of events has to answer to.
 enum Step {
     Next(Next),
     Quiet,
