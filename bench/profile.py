@@ -19,7 +19,7 @@ BENCH = os.path.join(os.path.dirname(sys.argv[1]), "paddock-bench") if len(sys.a
 KINDS = [
     ("python3", "Python: the interpreter that is forked, and its children"),
     ("tokio-rt-worker", "the server"),
-    ("scribe", "the server's timelines and copies"),
+    ("audit_writer", "the server's timelines and copies"),
     ("guest", "the guests"),
     ("kernel", "threads of the kernel: namespaces, cgroups and disks that are taken apart"),
     ("other", "everything else, with the callers"),
@@ -28,7 +28,7 @@ COLUMNS = ["its own code", "system calls", "page faults", "taking itself apart"]
 
 
 def kind(name):
-    if name in ("python3", "tokio-rt-worker", "scribe"):
+    if name in ("python3", "tokio-rt-worker", "audit_writer"):
         return name
     if re.match(r"(kworker|ksoftirqd|rcu_|btrfs-|kcompactd|migration|kthreadd)", name):
         return "kernel"

@@ -28,9 +28,9 @@ FLAGS = [
 ]
 NOBODY = 65534
 # Targets for which the whole engine is built.
-ENGINES = {"policy", "unpack"}
+ENGINES = {"policy", "unpack", "git_settings", "e2b_envelopes", "e2b_form", "e2b_words", "e2b_bodies", "e2b_gzip"}
 # The largest useful input of a target in bytes; longer ones only take longer.
-LONGEST = {"policy": 4096, "unpack": 16384}
+LONGEST = {"policy": 4096, "unpack": 16384, "e2b_words": 4096, "e2b_bodies": 4096}
 
 
 def targets():

@@ -20,6 +20,7 @@ TEST = {
     "mke2fs": "e2fsprogs",
     "ip": "iproute2",
     "mkfs.xfs": "xfsprogs",
+    "chromium": "chromium",
 }
 # Modules of the host's own Python, which sandboxes see: code makes tables and figures with them.
 PYTHON = {"pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}

@@ -29,9 +29,11 @@ WITHOUT_LAYERS = "without_any_one_layer_an_attack_succeeds"
 # Targets of their own, because they take too long for every time.
 SLOW = {
     "crash": "a thousand kills of a busy server",
-    "kernels": "the conformance suite behind two other kernels with cgroup v2",
+    "integrations": "agent frameworks that take long to install: Harbor",
+    "kernels": "the conformance suite behind four other kernels with cgroup v2",
     "layers": "attacks on a build without each layer in turn",
     "microvm": "the conformance suite on the microvm backend, whole",
+    "templates": "each template that comes with Paddock, built and used",
 }
 
 
@@ -163,9 +165,13 @@ def stages():
             Stage("unit", *tests(unit, "--nocapture"), environment=unit_given),
             Stage("volumes", *tests(["crates/volumes"], "--nocapture"), environment=fetched),
             Stage("python sdk", [sys.executable, "sdk/python/run_tests.py"], environment=given),
+            Stage("typescript sdk", [sys.executable, "sdk/typescript/run_tests.py"], environment={**given, **fetched}),
+            Stage("dashboard", [sys.executable, "web/run_tests.py"], environment={**given, **fetched}),
             Stage("documents", [sys.executable, "tests/docs/run.py", paddock], environment=unit_given),
+            Stage("templates", [sys.executable, "tests/templates/run.py"]),
             Stage("schema", [sys.executable, "tests/schema/run.py", paddock]),
             Stage("e2b", [sys.executable, "tests/e2b/run.py", paddock], environment=fetched),
+            Stage("integrations", [sys.executable, "sdk/integrations/run_tests.py"], environment={**given, **fetched}),
             Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "100"]),
             Stage("subordinate ids", [sys.executable, "tests/identities/run.py", "--paddock", paddock]),
             Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
@@ -207,8 +213,13 @@ def slow_stages(which):
     if which == "kernels":
         conformance = ["tests/kernels/conformance.py", "--paddock", paddock, "--suite", suite("attacks")[0][0][0]]
         return [Stage("other kernels", [sys.executable, *conformance])]
+    if which == "templates":
+        return [Stage("templates", [sys.executable, "tests/templates/run.py", "--build", paddock])]
     if which == "crash":
         return [Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "1000"])]
+    if which == "integrations":
+        found = {**packages.fetch(ROOT, slow=True), "PADDOCK_BIN": paddock}
+        return [Stage("integrations", [sys.executable, "sdk/integrations/run_tests.py", "harbor"], environment=found)]
     kernel = packages.fetch(ROOT).get("PADDOCK_TEST_KERNEL")
     if not kernel:
         sys.exit("test: there is no kernel for machines")
@@ -255,10 +266,23 @@ def components(ran):
         ("ipython", part("ipython")),
         ("second-kernel", stage("second kernel")),
         ("python-sdk", stage("python sdk")),
+        ("typescript-sdk", stage("typescript sdk")),
+        *((f"typescript-sdk-{what}", part(f"sdk-typescript-{what}:", "typescript sdk")) for what in ("bun", "deno", "claude", "busybox", "browser")),
+        # Its flows that need a program of the host, too: scripts/setup.py installs busybox and matplotlib.
+        ("dashboard", part("dashboard:", "dashboard")),
         ("documents", stage("documents")),
+        ("templates", stage("templates")),
         ("schema", stage("schema")),
         ("e2b", stage("e2b")),
         ("e2b-node", part("e2b-node:", "e2b")),
+        ("e2b-templates", part("e2b-templates:", "e2b")),
+        ("e2b-node-templates", part("e2b-node-templates:", "e2b")),
+        ("e2b-gvisor", part("e2b-gvisor:", "e2b")),
+        ("e2b-java", part("e2b-java:", "e2b")),
+        ("e2b-r", part("e2b-r:", "e2b")),
+        ("e2b-network", part("e2b-network:", "e2b")),
+        ("e2b-frameworks", part("e2b-frameworks:", "e2b")),
+        ("integrations", stage("integrations")),
         ("crash", stage("crash")),
         ("s3", part("s3:", "volumes")),
         ("btrfs", part("btrfs:", "unit")),

@@ -12,7 +12,7 @@ pub const RUNS: usize = 200;
 pub const RUN: [&str; 2] = ["/run/paddock", "/dev/shm/paddock"];
 
 /// Sandboxes of others on this host come and go; a thing that stays longer than this was left.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REMAINS_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Leftovers {
     pub runs: usize,
@@ -32,7 +32,7 @@ pub fn after_runs(paddock: &Paddock, runs: usize) -> Result<Leftovers> {
         }
     }
     let elapsed = started.elapsed();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + REMAINS_TIMEOUT;
     loop {
         let found: Vec<_> = snapshot(paddock).difference(&before).cloned().collect();
         if found.is_empty() || Instant::now() > until {

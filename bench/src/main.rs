@@ -6,7 +6,7 @@
 //! - `footprint`, `leftovers`: the guest's size and memory; the remains of 200 runs
 //! - `targets`: the promises, and the verdict of this run
 //! - `server/`: `paddock serve` and its sandboxes, over HTTP
-//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md`, `jobs.md`, `microvm.md`, `live-fork.md`, `laptop.md`, `scale.md` and `code.md`, each with a `.json`, and a plot
+//! - `report/`: the tables on the terminal, `run.md`, `server.md`, `gate.md`, `agents.md`, `volumes.md`, `jobs.md`, `microvm.md`, `live-fork.md`, `laptop.md`, `e2b.md`, `inspect.md`, `run-code.md`, `dashboard.md`, `scale.md` and `code.md`, each with a `.json`, and a plot
 //!
 //! A missed target is said plainly and is no failure: timings of a shared host decide nothing.
 
@@ -84,6 +84,10 @@ fn bench(options: &Options) -> Result<()> {
         ("microvm", "kernels of their own"),
         ("live-fork", "forks that remember"),
         ("laptop", "the first minute"),
+        ("e2b", "programs that were written for E2B"),
+        ("inspect", "samples of an evaluation"),
+        ("run-code", "rewards for code"),
+        ("dashboard", "the dashboard"),
         ("scale", "thousands of sandboxes"),
     ];
     for (group, title) in titles {

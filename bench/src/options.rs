@@ -23,6 +23,10 @@ Usage: paddock-bench [--rounds N] [--only LIST] [--live N] [--soak SECONDS]
                   microvm: sandboxes with a kernel of their own
                   live-fork: a Python context, forked as it stands
                   laptop: the Python SDK with nothing set up
+                  e2b: E2B's SDK beside raw HTTP
+                  inspect: 200 samples of Inspect, forked from one sandbox
+                  run-code: SandboxFusion's client and verl's rewards
+                  dashboard: the page in Chromium beside 1,000 sandboxes, and what it costs the server
                   scale: thousands of sandboxes and many clients, or scale-crowd, scale-rates, scale-forks, scale-soak
                   code: all of run_code, or code-first, code-preloaded, code-warm, code-burst, code-sustained,
                   code-crowd
@@ -30,7 +34,7 @@ Usage: paddock-bench [--rounds N] [--only LIST] [--live N] [--soak SECONDS]
   --soak SECONDS  how long scale-soak takes [default: 60]
   --quick         of run_code only a few of each: to try the bench, not to measure
   --no-install    do not install missing peers with apt-get, pip and npm
-  --results DIR   where run.md, server.md, gate.md, agents.md, volumes.md, jobs.md, microvm.md, live-fork.md, laptop.md, scale.md and code.md are written, each with a .json, and the plot
+  --results DIR   where run.md, server.md, gate.md, agents.md, volumes.md, jobs.md, microvm.md, live-fork.md, laptop.md, e2b.md, inspect.md, run-code.md, dashboard.md, scale.md and code.md are written, each with a .json, and the plot
                   [default: bench/results; then the plot goes to docs/images, and the table into docs/speed.md]
 
 Environment:
@@ -119,8 +123,23 @@ fn rounds(text: &str) -> Result<usize> {
 fn selection(text: &str) -> Result<(Vec<Workload>, Vec<Part>)> {
     let named: Vec<_> = text.split(',').collect();
     let is_known = |name: &str| {
-        ["server", "gate", "agents", "volumes", "jobs", "microvm", "live-fork", "laptop", "scale", "code"]
-            .contains(&name)
+        [
+            "server",
+            "gate",
+            "agents",
+            "volumes",
+            "jobs",
+            "microvm",
+            "live-fork",
+            "laptop",
+            "e2b",
+            "inspect",
+            "run-code",
+            "dashboard",
+            "scale",
+            "code",
+        ]
+        .contains(&name)
             || Workload::ALL.iter().any(|workload| workload.name() == name)
             || Part::all().any(|part| part.name() == name)
     };

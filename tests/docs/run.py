@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import blocks
+import blocks_test
 import compare
 from shell import Shell
 from world import World
@@ -25,8 +26,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SKIPPED = 77
 ENTERED = "PADDOCK_DOCS_ENTERED"
-# A block that begins like this was meant to be run.
-COMMAND = re.compile(r"^(paddock|pip|export|cd|curl) ", re.M)
 
 
 def enter_namespaces():
@@ -65,6 +64,7 @@ class Document:
             if value := os.environ.get(name):
                 environment["PADDOCK_KERNEL"] = value
         self.environment, self.shell = environment, Shell(work, environment)
+        self.frameworks, self.e2b = frameworks(), e2b()
 
     def run(self):
         try:
@@ -92,9 +92,12 @@ class Document:
             for command, shown in blocks.steps(block):
                 self.tell(block.line, self.step(command, shown), command)
         elif block.kind == "python":
-            self.tell(block.line, self.program(block.text))
-        elif block.kind == "text" and COMMAND.search(block.text):
-            self.tell(block.line, "it looks like commands, and is neither run (`$ `) nor skipped with a reason")
+            python = {"integrations": self.frameworks, "rewards": self.frameworks, "e2b": self.e2b}.get(block.needs, self.python)
+            self.tell(block.line, self.program(block.text, python))
+        elif block.kind == "unknown":
+            if not block.shown:
+                return self.tell(block.line, "it is neither run nor data, and no directive says why: it may be commands or Python")
+            print(f"SHOWN {self.shown}:{block.line}: {block.shown}", flush=True)
 
     def step(self, command, shown):
         """A file that a document shows by `cat`, and that is not there, is made of what is shown."""
@@ -111,11 +114,11 @@ class Document:
         wrong = compare.differs(shown, printed, self.names)
         return wrong and wrong + "\n    all of it: " + "\n    ".join(printed)
 
-    def program(self, source):
+    def program(self, source, python):
         path = os.path.join(self.home, "program.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.names.put(source))
-        code, printed = self.shell.run(f"{self.python} {path}")
+        code, printed = self.shell.run(f"{python} {path}")
         wrong = f"the program exits with {code}" if code else compare.differs_python(source, printed, self.names)
         return wrong and wrong + "\n    all of it: " + "\n    ".join(printed)
 
@@ -158,8 +161,51 @@ def guests():
     return found
 
 
+def frameworks():
+    """The Python that has the agent frameworks, with both packages of this tree and the models of the examples; None without it."""
+    python = os.path.join(os.environ.get("PADDOCK_TEST_INTEGRATIONS", ""), "agents", "bin", "python")
+    places = [os.path.join(ROOT, "sdk", name, "src") for name in ("python", "integrations")]
+    places.append(rewards())
+    # Its messages, which are on standard error, are no part of an example.
+    quiet = f"env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={':'.join([*places, os.path.join(HERE, 'integrations')])} {python} -W ignore"
+    return quiet if os.path.exists(python) else None
+
+
+def e2b():
+    """A Python that has E2B's own SDKs; None without them."""
+    place = os.environ.get("PADDOCK_TEST_E2B", "")
+    there = os.path.exists(os.path.join(place, "e2b_code_interpreter", "__init__.py"))
+    return f"env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={place} {sys.executable}" if there else None
+
+
+def claude_code():
+    """The Claude Code that comes with Anthropic's SDK; None without it."""
+    place = os.path.join(os.environ.get("PADDOCK_TEST_AGENTS", ""), "@anthropic-ai")
+    found = glob.glob(os.path.join(place, f"claude-agent-sdk-linux-{'x64' if os.uname().machine == 'x86_64' else 'arm64'}", "claude"))
+    return found[0] if found else None
+
+
+def rewards():
+    """The clients of those who reward code, which the Python of the frameworks runs."""
+    return os.path.join(os.environ.get("PADDOCK_TEST_INTEGRATIONS", ""), "rewards")
+
+
 def lacks(component, document):
     """Why the host has not got a component, by the word of `paddock doctor`; None where it has."""
+    if component == "integrations":
+        return None if document.frameworks else "no agent frameworks: PADDOCK_TEST_INTEGRATIONS names them"
+    if component == "rewards":
+        there = document.frameworks and os.path.exists(os.path.join(rewards(), "complete"))
+        return None if there else f"no sandbox-fusion in {rewards()}: PADDOCK_TEST_INTEGRATIONS names the place above it"
+    if component == "e2b":
+        return None if document.e2b else "no SDK of E2B: PADDOCK_TEST_E2B names its directory"
+    if component == "claude":
+        if not (program := claude_code()):
+            return "no Claude Code: PADDOCK_TEST_AGENTS names the packages of the agents"
+        command = os.path.join(document.home, "bin", "claude")
+        if not os.path.lexists(command):
+            os.symlink(program, command)
+        return None
     if component in ("gvisor", "microvm"):
         code, output = document.shell.run(f"paddock run --backend {component} -- true")
         return None if code == 0 else " ".join(output).strip()
@@ -186,17 +232,22 @@ def main():
         # Both need what lies outside: pip's network.
         python_with_sdk()
         enter_namespaces()
+    if wrong := blocks_test.wrong():
+        sys.exit(f"CHECK blocks FAIL {wrong}")
+    print("CHECK blocks ok", flush=True)
     python = python_with_sdk()
     own_mounts()
     world = World()
     chosen = [os.path.abspath(path) for path in sys.argv[2:]]
     everything = [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs/guides/*.md")))]
     ran = []
-    for path in chosen or everything:
-        document = Document(path, os.path.abspath(sys.argv[1]), python, world)
-        document.run()
-        ran.append(document)
-    world.close()
+    try:
+        for path in chosen or everything:
+            document = Document(path, os.path.abspath(sys.argv[1]), python, world)
+            document.run()
+            ran.append(document)
+    finally:
+        world.close()
     failed = sum(document.failed for document in ran)
     print(f"documents: {sum(document.passed for document in ran)} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -54,3 +55,4 @@ class Shell:
         except ProcessLookupError:
             pass
         self.process.wait()
+        shutil.rmtree(self.scratch, ignore_errors=True)

@@ -5,6 +5,7 @@ virtual devices. The addresses look public, because a name never leads to a priv
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 INSIDE, OUTSIDE = "93.184.216.1", "93.184.216.34"
 NAMES = [
     "example.com", "example.org", "packages.example.org", "files.example.org", "api.example.com", "models.example.org", "web.example", "other.example",
-    "api.anthropic.com", "registry.npmjs.org",
+    "api.anthropic.com", "api.openai.com", "registry.npmjs.org",
 ]
 
 
@@ -63,3 +64,4 @@ class World:
     def close(self):
         self.server.kill()
         self.server.wait()
+        shutil.rmtree(self.directory)

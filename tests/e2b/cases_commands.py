@@ -3,8 +3,9 @@ import time
 
 import pytest_like as expect
 from e2b import (
-    CommandExitException, InvalidArgumentException, NotFoundException, PtySize, SandboxException, TimeoutException,
+    CommandExitException, InvalidArgumentException, NotFoundException, PtySize, Sandbox, SandboxException, TimeoutException,
 )
+from pytest_like import read_until
 
 
 def case_output_and_code_of_a_command(world):
@@ -18,12 +19,16 @@ def case_a_command_that_fails_raises_with_its_output(world):
 
 
 def case_output_comes_as_it_is_printed(world):
+    """The command waits for what the reader of its first line does."""
     seen = []
+
+    def first(text):
+        seen.append(text)
+        world.sandbox.files.write("/tmp/first-was-read", "")
+
     world.sandbox.commands.run(
-        "echo one; sleep 0.3; echo two >&2", on_stdout=lambda text: seen.append(("out", text, time.monotonic())),
-        on_stderr=lambda text: seen.append(("err", text, time.monotonic())))
-    assert [one[:2] for one in seen] == [("out", "one\n"), ("err", "two\n")]
-    assert seen[1][2] - seen[0][2] > 0.2
+        "echo one; while [ ! -e /tmp/first-was-read ]; do sleep 0.01; done; echo two >&2", on_stdout=first, on_stderr=seen.append)
+    assert seen == ["one\n", "two\n"]
 
 
 def case_text_of_other_scripts_comes_whole(world):
@@ -89,16 +94,16 @@ def case_a_reader_that_goes_away_ends_nothing(world):
     commands = world.sandbox.commands
     handle = commands.run("sleep 0.5; echo survived > /tmp/survived", background=True)
     handle.disconnect()
-    time.sleep(1.2)
-    assert world.sandbox.files.read("/tmp/survived") == "survived\n"
+    assert expect.until(lambda: commands.run("cat /tmp/survived || true").stdout, bool) == "survived\n"
 
 
 def case_connect_reads_along_from_then_on(world):
     commands = world.sandbox.commands
-    handle = commands.run("echo before; sleep 0.8; echo after", background=True)
-    time.sleep(0.4)
-    result = commands.connect(handle.pid).wait()
-    assert result.stdout == "after\n", result.stdout
+    handle = commands.run("echo before; read line; echo after", background=True, stdin=True)
+    assert next(iter(handle))[0] == "before\n"
+    again = commands.connect(handle.pid)
+    handle.send_stdin("\n")
+    assert again.wait().stdout == "after\n"
 
 
 def case_input_goes_in_and_is_closed(world):
@@ -129,16 +134,12 @@ def case_many_commands_at_once(world):
 
 def case_a_terminal_has_a_size_that_changes(world):
     pty = world.sandbox.pty
-    seen = bytearray()
     handle = pty.create(size=PtySize(rows=30, cols=100), cwd="/tmp", envs={"MARK": "m1"})
-    pty.send_stdin(handle.pid, b"stty size; echo $MARK $TERM; pwd\n")
+    pty.send_stdin(handle.pid, b"stty size; echo =$MARK=$TERM=$(pwd)=\n")
+    assert "30 100" in read_until(handle, b"=m1=xterm-256color=/tmp=").decode()
     pty.resize(handle.pid, PtySize(rows=40, cols=120))
-    time.sleep(0.3)
     pty.send_stdin(handle.pid, b"stty size; exit\n")
-    handle.wait(on_pty=seen.extend)
-    text = seen.decode()
-    assert "40 120" in text, text
-    assert "m1 xterm-256color" in text and "/tmp" in text, text
+    read_until(handle, b"40 120")
 
 
 def case_a_terminal_is_killed(world):
@@ -148,8 +149,6 @@ def case_a_terminal_is_killed(world):
 
 
 def case_the_network_is_a_setting(world):
-    from e2b import Sandbox
-
     with Sandbox.create(allow_internet_access=False) as sandbox:
         error = expect.raises(CommandExitException, sandbox.commands.run, "curl -sSf -m 5 http://1.1.1.1/")
         assert error.exit_code != 0

@@ -101,6 +101,15 @@ def case_a_gigabyte_is_refused_before_it_comes(world):
             seen += piece
 
 
+def case_a_message_of_too_many_values_is_refused_before_it_is_kept(world):
+    many = {"process": {"cmd": "/bin/true", "args": [""] * 300_000}}
+    _, answer, _ = ask(world, "POST", PATH, envelope(many), of_sandbox(world))
+    said = frames(answer)[-1][1]["error"]
+    assert said["code"] == "invalid_argument" and "more than 200000 values" in said["message"], said
+    status, answer, _ = ask(world, "POST", PATH, envelope(START), of_sandbox(world))
+    assert status == 200 and frames(answer)[-1] == (2, {}), answer
+
+
 def case_a_stream_that_is_cut_in_the_middle_harms_nothing(world):
     address = urllib.parse.urlsplit(world.url)
     head = "".join(f"{name}: {value}\r\n" for name, value in of_sandbox(world).items())
@@ -192,12 +201,31 @@ def case_a_port_inside_is_reached_and_gets_no_token(world):
 def case_operations_that_are_not_there_are_named(world):
     key = {"X-API-KEY": world.key}
     for method, path in (
-        ("GET", "/templates"), ("POST", "/v3/templates"), ("GET", "/volumes"), ("GET", "/secrets/a/b"),
+        ("GET", "/templates"), ("GET", "/v3/templates"), ("PUT", "/volumes"), ("PUT", "/secrets/a/b"), ("GET", "/default-templates"),
+        ("GET", "/templates/x/tags/count"),
         ("GET", f"/sandboxes/{world.sandbox.sandbox_id}/logs"), ("POST", "/templates/x"), ("GET", "/teams"),
     ):
         status, body, _ = ask(world, method, path, "{}", key)
         said = json.loads(body)
         assert status == 501 and said["code"] == 501 and f"{method} {path}" in said["message"], (path, status, said)
+    # By the key, by the name of the client, and by the path: none gets this server's own words, nor a bare 404.
+    agent = {"User-Agent": "e2b-python-sdk/2.63.0"}
+    for method, path, headers in (
+        ("GET", "/v9/anything/else", key), ("POST", "/sandboxes/x/dance", key), ("PATCH", "/v2/sandboxes", {}), ("GET", "/brand-new", agent),
+        ("GET", "/teams/x/metrics/max", {}), ("POST", "/v4/templates", agent), ("DELETE", "/files", agent), ("PUT", "/snapshots/a", {}),
+    ):
+        status, body, _ = ask(world, method, path, "{}", headers)
+        said = json.loads(body)
+        assert status in (401, 501) and said["code"] == status and said["error_code"], (path, status, said)
+        assert status == 401 or f"{method} {path}" in said["message"], (path, said)
+    for path in ("/execute", "/contexts", "/process.Process/List"):
+        status, body, _ = ask(world, "POST", path, "{}", key)
+        assert status == 400 and "E2b-Sandbox-Id" in json.loads(body)["message"], (path, status, body)
+    status, body, _ = ask(world, "GET", "/v1/no-such", None, {"Authorization": "Bearer x"})
+    assert status == 404 and b"there is nothing at" in body, "others get the words of this server"
+    for port, path in (("49983", "/metrics"), ("49999", "/dance")):
+        status, body, _ = ask(world, "GET", path, None, of_sandbox(world, **{"E2b-Sandbox-Port": port}))
+        assert status == 501 and path in json.loads(body)["message"], (port, path, status, body)
     for path in ("/process.Process/Dance", "/filesystem.Filesystem/Dance"):
         status, body, _ = ask(world, "POST", path, "{}", of_sandbox(world, **{"Content-Type": "application/json"}))
         assert status == 501 and "Dance" in json.loads(body)["message"], body
@@ -212,7 +240,7 @@ def case_the_control_plane_refuses_what_is_no_request(world):
         assert status == 400 and said["code"] == 400 and said["message"], (body, status, answer)
     status, answer, _ = ask(world, "POST", "/v2/sandboxes", '{"templateID":"base"}', {})
     assert status == 401 and json.loads(answer)["code"] == 401
-    for query in ("state=ended", "limit=0", "limit=x", "order=asc", "startedAfter=soon", "nextToken=%00"):
+    for query in ("state=ended", "limit=0", "limit=x", "order=sideways", "startedAfter=soon", "nextToken=%00"):
         status, answer, _ = ask(world, "GET", f"/v2/sandboxes?{query}", None, key)
         assert status == 400, (query, status, answer)
 

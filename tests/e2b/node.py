@@ -1,27 +1,37 @@
-"""Runs the cases of cases.mjs with the SDK for Node, where it is there."""
+"""Runs the cases of cases*.mjs with the SDKs for Node, where they are there."""
 import json
 import os
 import shutil
 import subprocess
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TIME_LIMIT = 180
+TIME_LIMIT = 300
 
 
-def run(world):
-    """Name, whether it passed, and what else there is to say."""
+def run(world, directory, words=()):
+    """Of the cases of a directory: name, whether it passed, and what else there is to say."""
     place, node = os.environ.get("PADDOCK_TEST_E2B_NODE"), shutil.which("node")
     if not place or not os.path.exists(os.path.join(place, "e2b", "package.json")) or not node:
         print("SKIP e2b-node: the SDK for Node is not there", flush=True)
         return
-    environment = dict(os.environ, **world.variables, PADDOCK_TEST_E2B_NODE=place, OTHER_KEY=world.other_key)
-    command = [node, os.path.join(HERE, "cases.mjs")]
-    process = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=TIME_LIMIT, check=False)
-    for line in process.stdout.splitlines():
-        try:
-            case = json.loads(line)
-        except ValueError:
-            print(line)
-            continue
-        yield f"node.{case['name']}", case["ok"], "" if case["ok"] else f"\n{case['error']}"
-    yield "node.all_cases_ran", process.returncode == 0, f" (exit code {process.returncode})"
+    environment = dict(os.environ, **world.variables, PADDOCK_TEST_E2B_NODE=place)
+    environment.update(OTHER_KEY=world.other_key, READING_KEY=world.reading_key, IMAGE=world.image or "")
+    command = [node, os.path.join(HERE, "run.mjs"), directory, *words]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    limit = threading.Timer(TIME_LIMIT, process.kill)
+    limit.start()
+    try:
+        for line in process.stdout:
+            try:
+                case = json.loads(line)
+            except ValueError:
+                print(line, end="", flush=True)
+                continue
+            detail = f" ({case['seconds']:.2f} s)" if case["ok"] else f"\n{case['error']}"
+            yield f"node.{case['name']}", case["ok"], detail
+    finally:
+        limit.cancel()
+        code = process.wait()
+    if code != 0:
+        yield "node.all_cases_ran", False, f" (exit code {code})"

@@ -4,27 +4,35 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.request
+
+from registry import Registry
 
 START_PATIENCE = 30.0
 
 
 class Server:
-    def __init__(self, paddock, directory):
-        self.paddock, self.directory = paddock, directory
+    def __init__(self, paddock, directory, options=()):
+        self.paddock, self.directory, self.options = paddock, directory, options
         self.log = os.path.join(directory, "server.log")
         self.socket = os.path.join(directory, "api.sock")
         self.environment = dict(os.environ, PADDOCK_STATE_DIR=os.path.join(directory, "state"))
         self.environment["PADDOCK_URL"] = f"unix:{self.socket}"
         self.environment.pop("PADDOCK_TOKEN", None)
         self.process = None
+        self.registry = Registry()
 
     def start(self):
+        command = [self.paddock, "serve", "--socket", self.socket, "--listen", "127.0.0.1:0",
+                   "--build-on-first-use", "none", *self.options]
+        if self.registry.image:
+            command += ["--registries", self.registry.address]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [self.paddock, "serve", "--socket", self.socket, "--listen", "127.0.0.1:0"],
+                command,
                 env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         end = time.monotonic() + START_PATIENCE
         while time.monotonic() < end and self.process.poll() is None:
@@ -50,6 +58,7 @@ class Server:
         return dict(word.split("=", 1) for word in lines if "=" in word)
 
     def stop(self):
+        self.registry.close()
         if self.process is None:
             return None
         if self.process.poll() is None:
@@ -78,7 +87,8 @@ class World:
         self.other_key = server.variables("--tenant", "other")["E2B_API_KEY"]
         self.reading_key = server.variables("--tenant", "e2b", "--role", "read-only")["E2B_API_KEY"]
         self.lock = threading.Lock()
-        self.shared, self.shared_async = None, None
+        self.shared, self.shared_async, self.shared_interpreter, self.shared_async_interpreter = None, None, None, None
+        self.image = server.registry.image
 
     @property
     def sandbox(self):
@@ -90,6 +100,16 @@ class World:
                 self.shared = Sandbox.create(timeout=600)
             return self.shared
 
+    @property
+    def interpreter(self):
+        """One whose contexts several cases use, each with names of its own."""
+        from e2b_code_interpreter import Sandbox
+
+        with self.lock:
+            if self.shared_interpreter is None:
+                self.shared_interpreter = Sandbox.create(timeout=600)
+            return self.shared_interpreter
+
     async def async_sandbox(self):
         from e2b import AsyncSandbox
 
@@ -97,11 +117,33 @@ class World:
             self.shared_async = await AsyncSandbox.create(timeout=600)
         return self.shared_async
 
+    async def async_interpreter(self):
+        from e2b_code_interpreter import AsyncSandbox
+
+        if self.shared_async_interpreter is None:
+            self.shared_async_interpreter = await AsyncSandbox.create(timeout=600)
+        return self.shared_async_interpreter
+
     async def close(self):
-        if self.shared is not None:
-            self.shared.kill()
-        if self.shared_async is not None:
-            await self.shared_async.kill()
+        for one in (self.shared, self.shared_interpreter):
+            if one is not None:
+                one.kill()
+        for one in (self.shared_async, self.shared_async_interpreter):
+            if one is not None:
+                await one.kill()
+
+
+@contextlib.contextmanager
+def another_server(world, *options):
+    """A server of its own with these options, and the variables of a client of it."""
+    directory = tempfile.mkdtemp(dir=world.server.directory)
+    server = Server(world.server.paddock, directory, options)
+    try:
+        server.start()
+        yield server, server.variables("--tenant", "e2b")
+    finally:
+        end_all(server)
+        server.stop()
 
 
 def leftovers(directory):

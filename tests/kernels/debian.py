@@ -10,18 +10,51 @@ import subprocess
 import tempfile
 
 
+# Keys of all releases that are supported, and of sid.
+KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+CLOUD = "cloud-amd64"
+
+
 class Skip(Exception):
     """The machine cannot do this test; the message says why."""
 
 
 class Kernel:
-    """A kernel and its modules, of an unpacked package."""
+    """A kernel and its modules, of unpacked packages."""
 
-    def __init__(self, place):
-        self.image = only(place.glob("boot/vmlinuz-*"), "kernel image")
-        self.version = self.image.name.removeprefix("vmlinuz-")
-        folders = [place / "usr/lib/modules", place / "lib/modules"]
-        self.modules = only((f / self.version for f in folders if (f / self.version).is_dir()), "kernel modules")
+    def __init__(self, places):
+        images = ["boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"]
+        self.image = only((image for place in places for name in images for image in place.glob(name)), "kernel image")
+        self.modules = only((found.parent for place in places for found in place.glob("**/lib/modules/*/kernel")), "kernel modules")
+        self.version = self.modules.name
+
+
+def release(cache):
+    """The kernel of this host's release of Debian."""
+    return kernel_of(real_kernel_package(f"linux-image-{CLOUD}"), cache)
+
+
+def newest(cache):
+    """The newest that the host's archive has."""
+    return kernel_of(newest_kernel_package(CLOUD), cache)
+
+
+def of_suite(suite):
+    def kernel(cache):
+        options = apt_of_suite(suite, cache)
+        return kernel_of(real_kernel_package(f"linux-image-{CLOUD}", options), cache, options)
+
+    return kernel
+
+
+def kernel_of(package, cache, options=()):
+    """From Debian 14 on the package holds nothing: image and modules are in packages that it depends on."""
+    parts = re.findall(r"Depends: (linux-(?:binary|modules)-\S+)", output(["apt-cache", *options, "depends", "--important", package]))
+    return Kernel([unpacked(part, cache, options) for part in (package, *parts)])
+
+
+# By the names that the options `--kernel` take.
+KERNELS = {"release": release, "newest": newest, "trixie": of_suite("trixie"), "sid": of_suite("sid")}
 
 
 def default_cache():
@@ -52,13 +85,15 @@ def find_or_install(program, package):
     return shutil.which(program, path=path)
 
 
-def real_kernel_package(name):
+def real_kernel_package(name, options=()):
     """The package that the name without a version stands for."""
     for attempt in range(2):
-        text = output(["apt-cache", "depends", "--important", name])
+        text = output(["apt-cache", *options, "depends", "--important", name])
         found = re.search(r"Depends: (linux-image-\d\S*)", text)
         if found:
             return found[1]
+        if options:
+            break
         if attempt == 0 and not (os.geteuid() == 0 and succeeds(["apt-get", "update"])):
             break
     raise Skip(f"apt knows no {name}")
@@ -73,9 +108,37 @@ def newest_kernel_package(flavour):
     return max(found, key=lambda one: (tuple(map(int, one[1:])), one[0]))[0]
 
 
-def unpacked(package, cache):
+def apt_of_suite(suite, cache):
+    """Options by which apt knows the packages of another suite of Debian, from lists of its own: the host's are left alone."""
+    if not KEYRING.exists():
+        raise Skip(f"no {KEYRING}: nothing can tell the packages of {suite} from others")
+    place = cache / f"apt-{suite}"
+    for name in ["lists/partial", "cache/archives/partial"]:
+        (place / name).mkdir(parents=True, exist_ok=True)
+    (place / "status").touch()
+    (place / "sources.list").write_text(f"deb [signed-by={KEYRING}] {archive_of_host()} {suite} main\n")
+    settings = {
+        "Dir::Etc::sourcelist": place / "sources.list", "Dir::Etc::sourceparts": "-", "Dir::State::lists": place / "lists",
+        "Dir::Cache": place / "cache", "Dir::State::status": place / "status", "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    # The earlier list is good enough where the archive does not answer.
+    if not succeeds(["apt-get", *options, "update", "--error-on=any"]) and not output(["apt-cache", *options, "pkgnames", "linux-image"]):
+        raise Skip(f"no archive gives the packages of {suite}")
+    return options
+
+
+def archive_of_host():
+    """Where this host has its own Debian from; elsewhere the archive that everybody reaches."""
+    targets = output(["apt-get", "indextargets", "--format", "$(ORIGIN) $(CODENAME) $(RELEASE) $(REPO_URI)", "Created-By: Packages"])
+    own = re.search(r"^Debian (\w+) \1 (\S+)$", targets, re.M)
+    return own[2] if own else "http://deb.debian.org/debian"
+
+
+def unpacked(package, cache, options=()):
     """The directory of a package's files, downloaded once; nothing is installed."""
-    versions = re.search(r"^Version: (\S+)", output(["apt-cache", "show", "--no-all-versions", package]), re.M)
+    versions = re.search(r"^Version: (\S+)", output(["apt-cache", *options, "show", "--no-all-versions", package]), re.M)
     if not versions:
         raise Skip(f"apt knows no {package}")
     place = cache / f"{package}_{versions[1].replace(':', '%3a')}"
@@ -88,9 +151,9 @@ def unpacked(package, cache):
         raise Skip(f"the cache cannot be written: {error}") from error
     with working as directory:
         # The sandbox user of apt cannot write to a directory of root's.
-        download = ["apt-get", "-o", "APT::Sandbox::User=root", "download", package]
+        download = ["apt-get", *options, "-o", "APT::Sandbox::User=root", "download", package]
         if not succeeds(download, directory):
-            updated = os.geteuid() == 0 and succeeds(["apt-get", "update"])
+            updated = not options and os.geteuid() == 0 and succeeds(["apt-get", "update"])
             if not (updated and succeeds(download, directory)):
                 raise Skip(f"apt-get cannot download {package}")
         archive = only(pathlib.Path(directory).glob("*.deb"), "a package")

@@ -349,10 +349,20 @@ check_unmappable_workspace() {
     expect "the directory" "$(ls -A "$1" | tr '\n' ' ')" ".git file module "
 }
 
+# Without those that have ended and were not collected yet.
+processes_left() {
+    ps -o pid,stat,args | grep '[p]addock' | grep -v timeout | grep -v '^ *[0-9]* Z'
+}
+
 check_nothing_left() {
     left=$(find $CGROUPS -name 'paddock-sb-*')
     [ -z "$left" ] || echo "cgroups: $left"
-    left=$(ps -o pid,args | grep '[p]addock' | grep -v timeout)
+    # A server that was killed may still be ending.
+    for _ in $(seq 150); do
+        left=$(processes_left)
+        [ -n "$left" ] || break
+        usleep 200000
+    done
     [ -z "$left" ] || echo "processes: $left"
     left=$(find /var/lib/paddock/run /home/user/.local/state/paddock/run -name '*.json' 2>/dev/null)
     [ -z "$left" ] || echo "records: $left"

@@ -14,11 +14,10 @@ import tempfile
 import time
 
 import debian
-from debian import Kernel, Skip, find_or_install, output, succeeds
+from debian import KERNELS, Skip, find_or_install, output, succeeds
 from machine import Archive, boot, libraries, merged, module_content, module_order, name_of
 
 HERE = pathlib.Path(__file__).resolve().parent
-KERNEL_PACKAGE = "linux-image-cloud-amd64"
 # Drivers that this kernel has as modules; their dependencies come with them. Built-in ones are not found, and not
 # missed.
 MODULES = ["overlay", "virtio_pci", "virtio_blk"]
@@ -47,7 +46,7 @@ def run(arguments, directory):
     debian.check_machine()
     qemu = find_or_install("qemu-system-x86_64", "qemu-system-x86")
     mke2fs = find_or_install("mke2fs", "e2fsprogs")
-    kernel = Kernel(debian.unpacked(debian.real_kernel_package(KERNEL_PACKAGE), arguments.cache))
+    kernel = KERNELS[arguments.kernel](arguments.cache)
     initramfs, disk = directory / "initramfs", directory / "disk"
     write_initramfs(initramfs, arguments.paddock, kernel, debian.busybox(arguments.cache))
     make_disk(disk, mke2fs)
@@ -62,6 +61,7 @@ def run(arguments, directory):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--paddock", type=pathlib.Path, required=True, help="the paddock executable to check")
+    parser.add_argument("--kernel", choices=KERNELS, default="release", help="which one; the one of this Debian release where none is named")
     parser.add_argument("--cache", type=pathlib.Path, default=debian.default_cache(), help="where downloaded packages are kept")
     parser.add_argument("--verbose", action="store_true", help="show the whole console as it comes")
     arguments = parser.parse_args()

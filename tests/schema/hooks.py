@@ -56,7 +56,7 @@ class Farm:
     def __init__(self):
         self.steady, self.mortal, self.child, self.mortal_uses, self.asked = None, None, None, 0, 0
         self.ended, self.running, self.terminal = None, None, None
-        self.mounted, self.volumes = None, 0
+        self.mounted, self.volumes, self.builds = None, 0, 0
         self.ended_job = None
         self.own_token = call("GET", "/v1/tokens")["tokens"][0]["id"]
 
@@ -123,6 +123,18 @@ class Farm:
         call("PUT", f"/v1/volumes/{name}/files/content?path=file", {})
         return name
 
+    def template(self):
+        """One whose only build failed: no registry answers there."""
+        return self.built().get("template", "tp-none")
+
+    def build(self):
+        return self.built().get("id", "none")
+
+    def built(self):
+        self.builds += 1
+        wanted = {"name": f"built-{self.builds % 50}", "image": "127.0.0.1:1/none", "steps": []}
+        return call("POST", "/v1/template-builds", wanted)
+
     def resource(self):
         # Without a `/`, which the client would have to encode and does not.
         call("PUT", "/v1/resources/kept", {"value": {"key": "a text of some length"}})
@@ -180,6 +192,10 @@ def before_call(context, case, kwargs):
 
 def point_path(parameters, method, path):
     """The names in the path."""
+    if path == "/v1/tenants/{tenant}/tokens":
+        # The token of all other requests is one of its own tenant's.
+        parameters["tenant"] = "others"
+        return
     # schemathesis learns names from answers, too: the sandbox and the token of all other requests are not to end.
     if not parameters or (chance.random() > REAL and not farm.needs(*parameters.values())):
         return
@@ -201,6 +217,12 @@ def point_path(parameters, method, path):
         parameters["snapshot"] = farm.snapshot()
     if "volume" in parameters:
         parameters["volume"] = farm.mounted if path.endswith("/checkpoint") else farm.volume()
+    if "template" in parameters and not path.startswith("/v1/pools"):
+        parameters["template"] = farm.template()
+    if "build" in parameters:
+        parameters["build"] = farm.build()
+    if "hash" in parameters:
+        parameters["hash"] = f"{chance.randrange(100):064x}"
     if "resource" in parameters:
         parameters["resource"] = farm.resource()
     if "job" in parameters:
@@ -326,7 +348,18 @@ def point_body(body, path):
         body["version"] = 1
     if path.endswith("/share") and "tenant" in body and chance.random() < REAL:
         body["tenant"] = "others"
-    if path == "/v1/volumes" and "name" in body and chance.random() < REAL:
+    if path == "/v1/template-builds" and chance.random() < REAL:
+        for name in chance.sample(list(body), len(body) - min(len(body), 2)):
+            del body[name]
+        body.update({"name": f"own-{chance.randrange(50)}", "image": "127.0.0.1:1/none", "steps": []})
+        body.pop("template", None)
+    if path == "/v1/volumes/{volume}/files/directory" and (chance.random() < REAL or not succeeded("POST", path)):
+        body.update({"path": f"new-{chance.randrange(1000)}", "mode": 0o755})
+    if path.endswith("/files/mode") and (chance.random() < REAL or not succeeded("POST", path)):
+        if not succeeded("POST", path):
+            farm.execute({"command": FURNISH})
+        body.update({"path": "file" if path.startswith("/v1/volumes/") else "/tmp/there", "mode": 0o755})
+    if path in ("/v1/volumes", "/v1/secrets") and "name" in body and chance.random() < REAL:
         body["name"] = f"own-{chance.randrange(10**9)}"
     if path.endswith("/sign") and isinstance(body.get("operation"), str) and chance.random() < REAL:
         body["operation"] = chance.choice(["read", "write"])

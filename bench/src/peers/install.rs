@@ -16,7 +16,7 @@ const PACKAGES: [(&str, &str); 7] = [
 ];
 
 /// A package manager that is killed half-way leaves a mess; a slow mirror is no reason for it.
-const PATIENCE: Duration = Duration::from_secs(900);
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Installs missing packages. Returns the reason if it did not.
 pub fn missing(allowed: bool) -> Option<String> {
@@ -37,7 +37,7 @@ pub fn missing(allowed: bool) -> Option<String> {
     let apt = |arguments: &[&str]| {
         let mut line = CommandLine::new(&program).args(arguments);
         line.environment = Environment::Inherited(vec![("DEBIAN_FRONTEND", "noninteractive".into())]);
-        line.output_within(PATIENCE)
+        line.output_within(INSTALL_TIMEOUT)
     };
     let install = [&["install", "-y", "--no-install-recommends"], wanted.as_slice()].concat();
     // A fresh host has no package lists yet.

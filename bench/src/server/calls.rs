@@ -67,6 +67,11 @@ impl Caller {
         Ok(serde_json::from_slice(&answer)?)
     }
 
+    /// A token that sees the whole server, as the dashboard of its owner has it.
+    pub async fn admin_token(&mut self) -> Result<String> {
+        text(&self.post("/v1/tokens", &json!({ "role": "admin" })).await?, "secret")
+    }
+
     /// A token of the owner's tenant, as an SDK on the same host has it.
     pub async fn token(&mut self) -> Result<String> {
         text(&self.post("/v1/tokens", &json!({ "role": "user" })).await?, "secret")

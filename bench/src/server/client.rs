@@ -1,4 +1,5 @@
-//! HTTP/1.1 on one connection that is kept.
+//! HTTP/1.1 on one connection that is kept. It is not `paddock-client`, which sends a call again when a connection is lost: what is
+//! measured is one request as it was sent, and a lost connection is an error of the measurement.
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;

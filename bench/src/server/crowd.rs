@@ -65,7 +65,7 @@ pub async fn measure(server: &Server) -> Result<Findings> {
 }
 
 /// Stops when the host is full.
-async fn fill(server: &Server, live: &mut Vec<String>, findings: &mut Findings) -> Result<()> {
+pub async fn fill(server: &Server, live: &mut Vec<String>, findings: &mut Findings) -> Result<()> {
     while live.len() < WANTED {
         let count = AT_A_TIME.min(WANTED - live.len());
         let creates =

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Servers that are asked for the first time.
-const FRESH: usize = 10;
+const FIRST_ASKED_SERVERS: usize = 10;
 const ROUNDS: usize = 100;
 const SCRIPT: &str = include_str!("laptop.py");
 const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk/python/src");
@@ -49,7 +49,7 @@ pub async fn measure(setting: Setting<'_>, server: &Server) -> Result<Findings> 
     let mut findings = Findings::default();
     let told = ask(server, &["later", &ROUNDS.to_string()])?;
     let (mut first, mut bare) = (Vec::new(), samples(&told, "bare")?);
-    for number in 0..FRESH {
+    for number in 0..FIRST_ASKED_SERVERS {
         let name = format!("laptop-{number}");
         let mut fresh =
             Server::start(setting.scratch, &server.paddock.program, &name, Ready::ByDemand).await?;
@@ -70,7 +70,7 @@ pub async fn measure(setting: Setting<'_>, server: &Server) -> Result<Findings> 
         timing(IMPORT, samples(&told, "import")?),
     ];
     findings.notes.push(format!(
-        "A use is `Sandbox.create()`, `run_code('print(1)')` and the end of the `with`, by the Python SDK over the unix socket. {FRESH} fresh \
+        "A use is `Sandbox.create()`, `run_code('print(1)')` and the end of the `with`, by the Python SDK over the unix socket. {FIRST_ASKED_SERVERS} fresh \
          servers for the first; then {ROUNDS} on another one, a tenth of a second apart, in turns with a bare Python. No pool is set: \
          the server keeps sandboxes ready where it sees demand."
     ));

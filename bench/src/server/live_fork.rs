@@ -13,9 +13,9 @@ use std::time::Duration;
 
 const MEBIBYTE: f64 = 1_048_576.0;
 const ROUNDS: usize = 50;
-const MANY: usize = 3;
+const ROUNDS_OF_ALL_CHILDREN: usize = 3;
 const CHILDREN: usize = 100;
-const FEW: usize = 8;
+const WEIGHED_CHILDREN: usize = 8;
 const CURVE_ROUNDS: usize = 5;
 const GVISOR_ROUNDS: usize = 5;
 /// The kernel takes a sandbox apart for a while after it was killed.
@@ -181,7 +181,7 @@ pub fn ids(forked: &Value) -> Result<Vec<String>> {
 
 async fn many(server: &Server, caller: &mut Caller, source: &str, findings: &mut Findings) -> Result<()> {
     let mut forks = Vec::new();
-    for _ in 0..MANY {
+    for _ in 0..ROUNDS_OF_ALL_CHILDREN {
         let path = format!("/v1/sandboxes/{source}/fork");
         let body = json!({ "live": true, "count": CHILDREN });
         let (elapsed, forked) = timed(caller.post(&path, &body)).await?;
@@ -200,11 +200,11 @@ async fn many(server: &Server, caller: &mut Caller, source: &str, findings: &mut
 /// The sizes of children before their first call.
 async fn sizes(server: &Server, caller: &mut Caller, source: &str, findings: &mut Findings) -> Result<()> {
     let path = format!("/v1/sandboxes/{source}/fork");
-    let forked = caller.post(&path, &json!({ "live": true, "count": FEW })).await?;
+    let forked = caller.post(&path, &json!({ "live": true, "count": WEIGHED_CHILDREN })).await?;
     let children = ids(&forked)?;
     let (work, guests) = memory::private_of_children(&server.paddock.state, &children)?;
-    findings.add("each child: its own", (work + guests) / FEW as f64 / MEBIBYTE, "MiB");
-    findings.add("each child: its own, interpreter", work / FEW as f64 / MEBIBYTE, "MiB");
+    findings.add("each child: its own", (work + guests) / WEIGHED_CHILDREN as f64 / MEBIBYTE, "MiB");
+    findings.add("each child: its own, interpreter", work / WEIGHED_CHILDREN as f64 / MEBIBYTE, "MiB");
     parallel::kill(server, children).await
 }
 

@@ -23,7 +23,7 @@ const DISK: u64 = 256 << 20;
 const ROUNDS: usize = 20;
 const FORKS: usize = 5;
 const CHILDREN: usize = 20;
-const FEW: usize = 8;
+const WEIGHED_COPIES: usize = 8;
 /// Two are a habit, and two more requests then cause a parent VM with an interpreter.
 const HABIT: usize = 4;
 /// Ten milliseconds apart.
@@ -304,16 +304,16 @@ fn add_template(server: &Server) -> Result<()> {
 
 async fn sizes(server: &Server, caller: &mut Caller, findings: &mut Findings) -> Result<()> {
     let mut live = Vec::new();
-    for _ in 0..FEW {
+    for _ in 0..WEIGHED_COPIES {
         let sandbox = create(caller, json!({})).await?;
         caller.exec(&sandbox, &["true"]).await?;
         live.push(sandbox);
     }
     let (count, inside, _) = memory::proportional_of_sandboxes(&server.paddock.state, server.id(), &live)?;
-    ensure!(count >= FEW, "{count} processes are those of {FEW} machines");
+    ensure!(count >= WEIGHED_COPIES, "{count} processes are those of {WEIGHED_COPIES} machines");
     let (_, own, _) = memory::of_sandboxes(&server.paddock.state, server.id(), &live, memory::private)?;
-    findings.add("each copy: its own", own as f64 / FEW as f64 / MEBIBYTE, "MiB");
-    findings.add("each copy: proportional", inside as f64 / FEW as f64 / MEBIBYTE, "MiB");
+    findings.add("each copy: its own", own as f64 / WEIGHED_COPIES as f64 / MEBIBYTE, "MiB");
+    findings.add("each copy: proportional", inside as f64 / WEIGHED_COPIES as f64 / MEBIBYTE, "MiB");
     for sandbox in live {
         caller.kill(&sandbox).await?;
     }

@@ -9,7 +9,8 @@
 //! - [`gate`]: the network of a sandbox; [`volumes`], [`scripts`]: files that outlive it; [`jobs`]: a queue of work;
 //!   [`machines`]: kernels of their own; [`live_fork`]: forks that remember
 //! - [`agents`]: the time that tools and MCP add to a call
-//! - [`laptop`]: one person with the SDK; [`scale`]: thousands of sandboxes, many clients
+//! - [`laptop`]: one person with the SDK; [`e2b`]: a program that was written for E2B; [`inspect`]: an evaluation; [`run_code`]: rewards for code; [`dashboard`]: an open page;
+//!   [`scale`]: thousands of sandboxes, many clients
 //! - [`code`]: run_code, with pools, beside other products that run Python
 //! - [`remains`]: the remains of killed sandboxes
 //! - [`promises`]: the targets, against the findings
@@ -20,9 +21,13 @@ mod calls;
 mod client;
 mod code;
 mod crowd;
+mod dashboard;
+mod e2b;
 mod first;
 mod fork;
+mod frameworks;
 mod gate;
+mod inspect;
 mod jobs;
 mod laptop;
 mod live_fork;
@@ -34,6 +39,7 @@ mod process;
 mod promises;
 mod recovery;
 mod remains;
+mod run_code;
 mod scale;
 mod scripts;
 mod stream;
@@ -53,7 +59,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 /// The time for one part; several times the need of a slow host.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PART_TIMEOUT: Duration = Duration::from_secs(120);
 /// A thousand interpreters are started; a minute is measured whole; emulated VMs take their time.
 const PATIENCE_WITH_CODE: Duration = Duration::from_secs(400);
 
@@ -102,16 +108,18 @@ async fn one(setting: Setting<'_>, paddock: &Path, beside: Option<&Field>, part:
     let mut server = Server::start(setting.scratch, paddock, part.name(), ready).await?;
     let patience = if part.is_scale() {
         PATIENCE_AT_SCALE + setting.soak
-    } else if part.is_code() || matches!(part, Part::Machines | Part::LiveFork) {
+    } else if part.is_code()
+        || matches!(part, Part::Machines | Part::LiveFork | Part::Inspect | Part::Dashboard)
+    {
         PATIENCE_WITH_CODE
     } else {
-        PATIENCE
+        PART_TIMEOUT
     };
     let outcome = tokio::select! {
         outcome = run(setting, &mut server, beside, part) => outcome,
         error = out_of_patience(patience) => Err(error),
     };
-    if part.is_code() || part.is_scale() {
+    if part.is_code() || part.is_scale() || part == Part::RunCode {
         code::remove_pools(&server).await;
     }
     // In any case: sandboxes outlive their server.
@@ -150,6 +158,10 @@ async fn run(
         Part::Machines => machines::measure(server, beside).await,
         Part::LiveFork => live_fork::measure(server).await,
         Part::Laptop => laptop::measure(setting, server).await,
+        Part::E2b => e2b::measure(setting, server).await,
+        Part::Inspect => inspect::measure(setting, server).await,
+        Part::RunCode => run_code::measure(setting, server).await,
+        Part::Dashboard => dashboard::measure(server).await,
         _ if part.is_scale() => scale::measure(setting, server, part).await,
         Part::GateIdle => gate::measure_idle(server, setting.counts.crowd).await,
         _ => code::measure(setting, server, beside, part).await,

@@ -20,6 +20,10 @@ pub enum Part {
     Machines,
     LiveFork,
     Laptop,
+    E2b,
+    Inspect,
+    RunCode,
+    Dashboard,
     ScaleCrowd,
     ScaleRates,
     ScaleForks,
@@ -44,6 +48,10 @@ impl Part {
     pub const MACHINES: [Part; 1] = [Part::Machines];
     pub const LIVE_FORK: [Part; 1] = [Part::LiveFork];
     pub const LAPTOP: [Part; 1] = [Part::Laptop];
+    pub const E2B: [Part; 1] = [Part::E2b];
+    pub const INSPECT: [Part; 1] = [Part::Inspect];
+    pub const RUN_CODE: [Part; 1] = [Part::RunCode];
+    pub const DASHBOARD: [Part; 1] = [Part::Dashboard];
     pub const SCALE: [Part; 4] = [Part::ScaleCrowd, Part::ScaleRates, Part::ScaleForks, Part::ScaleSoak];
     pub const CODE: [Part; 7] = [
         Part::CodeFirst,
@@ -65,6 +73,10 @@ impl Part {
             .chain(Part::MACHINES)
             .chain(Part::LIVE_FORK)
             .chain(Part::LAPTOP)
+            .chain(Part::E2B)
+            .chain(Part::INSPECT)
+            .chain(Part::RUN_CODE)
+            .chain(Part::DASHBOARD)
             .chain(Part::SCALE)
             .chain(Part::CODE)
     }
@@ -89,6 +101,10 @@ impl Part {
             Part::Machines => "microvm",
             Part::LiveFork => "live-fork",
             Part::Laptop => "laptop",
+            Part::E2b => "e2b",
+            Part::Inspect => "inspect",
+            Part::RunCode => "run-code",
+            Part::Dashboard => "dashboard",
             _ => "server",
         }
     }
@@ -116,6 +132,10 @@ impl Part {
             Part::Machines => "microvm",
             Part::LiveFork => "live-fork",
             Part::Laptop => "laptop",
+            Part::E2b => "e2b",
+            Part::Inspect => "inspect",
+            Part::RunCode => "run-code",
+            Part::Dashboard => "dashboard",
             Part::ScaleCrowd => "scale-crowd",
             Part::ScaleRates => "scale-rates",
             Part::ScaleForks => "scale-forks",
@@ -148,6 +168,10 @@ impl Part {
             Part::LiveFork => "a Python context with data in it, forked as it stands",
             Part::Jobs => "jobs: an array of 2,000 one-line Python scripts",
             Part::Laptop => "one person with the Python SDK, and nothing set up",
+            Part::Dashboard => "the dashboard in a browser, beside 1,000 idle sandboxes",
+            Part::RunCode => "SandboxFusion's client and verl's rewards, beside no fence",
+            Part::E2b => "E2B's SDK, beside the same without it and beside no fence",
+            Part::Inspect => "an evaluation of Inspect, whose samples are forks of one prepared sandbox",
             Part::ScaleCrowd => "every call, with more and more live sandboxes",
             Part::ScaleRates => "calls of more and more clients",
             Part::ScaleForks => "1,000 forks of a context with 64 MiB",

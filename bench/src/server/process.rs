@@ -106,7 +106,7 @@ impl Server {
     }
 
     /// It was asked for any free port and says which it took.
-    fn tcp_address(&self) -> Result<SocketAddr> {
+    pub fn tcp_address(&self) -> Result<SocketAddr> {
         let text = std::fs::read_to_string(&self.log)?;
         let found = text.lines().rev().find_map(|line| line.split_once("listening on http://"));
         let (_, address) = found.context("the server does not say where it listens")?;
@@ -130,7 +130,7 @@ fn spawn(paddock: &Paddock, socket: &Path, log: &Path, ready: Ready) -> Result<C
     let log = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(&paddock.program);
     command
-        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--build-on-first-use", "none"])
         .args(["--ready-memory", "0"].iter().filter(|_| ready == Ready::Nothing))
         .arg("--socket")
         .arg(socket)

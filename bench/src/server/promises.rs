@@ -1,7 +1,9 @@
 //! The promises about the server's speed and size, against the findings.
 
 use super::part::{Findings, Measured, Part};
-use super::{agents, code, gate, jobs, laptop, live_fork, machines, scale, volumes};
+use super::{
+    agents, code, dashboard, e2b, gate, inspect, jobs, laptop, live_fork, machines, run_code, scale, volumes,
+};
 use crate::targets::{Target, milliseconds};
 
 pub struct Promise {
@@ -114,6 +116,10 @@ fn all() -> impl Iterator<Item = &'static Promise> {
         .chain(&machines::PROMISES)
         .chain(&live_fork::PROMISES)
         .chain(&laptop::PROMISES)
+        .chain(&e2b::PROMISES)
+        .chain(&inspect::PROMISES)
+        .chain(&run_code::PROMISES)
+        .chain(&dashboard::PROMISES)
         .chain(&scale::PROMISES);
     PROMISES.iter().chain(more).chain(&code::PROMISES)
 }

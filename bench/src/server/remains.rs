@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A thing that stays longer than this was left.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REMAINS_TIMEOUT: Duration = Duration::from_secs(5);
+/// All that ever ended is listed: after a soak that is hundreds of pages.
+const LIST: Duration = Duration::from_secs(120);
 const KILL: Duration = Duration::from_secs(60);
 
 pub async fn kill_all(server: &Server) -> Result<()> {
@@ -24,12 +26,12 @@ pub async fn kill_all(server: &Server) -> Result<()> {
 
 /// Precondition: all sandboxes were killed.
 pub async fn look(server: &Server) -> Result<Vec<String>> {
-    let ended = tokio::time::timeout(PATIENCE, async { server.caller().await?.ended().await });
+    let ended = tokio::time::timeout(LIST, async { server.caller().await?.ended().await });
     let ended: BTreeSet<_> = ended.await.context("the list did not come in time")??.into_iter().collect();
     if ended.is_empty() {
         bail!("the server knows of no sandbox that ended, so nothing was looked for");
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + REMAINS_TIMEOUT;
     // The processes of a VM that stands to be copied belong to no sandbox: they end with the server.
     let standing = super::machines::standing(&mut server.caller().await?).await?;
     loop {

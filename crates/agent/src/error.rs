@@ -67,7 +67,7 @@ impl ModelError {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             ModelError::GaveUp { source, .. } => return source.hint(),
-            ModelError::Unreachable { .. } => "look at --model, and whether this machine reaches it",
+            ModelError::Unreachable { .. } => "look at --model, and whether this host reaches it",
             ModelError::Status { status: 401 | 403, .. } => {
                 "the key is not accepted: --key-env names the variable that holds it"
             }

@@ -7,7 +7,7 @@
 const TABLE: &[u8] = b".eh_frame";
 const LOAD: u32 = 1;
 /// The mark, and nothing else.
-const KEPT: usize = 8;
+const MARK_BYTES: usize = 8;
 
 /// `None`: it is not laid out like that, and stays as it is.
 pub fn take_out(executable: &[u8]) -> Option<Vec<u8>> {
@@ -20,9 +20,9 @@ pub fn take_out(executable: &[u8]) -> Option<Vec<u8>> {
     };
     let holder = segments.iter().find(holds)?;
     let page = segments.iter().filter(|segment| segment.kind == LOAD).map(|segment| segment.align).max()?;
-    let cut = length.checked_sub(KEPT)? / page.max(1) * page;
-    elf.0.get_mut(start..start + KEPT)?.fill(0);
-    elf.0.drain(start + KEPT..start + KEPT + cut);
+    let cut = length.checked_sub(MARK_BYTES)? / page.max(1) * page;
+    elf.0.get_mut(start..start + MARK_BYTES)?.fill(0);
+    elf.0.drain(start + MARK_BYTES..start + MARK_BYTES + cut);
     let mut end = 0;
     for segment in &segments {
         let (mut offset, mut in_file) = (segment.offset, segment.in_file);

@@ -3,7 +3,6 @@
 //! The kernel says ENOSPC for all of them, which everywhere else means a full disk. So the place that met the refusal says
 //! which limit it was.
 
-use crate::backend::CreateError;
 use std::fmt;
 use std::io::Error;
 
@@ -39,10 +38,6 @@ impl HostLimit {
             HostLimit::Places => "use another host: there are no more ranges of 65,536 ids".into(),
         };
         format!("end sandboxes that are not needed, or {what}; {ASK_DOCTOR}")
-    }
-
-    pub fn refused(self, source: Error) -> CreateError {
-        CreateError::Limit { limit: self, source }
     }
 
     /// `None`: the mount was refused for another reason.

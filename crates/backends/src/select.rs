@@ -11,7 +11,7 @@ use std::path::Path;
 pub enum SelectError {
     #[error("there is no backend `{name}`; known are {known}")]
     Unknown { name: String, known: String },
-    #[error("no backend of this machine gives `{requirement}`: {reasons}")]
+    #[error("no backend of this host gives `{requirement}`: {reasons}")]
     Requirement { requirement: &'static str, reasons: String },
 }
 
@@ -58,4 +58,12 @@ fn first_unmet(spec: &Spec, backend: &dyn Backend) -> Option<(Requirement, Strin
     let unmet = spec.require.iter().find_map(|r| r.met_by(&guarantees).err().map(|reason| (*r, reason)));
     // The guarantees of a backend are of no use where it cannot run at all.
     unmet.or_else(|| Some((*spec.require.first()?, backend.missing()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_caller_may_ask_for_every_backend_of_this_build() {
+        assert!(super::NAMES.iter().all(|name| paddock_model::BACKEND_NAMES.contains(name)));
+    }
 }

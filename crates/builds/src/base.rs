@@ -5,9 +5,12 @@ use super::error::BuildError;
 use super::run::{Event, Ground};
 use super::step::Key;
 use paddock_images::digest::Digest;
+use paddock_images::directories::Temporary;
 use paddock_images::share::Sharing;
-use paddock_images::{ImageError, NoProgress, ResolvedImage};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use paddock_images::{Credentials, ImageError, ImageStore, NoProgress, RegistryReach, ResolvedImage};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
+};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,22 +18,36 @@ use std::path::{Path, PathBuf};
 
 pub enum Base {
     Image {
-        image: ResolvedImage,
+        image: Box<ResolvedImage>,
         key: Digest,
         sharing: Sharing,
+        /// The place of an image that was fetched with a login: it goes with this.
+        private: Option<Temporary>,
     },
     /// The base is made from the packages of this release.
-    Debian {
-        suite: String,
-    },
+    Debian { suite: String },
+}
+
+/// The credentials of a tenant for the registry of the base.
+pub struct Login {
+    pub credentials: Credentials,
+    pub tenant: String,
 }
 
 /// Finds the base. For a Debian release the registry is asked first.
-pub async fn find(ground: &Ground<'_>, base: &str, directory: Option<&Path>) -> Result<Base, BuildError> {
+pub async fn find(
+    ground: &Ground<'_>,
+    base: &str,
+    directory: Option<&Path>,
+    reach: Option<&RegistryReach>,
+) -> Result<Base, BuildError> {
     let named = |source| BuildError::Base { base: base.chars().take(200).collect(), source };
-    let reference = anchored(base, directory);
-    match ground.store.resolve(&reference, &NoProgress).await {
-        Ok(image) => describe(image, named).await,
+    let resolved = match reach {
+        Some(reach) => ground.store.resolve_from_registry(base, reach, &NoProgress).await,
+        None => ground.store.resolve(&anchored(base, directory), &NoProgress).await,
+    };
+    match resolved {
+        Ok(image) => describe(image, Key::new("image"), None, named).await,
         Err(error) => match debian::suite(base).filter(|_| no_registry_answers(&error)) {
             Some(suite) => {
                 let text = format!("no registry has it ({error}): from Debian's packages");
@@ -40,6 +57,24 @@ pub async fn find(ground: &Ground<'_>, base: &str, directory: Option<&Path>) -> 
             None => Err(named(error)),
         },
     }
+}
+
+/// Finds the base that a registry gives to its tenant alone. Nothing of it comes from the images that all tenants share, and nothing goes
+/// there: who knows the digest of a layer could have it from there. The key is the tenant's own, so that the layers above are, too.
+/// The registry decides anew at each build.
+pub async fn find_with_login(
+    ground: &Ground<'_>,
+    base: &str,
+    reach: &RegistryReach,
+    login: &Login,
+) -> Result<Base, BuildError> {
+    let named = |source| BuildError::Base { base: base.chars().take(200).collect(), source };
+    let place = ground.store.shared().directories.temporary()?;
+    let store = ImageStore::open(&place.path.join("images"))?;
+    let image = store.resolve_with_login(base, reach, &login.credentials, &NoProgress).await;
+    let mut key = Key::new("private image");
+    key.add(&login.tenant);
+    describe(image.map_err(named)?, key, Some(place), named).await
 }
 
 /// Relative paths count from the build file, as those of `copy` do.
@@ -54,13 +89,12 @@ fn anchored(base: &str, directory: Option<&Path>) -> String {
     }
 }
 
-/// True if the registry gave no usable answer. False if it answers that there is no such image: the user has to hear of
-/// that mistake.
+/// True if the registry gave no usable answer. False if it answers that there is no such image, or that the caller may
+/// not have it: the user has to hear of that mistake.
 fn no_registry_answers(error: &ImageError) -> bool {
     matches!(
         error,
         ImageError::Unreachable { .. }
-            | ImageError::Unauthorized { .. }
             | ImageError::TooManyRequests { .. }
             | ImageError::RegistryAnswer { .. }
     )
@@ -68,16 +102,17 @@ fn no_registry_answers(error: &ImageError) -> bool {
 
 async fn describe(
     image: ResolvedImage,
+    mut key: Key,
+    private: Option<Temporary>,
     named: impl Fn(ImageError) -> BuildError,
 ) -> Result<Base, BuildError> {
-    let mut key = Key::new("image");
     match &image.digest {
         Some(digest) => {
             let key = {
                 key.add(digest);
                 key.finish()
             };
-            Ok(Base::Image { image, key, sharing: Sharing::Links })
+            Ok(Base::Image { image: Box::new(image), key, sharing: Sharing::Links, private })
         }
         // A directory of the host, which may change at any time.
         None => {
@@ -87,9 +122,18 @@ async fn describe(
                 |error| named(ImageError::Io { action: "read", path: image.root.clone(), source: error });
             let state = looked.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)?;
             key.add("directory").add(state.hex());
-            Ok(Base::Image { key: key.finish(), image, sharing: Sharing::Copies })
+            Ok(Base::Image { key: key.finish(), image: Box::new(image), sharing: Sharing::Copies, private })
         }
     }
+}
+
+/// True if the root has a directory at this absolute path. Links are followed as they lie inside.
+pub fn has_directory(root: &Path, path: &str) -> bool {
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let found = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .and_then(|root| openat2(&root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how))
+        .and_then(fstat);
+    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
 
 /// A digest that changes with every change in a directory. It is made of the kernel's facts about each file; no file is

@@ -1,7 +1,8 @@
 //! The order of a build: the base, the steps, the template. Finished layers come from the cache. If a step fails, the
 //! layers made before it stay for the next build, and the template is unchanged.
 
-use super::base::{self, Base};
+use super::base::{self, Base, Login};
+use super::client_step::{self, ClientStep, Unpack};
 use super::copied::{self, Copied};
 use super::error::BuildError;
 use super::fetch::{self, Lent, Variables};
@@ -9,13 +10,13 @@ use super::file::{BuildFile, Step};
 use super::records::{self, LayerRecord, Records, TemplateRecord};
 use super::run::{self, Event, Failed, Ground, Watcher, Work};
 use super::step::Key;
-use super::{apt, debian};
+use super::{apt, debian, uploaded};
 use paddock_engine::certificates::Trust;
 use paddock_engine::{Engine, EngineError};
 use paddock_images::digest::Digest;
 use paddock_images::share::Sharing;
-use paddock_images::{BUILT, ImageStore, built};
-use paddock_model::{Policy, Root, User};
+use paddock_images::{BUILT, ImageStore, RegistryReach, built};
+use paddock_model::{Network, Policy, Root, User};
 use paddock_settings::Surroundings;
 use paddock_settings::templates::{self, TemplateError};
 use std::collections::BTreeMap;
@@ -28,19 +29,36 @@ pub struct Build<'a> {
     pub file: &'a BuildFile,
     /// The build file's directory; `None` for a build file that comes with Paddock.
     pub directory: Option<&'a Path>,
-    /// The name of the template.
-    pub name: &'a str,
-    /// True if a template that was written by hand may be replaced. A template that was built is always replaced.
-    pub replace: bool,
+    pub target: Target<'a>,
     pub use_cache: bool,
     /// `Some(true)`: steps that fetch get all certificates that this host trusts, and the build fails if they cannot be
     /// read. `None`: the template's own setting decides.
     pub host_certs: Option<bool>,
-    pub caller: &'a Variables,
+    /// The caller's variables; none for the build of a tenant, to whom the host's proxies and indexes are not lent.
+    pub caller: Option<&'a Variables>,
+    /// The network of steps that fetch.
+    pub network: &'a Network,
+    /// `Some`: the base is an image of a registry within this reach, and never a path of the host.
+    pub reach: Option<&'a RegistryReach>,
+    /// `Some`, within a reach alone: the registry of the base is asked with these credentials.
+    pub login: Option<&'a Login>,
+}
+
+/// The place of the result.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// A template of the state directory.
+    ///
+    /// `replace`: a template that was written by hand may be replaced. A template that was built is always replaced.
+    Template { name: &'a str, replace: bool },
+    /// The layers are kept under this id until [`super::free`]; the caller keeps the settings.
+    Kept { id: &'a str },
 }
 
 #[derive(Debug, Clone)]
 pub struct Built {
+    /// The settings of the template, with its image.
+    pub settings: Policy,
     pub image: String,
     pub layers: Vec<BuiltLayer>,
     /// The size of the whole image.
@@ -65,7 +83,14 @@ pub async fn build(build: &Build<'_>, watcher: &dyn Watcher) -> Result<Built, Bu
     let store = ImageStore::open(&build.state.join("images"))?;
     let records = Records::open(build.state)?;
     let _guard = blocking(&store, |store| records::lock(store, None)).await?;
-    let ground = Ground { engine: &engine, store: &store, limits: &build.file.limits, watcher };
+    let ground = Ground {
+        engine: &engine,
+        store: &store,
+        limits: &build.file.limits,
+        watcher,
+        network: build.network,
+        state: build.state,
+    };
     let total = build.file.steps.len() + 1;
     let mut making = Making { build, ground, records, total, layers: Vec::new(), sources: String::new() };
     let (policy, lent) = making.base().await?;
@@ -80,7 +105,10 @@ fn check(build: &Build<'_>) -> Result<(), BuildError> {
     let policy = &build.file.settings;
     paddock_settings::resolve(
         std::slice::from_ref(policy),
-        Surroundings { state_dir: build.state, home: build.caller.get("HOME").map(Path::new) },
+        Surroundings {
+            state_dir: build.state,
+            home: build.caller.and_then(|caller| caller.get("HOME")).map(Path::new),
+        },
     )?;
     let copies = build.file.steps.iter().any(|step| matches!(step, Step::Copy { .. }));
     if copies && build.directory.is_none() {
@@ -90,12 +118,18 @@ fn check(build: &Build<'_>) -> Result<(), BuildError> {
     if installs && !rustix::process::geteuid().is_root() {
         return Err(BuildError::NeedsRoot { what: "a step with `apt`" });
     }
-    let there = templates::list(build.state)?.into_iter().find(|t| t.name == build.name && !t.built_in);
+    let (name, replace) = match build.target {
+        Target::Template { name, replace } => (name, replace),
+        Target::Kept { id } => {
+            return Ok(paddock_model::check_template_name(id).map_err(TemplateError::from)?);
+        }
+    };
+    let there = templates::list(build.state)?.into_iter().find(|t| t.name == name && !t.built_in);
     let image = there.as_ref().and_then(|there| there.settings.as_ref().ok()?.image.clone());
     match there {
-        Some(_) if records::record_of(build.state, build.name, image.as_deref())?.is_some() => Ok(()),
-        Some(_) if !build.replace => Err(TemplateError::Exists(build.name.into()).into()),
-        _ => Ok(paddock_model::check_template_name(build.name).map_err(TemplateError::from)?),
+        Some(_) if records::record_of(build.state, name, image.as_deref())?.is_some() => Ok(()),
+        Some(_) if !replace => Err(TemplateError::Exists(name.into()).into()),
+        _ => Ok(paddock_model::check_template_name(name).map_err(TemplateError::from)?),
     }
 }
 
@@ -116,7 +150,12 @@ impl Making<'_> {
         let what = format!("base {}", self.build.file.base);
         self.ground.watcher.event(Event::Step { number: 1, total: self.total, what: &what });
         let (file, started) = (self.build.file, Instant::now());
-        let found = base::find(&self.ground, &file.base, self.build.directory).await?;
+        let found = match (self.build.login, self.build.reach) {
+            (Some(login), Some(reach)) => {
+                base::find_with_login(&self.ground, &file.base, reach, login).await?
+            }
+            (_, reach) => base::find(&self.ground, &file.base, self.build.directory, reach).await?,
+        };
         let origins = match &found {
             Base::Debian { suite } => apt::origins(suite, file.mirror.as_deref()),
             Base::Image { .. } => Vec::new(),
@@ -132,24 +171,30 @@ impl Making<'_> {
             Base::Debian { suite } => {
                 let key = debian::key(&suite, &self.sources);
                 let records = self.records.clone();
-                self.layer(1, &what, key, started, async |ground, root| {
+                self.layer(1, &what, (key, false), started, async |ground, root| {
                     debian::make(ground, &records, &suite, &lent, root).await
                 })
                 .await?;
             }
-            Base::Image { image, key, sharing } => {
+            Base::Image { image, key, sharing, private } => {
                 settings = Policy {
                     env: image.environment.clone(),
                     user: image.user.clone(),
                     cwd: image.cwd.clone(),
-                    command: image.command.clone(),
+                    command: match self.build.target {
+                        Target::Template { .. } => image.command.clone(),
+                        // Only the start command of a client's build is started in its sandboxes.
+                        Target::Kept { .. } => Vec::new(),
+                    },
                     ..Default::default()
                 };
-                self.layer(1, &what, key, started, async |ground, root| {
+                self.layer(1, &what, (key, false), started, async |ground, root| {
                     run::adopt(ground.store, root, &image.root, sharing).await?;
                     Ok(0)
                 })
                 .await?;
+                // An image has many files, whose removal would hold up this thread's other work.
+                let _ = tokio::task::spawn_blocking(move || drop(private)).await;
             }
         }
         Ok((settings.overlaid_by(file.settings.clone()), lent))
@@ -172,33 +217,65 @@ impl Making<'_> {
     ) -> Result<(), BuildError> {
         let (what, started) = (step.shown(), Instant::now());
         self.ground.watcher.event(Event::Step { number, total: self.total, what: &what });
-        let copied = self.copied(step).await?;
+        if let Step::Client(ClientStep::Setting { .. }) = step {
+            return Ok(());
+        }
         let below = self.top()?;
+        let path = self.path(&below)?;
+        let (copied, given_away) = self.copied(step, &path).await?;
         let digest = copied.as_ref().map(|copied| copied.digest.clone());
         let key = step.key(&below, env, digest.as_ref(), &self.sources);
-        let path = self.path(&below)?;
-        self.layer(number, &what, key, started, async move |ground, root| {
-            let work = Work {
-                root: Root::Directory { path: path.clone() },
-                programs: step.programs(),
-                env,
-                lent: step.fetches().then_some(lent),
-                scratch: step.scratch(),
-                copied,
-                user: User::Installer,
-            };
+        let mut programs = step.programs();
+        if let Step::Client(ClientStep::Unpack(Unpack { owner: Some(owner), .. })) = step {
+            programs.extend(client_step::owning(owner, &given_away));
+        }
+        let own = match step {
+            Step::Client(step) => step.surroundings(),
+            _ => None,
+        };
+        let mut env = env.clone();
+        env.extend(own.map(|own| own.env.clone()).unwrap_or_default());
+        let work = Work {
+            root: Root::Directory { path: path.clone() },
+            programs,
+            env: &env,
+            lent: step.fetches().then_some(lent),
+            scratch: step.scratch(),
+            copied,
+            user: own.map_or(User::Installer, |own| own.user.user()),
+            cwd: own.map_or("/", |own| &own.cwd),
+        };
+        if let Step::Client(ClientStep::Check(_)) = step {
+            let done = self.ground.perform(work).await;
+            return done.map(drop).map_err(|failed| self.told(number, &what, failed));
+        }
+        let force = matches!(step, Step::Client(step) if step.force());
+        self.layer(number, &what, (key, force), started, async move |ground, root| {
             let done = ground.perform(work).await?;
             Ok(done.publish(ground, root, Some((path, Sharing::Links))).await?)
         })
         .await
     }
 
-    async fn copied(&self, step: &Step) -> Result<Option<Copied>, BuildError> {
-        let Step::Copy { from, to } = step else { return Ok(None) };
-        let directory = self.build.directory.ok_or(BuildError::CopyOfShipped)?.to_path_buf();
-        let (from, to) = (from.clone(), to.clone());
-        let packed = tokio::task::spawn_blocking(move || copied::pack(&directory, &from, &to)).await;
-        packed.unwrap_or_else(|error| Err(lost(error))).map(Some)
+    /// The files that a step copies over this root, and the paths inside that get the owner which the step names.
+    async fn copied(&self, step: &Step, root: &Path) -> Result<(Option<Copied>, Vec<String>), BuildError> {
+        let packed = match step {
+            Step::Copy { from, to } => {
+                let directory = self.build.directory.ok_or(BuildError::CopyOfShipped)?.to_path_buf();
+                let (from, to) = (from.clone(), to.clone());
+                let pack = move || copied::pack(&directory, &from, &to).map(|copied| (copied, Vec::new()));
+                tokio::task::spawn_blocking(pack).await
+            }
+            Step::Client(ClientStep::Unpack(unpack)) => {
+                let Unpack { archive, from, to, mode, .. } = unpack.clone();
+                let there = base::has_directory(root, &to);
+                let lay = move || uploaded::lay(&archive, &from, &to, there, mode);
+                tokio::task::spawn_blocking(lay).await.map(|laid| laid.map(|laid| (laid.copied, laid.paths)))
+            }
+            _ => return Ok((None, Vec::new())),
+        };
+        let (copied, paths) = packed.unwrap_or_else(|error| Err(lost(error)))?;
+        Ok((Some(copied), paths))
     }
 
     /// Takes a layer from the cache, or makes it now. A second build that wants the same layer waits here for the
@@ -207,14 +284,14 @@ impl Making<'_> {
         &mut self,
         number: usize,
         what: &str,
-        key: Digest,
+        (key, force): (Digest, bool),
         started: Instant,
         make: impl AsyncFnOnce(&Ground<'_>, &Digest) -> Result<u64, Failed>,
     ) -> Result<(), BuildError> {
         let name = format!("build-{}", key.hex());
         let _lock =
             blocking(self.ground.store, move |store| Ok(store.shared().directories.lock(&name)?)).await?;
-        let known = if self.build.use_cache { self.cached(&key)? } else { None };
+        let known = if self.build.use_cache && !force { self.cached(&key)? } else { None };
         let (cached, root, bytes) = match known {
             Some((root, bytes)) => (true, root, bytes),
             None => {
@@ -287,10 +364,16 @@ impl Making<'_> {
         policy.image = Some(image.clone());
         let bytes = size(&self.path(&top)?).unwrap_or(0);
         let (roots, layers): (Vec<_>, Vec<_>) = self.layers.into_iter().unzip();
-        templates::save(self.build.state, self.build.name, &policy, true)?;
+        let name = match self.build.target {
+            Target::Template { name, .. } => {
+                templates::save(self.build.state, name, &policy, true)?;
+                name
+            }
+            Target::Kept { id } => id,
+        };
         let record = TemplateRecord { built_ms: now(), bytes, image: image.clone(), layers: roots };
-        self.records.note_template(self.build.name, &record)?;
-        Ok(Built { image, layers, bytes, took: started.elapsed() })
+        self.records.note_template(name, &record)?;
+        Ok(Built { settings: policy, image, layers, bytes, took: started.elapsed() })
     }
 }
 

@@ -123,6 +123,7 @@ pub async fn make(
             scratch: &[],
             copied: None,
             user: User::Root,
+            cwd: "/",
         })
         .await?;
     let mut laid_out = Key::new("debian-laid-out");
@@ -155,6 +156,7 @@ async fn install(ground: &Ground<'_>, suite: &str, below: &Digest, root: &Digest
             scratch: &[],
             copied: None,
             user: User::Installer,
+            cwd: "/",
         })
         .await?;
     Ok(installed.publish(ground, root, Some((path, Sharing::Links))).await?)

@@ -96,6 +96,30 @@ impl BuildError {
     }
 }
 
+/// For tenants: nothing of the host's paths.
+pub fn told(error: &BuildError) -> String {
+    match error {
+        BuildError::Step { what, why, .. } => format!("`{what}` failed: {why}"),
+        BuildError::Io { .. } | BuildError::Records(_) => {
+            tracing::warn!(error = chain(error), "a build failed");
+            "the server could not do it; its log has the reason".into()
+        }
+        error => chain(error),
+    }
+}
+
+/// The error and its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let mut text = error.to_string();
+    for words in causes.map(ToString::to_string) {
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+    }
+    text
+}
+
 fn full(output: &Captured) -> bool {
     String::from_utf8_lossy(&output.tail).contains("No space left on device")
         || String::from_utf8_lossy(&output.head).contains("No space left on device")

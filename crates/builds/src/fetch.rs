@@ -29,12 +29,13 @@ pub struct Lent {
     _work: Temporary,
 }
 
-/// `origins`: empty if the base has sources of its own. `asked`: certificates that the caller insists on; without them
-/// the step gets those at the host's usual places, if there are any.
+/// `origins`: empty if the base has sources of its own. `caller`: none for the build of a tenant, to whom the host's proxies
+/// and indexes are not lent. `asked`: certificates that the caller insists on; without them the step gets those at the
+/// host's usual places, if there are any.
 pub fn lend(
     work: Temporary,
     origins: &[Origin],
-    caller: &Variables,
+    caller: Option<&Variables>,
     asked: Option<Vec<u8>>,
 ) -> Result<Lent, BuildError> {
     let directory = work.make("lent")?;
@@ -42,8 +43,11 @@ pub fn lend(
     let mut conf = vec!["APT::Sandbox::User \"root\";".to_string(), "Acquire::Retries \"3\";".into()];
     conf.extend(["APT::Install-Recommends \"false\";", "Acquire::Languages \"none\";"].map(String::from));
     conf.push("Dpkg::Options { \"--force-unsafe-io\"; \"--force-confnew\"; };".into());
-    conf.extend(apt::host_proxies());
-    if let Some(bundle) = asked.or_else(|| usual_certificates(caller)) {
+    if caller.is_some() {
+        conf.extend(apt::host_proxies());
+    }
+    let nothing = Variables::new();
+    if let Some(bundle) = asked.or_else(|| usual_certificates(caller.unwrap_or(&nothing))) {
         write(&directory, "certificates.crt", &bundle)?;
         let path = format!("{LENT}/certificates.crt");
         conf.push(format!("Acquire::https::CaInfo \"{path}\";"));
@@ -61,8 +65,8 @@ pub fn lend(
     }
     write(&directory, "apt.conf", format!("{}\n", conf.join("\n")).as_bytes())?;
     env.insert("APT_CONFIG".into(), format!("{LENT}/apt.conf"));
-    env.extend(proxies(caller));
-    env.extend(indexes(caller));
+    env.extend(caller.map(proxies).unwrap_or_default());
+    env.extend(caller.map(indexes).unwrap_or_default());
     Ok(Lent { directory, env, _work: work })
 }
 
@@ -163,8 +167,8 @@ mod tests {
         fs::write(&keyring, "key").unwrap();
         let origin = Origin { uri: "http://m".into(), suite: "s".into(), components: "main".into(), keyring };
         let caller = Variables::from([("https_proxy".to_string(), "http://p".to_string())]);
-        let lent =
-            lend(directories.temporary().unwrap(), &[origin], &caller, Some(b"asked".to_vec())).unwrap();
+        let lent = lend(directories.temporary().unwrap(), &[origin], Some(&caller), Some(b"asked".to_vec()))
+            .unwrap();
         let list = fs::read_to_string(lent.directory.join("sources.list")).unwrap();
         assert_eq!(list, "deb [signed-by=/run/paddock/keyring-0.gpg] http://m s main\n");
         assert_eq!(fs::read_to_string(lent.directory.join("keyring-0.gpg")).unwrap(), "key");

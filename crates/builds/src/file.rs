@@ -1,5 +1,6 @@
 //! A build file: TOML. The steps run in the order in which they are written.
 
+use super::client_step::ClientStep;
 use paddock_model::{Limits, LimitsLayer, Policy};
 use paddock_settings::SettingsError;
 use paddock_settings::policy_file::{self, Entry, LARGEST_FILE, PolicyError, entries, position};
@@ -32,11 +33,25 @@ pub struct BuildFile {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    Apt { packages: Vec<String> },
-    Pip { packages: Vec<String> },
-    Npm { packages: Vec<String> },
-    Copy { from: String, to: String },
-    Run { command: String, network: bool },
+    Apt {
+        packages: Vec<String>,
+    },
+    Pip {
+        packages: Vec<String>,
+    },
+    Npm {
+        packages: Vec<String>,
+    },
+    Copy {
+        from: String,
+        to: String,
+    },
+    Run {
+        command: String,
+        network: bool,
+    },
+    /// The steps of a client's build, which no build file has.
+    Client(ClientStep),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -97,16 +112,20 @@ pub fn parse(text: &str) -> Result<BuildFile, BuildFileError> {
     }
     settings.env = env.clone().into_iter().chain(std::mem::take(&mut settings.env)).collect();
     settings.preload = preload.into_iter().chain(std::mem::take(&mut settings.preload)).collect();
+    let limits = paddock_settings::resolve_limits(&usual_limits().overlaid_by(limits))?;
+    Ok(BuildFile { base: base.ok_or(BuildFileError::NoBase)?, mirror, steps, env, settings, limits })
+}
+
+/// The limits of a step for which nothing else is set.
+pub(super) fn usual_limits() -> LimitsLayer {
     let usual = |value: &str| Some(value.to_string());
-    let usual = LimitsLayer {
+    LimitsLayer {
         memory: usual(MEMORY),
         disk: usual(DISK),
         timeout: usual(TIMEOUT),
         pids: usual(PIDS),
         ..Default::default()
-    };
-    let limits = paddock_settings::resolve_limits(&usual.overlaid_by(limits))?;
-    Ok(BuildFile { base: base.ok_or(BuildFileError::NoBase)?, mirror, steps, env, settings, limits })
+    }
 }
 
 fn template(text: &str, entry: &Entry<'_>) -> Result<Policy, BuildFileError> {

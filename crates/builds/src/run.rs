@@ -5,7 +5,8 @@ use super::copied::Copied;
 use super::error::{BuildError, StepFailure};
 use super::fetch::{LENT, Lent};
 use super::step::Argv;
-use paddock_engine::{Command, Download, Engine, ExecEvent, FileErrorKind, Sandbox};
+use paddock_engine::certificates::Trust;
+use paddock_engine::{Command, Download, Engine, ExecEvent, FileError, FileErrorKind, Sandbox};
 use paddock_images::built::{self, Written};
 use paddock_images::digest::Digest;
 use paddock_images::share::Sharing;
@@ -13,7 +14,7 @@ use paddock_images::{ImageStore, job};
 use paddock_model::{Access, Captured, Limits, Mount, Network, Root, Spec, User};
 use paddock_protocol::ExitKind;
 use paddock_records::capture::Capture;
-use paddock_settings::default_environment;
+use paddock_settings::{default_environment, network_environment};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use tokio::io::AsyncWriteExt;
 const OUTPUT: u64 = 64 << 10;
 
 /// The events of a build, for people.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     Step { number: usize, total: usize, what: &'a str },
     Note { text: &'a str },
@@ -41,6 +42,9 @@ pub struct Ground<'a> {
     pub store: &'a ImageStore,
     pub limits: &'a Limits,
     pub watcher: &'a dyn Watcher,
+    /// The network of steps that fetch.
+    pub network: &'a Network,
+    pub state: &'a Path,
 }
 
 /// The work of one sandbox: its root, its programs and their surroundings.
@@ -48,12 +52,13 @@ pub struct Work<'a> {
     pub root: Root,
     pub programs: Vec<Argv>,
     pub env: &'a BTreeMap<String, String>,
-    /// With loans, the step has the host's network.
+    /// With loans, the step has the network of steps that fetch.
     pub lent: Option<&'a Lent>,
     /// Empty file systems in memory; nothing in them is kept.
     pub scratch: &'a [&'a str],
     pub copied: Option<Copied>,
     pub user: User,
+    pub cwd: &'a str,
 }
 
 /// Why a step failed, with its output.
@@ -77,6 +82,7 @@ impl Ground<'_> {
     pub async fn perform(&self, work: Work<'_>) -> Result<Finished, Failed> {
         let mut sandbox = self.engine.create(None, &self.spec(&work))?;
         sandbox.ready().await?;
+        self.open_gate(&sandbox, &work).await?;
         if let Some(copied) = work.copied {
             put(&sandbox, copied).await?;
         }
@@ -84,12 +90,20 @@ impl Ground<'_> {
         env.extend(work.env.clone());
         env.extend(work.lent.map(|lent| lent.env.clone()).unwrap_or_default());
         env.insert("DEBIAN_FRONTEND".into(), "noninteractive".into());
-        env.entry("HOME".into()).or_insert_with(|| "/root".into());
+        if work.lent.is_some() {
+            env.extend(network_environment(self.network));
+        }
+        // The guest knows the home of every other user.
+        if matches!(work.user, User::Installer | User::Root) {
+            env.entry("HOME".into()).or_insert_with(|| "/root".into());
+        }
         let mut output = Capture::new(OUTPUT);
         let time = self.limits.timeout;
         let all = async {
             for argv in work.programs {
-                if let Some(why) = self.program(&sandbox, argv, &env, &work.user, &mut output).await? {
+                if let Some(why) =
+                    self.program(&sandbox, argv, &env, (&work.user, work.cwd), &mut output).await?
+                {
                     return Ok(Some(why));
                 }
             }
@@ -133,13 +147,25 @@ impl Ground<'_> {
             mounts: lent.into_iter().chain(scratch).collect(),
             limits: self.limits.clone(),
             disk: Default::default(),
-            network: if work.lent.is_some() { Network::Host } else { Network::None },
-            user: work.user.clone(),
+            network: if work.lent.is_some() { self.network.clone() } else { Network::None },
+            // The rights are the sandbox's; a program of the step has them only if it runs as this user.
+            user: if work.user == User::Root { User::Root } else { User::Installer },
             hostname: "paddock".into(),
             require: Vec::new(),
             scan: Default::default(),
             live_forks: false,
+            root_may_install: false,
         }
+    }
+
+    /// Lets out the connections that the rules of the network allow. The decisions are for nobody: the task that throws
+    /// them away ends with the gate.
+    async fn open_gate(&self, sandbox: &Sandbox, work: &Work<'_>) -> Result<(), BuildError> {
+        let (Network::Gate(rules), Some(_)) = (self.network, work.lent) else { return Ok(()) };
+        let trust = Trust { state: self.state, host_certs: false };
+        let mut events = sandbox.open_gate(rules.clone(), Default::default(), None, trust).await?;
+        tokio::spawn(async move { while events.recv().await.is_some() {} });
+        Ok(())
     }
 
     async fn program(
@@ -147,13 +173,13 @@ impl Ground<'_> {
         sandbox: &Sandbox,
         argv: Argv,
         env: &BTreeMap<String, String>,
-        user: &User,
+        (user, cwd): (&User, &str),
         output: &mut Capture,
     ) -> Result<Option<StepFailure>, BuildError> {
         let mut exec = sandbox.exec(Command {
             argv,
             env: env.clone(),
-            cwd: Some("/".into()),
+            cwd: Some(cwd.into()),
             user: user.clone(),
             ..Command::default()
         })?;
@@ -201,21 +227,23 @@ async fn drain(exec: &mut paddock_engine::Exec, output: &mut Capture) {
 
 async fn put(sandbox: &Sandbox, copied: Copied) -> Result<(), BuildError> {
     let files = sandbox.files(User::Installer, None);
+    let refused =
+        |error: FileError| BuildError::Copy { from: copied.into.clone(), reason: error.to_string() };
     match files.make_directory(&copied.into, None, true).await {
-        Err(error) if error.kind != FileErrorKind::Exists => return Err(error.into()),
+        Err(error) if error.kind != FileErrorKind::Exists => return Err(refused(error)),
         _ => {}
     }
-    let mut upload = files.unpack(&copied.into)?;
+    let mut upload = files.unpack(&copied.into).map_err(refused)?;
     let mut archive = tokio::fs::File::from_std(copied.archive);
     let mut buffer = vec![0; 128 << 10];
     loop {
         let failed = |source| BuildError::Io { path: copied.into.clone().into(), source };
         match tokio::io::AsyncReadExt::read(&mut archive, &mut buffer).await.map_err(failed)? {
             0 => break,
-            count => upload.write(&buffer[..count]).await?,
+            count => upload.write(&buffer[..count]).await.map_err(refused)?,
         }
     }
-    Ok(upload.finish().await?)
+    upload.finish().await.map_err(refused)
 }
 
 impl Finished {

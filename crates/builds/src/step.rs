@@ -20,6 +20,7 @@ impl Step {
             Step::Npm { packages } => format!("npm {}", packages.join(" ")),
             Step::Copy { from, to } => format!("copy {from} {to}"),
             Step::Run { command, .. } => format!("run {command}"),
+            Step::Client(step) => step.shown(),
         };
         let line: String = text.lines().next().unwrap_or("").chars().take(SHOWN).collect();
         let cut = line.len() < text.len();
@@ -32,6 +33,7 @@ impl Step {
             Step::Apt { .. } | Step::Pip { .. } | Step::Npm { .. } => true,
             Step::Run { network, .. } => *network,
             Step::Copy { .. } => false,
+            Step::Client(step) => step.fetches(),
         }
     }
 
@@ -60,6 +62,7 @@ impl Step {
             }
             Step::Run { command, .. } => vec![words(&["/bin/sh", "-c", command], &[])],
             Step::Copy { .. } => Vec::new(),
+            Step::Client(step) => step.programs(),
         }
     }
 
@@ -68,7 +71,7 @@ impl Step {
         match self {
             Step::Apt { .. } => &["/var/cache/apt", "/var/lib/apt/lists"],
             Step::Npm { .. } => &[NPM_CACHE],
-            Step::Pip { .. } | Step::Copy { .. } | Step::Run { .. } => &[],
+            Step::Pip { .. } | Step::Copy { .. } | Step::Run { .. } | Step::Client(_) => &[],
         }
     }
 
@@ -92,6 +95,7 @@ impl Step {
             Step::Run { command, network } => {
                 key.add("run").add(command).add(if *network { "host" } else { "none" }).all(pairs(env))
             }
+            Step::Client(step) => step.add_to(&mut key, content, &pairs(env)),
         };
         key.finish()
     }
@@ -99,7 +103,7 @@ impl Step {
 
 const NPM_CACHE: &str = "/run/paddock-npm";
 
-fn pairs(env: &BTreeMap<String, String>) -> Vec<String> {
+pub(super) fn pairs(env: &BTreeMap<String, String>) -> Vec<String> {
     env.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The command line, one file per group of commands. Values stay text here where `settings` or the server has to give
 //! them the same checks, wherever they come from.
 //!
-//! - [`fresh`]: `run`, `code` and `shield`, parsed without building the definitions of all the others
+//! - [`run`]: `run`, `code` and `shield`, parsed without building the definitions of all the others
 //! - [`sandboxes`]: `create`, `ps`, `inspect`, `extend`, `kill` and the states between
 //! - [`agent`]: a model that works in a sandbox
 //! - [`work`]: `exec`, `attach`, `logs`, `cp`; [`context`]: the same of code
@@ -9,7 +9,7 @@
 //! - [`tools`]: `tools`, `mcp`
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`job`]: work that is described once
-//! - [`machine`]: `serve`, `server`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
+//! - [`host`]: `serve`, `server`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
 //! - [`policy`]: the flags that describe a sandbox, [`certificates`] among them; [`values`]: values that the parser
 //!   checks itself
 //! - [`script`]: `script`, `resource`
@@ -20,12 +20,15 @@ pub mod agent;
 pub mod certificates;
 pub mod context;
 pub mod copies;
-pub mod fresh;
+pub mod host;
 pub mod job;
-pub mod machine;
+pub mod kept_secret;
 pub mod network;
 pub mod policy;
 pub mod pool;
+pub mod role;
+pub mod root_rights;
+pub mod run;
 pub mod sandboxes;
 pub mod scan;
 pub mod script;
@@ -35,15 +38,16 @@ pub mod shield;
 mod stop;
 pub mod template;
 pub mod tools;
+pub mod ui;
 pub mod values;
 pub mod verify;
 pub mod volume;
 pub mod watch;
 pub mod work;
 
-pub use fresh::{CallFlags, CodeArgs, FreshCommand, Language, RunArgs};
-pub use machine::DoctorArgs;
+pub use host::DoctorArgs;
 pub use policy::PolicyFlags;
+pub use run::{CallFlags, CodeArgs, FreshCommand, Language, RunArgs};
 pub use stop::Stop;
 pub use template::{TemplateAction, TemplateAddArgs, TemplateBuildArgs};
 
@@ -98,6 +102,9 @@ pub enum Command {
         after_help = "Example:\n  paddock resource set --type anthropic --secret apiKey@api.anthropic.com anthropic < key.json"
     )]
     Resource(script::ResourceArgs),
+    /// Keep secrets under a name, encrypted; no command shows a value
+    #[command(after_help = "Example:\n  paddock secret set openai --host api.openai.com < key.txt")]
+    Secret(kept_secret::SecretArgs),
     /// Say what code would import, start, open and evaluate, without running it
     #[command(after_help = scan::SCAN_HELP)]
     Scan(scan::ScanArgs),
@@ -106,7 +113,7 @@ pub enum Command {
     #[command(flatten)]
     Watch(watch::WatchCommand),
     #[command(flatten)]
-    Machine(machine::MachineCommand),
+    Host(host::HostCommand),
 }
 
 pub fn parse(arguments: &[OsString]) -> Result<Command, Stop> {
@@ -131,11 +138,11 @@ impl Command {
             Command::Script(script::ScriptArgs { action: script::ScriptAction::Run(_) }) => {
                 EXIT_PADDOCK_FAILED
             }
-            Command::Machine(machine::MachineCommand::Job(job::JobArgs {
-                action: job::JobAction::Run(_),
-            })) => EXIT_PADDOCK_FAILED,
+            Command::Host(host::HostCommand::Job(job::JobArgs { action: job::JobAction::Run(_) })) => {
+                EXIT_PADDOCK_FAILED
+            }
             // 1 is that something was found.
-            Command::Scan(_) | Command::Machine(machine::MachineCommand::Verify(_)) => EXIT_USAGE,
+            Command::Scan(_) | Command::Host(host::HostCommand::Verify(_)) => EXIT_USAGE,
             _ => EXIT_FAILURE,
         }
     }

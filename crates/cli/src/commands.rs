@@ -16,6 +16,7 @@ mod extend;
 mod fork;
 mod inspect;
 mod job;
+mod kept_secret;
 mod kill;
 mod lifecycle;
 mod logs;
@@ -23,6 +24,7 @@ mod mcp;
 mod merge;
 mod net;
 mod pool;
+mod port;
 mod ps;
 mod quota;
 mod remote;
@@ -38,16 +40,18 @@ mod shield;
 mod snapshot;
 mod template;
 mod template_build;
+mod template_builds;
 mod token;
 mod tools;
 mod top;
+mod ui;
 mod update;
 mod verify;
 mod volume;
 
 use crate::agent::AgentError;
 use crate::args::copies::CopyCommand;
-use crate::args::machine::MachineCommand;
+use crate::args::host::HostCommand;
 use crate::args::sandboxes::SandboxCommand;
 use crate::args::tools::ToolCommand;
 use crate::args::watch::WatchCommand;
@@ -147,6 +151,14 @@ pub enum CommandError {
     Mcp(#[from] paddock_mcp::ServeError),
     #[error("the server (process {process}) was told to end, and has not gone after 60 seconds")]
     ServerStays { process: u32 },
+    #[error("no server runs, and E2B's SDKs call one that listens on an address")]
+    NoServer,
+    #[error("no server runs, and a browser calls one that listens on an address")]
+    NoServerForBrowser,
+    #[error("the server listens on no address, and a browser calls one")]
+    NoAddressForBrowser,
+    #[error("the server listens on no address, so that a port has none")]
+    NoAddressForPort,
     #[error("the server listens on no address, and E2B's SDKs call one")]
     NoServerAddress,
     #[error("signals cannot be listened to")]
@@ -205,7 +217,11 @@ impl CommandError {
             CommandError::ServerStays { process } => Some(format!(
                 "its log says why; `kill -9 {process}` ends it, and sandboxes go on all the same"
             )),
-            CommandError::NoServerAddress => Some(
+            CommandError::NoServer
+            | CommandError::NoServerAddress
+            | CommandError::NoServerForBrowser
+            | CommandError::NoAddressForBrowser
+            | CommandError::NoAddressForPort => Some(
                 "start it with `paddock serve --listen 127.0.0.1:8080`, or name it in PADDOCK_URL"
                     .to_string(),
             ),
@@ -230,6 +246,7 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Agent(args) => agent::execute(*args, caller),
         Command::Script(args) => script::execute(args.action, caller),
         Command::Resource(args) => resource::execute(args.action, caller),
+        Command::Secret(args) => kept_secret::execute(args.action, caller),
         Command::Scan(args) => scan::execute(args, caller),
         Command::Tools(ToolCommand::Tools(args)) => tools::execute(*args, caller),
         Command::Tools(ToolCommand::Mcp(args)) => mcp::execute(*args, caller),
@@ -241,16 +258,17 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Watch(WatchCommand::Events(args)) => events::execute(&args, caller),
         Command::Watch(WatchCommand::Net(args)) => net::execute(&args, caller),
         Command::Watch(WatchCommand::Audit(args)) => audit::execute(args.action, caller),
-        Command::Machine(MachineCommand::Serve(args)) => serve::execute(*args, caller),
-        Command::Machine(MachineCommand::Server(args)) => server::execute(args.action, caller),
-        Command::Machine(MachineCommand::Token(args)) => token::execute(args.action, caller),
-        Command::Machine(MachineCommand::Quota(args)) => quota::execute(args, caller),
-        Command::Machine(MachineCommand::Pool(args)) => pool::execute(args.action, caller),
-        Command::Machine(MachineCommand::Volume(args)) => volume::execute(args.action, caller),
-        Command::Machine(MachineCommand::Job(args)) => job::execute(args.action, caller),
-        Command::Machine(MachineCommand::Doctor(args)) => doctor::execute(&args, caller),
-        Command::Machine(MachineCommand::Verify(args)) => verify::execute(args, caller),
-        Command::Machine(MachineCommand::Template(args)) => template::execute(args.action, caller),
+        Command::Host(HostCommand::Serve(args)) => serve::execute(*args, caller),
+        Command::Host(HostCommand::Server(args)) => server::execute(args.action, caller),
+        Command::Host(HostCommand::Token(args)) => token::execute(args.action, caller),
+        Command::Host(HostCommand::Ui(args)) => ui::execute(args, caller),
+        Command::Host(HostCommand::Quota(args)) => quota::execute(args, caller),
+        Command::Host(HostCommand::Pool(args)) => pool::execute(args.action, caller),
+        Command::Host(HostCommand::Volume(args)) => volume::execute(args.action, caller),
+        Command::Host(HostCommand::Job(args)) => job::execute(args.action, caller),
+        Command::Host(HostCommand::Doctor(args)) => doctor::execute(&args, caller),
+        Command::Host(HostCommand::Verify(args)) => verify::execute(args, caller),
+        Command::Host(HostCommand::Template(args)) => template::execute(args.action, caller),
     }
 }
 
@@ -261,6 +279,7 @@ fn sandboxes(command: SandboxCommand, caller: &mut Caller) -> Result<i32, Comman
         SandboxCommand::Inspect(args) => inspect::execute(&args, caller),
         SandboxCommand::Update(args) => update::execute(*args, caller),
         SandboxCommand::Extend(args) => extend::execute(&args, caller),
+        SandboxCommand::Port(args) => port::execute(&args, caller),
         SandboxCommand::Kill(args) => kill::execute(args, caller),
         SandboxCommand::Pause(args) => lifecycle::execute("pause", &args, caller),
         SandboxCommand::Resume(args) => lifecycle::execute("resume", &args, caller),

@@ -1,6 +1,6 @@
 //! Every environment variable that the command reads: no hidden knobs. `PADDOCK_LOG` is read by the server itself,
 //! `PADDOCK_RUNSC` by the gVisor backend, `PADDOCK_QEMU`, `PADDOCK_KERNEL`, `PADDOCK_KVM` and
-//! `PADDOCK_MACHINE_COPIES` and `PADDOCK_MACHINE_ASLR` by the microVM backend.
+//! `PADDOCK_VM_COPIES` and `PADDOCK_VM_ASLR` by the microVM backend.
 
 /// Where templates, images and the records of sandboxes are kept.
 pub const PADDOCK_STATE_DIR: &str = "PADDOCK_STATE_DIR";
@@ -10,10 +10,10 @@ pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
 /// The server that the commands talk to: `http://HOST:PORT`, `https://HOST` or `unix:/PATH`. Without it, the
 /// server of the state directory at its socket, started if need be. `serve` listens there, unless flags say otherwise.
-pub const PADDOCK_URL: &str = "PADDOCK_URL";
+pub use paddock_client::PADDOCK_URL;
 
 /// The token that gives the right to ask the server; the owner's unix socket needs none.
-pub const PADDOCK_TOKEN: &str = "PADDOCK_TOKEN";
+pub use paddock_client::PADDOCK_TOKEN;
 
 /// `1`: as if every command that makes sandboxes had --host-certs.
 pub const PADDOCK_HOST_CERTS: &str = "PADDOCK_HOST_CERTS";
@@ -53,14 +53,12 @@ Environment:
   PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
   PADDOCK_RUNSC      the `runsc` of the gVisor backend [default: the first of the path]
   PADDOCK_QEMU       the `qemu-system-x86_64` of the microvm backend [default: the first of the path]
-  PADDOCK_KERNEL     the kernel of its machines, as /boot/vmlinuz-VERSION with its modules in
+  PADDOCK_KERNEL     the kernel of its VMs, as /boot/vmlinuz-VERSION with its modules in
                      ../lib/modules/VERSION [default: the newest in /boot]
-  PADDOCK_KVM        `off`: its machines are emulated, and KVM is not tried [default: auto]
-  PADDOCK_MACHINE_COPIES
-                     `off`: each of its machines is made anew, and none is a copy of one that runs
-  PADDOCK_MACHINE_ASLR
-                     `off`: programs in its emulated machines have the same addresses each time, and
-                     start two to three times as fast; sandboxes list it as a weakness
+  PADDOCK_KVM        `off`: its VMs are emulated, and KVM is not tried [default: auto]
+  PADDOCK_VM_COPIES  `off`: each of its VMs is made anew, and none is a copy of one that runs
+  PADDOCK_VM_ASLR    `off`: programs in its emulated VMs have the same addresses each time, and start
+                     two to three times as fast; sandboxes list it as a weakness
   ANTHROPIC_API_KEY, OPENAI_API_KEY, and ..._BASE_URL and ..._MODEL of each
                      the model of `agent`; the keys are also what `shield` binds for its agents
   NO_COLOR           set to anything: no colour, even on a terminal

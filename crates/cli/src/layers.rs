@@ -28,7 +28,7 @@ pub enum LayerError {
     Variable(#[from] VariableError),
     #[error("--net {0} leaves nothing for the rules of --allow-net and its like to do")]
     NetworkTwice(String),
-    #[error("--secret-header names `{}`, and there is no --secret of that name", .0.escape_debug())]
+    #[error("--secret-header or --secret-inject names `{}`, and there is no --secret of that name", .0.escape_debug())]
     HeaderOfNoSecret(String),
     #[error(transparent)]
     HostCerts(#[from] HostCertsError),
@@ -40,7 +40,7 @@ impl LayerError {
             LayerError::Template(error) => error.hint(),
             LayerError::NetworkTwice(_) => Some("leave --net out: rules alone open the gate".into()),
             LayerError::HeaderOfNoSecret(name) => Some(format!(
-                "write --secret {name}@HOST too; in a policy file `headers` of the secret says the same"
+                "write --secret {name}@HOST too; in a policy file `headers` and `inject` of the secret say the same"
             )),
             _ => None,
         }
@@ -90,7 +90,7 @@ fn from_flags(
 ) -> Result<Policy, LayerError> {
     let env = variables(&flags, environment)?;
     let host_certs = flags.certificates.chosen(environment)?;
-    let secrets = secrets(flags.secret, flags.secret_header)?;
+    let secrets = secrets(flags.secret, flags.secret_header, flags.secret_inject)?;
     let mut policy = Policy {
         backend: flags.backend,
         image: flags.image,
@@ -107,12 +107,14 @@ fn from_flags(
         cwd: flags.cwd,
         env,
         command,
+        ready: None,
         preload: Vec::new(),
         // Flags of their own, only where code is run.
         scan: None,
         allowed_imports: None,
         // A sandbox that lives no longer than its command is not forked.
         live_forks: None,
+        root_may_install: flags.root_may_install,
         // It has no audit either.
         audit_outputs: None,
         host_certs,
@@ -135,11 +137,18 @@ fn from_flags(
 fn secrets(
     secrets: Vec<(String, SecretLayer)>,
     headers: Vec<(String, String)>,
+    injected: Vec<(String, (String, String))>,
 ) -> Result<BTreeMap<String, SecretLayer>, LayerError> {
     let mut secrets: BTreeMap<String, SecretLayer> = secrets.into_iter().collect();
     for (name, header) in headers {
         match secrets.get_mut(&name) {
             Some(secret) => secret.headers.push(header),
+            None => return Err(LayerError::HeaderOfNoSecret(name)),
+        }
+    }
+    for (name, (header, text)) in injected {
+        match secrets.get_mut(&name) {
+            Some(secret) => drop(secret.inject.insert(header, text)),
             None => return Err(LayerError::HeaderOfNoSecret(name)),
         }
     }

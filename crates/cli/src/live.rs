@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a server may be away before a command is given up on.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SERVER_AWAY_TIMEOUT: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -48,7 +48,7 @@ impl Retry {
     /// Waits a little; gives the error back when it is a decision, or when the time for hope is over.
     pub async fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        if !error.is_passing() || since.elapsed() > PATIENCE {
+        if !error.is_passing() || since.elapsed() > SERVER_AWAY_TIMEOUT {
             return Err(error);
         }
         tokio::time::sleep(self.pause).await;

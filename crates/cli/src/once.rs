@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The pause between two attempts at a volume that another sandbox writes to.
-const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_FOR_A_VOLUME: Duration = Duration::from_millis(250);
 
 pub struct Once {
     pub client: Arc<Client>,
@@ -50,7 +50,7 @@ impl Once {
                 Err(error) => return Err(error),
             }
             tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(PAUSE_FOR_A_VOLUME) => {}
                 number = signals.next_ending() => return Ok(Begun::Interrupted(number)),
             }
         }

@@ -5,15 +5,15 @@
 //! - [`watch`]: the files in the writable places before, listed beside the start of the sandbox, and the files after
 //! - [`listing`]: one walk through a directory that hostile code writes to
 //! - [`install`]: an agent is put into its home: the progress, and the reason of a failure
-//! - [`keeper`]: contents from before, for a patch
+//! - [`old_contents`]: contents from before, for a patch
 //! - [`changes`]: the two listings compared; [`patch`]: the same as a patch
 
 pub mod changes;
 pub mod fence;
 pub mod home;
 pub mod install;
-mod keeper;
 mod listing;
+mod old_contents;
 mod patch;
 pub mod watch;
 

@@ -175,7 +175,7 @@ fn an_argument_list_that_is_too_long_starts_nothing() {
         ["run", "--", "true"].into_iter().chain(std::iter::repeat_n(&*argument, 21)).collect();
     let message = machine.refusal(&words, 125);
     assert!(
-        message.starts_with("error: the command and its environment are 2.1 MiB long together"),
+        message.starts_with("error: the command and its environment are 2101 KiB long together"),
         "{message}"
     );
 }

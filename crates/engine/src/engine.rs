@@ -1,39 +1,39 @@
-//! From a spec to a sandbox.
+//! The backends of one state directory, and the images: all that a sandbox is made of. [`begin`](crate::begin) makes one.
 
 use crate::error::EngineError;
-use crate::sandbox::Sandbox;
-use paddock_backends::{
-    AdoptError, Backend, Cradle, CreateError, Fence, ForkBegun, ForkComposed, Handover, KeepsCgroups,
-    Landing, Nursery, Raised,
-};
+use paddock_backends::{AdoptError, Backend, KeepsCgroups};
 use paddock_images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
-use paddock_model::{Availability, Guarantees, Requirement, Root, SandboxId, Spec};
+use paddock_model::{Availability, Guarantees, Requirement, SandboxId, Spec};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Instant;
 
 pub struct Engine {
     state: PathBuf,
+    find_backends: FindBackends,
     _keeps: KeepsCgroups,
 }
 
+/// The backends for a state directory, the preferred first.
+pub type FindBackends = fn(&Path) -> Vec<Box<dyn Backend>>;
+
 impl Engine {
     pub fn new(state: &Path) -> Engine {
-        Engine { state: state.to_path_buf(), _keeps: KeepsCgroups::begin() }
+        Engine::with_backends(state, paddock_backends::all)
+    }
+
+    /// An engine over other backends than those of this build. Paddock itself has no use for it.
+    pub fn with_backends(state: &Path, find_backends: FindBackends) -> Engine {
+        Engine { state: state.to_path_buf(), find_backends, _keeps: KeepsCgroups::begin() }
     }
 
     pub fn probe(&self) -> Vec<Availability> {
-        paddock_backends::all(&self.state).iter().map(|backend| backend.probe()).collect()
+        self.backends(None).iter().map(|backend| backend.probe()).collect()
     }
 
     /// The guarantees of a sandbox of this spec; the spec's demands are ignored.
     pub fn guarantees(&self, backend: Option<&str>, spec: &Spec) -> Result<Guarantees, EngineError> {
         let undemanding = Spec { require: Vec::new(), ..spec.clone() };
-        Ok(paddock_backends::select(paddock_backends::all(&self.state), backend, &undemanding)?
-            .guarantees(spec))
+        Ok(self.select(backend, &undemanding)?.guarantees(spec))
     }
 
     /// Checks that a backend gives the required guarantees, before anything is made. The limit of a disk is checked
@@ -41,8 +41,7 @@ impl Engine {
     pub fn check_required(&self, backend: Option<&str>, spec: &Spec) -> Result<(), EngineError> {
         let mut known = spec.clone();
         known.require.retain(|requirement| *requirement != Requirement::DiskLimit);
-        paddock_backends::select(paddock_backends::all(&self.state), backend, &known)?;
-        Ok(())
+        self.select(backend, &known).map(drop)
     }
 
     /// The root file system that `reference` names, fetched and unpacked if necessary.
@@ -71,172 +70,15 @@ impl Engine {
         store.resolve_from_registry(reference, reach, &NoProgress).await.map_err(named)
     }
 
-    /// A sandbox whose guest is still coming up: execs may be given to it already, and [`Sandbox::ready`] waits for the
-    /// guest.
-    ///
-    /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
-    pub fn create(&self, backend: Option<&str>, spec: &Spec) -> Result<Sandbox, EngineError> {
-        let id = new_id()?;
-        let raised = self.put_up(&id, backend, spec, false)?;
-        Sandbox::start(id, raised)
-    }
-
-    /// The fence of a sandbox that outlives this engine. Blocks for a moment.
-    pub fn raise(
-        &self,
-        id: &SandboxId,
-        backend: Option<&str>,
-        spec: &Spec,
-    ) -> Result<RaisedFence, EngineError> {
-        self.put_up(id, backend, spec, true)
-    }
-
-    /// The same, going on from memory that was kept. Blocks for a moment.
-    pub fn raise_from_memory(
-        &self,
-        id: &SandboxId,
-        backend: Option<&str>,
-        spec: &Spec,
-        memory: &Path,
-    ) -> Result<(Raised, Guarantees), EngineError> {
-        spec.limits.check()?;
-        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
-        let raised = backend.create_from_memory(id, spec, memory)?;
-        let mut guarantees = backend.guarantees(spec);
-        guarantees.weaknesses.extend(raised.notes.iter().cloned());
-        Ok((raised, guarantees))
-    }
-
-    /// The directory with memory that sandboxes of this spec, in which `what` was started, can begin with. Blocks for a
-    /// moment.
-    pub fn bake_place(
+    /// The directory with memory that sandboxes of this spec, in which `started` was started, can begin with. Blocks
+    /// for a moment.
+    pub fn template_memory(
         &self,
         backend: Option<&str>,
         spec: &Spec,
-        what: &[u8],
+        started: &[u8],
     ) -> Result<Option<PathBuf>, EngineError> {
-        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
-        Ok(backend.bake_place(spec, what)?)
-    }
-
-    /// A sandbox whose memory is kept in that directory. Blocks until its VM runs.
-    pub fn raise_to_bake(
-        &self,
-        id: &SandboxId,
-        backend: Option<&str>,
-        spec: &Spec,
-    ) -> Result<RaisedFence, EngineError> {
-        self.raise_by(backend, spec, |backend| backend.create_to_bake(id, spec))
-    }
-
-    /// A sandbox that others are copied from. Blocks until its VM runs.
-    pub fn raise_stem(
-        &self,
-        id: &SandboxId,
-        backend: Option<&str>,
-        spec: &Spec,
-    ) -> Result<RaisedFence, EngineError> {
-        self.raise_by(backend, spec, |backend| backend.create_stem(id, spec))
-    }
-
-    /// The sandbox of an interpreter that is forked into others. Blocks for a moment.
-    pub fn raise_nursery(
-        &self,
-        id: &SandboxId,
-        backend: Option<&str>,
-        spec: &Spec,
-    ) -> Result<(RaisedFence, Arc<dyn Nursery>), EngineError> {
-        let started = Instant::now();
-        spec.limits.check()?;
-        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
-        let root = self.hold_root(spec);
-        let (raised, nursery) = backend.create_nursery(id, spec)?;
-        Ok((finished(raised, backend.guarantees(spec), started, root), nursery))
-    }
-
-    /// A sandbox that such an interpreter is forked into. Blocks for a moment.
-    pub fn raise_within(
-        &self,
-        nursery: &dyn Nursery,
-        id: &SandboxId,
-        spec: &Spec,
-    ) -> Result<(RaisedFence, Box<dyn Cradle>), EngineError> {
-        let started = Instant::now();
-        spec.limits.check()?;
-        let root = self.hold_root(spec);
-        let (raised, cradle) = nursery.create(id, spec)?;
-        let guarantees = nursery.guarantees(spec);
-        Ok((finished(raised, guarantees, started, root), cradle))
-    }
-
-    /// A sandbox into which interpreters of `source` are forked live. Blocks for a moment.
-    pub fn begin_fork(
-        &self,
-        source: &Sandbox,
-        id: &SandboxId,
-        spec: &Spec,
-        interpreters: usize,
-    ) -> Result<HalfRaised<Box<dyn ForkBegun>>, EngineError> {
-        let started = Instant::now();
-        spec.limits.check()?;
-        let root = self.hold_root(spec);
-        let begun = source.begin_fork(id, spec, interpreters)?;
-        let mut guarantees = source.guarantees.clone();
-        let nested = "its source's work can send signals to its processes, and read and write the memory of contexts that were \
-                      carried and of what they start, and the files that those see: the kernel gives whoever is forked from \
-                      rights over the fork";
-        guarantees.weaknesses.retain(|weakness| weakness != nested);
-        guarantees.weaknesses.push(nested.into());
-        Ok(HalfRaised { half: begun, guarantees, started, root })
-    }
-
-    /// A lock on a built root, so that it cannot be removed meanwhile.
-    fn hold_root(&self, spec: &Spec) -> Option<File> {
-        match &spec.root {
-            Root::Directory { path } => paddock_images::built::hold(&self.state, path),
-            Root::HostUsr => None,
-        }
-    }
-
-    fn put_up(
-        &self,
-        id: &SandboxId,
-        backend: Option<&str>,
-        spec: &Spec,
-        lasting: bool,
-    ) -> Result<RaisedFence, EngineError> {
-        self.raise_by(backend, spec, |backend| backend.create(id, spec, lasting))
-    }
-
-    fn raise_by(
-        &self,
-        backend: Option<&str>,
-        spec: &Spec,
-        create: impl FnOnce(&dyn Backend) -> Result<Raised, CreateError>,
-    ) -> Result<RaisedFence, EngineError> {
-        let started = Instant::now();
-        spec.limits.check()?;
-        let backend = paddock_backends::select(paddock_backends::all(&self.state), backend, spec)?;
-        let root = self.hold_root(spec);
-        let raised = create(backend.as_ref())?;
-        // The guarantees are collected while the guest builds its inside.
-        Ok(finished(raised, backend.guarantees(spec), started, root))
-    }
-
-    /// Takes over a sandbox that an earlier engine left. Blocks for a moment.
-    pub fn adopt(&self, id: &SandboxId, backend: Option<&str>) -> Result<Raised, AdoptError> {
-        let mut why = None;
-        for candidate in self.backends(backend) {
-            match candidate.adopt(id) {
-                Ok(raised) => return Ok(raised),
-                Err(AdoptError::Foreign { .. }) => {}
-                Err(error) => why = Some(error),
-            }
-        }
-        Err(why.unwrap_or_else(|| AdoptError::Gone {
-            id: id.clone(),
-            detail: "its backend is not known".into(),
-        }))
+        Ok(self.select(backend, spec)?.template_memory(spec, started)?)
     }
 
     /// Ends every lasting sandbox that is not in `keep`; returns their ids.
@@ -268,68 +110,16 @@ impl Engine {
         }
     }
 
-    fn backends(&self, name: Option<&str>) -> Vec<Box<dyn Backend>> {
-        let all = paddock_backends::all(&self.state).into_iter();
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    pub(crate) fn select(&self, name: Option<&str>, spec: &Spec) -> Result<Box<dyn Backend>, EngineError> {
+        Ok(paddock_backends::select(self.backends(None), name, spec)?)
+    }
+
+    pub(crate) fn backends(&self, name: Option<&str>) -> Vec<Box<dyn Backend>> {
+        let all = (self.find_backends)(&self.state).into_iter();
         all.filter(|backend| name.is_none_or(|name| name == backend.name())).collect()
     }
-}
-
-fn finished(raised: Raised, mut guarantees: Guarantees, started: Instant, root: Option<File>) -> RaisedFence {
-    guarantees.weaknesses.extend(raised.notes.iter().cloned());
-    let Raised { fence, stream, network, .. } = raised;
-    RaisedFence { fence, stream, network, guarantees, started, root }
-}
-
-/// A fork whose guest waits for its plan, or for its disk alone.
-pub struct HalfRaised<T> {
-    half: T,
-    guarantees: Guarantees,
-    started: Instant,
-    root: Option<File>,
-}
-
-impl HalfRaised<Box<dyn ForkBegun>> {
-    /// The way of the interpreters into the fork. To be called once.
-    pub fn landing(&mut self) -> Result<Box<dyn Landing>, EngineError> {
-        Ok(self.half.landing()?)
-    }
-
-    /// Makes the rest of the fork, except its disk. Blocks for a moment.
-    pub fn compose(self, spec: &Spec) -> Result<HalfRaised<Box<dyn ForkComposed>>, EngineError> {
-        let HalfRaised { half, guarantees, started, root } = self;
-        Ok(HalfRaised { half: half.compose(spec)?, guarantees, started, root })
-    }
-}
-
-impl HalfRaised<Box<dyn ForkComposed>> {
-    /// Finishes the fork, with its disk. Blocks for a moment.
-    pub fn finish(self, spec: &Spec) -> Result<RaisedFence, EngineError> {
-        let HalfRaised { half, guarantees, started, root } = self;
-        Ok(finished(half.finish(spec)?, guarantees, started, root))
-    }
-}
-
-/// A fence that stands, before the first message to its guest.
-pub struct RaisedFence {
-    pub fence: Box<dyn Fence>,
-    pub stream: UnixStream,
-    pub network: Option<Handover>,
-    pub guarantees: Guarantees,
-    pub started: Instant,
-    /// The root of an image, held open so that it cannot be removed meanwhile.
-    pub root: Option<File>,
-}
-
-pub fn new_id() -> Result<SandboxId, EngineError> {
-    Ok(SandboxId::from_random(random()?))
-}
-
-pub fn random() -> Result<u64, EngineError> {
-    random_number().map_err(|source| EngineError::Random { source })
-}
-
-pub(crate) fn random_number() -> std::io::Result<u64> {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
 }

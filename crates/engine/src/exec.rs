@@ -1,12 +1,11 @@
 //! One exec inside a sandbox: its command, its output and its input.
 
+use crate::exec_event::ExecEvent;
 use crate::inbox::Inbox;
 use crate::link::{Heard, Link};
 use crate::secrets::Masked;
 use paddock_model::User;
-use paddock_protocol::{
-    Channel, ExitKind, FIRST_TOOL, Kills, StreamKind, ToGuest, Who, WindowSize, WorkUsage,
-};
+use paddock_protocol::{Channel, FIRST_TOOL, Kills, StreamKind, ToGuest, Who, WindowSize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,38 +27,8 @@ pub struct Command {
     pub last: bool,
     /// A private stream to and from the host, in the place of standard input.
     pub control: bool,
-    /// The interpreter of a nursery, which is forked into other sandboxes.
+    /// A zygote: an interpreter that is forked into other sandboxes.
     pub zygote: bool,
-}
-
-#[derive(Debug)]
-pub enum ExecEvent {
-    Started,
-    StartFailed {
-        step: String,
-        errno: i32,
-    },
-    Output {
-        stream: StreamKind,
-        bytes: Vec<u8>,
-    },
-    Exited {
-        status: ExitKind,
-        usage: WorkUsage,
-    },
-    /// Its streams are closed: no process holds them any more.
-    Closed,
-    MemoryExceeded {
-        bytes: u64,
-    },
-    DeadlinePassed,
-    /// The alarm of this call has rung.
-    Interrupted {
-        call: u32,
-    },
-    Lost {
-        detail: String,
-    },
 }
 
 /// A process that came into a sandbox from outside.
@@ -133,7 +102,7 @@ impl Exec {
     ) -> Result<Exec, paddock_protocol::FrameError> {
         let exec = Exec::listen(link, number, 0);
         let bytes = |text: String| serde_bytes::ByteBuf::from(text.into_bytes());
-        link.send(&ToGuest::Start(Box::new(paddock_protocol::Start {
+        let sent = link.send(&ToGuest::Start(Box::new(paddock_protocol::Start {
             exec: number,
             argv: command.argv.into_iter().map(bytes).collect(),
             env: command.env.into_iter().map(|(name, value)| bytes(format!("{name}={value}"))).collect(),
@@ -147,8 +116,11 @@ impl Exec {
             last: command.last,
             control: command.control,
             zygote: command.zygote,
-        })))?;
-        Ok(exec)
+        })));
+        if sent.is_err() {
+            link.ignore(number);
+        }
+        sent.map(|()| exec)
     }
 
     /// `queued` bytes of its input are under way already.

@@ -7,8 +7,11 @@ use crate::transfer::{Download, Framing, Upload};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use paddock_model::api::{FileEntry, FileEvent, FileEventKind, FileKind, FilePage};
-use paddock_protocol::{ListRecord, Node, NodeType, Records, Tool, WatchKind, WatchRecord};
+use paddock_protocol::{
+    Attribute, ListRecord, MOST_ATTRIBUTE_BYTES, Node, NodeType, Records, Tool, WatchKind, WatchRecord,
+};
 use serde_bytes::ByteBuf;
+use std::collections::BTreeMap;
 
 /// Longer than any path that the kernel takes.
 const LONGEST_PATH: usize = 8192;
@@ -44,7 +47,23 @@ impl Files {
 
     /// Writes a whole new file at `path`; it appears once it is finished.
     pub fn write(&self, path: &str, mode: Option<u32>, parents: bool) -> Result<FileUpload, FileError> {
-        let run = self.start(Tool::Write { path: checked(path)?, mode, parents }, path)?;
+        self.write_with(path, mode, parents, &BTreeMap::new())
+    }
+
+    /// With extended attributes of the user's namespace, by their names without `user.`.
+    pub fn write_with(
+        &self,
+        path: &str,
+        mode: Option<u32>,
+        parents: bool,
+        attributes: &BTreeMap<String, String>,
+    ) -> Result<FileUpload, FileError> {
+        let attribute = |(name, value): (&String, &String)| Attribute {
+            name: name.clone(),
+            value: ByteBuf::from(value.as_bytes()),
+        };
+        let attributes = attributes.iter().map(attribute).collect();
+        let run = self.start(Tool::Write { path: checked(path)?, mode, parents, attributes }, path)?;
         Ok(FileUpload { upload: Upload::new(run, Framing::Pieces), path: path.to_string() })
     }
 
@@ -280,5 +299,16 @@ pub(crate) fn named(path: Vec<u8>, node: Node) -> FileEntry {
         gid: node.gid,
         modified_at_ms: node.modified_ns.div_euclid(1_000_000),
         target: node.target.map(|target| String::from_utf8_lossy(&target).into_owned()),
+        attributes: texts(node.attributes),
     }
+}
+
+/// Attributes that are text. The guest does not tell more than it may.
+fn texts(attributes: Vec<Attribute>) -> BTreeMap<String, String> {
+    let bytes: usize = attributes.iter().map(|one| one.name.len() + one.value.len()).sum();
+    if bytes > MOST_ATTRIBUTE_BYTES {
+        return BTreeMap::new();
+    }
+    let text = |one: Attribute| Some((one.name, String::from_utf8(one.value.into_vec()).ok()?));
+    attributes.into_iter().filter_map(text).collect()
 }

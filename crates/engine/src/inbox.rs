@@ -1,7 +1,7 @@
 //! The guest's messages about one exec that its caller has not taken yet. The bytes granted to the guest bound them:
 //! whatever the size of its frames, many small ones become few large ones.
 
-use crate::exec::ExecEvent;
+use crate::exec_event::ExecEvent;
 use paddock_protocol::StreamKind;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 /// Pieces of one stream that follow each other become one, up to this many bytes.
 const LARGE: usize = 64 * 1024;
 /// With more than this many events waiting, the order between the streams gives way.
-const MANY: usize = 1024;
+const ORDERED_EVENTS: usize = 1024;
 /// With more than this many, it gives way for the control stream too: no honest guest sends this much.
-const FLOOD: usize = 16 * MANY;
+const FLOOD: usize = 16 * ORDERED_EVENTS;
 
 #[derive(Default)]
 pub struct Inbox {
@@ -80,7 +80,7 @@ impl State {
             };
         }
         let ExecEvent::Output { stream, bytes } = event else { return Some(event) };
-        let crowded = self.events.len() > MANY;
+        let crowded = self.events.len() > ORDERED_EVENTS;
         // The control stream has its place between the output: a message on it never comes sooner.
         if stream == StreamKind::Control {
             let flooded = self.events.len() > FLOOD;
@@ -124,7 +124,7 @@ mod tests {
             inbox.push(ExecEvent::Output { stream, bytes: vec![number as u8] });
         }
         inbox.push(ExecEvent::Closed);
-        assert!(inbox.state().events.len() <= MANY + 3);
+        assert!(inbox.state().events.len() <= ORDERED_EVENTS + 3);
         let mut bytes = 0;
         while let ExecEvent::Output { bytes: piece, .. } = inbox.next().await {
             bytes += piece.len();

@@ -2,17 +2,19 @@
 //! trusted: more output than was granted, or a frame that does not decode, ends the conversation.
 
 use crate::error::EngineError;
-use crate::exec::ExecEvent;
+use crate::exec_event::ExecEvent;
 use crate::inbox::Inbox;
 use crate::secrets::Mask;
 use paddock_backends::Interpreter;
 use paddock_protocol::{
-    Channel, Decoder, ExecState, FIRST_TOOL, Frame, FrameError, FromGuest, StreamKind, ToGuest, VERSION,
-    WINDOW, WorkUsage, decode_from_guest, encode_data, encode_message,
+    Channel, Decoder, ExecState, FIRST_TOOL, Frame, FrameError, FromGuest, OLDEST, StreamKind, ToGuest,
+    VERSION, WINDOW, WorkUsage, decode_from_guest, encode_data, encode_message, encode_message_within,
+    most_to_guest,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -27,12 +29,22 @@ pub struct Link {
     shared: Arc<Mutex<Shared>>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     closing: Arc<Notify>,
+    known: Arc<Known>,
+}
+
+/// Set once, and read without a lock.
+#[derive(Default)]
+struct Known {
     /// The values that must not be seen in the output of execs.
-    mask: Arc<OnceLock<Mask>>,
+    mask: OnceLock<Mask>,
+    /// The version that the guest speaks, once it has told. A guest of another build is one that was adopted.
+    guest: OnceLock<u32>,
 }
 
 enum Outgoing {
     Bytes(Vec<u8>),
+    /// The descriptors go with the first byte.
+    Passing(Vec<u8>, Vec<OwnedFd>),
     /// Answered once everything before it is with the kernel.
     Flush(oneshot::Sender<()>),
     /// Nothing more is sent from this side.
@@ -107,7 +119,7 @@ impl Link {
     fn start(stream: UnixStream) -> Link {
         let (outgoing, queue) = mpsc::unbounded_channel();
         let (reader, writer) = stream.into_split();
-        let link = Link { shared: Arc::default(), outgoing, closing: Arc::default(), mask: Arc::default() };
+        let link = Link { shared: Arc::default(), outgoing, closing: Arc::default(), known: Arc::default() };
         tokio::spawn(write_all(writer, queue));
         tokio::spawn(read_all(reader, link.clone()));
         link
@@ -120,12 +132,21 @@ impl Link {
         Ok(Link::start(UnixStream::from_std(stream).map_err(lost)?))
     }
 
-    /// Precondition: the message is within the protocol's bound, which its builder checked.
+    /// Fails if the message is larger than this guest takes.
     pub fn send(&self, message: &ToGuest) -> Result<(), FrameError> {
         let mut bytes = Vec::new();
-        encode_message(message, &mut bytes)?;
+        let most = most_to_guest(*self.known.guest.get().unwrap_or(&VERSION));
+        encode_message_within(most, message, &mut bytes)?;
         // If the guest has gone, the reader reports it.
         let _ = self.outgoing.send(Outgoing::Bytes(bytes));
+        Ok(())
+    }
+
+    /// The same, with descriptors.
+    pub fn send_passing(&self, message: &ToGuest, descriptors: Vec<OwnedFd>) -> Result<(), FrameError> {
+        let mut bytes = Vec::new();
+        encode_message(message, &mut bytes)?;
+        let _ = self.outgoing.send(Outgoing::Passing(bytes, descriptors));
         Ok(())
     }
 
@@ -138,11 +159,11 @@ impl Link {
 
     /// Precondition: no exec has been started yet, or none that could have a masked value.
     pub fn set_mask(&self, mask: Mask) {
-        let _ = self.mask.set(mask);
+        let _ = self.known.mask.set(mask);
     }
 
     pub fn mask(&self) -> Option<&Mask> {
-        self.mask.get()
+        self.known.mask.get()
     }
 
     /// Ends the conversation from this side.
@@ -382,12 +403,20 @@ impl Link {
             }
             FromGuest::Resumed { version, ready_at, execs } => {
                 let answer = shared.resumed.take().ok_or("it answered what nobody asked")?;
+                let _ = self.known.guest.set(version);
                 let _ = answer.send(Resumed { version, ready_at, execs });
             }
             FromGuest::Ready { .. } | FromGuest::EnterFailed { .. } if shared.greeted_once => {
                 return Err("it greeted twice".into());
             }
-            FromGuest::Ready { version: VERSION, landlock_abi, time_namespace, ready_at, shares_system } => {
+            FromGuest::Ready {
+                version: version @ OLDEST..=VERSION,
+                landlock_abi,
+                time_namespace,
+                ready_at,
+                shares_system,
+            } => {
+                let _ = self.known.guest.set(version);
                 shared.greet(Ok(Layers { landlock_abi, time_namespace, ready_at, shares_system }));
             }
             FromGuest::Ready { version, .. } => shared.greet(Err(Greeting::Version(version))),
@@ -447,14 +476,29 @@ async fn write_all(
     mut writer: tokio::net::unix::OwnedWriteHalf,
     mut queue: mpsc::UnboundedReceiver<Outgoing>,
 ) {
-    while let Some(outgoing) = queue.recv().await {
+    // A message that brings descriptors is the first of its write.
+    let mut held_back = None;
+    loop {
+        let first = match held_back.take() {
+            Some(outgoing) => Some(outgoing),
+            None => queue.recv().await,
+        };
+        let Some(outgoing) = first else { return };
         // All waiting messages go in one write: the guest is woken once for them.
         let mut batch = Vec::new();
+        let mut passed = Vec::new();
         let mut flushed = Vec::new();
         let mut next = Some(outgoing);
         let mut last = false;
         while let Some(outgoing) = next {
             match outgoing {
+                Outgoing::Passing(bytes, descriptors) if batch.is_empty() => {
+                    (batch, passed) = (bytes, descriptors)
+                }
+                passing @ Outgoing::Passing(..) => {
+                    held_back = Some(passing);
+                    break;
+                }
                 Outgoing::Bytes(bytes) if batch.is_empty() => batch = bytes,
                 Outgoing::Bytes(bytes) => batch.extend_from_slice(&bytes),
                 Outgoing::Flush(written) => flushed.push(written),
@@ -462,7 +506,14 @@ async fn write_all(
             }
             next = if batch.len() < BATCH { queue.try_recv().ok() } else { None };
         }
-        if writer.write_all(&batch).await.is_err() {
+        let sent = match passed.is_empty() {
+            true => 0,
+            false => match pass(&writer, &batch, &passed).await {
+                Ok(sent) => sent,
+                Err(_) => return,
+            },
+        };
+        if writer.write_all(&batch[sent..]).await.is_err() {
             return;
         }
         for written in flushed {
@@ -472,6 +523,26 @@ async fn write_all(
             return;
         }
     }
+}
+
+/// Sends some of the bytes, and with the first of them the descriptors. Returns how many bytes.
+async fn pass(
+    writer: &tokio::net::unix::OwnedWriteHalf,
+    bytes: &[u8],
+    descriptors: &[OwnedFd],
+) -> std::io::Result<usize> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let stream: &UnixStream = writer.as_ref();
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let send = || {
+        let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(borrowed.len()))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !ancillary.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        Ok(sendmsg(stream, &[std::io::IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
+    };
+    stream.async_io(tokio::io::Interest::WRITABLE, send).await
 }
 
 thread_local! {

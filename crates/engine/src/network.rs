@@ -4,44 +4,19 @@ use crate::certificates::Trust;
 use crate::error::EngineError;
 use crate::sandbox::Sandbox;
 use crate::secrets::SandboxSecrets;
-use paddock_backends::Handover;
 use paddock_gate::{Ends, Gate, Meter, Resolver, Settings};
 use paddock_model::net::{DomainName, NetEvent, NetRules};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// The guest sends the ends of its network before it says that it is ready.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(10);
 const LARGEST_TABLE: usize = 1 << 20;
-
-/// A sandbox's side of its gate.
-#[derive(Default)]
-pub(crate) struct Door(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    handover: Option<Handover>,
-    gate: Option<Gate>,
-    /// The last close of a packet socket waits for every processor, ten milliseconds and more. So this descriptor is
-    /// closed in the background.
-    held: Option<OwnedFd>,
-}
-
-impl Door {
-    pub fn new(handover: Option<Handover>) -> Door {
-        Door(Mutex::new(State { handover, gate: None, held: None }))
-    }
-
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Sandbox {
     /// Lets out the connections that the rules allow. Until then, and without it, none leaves. Returns the gate's
@@ -63,7 +38,7 @@ impl Sandbox {
         if let Some(secrets) = secrets {
             self.link.set_mask(secrets.mask());
         }
-        let ends = tokio::task::spawn_blocking(move || handover.wait(PATIENCE)).await;
+        let ends = tokio::task::spawn_blocking(move || handover.wait(HANDOVER_TIMEOUT)).await;
         let ends = ends.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
         let held = ends.link.try_clone().map_err(failed)?;
         let ends = Ends { link: ends.link, proxy: TcpListener::from(ends.proxy) };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub const LARGEST_FILE: u64 = 256 * 1024;
 pub const LARGEST_PATCH: usize = 8 << 20;
 /// After this time, the rest of two files is shown as replaced: right, but longer than necessary.
-const PATIENCE: Duration = Duration::from_millis(200);
+const DIFF_TIME: Duration = Duration::from_millis(200);
 /// Git's numbers of an empty file, and of no file.
 const EMPTY: &str = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -102,7 +102,7 @@ fn differ(path: &str, old: Option<&Held>, new: Option<&Held>) -> String {
 fn hunks(before: &str, after: &str, patch: &mut String) {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let new: Vec<&str> = after.split_inclusive('\n').collect();
-    let until = Some(Instant::now() + PATIENCE);
+    let until = Some(Instant::now() + DIFF_TIME);
     let all = similar::capture_diff_slices_deadline(similar::Algorithm::Myers, &old, &new, until);
     for group in similar::group_diff_ops(all, CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };

@@ -1,16 +1,17 @@
 //! Taking over a sandbox that another engine left: its execs go on exactly where the journal ends.
 
+use crate::begun::Begun;
 use crate::error::EngineError;
 use crate::exec::Exec;
 use crate::link::{Link, Resumed};
 use crate::sandbox::Sandbox;
-use paddock_backends::{Fence, Handover, Raised};
+use paddock_backends::{Fence, Handover};
 use paddock_model::{Guarantees, SandboxId};
-use paddock_protocol::{ExecPhase, ExecState, ToGuest, VERSION};
+use paddock_protocol::{ExecPhase, ExecState, OLDEST, ToGuest, VERSION};
 use std::time::{Duration, Instant};
 
 /// A guest that does not answer within this time is asked another time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESUME_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The bytes of an exec that are safely kept.
 #[derive(Debug, Clone, Copy)]
@@ -43,16 +44,15 @@ impl Sandbox {
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
     pub async fn resume(
         id: SandboxId,
-        guarantees: Guarantees,
-        raised: Raised,
+        begun: Begun,
         known: &[KnownExec],
     ) -> Result<(Sandbox, Vec<ResumedExec>), EngineError> {
         let started = Instant::now();
-        let link = Link::over(raised.stream)?;
+        let Begun { fence, stream, network, guarantees, .. } = begun;
+        let link = Link::over(stream)?;
         let (ready_at, execs) = ask(&link).await?;
         let resumed = execs.into_iter().map(|state| take_over(&link, state, known)).collect();
-        let sandbox =
-            Sandbox::taken_over(id, guarantees, raised.fence, link, raised.network, started, ready_at);
+        let sandbox = Sandbox::taken_over(id, guarantees, fence, link, network, started, ready_at);
         Ok((sandbox, resumed))
     }
 
@@ -60,12 +60,11 @@ impl Sandbox {
     /// work.
     pub async fn resume_or_leave(
         id: SandboxId,
-        guarantees: Guarantees,
         found: Found,
         known: &[KnownExec],
     ) -> Result<(Sandbox, Vec<ResumedExec>), EngineError> {
         let started = Instant::now();
-        let (mut fence, stream, network) = (found.fence, found.stream, found.network);
+        let Found { mut fence, stream, network, guarantees } = found;
         let link = Link::over(stream)?;
         let (ready_at, execs) = ask(&link).await?;
         let Some(fence) = fence.0.take() else {
@@ -77,12 +76,13 @@ impl Sandbox {
     }
 }
 
-/// A sandbox that was found and not taken over yet. Dropping it leaves the sandbox as it is; dropping a [`Raised`]
+/// A sandbox that was found and not taken over yet. Dropping it leaves the sandbox as it is; dropping a [`Begun`]
 /// would end the sandbox.
 pub struct Found {
     fence: LeftWhenDropped,
     stream: std::os::unix::net::UnixStream,
     network: Option<Handover>,
+    guarantees: Guarantees,
 }
 
 struct LeftWhenDropped(Option<Box<dyn Fence>>);
@@ -95,9 +95,10 @@ impl Drop for LeftWhenDropped {
     }
 }
 
-impl From<Raised> for Found {
-    fn from(raised: Raised) -> Found {
-        Found { fence: LeftWhenDropped(Some(raised.fence)), stream: raised.stream, network: raised.network }
+impl From<Begun> for Found {
+    fn from(begun: Begun) -> Found {
+        let Begun { fence, stream, network, guarantees, .. } = begun;
+        Found { fence: LeftWhenDropped(Some(fence)), stream, network, guarantees }
     }
 }
 
@@ -109,16 +110,19 @@ impl Found {
 
 /// The first exchange: the time at which the guest was ready, and its execs.
 async fn ask(link: &Link) -> Result<(u64, Vec<ExecState>), EngineError> {
-    let answer = tokio::time::timeout(PATIENCE, link.resume()).await;
+    let answer = tokio::time::timeout(RESUME_TIMEOUT, link.resume()).await;
     let Ok(answer) = answer else {
         // A late answer must reach no caller.
         link.close();
-        return Err(EngineError::Silent { seconds: PATIENCE.as_secs() });
+        return Err(EngineError::Silent { seconds: RESUME_TIMEOUT.as_secs() });
     };
     let lost = |detail: String| EngineError::Lost { detail };
     let Resumed { version, ready_at, execs } = answer.ok_or_else(|| lost("its guest has gone".into()))?;
-    if version != VERSION {
-        return Err(lost(format!("its guest speaks version {version} of the protocol, not {VERSION}")));
+    if !(OLDEST..=VERSION).contains(&version) {
+        let known = format!("{OLDEST} to {VERSION}");
+        return Err(lost(format!(
+            "its guest speaks version {version} of the protocol, and this paddock {known}"
+        )));
     }
     Ok((ready_at, execs))
 }

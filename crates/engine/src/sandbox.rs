@@ -1,26 +1,27 @@
 //! One live sandbox.
 
+use crate::begun::Begun;
 use crate::disk::Disk;
-use crate::engine::RaisedFence;
+use crate::door::Door;
 use crate::error::EngineError;
 use crate::exec::{Command, Exec, Newcomer};
 use crate::file_error::FileError;
 use crate::files::Files;
 use crate::link::{Greeting, Layers, Link};
-use crate::network::Door;
 use crate::port::{self, PortStream};
 use crate::tool::Place;
 use paddock_backends::{
-    CreateError, Fence, FenceUsage, ForkBegun, Handover, Interpreter, Kept, Raised, Shortage, Stem,
+    BegunLiveFork, CreateError, Fence, FenceUsage, Handover, Interpreter, Kept, PausedVm, Shortage,
 };
 use paddock_model::{Guarantees, Isolation, LandlockLevel, Limits, PauseKind, SandboxId, Spec, Usage, User};
-use paddock_protocol::{ToGuest, VERSION, WindowSize, WorkUsage};
+use paddock_protocol::{FrameError, OLDEST, ToGuest, VERSION, WindowSize, WorkUsage};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A guest that is not ready by then never will be.
-const PATIENCE: Duration = Duration::from_secs(20);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest wait for the guest's report of its use, when it is ended by force.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 /// A live guest answers a simple question at once; after this time it counts as lost.
@@ -40,7 +41,9 @@ pub struct Sandbox {
     pub(crate) door: Door,
     /// The root of its image, held open so that it cannot be removed meanwhile.
     _root: Option<std::fs::File>,
-    carries_nothing: OnceLock<Option<String>>,
+    why_no_live_fork: OnceLock<Option<String>>,
+    /// True once the guest has the way into the work's cgroups.
+    limited: AtomicBool,
 }
 
 /// The counts at the end.
@@ -77,22 +80,16 @@ impl Sandbox {
             ready_at: 0,
             door,
             _root: None,
-            carries_nothing: OnceLock::new(),
+            why_no_live_fork: OnceLock::new(),
+            limited: AtomicBool::new(false),
         }
     }
 
-    /// A sandbox over a fence that a backend has just put up: its guest is still coming up, as after
-    /// [`Engine::create`](crate::Engine::create).
+    /// A sandbox over a fence that has just begun: its guest is still coming up.
     ///
     /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
-    pub fn over(id: SandboxId, guarantees: Guarantees, raised: Raised) -> Result<Sandbox, EngineError> {
-        let link = Link::over(raised.stream)?;
-        Ok(Sandbox::new(id, guarantees, raised.fence, link, raised.network, Instant::now()))
-    }
-
-    /// Precondition: called on a tokio runtime, on which the conversation with the guest then runs.
-    pub fn start(id: SandboxId, raised: RaisedFence) -> Result<Sandbox, EngineError> {
-        let RaisedFence { fence, stream, network, guarantees, started, root } = raised;
+    pub fn start(id: SandboxId, begun: Begun) -> Result<Sandbox, EngineError> {
+        let Begun { fence, stream, network, guarantees, started, root, awaited: _ } = begun;
         let sandbox = Sandbox::new(id, guarantees, fence, Link::over(stream)?, network, started);
         Ok(Sandbox { _root: root, ..sandbox })
     }
@@ -115,7 +112,7 @@ impl Sandbox {
         if self.ready {
             return Ok(());
         }
-        let greeting = tokio::time::timeout(PATIENCE, self.link.greeting()).await;
+        let greeting = tokio::time::timeout(GREETING_TIMEOUT, self.link.greeting()).await;
         match greeting {
             Ok(Ok(layers)) => {
                 self.ready = true;
@@ -125,7 +122,9 @@ impl Sandbox {
             }
             Ok(Err(Greeting::Failed { step, errno })) => Err(CreateError::inside(&step, errno).into()),
             Ok(Err(Greeting::Version(version))) => {
-                let reason = format!("it speaks version {version} of the protocol, not {VERSION}");
+                let reason = format!(
+                    "it speaks version {version} of the protocol, and this paddock {OLDEST} to {VERSION}"
+                );
                 Err(CreateError::Guest { reason }.into())
             }
             Ok(Err(Greeting::Lost(reason))) => {
@@ -133,7 +132,7 @@ impl Sandbox {
                 Err(why.unwrap_or(CreateError::Guest { reason }).into())
             }
             Err(_) => {
-                let reason = format!("it said nothing for {} seconds", PATIENCE.as_secs());
+                let reason = format!("it said nothing for {} seconds", GREETING_TIMEOUT.as_secs());
                 Err(CreateError::Guest { reason }.into())
             }
         }
@@ -163,7 +162,7 @@ impl Sandbox {
     }
 
     pub fn exec(&self, command: Command) -> Result<Exec, EngineError> {
-        Exec::start(&self.link, command).map_err(|error| EngineError::Lost { detail: error.to_string() })
+        Exec::start(&self.link, command).map_err(unsent)
     }
 
     /// Starts one of many execs, under a number below 2^29 that the caller has noted: if it is requested twice, it is
@@ -171,17 +170,39 @@ impl Sandbox {
     ///
     /// The request is with the kernel when this returns: the guest gets it even if this engine is killed then.
     pub async fn exec_numbered(&self, number: u32, command: Command) -> Result<Exec, EngineError> {
-        let exec = Exec::start_numbered(&self.link, number, command)
-            .map_err(|error| EngineError::Lost { detail: error.to_string() })?;
+        self.limit_work().await?;
+        let exec = Exec::start_numbered(&self.link, number, command).map_err(unsent)?;
         self.link.flushed().await;
         Ok(exec)
+    }
+
+    /// Before the first command: the guest gets the way into the work's cgroups, in front of every command.
+    async fn limit_work(&self) -> Result<(), EngineError> {
+        if self.limited.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (fence, link) = (self.fence.clone(), self.link.clone());
+        let limited = tokio::task::spawn_blocking(move || {
+            // Held until the message is on its way: a command that finds the work limited comes behind it.
+            let mut guard = fence.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(entrances) = guard.as_mut().map(|fence| fence.limit_work()).transpose()?.flatten()
+            else {
+                return Ok(());
+            };
+            let message = ToGuest::Cgroups { descriptors: entrances.len() };
+            let sent = link.send_passing(&message, entrances.into_iter().map(Into::into).collect());
+            sent.map_err(|error| EngineError::Lost { detail: error.to_string() })
+        });
+        let lost = |error: tokio::task::JoinError| EngineError::Lost { detail: error.to_string() };
+        limited.await.map_err(lost)??;
+        self.limited.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Takes in a process that came from outside, under a number as in `exec_numbered`. The guest checks it and reports
     /// the result.
     pub fn take_in(&self, number: u32, newcomer: Newcomer) -> Result<Exec, EngineError> {
-        Exec::take_in(&self.link, number, newcomer)
-            .map_err(|error| EngineError::Lost { detail: error.to_string() })
+        Exec::take_in(&self.link, number, newcomer).map_err(unsent)
     }
 
     /// The end of the exec is noted; the guest need not remember it.
@@ -328,6 +349,11 @@ impl Sandbox {
         self.fence().as_ref().and_then(|fence| fence.usage().ok()).unwrap_or_default()
     }
 
+    /// The part of its memory that is the kernel's cache of files.
+    pub fn page_cache(&self) -> Option<u64> {
+        self.fence().as_ref().and_then(|fence| fence.page_cache())
+    }
+
     /// The number of processes that the kernel killed for lack of memory.
     pub fn memory_kills(&self) -> u64 {
         self.fence().as_ref().map_or(0, |fence| fence.memory_kills())
@@ -362,24 +388,24 @@ impl Sandbox {
     /// Stops everything inside, so that other sandboxes can be copied from it. Blocks.
     ///
     /// Precondition: the guest has closed its connection to this engine; the spec is its own.
-    pub fn stand(&self, spec: &Spec) -> Result<Box<dyn Stem>, EngineError> {
+    pub fn pause_for_copies(&self, spec: &Spec) -> Result<Box<dyn PausedVm>, EngineError> {
         let gone = || CreateError::Guest { reason: "it has ended".into() };
-        Ok(self.fence().as_ref().ok_or_else(gone)?.stand(spec)?)
+        Ok(self.fence().as_ref().ok_or_else(gone)?.pause_for_copies(spec)?)
     }
 
     /// Why no interpreter at all can be forked live out of it.
-    pub async fn carries_nothing(&self) -> Option<String> {
+    pub async fn why_no_live_fork(&self) -> Option<String> {
         // The answer stays the same as long as the sandbox lives.
-        if let Some(known) = self.carries_nothing.get() {
+        if let Some(known) = self.why_no_live_fork.get() {
             return known.clone();
         }
         let fence = self.fence.clone();
         let asked = tokio::task::spawn_blocking(move || {
             let guard = fence.lock().unwrap_or_else(PoisonError::into_inner);
-            guard.as_ref().map(|fence| fence.carries_nothing())
+            guard.as_ref().map(|fence| fence.why_no_live_fork())
         });
         match asked.await {
-            Ok(Some(found)) => self.carries_nothing.get_or_init(|| found).clone(),
+            Ok(Some(found)) => self.why_no_live_fork.get_or_init(|| found).clone(),
             Ok(None) => Some("it was let go of".into()),
             Err(error) => Some(error.to_string()),
         }
@@ -396,19 +422,18 @@ impl Sandbox {
         let _ = self.link.send(&ToGuest::Shelter);
     }
 
-    /// The first half of a sandbox that nests in this one, into which interpreters are then forked. Blocks for a
-    /// moment.
-    pub fn begin_fork(
+    /// The first piece of a sandbox that nests in this one, and the way of interpreters into it. Blocks for a moment.
+    pub(crate) fn begin_live_fork(
         &self,
         id: &SandboxId,
         spec: &Spec,
         interpreters: usize,
-    ) -> Result<Box<dyn ForkBegun>, EngineError> {
+    ) -> Result<BegunLiveFork, EngineError> {
         let site = {
             let guard = self.fence();
             let fence =
                 guard.as_ref().ok_or_else(|| EngineError::Lost { detail: "it was let go of".into() })?;
-            fence.fork_site(spec)?
+            fence.live_forks(spec)?
         };
         // The lock on the fence is free again, because several forks are made at the same time.
         Ok(site.begin(id, spec, interpreters)?)
@@ -527,5 +552,13 @@ impl Sandbox {
             bytes_written: work.map(|w| w.disk_bytes + w.host_bytes),
         };
         Ok(Ended { usage, out_of_memory: kernel.memory_kills > 0, lost_to: kernel.lost_to() })
+    }
+}
+
+/// The guest goes on as before: it has not seen the message.
+fn unsent(error: FrameError) -> EngineError {
+    match error {
+        FrameError::TooLarge { length, most } => EngineError::CommandTooLarge { length, most },
+        error => EngineError::Lost { detail: error.to_string() },
     }
 }

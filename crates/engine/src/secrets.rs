@@ -3,13 +3,10 @@
 
 pub use paddock_gate::{Mask, Masked};
 
-use crate::EngineError;
 use crate::certificates::{self, CertificatesError, Trust};
-use crate::sandbox::Sandbox;
 use paddock_gate::{
     Authority, AuthorityError, Carriers, HeaderName, PLACEHOLDER, Secret, SecretError, Secrets,
 };
-use paddock_model::User;
 use paddock_settings::Bound;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,7 +17,7 @@ use zeroize::Zeroizing;
 pub struct SandboxSecrets {
     list: Vec<(String, Bound)>,
     /// The private key of the authority whose certificates the clients inside trust.
-    authority: Zeroizing<String>,
+    pub(crate) authority: Zeroizing<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -43,9 +40,10 @@ impl SandboxSecrets {
         }
         let mut list = Vec::new();
         for secret in bound {
-            let random = [crate::engine::random_number(), crate::engine::random_number()];
-            let [high, low] = random.map(|number| number.map_err(SecretsError::Random));
-            list.push((format!("{PLACEHOLDER}{:016x}{:016x}", high?, low?), secret));
+            let mut random = [0; 16];
+            let drawn = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+            drawn.map_err(|errno| SecretsError::Random(errno.into()))?;
+            list.push((format!("{PLACEHOLDER}{:032x}", u128::from_ne_bytes(random)), secret));
         }
         let authority = Zeroizing::new(Authority::new()?.key_pem().to_string());
         Ok(Some(SandboxSecrets { list, authority }))
@@ -60,9 +58,11 @@ impl SandboxSecrets {
         self.list.iter().map(|(_, secret)| secret.name.as_str())
     }
 
-    /// The variables of every exec inside: placeholders, and the path of the certificates.
+    /// The variables of every exec inside: placeholders, and the path of the certificates. A value that the gate injects has
+    /// no placeholder inside.
     pub fn environment(&self) -> BTreeMap<String, String> {
-        let placeholders = self.list.iter().map(|(place, secret)| (secret.name.clone(), place.clone()));
+        let sent = self.list.iter().filter(|(_, secret)| secret.inject.is_empty());
+        let placeholders = sent.map(|(place, secret)| (secret.name.clone(), place.clone()));
         certificates::environment().into_iter().chain(placeholders).collect()
     }
 
@@ -84,17 +84,10 @@ impl SandboxSecrets {
                 Some(only) => Carriers::Only(header(only)),
                 None => Carriers::UsualAnd(bound.headers.iter().map(|name| header(name)).collect()),
             },
+            inject: bound.inject.iter().map(|(name, text)| (header(name), text.clone())).collect(),
         };
         let list = self.list.iter().map(secret).collect();
         Ok(Secrets::new(list, Authority::from_key_pem(&self.authority)?, roots)?)
-    }
-
-    /// Writes the certificates to the path that the variables name, as `user`. Returns when they are there.
-    ///
-    /// Precondition: the inside is ready.
-    pub async fn install(&self, inside: &Sandbox, user: &User, trust: Trust<'_>) -> Result<(), EngineError> {
-        let authority = Authority::from_key_pem(&self.authority).map_err(SecretsError::from)?;
-        Ok(trust.install(inside, user, Some(authority.pem())).await?)
     }
 }
 
@@ -110,6 +103,7 @@ mod tests {
             hosts: vec![Rule::parse("api.test:443").unwrap()],
             header: Some("authorization".into()),
             headers: Vec::new(),
+            inject: BTreeMap::new(),
         };
         SandboxSecrets::new(vec![bound]).unwrap().unwrap()
     }
@@ -124,5 +118,14 @@ mod tests {
         certificates::remove_environment(&mut env);
         assert!(env.is_empty(), "{env:?}");
         assert!(!format!("{:?}", secrets.list).contains("sk-the-real-one"));
+    }
+
+    #[test]
+    fn a_value_that_the_gate_injects_has_no_variable_inside() {
+        let mut secrets = secrets();
+        secrets.list[0].1.inject = [("authorization".to_string(), "Bearer {}".to_string())].into();
+        let mut env = secrets.environment();
+        certificates::remove_environment(&mut env);
+        assert!(env.is_empty(), "{env:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! One running tool of the guest: raw bytes or records from it, a typed failure, never a wait without end.
 
-use crate::exec::{Exec, ExecEvent, Input, who};
+use crate::exec::{Exec, Input, who};
+use crate::exec_event::ExecEvent;
 use crate::file_error::{FileError, FileErrorKind};
 use crate::link::Link;
 use paddock_model::User;
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// The longest silence of a tool that should answer.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A failure is one small record.
 const LARGEST_FAILURE: usize = 16 * 1024;
 
@@ -78,12 +79,12 @@ impl ToolRun {
         &self.path
     }
 
-    /// The next bytes of its output; `None` at its good end. Waits at most [`PATIENCE`].
+    /// The next bytes of its output; `None` at its good end. Waits at most [`TOOL_TIMEOUT`].
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, FileError> {
-        match tokio::time::timeout(PATIENCE, self.next_whenever()).await {
+        match tokio::time::timeout(TOOL_TIMEOUT, self.next_whenever()).await {
             Ok(next) => next,
             Err(_) => {
-                let detail = format!("it said nothing for {} seconds", PATIENCE.as_secs());
+                let detail = format!("it said nothing for {} seconds", TOOL_TIMEOUT.as_secs());
                 Err(FileError::new(FileErrorKind::Silent, &self.path, detail))
             }
         }

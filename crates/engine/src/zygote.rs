@@ -1,17 +1,19 @@
 //! An interpreter that has done its imports, in a sandbox of its own, and is forked into others. It belongs to the
 //! template, runs behind the same fence as all work, and never sees a caller's code.
 
-use crate::engine::{Engine, RaisedFence};
+use crate::begin::{Beginning, Request};
+use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::exec::{Command, Exec, ExecEvent, Newcomer};
+use crate::exec::{Command, Exec, Newcomer};
+use crate::exec_event::ExecEvent;
 use crate::sandbox::Sandbox;
-use paddock_backends::{Birth, Cradle, Nursery};
+use paddock_backends::{InterpreterStart, Purpose, ZygoteSandbox};
 use paddock_model::{Disk, SandboxId, Spec};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The seccomp filters of a fork: the nursery's, and the one that takes the nursery's one extra call away.
+/// The seccomp filters of a fork: the zygote's, and the one that takes the zygote's one extra call away.
 const FILTERS: u32 = 2;
 /// The longest time for the imports of a template.
 const IMPORTS: Duration = Duration::from_secs(120);
@@ -31,13 +33,13 @@ pub struct Sources {
 pub struct Zygote {
     pub id: SandboxId,
     sandbox: Sandbox,
-    nursery: Arc<dyn Nursery>,
+    zygote: Arc<dyn ZygoteSandbox>,
     /// Notified when the interpreter has ended; its sandbox may live on.
     ended: Arc<Notify>,
 }
 
 /// A sandbox that was just made, with an interpreter in it that waits for its first call.
-pub struct Newborn {
+pub struct ZygoteFork {
     pub sandbox: Sandbox,
     pub exec: Exec,
 }
@@ -51,26 +53,31 @@ impl Zygote {
         backend: Option<&str>,
         spec: &Spec,
         sources: Sources,
-        birth: &Birth,
+        start: &InterpreterStart,
     ) -> Result<Zygote, EngineError> {
-        let id = crate::engine::new_id()?;
+        let id = crate::random::new_id()?;
         let spec = Spec { disk: Disk::Memory, ..spec.clone() };
         let (raising, backend) = (engine.clone(), backend.map(str::to_string));
         let (raised_id, raised_spec) = (id.clone(), spec.clone());
-        let (raised, nursery) =
-            blocking(move || raising.raise_nursery(&raised_id, backend.as_deref(), &raised_spec)).await?;
-        let mut sandbox = Sandbox::start(id.clone(), raised)?;
+        let begun = blocking(move || {
+            let (id, spec) = (&raised_id, &raised_spec);
+            let beginning = Beginning::Fresh(Purpose::Zygote);
+            raising.begin(Request { id, backend: backend.as_deref(), spec, beginning })
+        });
+        let begun = begun.await?;
+        let zygote = begun.fence.zygote()?;
+        let mut sandbox = Sandbox::start(id.clone(), begun)?;
         sandbox.ready().await?;
         let mut exec = sandbox.exec(Command {
             argv: sources.argv,
-            env: birth.env.clone(),
+            env: start.env.clone(),
             cwd: Some("/".into()),
             user: spec.user.clone(),
             zygote: true,
             ..Command::default()
         })?;
         let preload = serde_json::json!(sources.preload).to_string();
-        let told = nursery.clone();
+        let told = zygote.clone();
         let answer = tokio::task::spawn_blocking(move || {
             for packet in [sources.zygote, sources.runner, &preload] {
                 told.tell(packet.as_bytes())?;
@@ -87,7 +94,7 @@ impl Zygote {
                     // The notification is kept for a later caller.
                     told.notify_one();
                 });
-                Ok(Zygote { id, sandbox, nursery, ended })
+                Ok(Zygote { id, sandbox, zygote, ended })
             }
             Ok(answer) => Err(failed(format!(
                 "its imports failed: {}",
@@ -102,29 +109,33 @@ impl Zygote {
     }
 
     /// A sandbox of the same spec but for its disk, with a fork of the interpreter in it.
-    pub async fn bear(
+    pub async fn fork(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         id: SandboxId,
         spec: &Spec,
-        birth: &Birth,
+        start: &InterpreterStart,
         number: u32,
-    ) -> Result<Newborn, EngineError> {
-        let (engine, nursery) = (engine.clone(), self.nursery.clone());
-        let (raised_id, raised_spec) = (id.clone(), spec.clone());
-        let (raised, cradle): (RaisedFence, Box<dyn Cradle>) =
-            blocking(move || engine.raise_within(nursery.as_ref(), &raised_id, &raised_spec)).await?;
-        let mut sandbox = Sandbox::start(id, raised)?;
-        sandbox.ready().await?;
+    ) -> Result<ZygoteFork, EngineError> {
+        let (engine, zygote) = (engine.clone(), self.zygote.clone());
+        let (begun_id, begun_spec) = (id.clone(), spec.clone());
+        let mut begun = blocking(move || {
+            let beginning = Beginning::FromZygote(zygote.as_ref());
+            engine.begin(Request { id: &begun_id, backend: None, spec: &begun_spec, beginning })
+        })
+        .await?;
         let failed = |detail: String| EngineError::Zygote { detail };
-        let birth = birth.clone();
-        let forked = tokio::task::spawn_blocking(move || cradle.fork(&birth, FORK)).await;
+        let awaited = begun.awaited.take().ok_or_else(|| failed("it awaits no interpreter".into()))?;
+        let mut sandbox = Sandbox::start(id, begun)?;
+        sandbox.ready().await?;
+        let start = start.clone();
+        let forked = tokio::task::spawn_blocking(move || awaited.fork(&start, FORK)).await;
         let pid =
             forked.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
         let mut exec =
             sandbox.take_in(number, Newcomer { pid, place: 0, filters: FILTERS, is_limited: false })?;
         match tokio::time::timeout(FORK, exec.next()).await {
-            Ok(ExecEvent::Started) => Ok(Newborn { sandbox, exec }),
+            Ok(ExecEvent::Started) => Ok(ZygoteFork { sandbox, exec }),
             Ok(ExecEvent::StartFailed { step, errno }) => {
                 let error = std::io::Error::from_raw_os_error(errno);
                 Err(failed(format!("its guest refused it: {}: {error}", step.escape_debug())))
@@ -142,15 +153,15 @@ impl Zygote {
         }
     }
 
-    /// Leaves the nursery for the sandboxes that nest in it, without this engine.
+    /// Leaves its sandbox for the sandboxes that nest in it, without this engine.
     pub fn leave(&self) {
         self.sandbox.leave();
     }
 
-    /// Ends the nursery, and all sandboxes that nest in it. Blocks for a moment.
+    /// Ends its sandbox, and all sandboxes that nest in it. Blocks for a moment.
     pub fn destroy(&self) {
         if let Err(error) = self.sandbox.destroy() {
-            tracing::warn!(nursery = %self.id, %error, "something of a nursery could not be removed");
+            tracing::warn!(sandbox = %self.id, %error, "something of a zygote's sandbox could not be removed");
         }
     }
 }

@@ -21,6 +21,11 @@ impl Actor {
         Actor { tenant: Actor::OWNER_TENANT.into(), role: Role::Admin, owner: true, token: "owner".into() }
     }
 
+    /// True for those who may see numbers of the whole server, which would tell one tenant about the others.
+    pub fn sees_server(&self) -> bool {
+        self.owner || (self.tenant == Actor::OWNER_TENANT && self.role == Role::Admin)
+    }
+
     /// True for the holder of a read-only token: no request of it may change anything.
     pub fn only_reads(&self) -> bool {
         self.role == Role::ReadOnly && !self.owner

@@ -39,11 +39,11 @@ pub fn exec_started(
     append(inner, Some(actor), &live.id, event);
 }
 
-pub fn exec_ended(inner: &Inner, live: &Live, job: &Arc<TrackedExec>) {
-    let record = job.record().clone();
-    let (stdout, stderr) = job.journal.lengths();
+pub fn exec_ended(inner: &Inner, live: &Live, tracked: &Arc<TrackedExec>) {
+    let record = tracked.record().clone();
+    let (stdout, stderr) = tracked.journal.lengths();
     // If an earlier server saw a part of the output, no digest of all of it is known.
-    let (stdout_digest, stderr_digest) = job.digests().unwrap_or_default();
+    let (stdout_digest, stderr_digest) = tracked.digests().unwrap_or_default();
     let event = AuditEvent::ExecEnded {
         exec: record.number,
         exit_code: record.exit_code,
@@ -53,7 +53,7 @@ pub fn exec_ended(inner: &Inner, live: &Live, job: &Arc<TrackedExec>) {
         output: KeptOutput::Off,
     };
     let Ok(id) = SandboxId::try_from(live.id.clone()) else { return };
-    let printed = live.record().audit_outputs.then(|| Printed::new(job));
+    let printed = live.record().audit_outputs.then(|| Printed::new(tracked));
     inner.audit_writer.enter_with_output(&id, AuditEntry::new(AuditActor::server(), event), printed);
 }
 

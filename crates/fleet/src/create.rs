@@ -1,30 +1,34 @@
 //! The making of a sandbox: recorded before anything is made, acknowledged when its inside is built.
 
+mod describe;
+
 use super::clock::boot_id;
+use super::idempotency::Note;
 use super::live::Live;
 use super::live_fork::Crossing;
-use super::once::Note;
-use super::pools::name_by_demand;
+use super::pools::{Member, name_by_demand};
 use super::record::{Record, now_ms, now_ns};
-use super::request::{self, invalid, seconds};
-use super::secrets::read_host_certificates;
+use super::request;
+use super::snapshots::SnapshotRecord;
 use super::vm_fork::Copied;
 use super::volumes::Wanted;
 use super::{Actor, Fleet, FleetError, Kind, audit};
-use paddock_engine::secrets::SandboxSecrets;
-use paddock_engine::{EngineError, Sandbox as Inside, certificates};
-use paddock_images::RegistryReach;
-use paddock_model::api::{CreateSandbox, EndCause, Role, Sandbox, SandboxState, StartExec};
-use paddock_model::{Disk, Root, SandboxId, SecretLayer, Spec};
+use describe::Described;
+pub(super) use describe::{ImageName, times};
+use paddock_backends::Purpose;
+use paddock_engine::{Beginning, Request, Sandbox as Inside};
+use paddock_model::api::{CreateSandbox, EndCause, Sandbox, SandboxState, StartExec};
+use paddock_model::{Disk, SandboxId, Spec};
 use paddock_records::access::{Need, Permit};
 use paddock_records::store::SandboxRow;
 use paddock_settings::templates::BUILT_IN;
-use paddock_settings::{Settings, WORKSPACE_TARGET, default_environment, network_environment};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// The time that a create waits for the ready command of its template: clients wait for a minute.
+const READY_PATIENCE: Duration = Duration::from_secs(45);
 
 /// The origin of a new sandbox's files.
 pub(super) enum Origin {
@@ -51,26 +55,6 @@ impl Origin {
             *crossing = from;
         }
         self
-    }
-}
-
-/// The source of an image's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ImageName {
-    /// The template or the snapshot names it.
-    Template,
-    Caller,
-    /// A script or a model that the caller passes on names it.
-    Stranger,
-}
-
-impl ImageName {
-    fn of(request: &CreateSandbox) -> ImageName {
-        match (&request.image, request.public_image) {
-            (None, _) => ImageName::Template,
-            (Some(_), false) => ImageName::Caller,
-            (Some(_), true) => ImageName::Stranger,
-        }
     }
 }
 
@@ -106,6 +90,17 @@ impl Fleet {
         .await
     }
 
+    /// As `create`, for a caller that does not drop this call and ends what comes of it: waits for room only until the other end of
+    /// `caller_gone` is dropped.
+    pub async fn create_until(
+        &self,
+        actor: &Actor,
+        request: CreateSandbox,
+        caller_gone: tokio::sync::oneshot::Receiver<()>,
+    ) -> Result<Sandbox, FleetError> {
+        self.create_now(actor, &request, BTreeMap::new(), Note::none(), caller_gone).await
+    }
+
     /// Goes on when the caller goes away: work that was begun is finished.
     pub(super) async fn detached<T: Send + 'static, F>(
         &self,
@@ -130,31 +125,8 @@ impl Fleet {
     ) -> Result<Sandbox, FleetError> {
         self.ready()?;
         FleetError::unless_descriptors_are_left()?;
-        let with_values = self.with_resources(actor, request)?;
-        let settings = request::resolve(&self.0.options.state, actor, &with_values)?;
-        let (expires_at_ms, idle) = times(request, self.0.options.default_ttl)?;
-        let snapshot =
-            request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
-        if request.live.is_some() && snapshot.is_none() {
-            return Err(invalid("`live` is about the contexts of a snapshot")
-                .hint("name a `snapshot`, or leave it out"));
-        }
-        let (command, preload) = (settings.command.clone(), settings.preload.clone());
-        let bound = settings.secrets.clone();
-        let volumes = Wanted::all(actor, &request.volumes, &settings.spec)?;
-        let (backend, mut record) =
-            self.describe(actor, settings, snapshot.as_ref(), ImageName::of(request)).await?;
-        record.name = request.name.clone();
-        record.template = request.template.clone();
-        record.metadata = request.metadata.clone();
-        record.metadata.extend(labels);
-        (record.persistent, record.under_pressure) = (request.persistent, request.under_pressure);
-        (record.expires_at_ms, record.idle) = (expires_at_ms, idle);
-        record.backend = backend;
-        let secrets = SandboxSecrets::new(bound).map_err(EngineError::from)?;
-        if let Some(secrets) = &secrets {
-            record.env.extend(secrets.environment());
-        }
+        let Described { mut record, with_values, snapshot, volumes, secrets, preload, first } =
+            self.described(actor, request, labels).await?;
         let permit = tokio::select! {
             permit = self.admit(&record) => permit?,
             _ = caller_gone => {
@@ -162,45 +134,77 @@ impl Fleet {
                 return Err(FleetError::new(Kind::Unavailable, "unavailable", message));
             }
         };
-        let mut member = match &snapshot {
-            None if volumes.is_empty() => match self.ready_made(&record, &preload).await {
-                None => match self.born_baked(&record, &preload).await {
-                    None => self.copied(&record, &preload).await,
-                    member => member,
-                },
-                member => {
-                    record.pool = Some(record.template.clone().unwrap_or_else(|| BUILT_IN.into()));
-                    member
-                }
-            },
-            _ => None,
+        let member = match snapshot.is_none() && volumes.is_empty() {
+            true => self.ready_member(&mut record, &preload, &with_values, secrets.is_none()).await,
+            false => None,
         };
-        if member.is_none() && snapshot.is_none() && volumes.is_empty() && secrets.is_none() {
-            member = self.made_by_demand(&record, &preload, &with_values);
-            if member.is_some() {
-                record.pool = Some(name_by_demand(record.template.as_deref().unwrap_or(BUILT_IN)));
-            }
-        }
-        if let Some(member) = member {
+        let live = if let Some(member) = member {
             record.id = member.id().clone();
             self.seal_secrets(&mut record, secrets.as_ref())?;
             // If a step fails from here on, the member is taken down.
             note.write(&record.id)?;
             let live = self.give(record, member, permit)?;
             self.equip_ready(&live).await?;
-            return self.created(actor, request, live, command).await;
+            live
+        } else {
+            self.seal_secrets(&mut record, secrets.as_ref())?;
+            note.write(&record.id)?;
+            self.make(
+                actor,
+                record,
+                snapshot.as_ref().map(|snapshot| (snapshot, request.live)),
+                &volumes,
+                permit,
+            )
+            .await?
+        };
+        self.created(actor, request, live, first).await
+    }
+
+    /// One that is ready, or that begins with the memory of another. `by_demand`: it may be one of those that were made because
+    /// such sandboxes were asked for before.
+    async fn ready_member(
+        &self,
+        record: &mut Record,
+        preload: &[String],
+        with_values: &CreateSandbox,
+        by_demand: bool,
+    ) -> Option<Member> {
+        if let Some(member) = self.ready_made(record, preload).await {
+            record.pool = Some(record.template.clone().unwrap_or_else(|| BUILT_IN.into()));
+            return Some(member);
         }
-        self.seal_secrets(&mut record, secrets.as_ref())?;
-        note.write(&record.id)?;
-        let origin = match &snapshot {
-            Some(snapshot) => self.clone_snapshot(snapshot, &record, request.live).await?,
+        if let Some(member) = self.born_baked(record, preload).await {
+            return Some(member);
+        }
+        if let Some(member) = self.copied(record, preload).await {
+            return Some(member);
+        }
+        let member = if by_demand { self.made_by_demand(record, preload, with_values) } else { None };
+        if member.is_some() {
+            record.pool = Some(name_by_demand(record.template.as_deref().unwrap_or(BUILT_IN)));
+        }
+        member
+    }
+
+    /// A new one with the files of the snapshot, and its interpreters where they are wanted.
+    async fn make(
+        &self,
+        actor: &Actor,
+        mut record: Record,
+        snapshot: Option<(&SnapshotRecord, Option<bool>)>,
+        volumes: &[Wanted],
+        permit: Permit,
+    ) -> Result<Arc<Live>, FleetError> {
+        let origin = match snapshot {
+            Some((snapshot, live)) => self.clone_snapshot(snapshot, &record, live).await?,
             None => Origin::Empty,
         };
-        let mounted = self.mount_volumes(actor, &volumes, &mut record).await;
+        let mounted = self.mount_volumes(actor, volumes, &mut record).await;
         mounted.inspect_err(|_| self.free_disk(record.id.as_str()))?;
-        let aboard = match &snapshot {
-            Some(snapshot) => {
-                let boarded = self.board_snapshot_holder(actor, snapshot, &mut record, request.live).await;
+        let aboard = match snapshot {
+            Some((snapshot, live)) => {
+                let boarded = self.board_snapshot_holder(actor, snapshot, &mut record, live).await;
                 match boarded.inspect_err(|_| self.free_disk(record.id.as_str())) {
                     Ok(aboard) => aboard,
                     Err(error) => {
@@ -216,8 +220,7 @@ impl Fleet {
             passage.set_out();
             self.begin_crossing(&passage, &record)
         });
-        let live = self.bring_up(record, origin.with(crossing), permit).await?;
-        self.created(actor, request, live, command).await
+        self.bring_up(record, origin.with(crossing), permit).await
     }
 
     async fn created(
@@ -225,129 +228,54 @@ impl Fleet {
         actor: &Actor,
         request: &CreateSandbox,
         live: Arc<Live>,
-        command: Vec<String>,
+        (command, ready): (Vec<String>, Option<String>),
     ) -> Result<Sandbox, FleetError> {
         audit::call(
             &self.0,
             actor,
             &live,
             "created",
-            serde_json::json!({ "request": without_secrets(request) }),
+            serde_json::json!({ "request": request::without_secrets(request) }),
         );
         if !command.is_empty() {
             let start = StartExec { argv: Some(command), background: true, ..StartExec::default() };
             self.start_exec(actor, &live.id, start, None).await?;
+            if let Some(ready) = ready {
+                self.wait_until_ready(actor, &live, ready).await?;
+            }
         }
         Ok(live.to_api())
     }
 
-    /// Checks and describes the sandbox as far as possible before anything is made.
-    pub(super) async fn describe(
-        &self,
-        actor: &Actor,
-        settings: Settings,
-        snapshot: Option<&super::snapshots::SnapshotRecord>,
-        image_name: ImageName,
-    ) -> Result<(Option<String>, Record), FleetError> {
-        let mut spec = settings.spec;
-        if let Some(snapshot) = snapshot {
-            spec.scan = spec.scan.joined(snapshot.scan.clone());
+    /// Waits for the ready command of its template. A sandbox that is not ready in time is ended.
+    async fn wait_until_ready(&self, actor: &Actor, live: &Live, ready: String) -> Result<(), FleetError> {
+        let script = r#"until /bin/sh -c "$1" > /dev/null 2>&1; do sleep 0.1 || sleep 1; done"#;
+        let argv = ["/bin/sh", "-c", script, "sh", &ready].map(String::from).into();
+        let timeout_seconds = Some(READY_PATIENCE.as_secs_f64());
+        let start = StartExec { argv: Some(argv), timeout_seconds, background: true, ..StartExec::default() };
+        let exec = self.start_exec(actor, &live.id, start, None).await?;
+        let ended = self.wait_exec(actor, &live.id, exec.exec, None).await?;
+        if ended.exit_code == Some(0) {
+            return Ok(());
         }
-        let mut env = default_environment();
-        let mut cwd = settings.cwd.map(|cwd| cwd.display().to_string());
-        // Files that were written over one root fit no other.
-        let image = snapshot.map_or(settings.image, |snapshot| snapshot.image.clone());
-        // An image that the owner named, or put into a template, is the owner's choice.
-        let owner = actor.owner || (actor.role == Role::Admin && actor.tenant == Actor::OWNER_TENANT);
-        let unvouched = match image_name {
-            ImageName::Template => false,
-            ImageName::Caller => !owner,
-            ImageName::Stranger => true,
-        };
-        let image_of_tenant = snapshot.map_or(unvouched, |snapshot| snapshot.image_of_tenant);
-        if let Some(reference) = &image {
-            let reach = match (image_of_tenant, owner) {
-                (false, _) => RegistryReach::Anywhere,
-                (true, true) => RegistryReach::PublicOr(self.0.options.registries.clone()),
-                (true, false) => self.reach_of_tenants(),
-            };
-            let resolved = self.0.engine.image_for_others(reference, &reach).await?;
-            env.extend(resolved.environment);
-            cwd = cwd.or(resolved.cwd);
-            spec.root = Root::Directory { path: resolved.root };
-        }
-        env.extend(network_environment(&spec.network));
-        if settings.host_certs {
-            // The certificates are read before anything is made, so that an error is reported at once.
-            read_host_certificates().await?;
-            env.extend(certificates::environment());
-        }
-        env.extend(settings.env);
-        let id = paddock_engine::new_id()?;
-        let record = Record {
-            id,
-            name: None,
-            tenant: actor.tenant.clone(),
-            state: SandboxState::Creating,
-            template: None,
-            image,
-            image_of_tenant,
-            snapshot: snapshot.map(|snapshot| snapshot.id.clone()),
-            pool: None,
-            parent: None,
-            made_by: Some(actor.token.clone()),
-            created_at_ms: now_ms(),
-            expires_at_ms: None,
-            expires_boot: None,
-            idle: None,
-            persistent: false,
-            under_pressure: None,
-            metadata: BTreeMap::new(),
-            env,
-            cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
-            secrets: Default::default(),
-            host_certs: settings.host_certs,
-            volumes: Vec::new(),
-            moved: (0, 0),
-            guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
-            spec,
-            backend: None,
-            within: None,
-            around: Vec::new(),
-            stands_for: None,
-            boot: boot_id().into(),
-            ready_at_ns: 0,
-            built_ns: Vec::new(),
-            base: None,
-            baseline: None,
-            paused_when_idle: false,
-            audit_outputs: settings.audit_outputs,
-            intent: None,
-            end: None,
-        };
-        Ok((settings.backend, record))
-    }
-
-    fn reach_of_tenants(&self) -> RegistryReach {
-        match self.0.options.registries.as_slice() {
-            [] => RegistryReach::Public,
-            named => RegistryReach::Named(named.to_vec()),
-        }
+        let seconds = READY_PATIENCE.as_secs();
+        let message = format!("the start command of its template was not ready within {seconds} s");
+        self.end_failed(actor, &live.id, &message).await?;
+        Err(FleetError::new(Kind::Unavailable, "not_ready", message)
+            .hint("try the start and the ready command of the template in a sandbox"))
     }
 
     pub(super) async fn admit(&self, record: &Record) -> Result<Permit, FleetError> {
         self.unless_short_of_memory()?;
         let quota = self.0.store.quota(&record.tenant)?;
-        let limits = &record.spec.limits;
-        Ok(self
-            .0
-            .admission
-            .acquire(
-                &record.tenant,
-                Need { cpus: limits.cpus, memory_bytes: limits.memory, create: true },
-                &quota,
-            )
-            .await?)
+        Ok(self.0.admission.acquire(&record.tenant, need(record), &quota).await?)
+    }
+
+    /// Takes room that is free at once, or none.
+    pub(super) fn admit_now(&self, record: &Record) -> Result<Permit, FleetError> {
+        self.unless_short_of_memory()?;
+        let quota = self.0.store.quota(&record.tenant)?;
+        Ok(self.0.admission.acquire_now(&record.tenant, need(record), &quota)?)
     }
 
     /// From a description to a running sandbox. If a step fails, only the record of the failure is left.
@@ -384,16 +312,20 @@ impl Fleet {
             self.release_volumes(&record).await;
             return Err(error.into());
         }
-        let jobs = memory.as_deref().map_or_else(
+        let execs = memory.as_deref().map_or_else(
             || Ok(Vec::new()),
-            |memory| self.take_commands(memory, &id).and_then(|()| self.stored_jobs(&record)),
+            |memory| self.take_commands(memory, &id).and_then(|()| self.stored_execs(&record)),
         );
-        let jobs = jobs.inspect_err(|_| {
+        let execs = execs.inspect_err(|_| {
             self.free_disk(&id);
             let _ = inner.store.delete_sandbox(&id);
         })?;
         let directory = inner.options.state.join("sandboxes").join(&id);
-        let live = Live::new(record, directory, jobs.into_iter().map(|job| (job.number(), job)).collect());
+        let live = Live::new(
+            record,
+            directory,
+            execs.into_iter().map(|tracked| (tracked.number(), tracked)).collect(),
+        );
         *live.permit.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(permit);
         let guard = live.transition.lock().await;
         inner.add(live.clone());
@@ -404,12 +336,12 @@ impl Fleet {
         drop(guard);
         match raised {
             Ok(()) => {
-                inner.counters.created.fetch_add(1, Ordering::Relaxed);
+                inner.counters.count_create(true);
                 inner.tell(&live, "created", None);
                 Ok(live)
             }
             Err(error) => {
-                inner.counters.create_failed.fetch_add(1, Ordering::Relaxed);
+                inner.counters.count_create(false);
                 let cause = EndCause::CreateFailed { detail: error.message.clone() };
                 self.settle_volumes(&live, &cause).await;
                 self.record_end(&live, cause, Default::default());
@@ -445,16 +377,13 @@ impl Fleet {
             None => None,
         };
         let crossed = departed.is_some();
-        let (under_way, begun) = departed.map(|departed| (departed.under_way, departed.fence)).unzip();
+        let (under_way, half) = departed.map(|departed| (departed.under_way, departed.fence)).unzip();
         let (fleet, raised_id) = (self.clone(), id.clone());
         let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
             fleet.give_disk(&raised_id, &mut spec, base.as_deref(), slept)?;
             let engine = &fleet.0.engine;
-            let raised = match begun {
-                Some(begun) => begun.finish(&spec)?,
-                None => engine.raise(&raised_id, backend.as_deref(), &spec)?,
-            };
-            Ok((raised, spec))
+            let beginning = half.map_or(Beginning::Fresh(Purpose::Lasting), Beginning::LiveFork);
+            Ok((engine.begin(Request::new(&raised_id, backend.as_deref(), &spec, beginning))?, spec))
         });
         let (raised, spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
         live.record().spec = spec;
@@ -485,7 +414,7 @@ impl Fleet {
             record.built_ns.push(built);
             record.clone()
         };
-        inside.set_deadline(record.time_to_live());
+        inside.set_deadline(record.guest_deadline());
         let saved = match crossed {
             // The sandbox may end in a moment, and its caller waits.
             true => inner
@@ -530,32 +459,7 @@ impl Fleet {
     }
 }
 
-pub(super) fn times(
-    request: &CreateSandbox,
-    default_ttl: Duration,
-) -> Result<(Option<u64>, Option<paddock_model::api::Idle>), FleetError> {
-    if let Some(idle) = request.idle {
-        seconds("idle.seconds", idle.seconds)?;
-        if request.persistent {
-            return Err(
-                invalid("a persistent sandbox is never idle").hint("leave `idle` or `persistent` out")
-            );
-        }
-    }
-    let ttl = match request.ttl_seconds {
-        Some(value) => Some(seconds("ttl_seconds", value)?),
-        None if request.persistent => None,
-        None => Some(default_ttl),
-    };
-    Ok((ttl.map(|ttl| now_ms() + ttl.as_millis() as u64), request.idle))
-}
-
-/// Values of variables may be secrets.
-fn without_secrets(request: &CreateSandbox) -> serde_json::Value {
-    let without = |(name, secret): (&String, &SecretLayer)| (name.clone(), secret.without_value());
-    let secrets = request.secrets.iter().map(without).collect();
-    let request = CreateSandbox { secrets, ..request.clone() };
-    let mut value = serde_json::to_value(&request).unwrap_or_default();
-    value["env"] = serde_json::json!(request.env.keys().collect::<Vec<_>>());
-    value
+fn need(record: &Record) -> Need {
+    let limits = &record.spec.limits;
+    Need { cpus: limits.cpus, memory_bytes: limits.memory, create: true }
 }

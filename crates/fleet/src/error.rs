@@ -39,6 +39,17 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    pub const fn retry_after_seconds(self) -> Option<u32> {
+        match self {
+            Kind::TooMany { retry_after_seconds } | Kind::Busy { retry_after_seconds } => {
+                Some(retry_after_seconds)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The time after which a host that had too little may have more.
 const BUSY: Kind = Kind::Busy { retry_after_seconds: 5 };
 
@@ -69,6 +80,25 @@ impl FleetError {
 }
 
 impl FleetError {
+    /// The HTTP status of an answer with this error.
+    pub fn status(&self) -> u16 {
+        match (self.code, self.kind) {
+            ("port_closed", _) => 502,
+            ("disk_full" | "volume_store_full", _) => 507,
+            (_, Kind::Invalid) => 400,
+            (_, Kind::Forbidden) => 403,
+            (_, Kind::NotFound) => 404,
+            (_, Kind::Conflict) => 409,
+            (_, Kind::TooMany { .. }) => 429,
+            (_, Kind::TooLarge) => 413,
+            // Understood and well formed, but impossible on this host.
+            (_, Kind::Unsupported) => 422,
+            (_, Kind::Gone) => 410,
+            (_, Kind::Internal) => 500,
+            (_, Kind::Unavailable | Kind::Busy { .. }) => 503,
+        }
+    }
+
     pub fn internal(error: &(dyn std::error::Error + 'static)) -> FleetError {
         FleetError::new(Kind::Internal, "internal", super::request::chain(error)).or_full(error)
     }
@@ -151,6 +181,9 @@ impl FleetError {
     }
 }
 
+/// The code of an error: another server has the state directory.
+pub const STATE_IN_USE: &str = "state_in_use";
+
 impl From<paddock_records::store::StoreError> for FleetError {
     fn from(error: paddock_records::store::StoreError) -> FleetError {
         use paddock_records::store::StoreError;
@@ -159,9 +192,23 @@ impl From<paddock_records::store::StoreError> for FleetError {
             StoreError::NameTaken { .. } => (Kind::Conflict, "name_taken"),
             StoreError::Cursor { .. } => (Kind::Invalid, "invalid_request"),
             StoreError::Full { .. } => (Kind::Unavailable, "disk_full"),
+            StoreError::Locked { .. } => (Kind::Unavailable, STATE_IN_USE),
             _ => (Kind::Unavailable, "storage_failed"),
         };
         FleetError::new(kind, code, super::request::chain(&error)).maybe_hint(hint)
+    }
+}
+
+impl From<paddock_builds::FirstUseError> for FleetError {
+    fn from(error: paddock_builds::FirstUseError) -> FleetError {
+        use paddock_builds::FirstUseError;
+        let (kind, code) = match &error {
+            FirstUseError::Building { .. } => (Kind::Busy { retry_after_seconds: 15 }, "template_building"),
+            FirstUseError::Failed { .. } => (Kind::Unsupported, "template_build_failed"),
+            FirstUseError::Template(_) => (Kind::Internal, "internal"),
+            _ => (Kind::Invalid, "invalid_request"),
+        };
+        FleetError::new(kind, code, super::request::chain(&error)).hint(error.hint())
     }
 }
 
@@ -178,7 +225,9 @@ impl From<paddock_engine::EngineError> for FleetError {
             EngineError::Create(CreateError::Requirement { .. }) => {
                 (Kind::Unsupported, "requirement_not_met")
             }
-            EngineError::Create(CreateError::Unavailable { .. }) => (Kind::Unsupported, "unsupported"),
+            EngineError::Create(CreateError::Unavailable { .. } | CreateError::Unsupported { .. }) => {
+                (Kind::Unsupported, "unsupported")
+            }
             EngineError::Create(CreateError::Mount { .. }) => (Kind::Invalid, "invalid_request"),
             EngineError::Image { source: paddock_images::ImageError::RegistryRefused { .. }, .. } => {
                 (Kind::Forbidden, "registry_refused")
@@ -186,6 +235,7 @@ impl From<paddock_engine::EngineError> for FleetError {
             EngineError::Image { .. } => (Kind::Invalid, "image_failed"),
             EngineError::Limits(_) => (Kind::Invalid, "invalid_request"),
             EngineError::Certificates(_) => (Kind::Unsupported, "host_certs_unusable"),
+            EngineError::CommandTooLarge { .. } => (Kind::TooLarge, "too_large"),
             EngineError::Lost { .. } | EngineError::Silent { .. } => (Kind::Unavailable, "guest_lost"),
             _ => (Kind::Internal, "internal"),
         };

@@ -3,7 +3,7 @@
 use super::awake::Awake;
 use super::live::{Live, OpenStream};
 use super::record::now_ms;
-use super::request::{invalid, seconds};
+use super::request::{invalid, seconds, shorten};
 use super::streams::{Download, Sink, Upload};
 use super::{Actor, Fleet, FleetError, Kind, audit, has_ended};
 pub use paddock_engine::PortStream;
@@ -13,14 +13,20 @@ use paddock_model::api::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FilePage, MakeDirectory, MoveFile, SandboxState,
     SignPath, SignedUrl,
 };
+use paddock_protocol::MOST_ATTRIBUTE_BYTES;
 use paddock_records::access::Revoked;
 use paddock_records::signing::{Claim, Operation};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 const LONGEST_PATH: usize = 4095;
 const LARGEST_PAGE: usize = 10_000;
 const MODES: u32 = 0o7777;
+/// The kernel takes 255 bytes with the namespace.
+const LONGEST_ATTRIBUTE: usize = 200;
+/// Attributes that begin so are the file system's own.
+const OVERLAY: &str = "overlay.";
 /// A signed URL is a right without a name: it ends within a week.
 const LONGEST_SIGNED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The wall clock may have been set back a little since.
@@ -31,6 +37,8 @@ pub struct WriteOptions {
     pub mode: Option<u32>,
     pub parents: bool,
     pub user: Option<String>,
+    /// Extended attributes of the user's namespace, by their names without `user.`.
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// The right that a signed URL gives.
@@ -86,8 +94,9 @@ impl Fleet {
         options: WriteOptions,
     ) -> Result<Upload<FileEntry>, FleetError> {
         check_mode(options.mode)?;
+        check_attributes(&options.attributes)?;
         let (live, files, awake) = self.place_to_change(actor, id, path, options.user.as_deref()).await?;
-        let sink = Sink::File(files.write(path, options.mode, options.parents)?);
+        let sink = Sink::File(files.write_with(path, options.mode, options.parents, &options.attributes)?);
         let (fleet, actor, open) = (self.clone(), actor.clone(), live.open_stream());
         Ok(Upload::new(sink, open, awake, move |entry, digest| {
             let nothing = || FleetError::new(Kind::Internal, "internal", "the guest described nothing");
@@ -294,7 +303,7 @@ impl Fleet {
             FleetError::new(
                 Kind::Forbidden,
                 "forbidden",
-                "this URL is not signed by this server, has expired, or the token that signed it was revoked",
+                "this URL is not signed by this server, has expired, or the token that signed it was revoked or only reads now",
             )
             .hint("ask for a new one")
         };
@@ -308,7 +317,12 @@ impl Fleet {
         // The rights that a token gave away end with it; the owner's socket cannot be revoked.
         let revoked = match claim.token == Actor::owner().token {
             true => None,
-            false => Some(self.watch_token(&claim.token)?.ok_or_else(refused)?),
+            // A token that only reads signs nothing: one that was made to is told so by what it had signed.
+            false => {
+                let signer =
+                    self.admit_token(&claim.token).await?.filter(|signer| !signer.actor.only_reads());
+                Some(signer.ok_or_else(refused)?.revoked)
+            }
         };
         let actor = Actor {
             tenant: live.tenant.clone(),
@@ -323,19 +337,6 @@ impl Fleet {
             read: claim.operation == Operation::Read,
             revoked,
         })
-    }
-
-    /// Ready when this token is revoked; `None` if it is already.
-    fn watch_token(&self, id: &str) -> Result<Option<Revoked>, FleetError> {
-        loop {
-            let count = self.0.revocations.count();
-            if self.0.store.token(id)?.is_none() {
-                return Ok(None);
-            }
-            if let Some(revoked) = self.0.revocations.watch(id, count) {
-                return Ok(Some(revoked));
-            }
-        }
     }
 
     /// The processes of a sandbox that is running or paused; a hibernated one is woken.
@@ -432,6 +433,24 @@ fn check_mode(mode: Option<u32>) -> Result<(), FleetError> {
             .hint("write 0 to 4095, which is 0o7777")),
         _ => Ok(()),
     }
+}
+
+/// As many as every file system takes, and as one answer tells.
+fn check_attributes(attributes: &BTreeMap<String, String>) -> Result<(), FleetError> {
+    let is_bad = |name: &String| {
+        name.is_empty() || name.len() > LONGEST_ATTRIBUTE || name.contains('\0') || name.starts_with(OVERLAY)
+    };
+    if let Some(name) = attributes.keys().find(|name| is_bad(name)) {
+        return Err(invalid(format!("{:?} is not the name of an attribute", shorten(name))).hint(format!(
+            "write 1 to {LONGEST_ATTRIBUTE} bytes without NUL, not beginning with `{OVERLAY}`"
+        )));
+    }
+    let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > MOST_ATTRIBUTE_BYTES {
+        return Err(invalid(format!("the attributes have {bytes} bytes, more than {MOST_ATTRIBUTE_BYTES}"))
+            .hint("write long values into a file of their own"));
+    }
+    Ok(())
 }
 
 impl From<FileError> for FleetError {

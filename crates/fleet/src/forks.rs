@@ -1,29 +1,34 @@
 //! Forks: sandboxes that begin with the state of another one at this moment, its contexts included.
 
+use super::fork_results::{ForkNote, Results, not_forked, sorted};
+use super::idempotency::Note;
 use super::live::Live;
 use super::live_fork::{ASLEEP, Boarding, Crossing, OF_ANOTHER, Passage, left_behind, not_live};
-use super::once::Note;
 use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
+use super::sleep_at_ttl::SleepAtTtl;
 use super::snapshots::MOMENT;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, audit, has_ended};
-use paddock_model::api::{Fork, Forked, ForkedContext, SandboxState};
+use paddock_model::api::{EndCause, Fork, Forked, ForkedContext, NotForked, SandboxState};
 use paddock_model::{ForkKind, SandboxId};
 use paddock_records::access::Permit;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 const MOST_FORKS: u32 = 100;
 /// The most forks that are begun while the files are still being kept; more would only keep the source frozen for
 /// longer. These few also get ready for a first call while their caller is still being answered.
-const FEW: usize = 2;
+const FORKS_BEGUN_EARLY: usize = 2;
 /// The most forks with interpreters that are made at a time for each processor: they wait for each other while their
 /// source stands still, and more would only be in the way.
 const FOR_EACH_PROCESSOR: usize = 4;
 
 /// A fork that is to be made.
 pub struct Child {
+    /// Among all that were asked for, from 0.
+    pub place: u32,
     pub record: Record,
     pub permit: Permit,
     /// Its begun fence with interpreters, if there is one.
@@ -73,6 +78,9 @@ impl Fleet {
         if live.record().state == SandboxState::Ended {
             return Err(has_ended(&live.id));
         }
+        if live.record().spec.root_may_install {
+            self.0.options.root_may_install.check(actor, false)?;
+        }
         // If the backend keeps memory, the memory takes everything along.
         let boarding = match request.live {
             Some(false) => Boarding::Nobody("only files were asked for".into()),
@@ -82,7 +90,7 @@ impl Fleet {
         };
         let (passage, others, reason) = match boarding {
             Boarding::Ready(mut passage, others) => {
-                passage.few = count as usize <= FEW;
+                passage.few = count as usize <= FORKS_BEGUN_EARLY;
                 (Some(Arc::new(passage)), others, None)
             }
             Boarding::Nobody(why) if request.live == Some(true) && !live.keeps_memory() => {
@@ -102,12 +110,12 @@ impl Fleet {
             child.leave_volumes();
             children.push(child);
         }
-        note.write(&children.iter().map(|child| &child.id).collect::<Vec<_>>())?;
-        // All or none: the room for all of them is taken first.
-        let mut admitted = Vec::new();
-        for record in children {
-            let permit = self.admit(&record).await?;
-            admitted.push(Child { record, permit, crossing: None, copied: None });
+        note.write(&ForkNote::of(children.iter().map(|child| child.id.clone()).collect(), request.partial))?;
+        // The room for all of them is taken first.
+        let (admitted, mut failed) = self.admit_forks(children, request.partial).await?;
+        if admitted.is_empty() {
+            let (sandboxes, contexts, kind) = (Vec::new(), Vec::new(), ForkKind::default());
+            return Ok(Forked { sandboxes, kind, reason: None, contexts, left_behind, failed });
         }
         let moment = format!("{MOMENT}{:016x}", paddock_engine::random()?);
         let few: Vec<SandboxId> = match &passage {
@@ -117,12 +125,15 @@ impl Fleet {
         for child in &few {
             self.0.audit_writer.prepare(child);
         }
-        let made = self.fork_at(&moment, live, admitted, passage.clone()).await;
+        let made = match self.fork_at(&moment, live, admitted, passage.clone()).await {
+            Ok(raised) => self.all_or_none(raised, request.partial, &mut failed).await,
+            Err(error) => Err(error),
+        };
         self.drop_memory(&moment);
         let fleet = self.clone();
         // The files stay while sandboxes live that began with them. This call does not wait for that check.
         let let_go = tokio::task::spawn_blocking(move || fleet.let_go(&moment));
-        if made.is_err() {
+        if made.is_err() || !failed.is_empty() {
             let _ = let_go.await;
             // The recorded forks keep their timelines.
             for child in few.iter().filter(|child| self.find(actor, child.as_str()).is_err()) {
@@ -131,11 +142,7 @@ impl Fleet {
         }
         let children = made?;
         let ids: Vec<&str> = children.iter().map(|child| child.id.as_str()).collect();
-        audit::call(&self.0, actor, live, "fork", serde_json::json!({ "children": ids }));
-        for child in &children {
-            audit::call(&self.0, actor, child, "forked_from", serde_json::json!({ "source": live.id }));
-        }
-        self.0.tell(live, "forked", Some(ids.join(" ")));
+        tell(self, actor, live, &children, &ids);
         let mut contexts = passage.as_ref().map_or_else(Vec::new, |passage| passage.fates(&ids));
         for (context, why) in others {
             contexts.extend(ids.iter().map(|child| ForkedContext {
@@ -154,17 +161,55 @@ impl Fleet {
         };
         let reason = reason.filter(|_| kind == ForkKind::Filesystem && request.live != Some(false));
         let sandboxes = children.iter().map(|child| child.to_api()).collect();
-        Ok(Forked { sandboxes, kind, reason, contexts, left_behind })
+        Ok(Forked { sandboxes, kind, reason, contexts, left_behind, failed })
     }
 
-    /// Keeps the files of the source under the name of the moment, and makes all forks from them, or none.
+    /// Takes room for them: for all, after a wait if need be; or with `partial` for as many as there is room for at once.
+    async fn admit_forks(
+        &self,
+        records: Vec<Record>,
+        partial: bool,
+    ) -> Result<(Vec<Child>, Vec<NotForked>), FleetError> {
+        let (mut admitted, mut failed) = (Vec::new(), Vec::new());
+        for (place, record) in (0..).zip(records) {
+            let permit = if partial { self.admit_now(&record) } else { self.admit(&record).await };
+            match permit {
+                Ok(permit) => admitted.push(Child { place, record, permit, crossing: None, copied: None }),
+                Err(error) if partial => failed.push(not_forked(place, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((admitted, failed))
+    }
+
+    /// The forks that were made. Without `partial` one that failed ends the others.
+    async fn all_or_none(
+        &self,
+        results: Results<Arc<Live>>,
+        partial: bool,
+        failed: &mut Vec<NotForked>,
+    ) -> Result<Vec<Arc<Live>>, FleetError> {
+        let (made, mut errors) = sorted(results);
+        if partial {
+            failed.extend(errors.into_iter().map(|(place, error)| not_forked(place, error)));
+            failed.sort_by_key(|failed| failed.place);
+            return Ok(made);
+        }
+        let Some((_, error)) = errors.pop() else { return Ok(made) };
+        for child in made {
+            self.end(&child, EndCause::Killed).await?;
+        }
+        Err(error)
+    }
+
+    /// Keeps the files of the source under the name of the moment, and makes the forks from them.
     async fn fork_at(
         &self,
         moment: &str,
         live: &Arc<Live>,
         mut children: Vec<Child>,
         passage: Option<Arc<Passage>>,
-    ) -> Result<Vec<Arc<Live>>, FleetError> {
+    ) -> Result<Results<Arc<Live>>, FleetError> {
         let guard = live.transition.lock().await;
         let passage = match passage {
             Some(passage) if !passage.begins_in(live) => {
@@ -179,10 +224,10 @@ impl Fleet {
         if live.keeps_memory()
             && let Some(copied) = self.copy_forks(live, moment, &children).await?
         {
-            return self.raise_copied(moment, live, children, copied).await;
+            return Ok(self.raise_copied(moment, live, children, copied).await);
         }
         if let Some(passage) = &passage {
-            for child in children.iter_mut().take(FEW) {
+            for child in children.iter_mut().take(FORKS_BEGUN_EARLY) {
                 child.crossing = Some(self.begin_crossing(passage, &child.record));
             }
         }
@@ -200,23 +245,25 @@ impl Fleet {
         };
         // Until they exist, the source that they nest in cannot be ended.
         let _guard = Some(guard).filter(|_| passage.is_some());
-        self.raise_children(moment, baseline, children, passage).await
+        Ok(self.raise_children(moment, baseline, children, passage).await)
     }
 
+    /// The forks in their order, and the failure of each that could not be made.
     pub(super) async fn raise_children(
         &self,
         moment: &str,
         baseline: Option<String>,
         children: Vec<Child>,
         passage: Option<Arc<Passage>>,
-    ) -> Result<Vec<Arc<Live>>, FleetError> {
+    ) -> Results<Arc<Live>> {
         let mut tasks = tokio::task::JoinSet::new();
         let room = if passage.is_some() { at_a_time() } else { children.len() };
         let room = Arc::new(Semaphore::new(room));
-        for (place, Child { record, permit, crossing, copied }) in children.into_iter().enumerate() {
+        let mut missing: BTreeSet<u32> = children.iter().map(|child| child.place).collect();
+        for Child { place, record, permit, crossing, copied } in children {
             let (fleet, moment, baseline) = (self.clone(), moment.to_string(), baseline.clone());
             let (passage, room) = (passage.clone(), room.clone());
-            tasks.spawn(async move {
+            let raise = async move {
                 // The semaphore is never closed.
                 let _room = room.acquire().await;
                 let begin = || passage.map(|passage| fleet.begin_crossing(&passage, &record));
@@ -230,24 +277,26 @@ impl Fleet {
                         return Err(error);
                     }
                 };
-                Ok::<_, FleetError>((place, fleet.bring_up(record, origin, permit).await?))
-            });
+                fleet.bring_up(record, origin, permit).await
+            };
+            tasks.spawn(async move { (place, raise.await) });
         }
-        let mut made = Vec::new();
-        let mut failure = None;
+        let mut raised = Vec::new();
+        let mut panicked = None;
         while let Some(task) = tasks.join_next().await {
-            match task.map_err(|error| FleetError::internal(&error)).and_then(|result| result) {
-                Ok(child) => made.push(child),
-                Err(error) => failure = Some(error),
+            match task {
+                Ok((place, result)) => {
+                    missing.remove(&place);
+                    raised.push((place, result));
+                }
+                Err(error) => panicked = Some(FleetError::internal(&error)),
             }
         }
-        made.sort_by_key(|(place, _)| *place);
-        let made: Vec<_> = made.into_iter().map(|(_, child)| child).collect();
-        let Some(error) = failure else { return Ok(made) };
-        for child in made {
-            self.end(&child, paddock_model::api::EndCause::Killed).await?;
+        if let Some(error) = panicked {
+            raised.extend(missing.into_iter().map(|place| (place, Err(error.clone()))));
         }
-        Err(error)
+        raised.sort_by_key(|(place, _)| *place);
+        raised
     }
 
     pub(super) fn child_of(
@@ -261,7 +310,10 @@ impl Fleet {
         // The server's own metadata of the source is not for its forks.
         metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
         metadata.extend(request.metadata.clone());
-        let lifetime = source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms));
+        let lifetime = match &source.sleep_at_ttl {
+            Some(sleep) => Some((sleep.seconds * 1e3) as u64),
+            None => source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms)),
+        };
         Ok(Record {
             id: paddock_engine::new_id()?,
             name: None,
@@ -277,11 +329,23 @@ impl Fleet {
             stands_for: None,
             built_ns: Vec::new(),
             paused_when_idle: false,
+            sleep_at_ttl: source.sleep_at_ttl.map(|sleep| SleepAtTtl { has_begun: false, ..sleep }),
             intent: None,
             end: None,
             ..source
         })
     }
+}
+
+fn tell(fleet: &Fleet, actor: &Actor, live: &Arc<Live>, children: &[Arc<Live>], ids: &[&str]) {
+    if children.is_empty() {
+        return;
+    }
+    audit::call(&fleet.0, actor, live, "fork", serde_json::json!({ "children": ids }));
+    for child in children {
+        audit::call(&fleet.0, actor, child, "forked_from", serde_json::json!({ "source": live.id }));
+    }
+    fleet.0.tell(live, "forked", Some(ids.join(" ")));
 }
 
 fn at_a_time() -> usize {

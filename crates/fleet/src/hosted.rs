@@ -45,7 +45,11 @@ impl Fleet {
 
     /// Refuses a request that a create would refuse before it makes anything. An image is not fetched.
     pub fn check_create(&self, actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
-        let settings = request::resolve(&self.0.options.state, actor, request)?;
+        let own = match request.template.as_deref() {
+            Some(name) => self.own_template_settings(actor, name)?.map(|own| own.settings),
+            None => None,
+        };
+        let settings = request::resolve(&self.0.options, actor, request, own)?;
         times(request, self.0.options.default_ttl)?;
         Wanted::all(actor, &request.volumes, &settings.spec)?;
         if let Some(name) = request.snapshot.as_deref() {

@@ -11,15 +11,18 @@
 //! - [`files`]: files and ports inside
 //! - [`audit_lines`]: a timeline for its callers, with a check that it is whole
 //! - [`network`]: connections out of a sandbox; [`secrets`]: values that leave it and never enter
-//! - [`resources`]: typed values that are kept for scripts
+//! - [`metrics_history`]: what sandboxes used over the last minutes
+//! - [`resources`]: typed values that are kept for scripts; [`kept_secrets`]: secrets under a name
 //! - [`volumes`]: directories that outlive them
 //! - [`pressure`]: load is shed while memory is short
 //! - [`pools`]: sandboxes that are ready before a request comes
 //! - [`live_fork`]: contexts that go along into forks
 //! - [`archives`]: files of the host in which files of sandboxes are kept
 //! - [`memory`]: the memory of a sandbox, if its backend keeps it besides the files
-//! - [`snapshots`], [`forks`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
+//! - [`snapshots`], [`forks`], [`fork_results`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
+//! - [`templates`]: templates that tenants build
 //! - [`access`]: tokens, tenants, quotas
+//! - [`root_rights`]: whose sandboxes may have a root that installs packages
 //! - [`readiness`]: the check that a sandbox could be created now
 //! - [`hosted`]: parts for work that outlives its caller
 //! - [`live`], [`record`]: one sandbox in memory, and in the store; [`roster`]: all that live, by id, name and age;
@@ -43,10 +46,14 @@ mod contexts;
 mod copies;
 mod create;
 mod error;
+mod events;
 mod execs;
 mod files;
+mod fork_results;
 mod forks;
 mod hosted;
+mod idempotency;
+mod kept_secrets;
 mod lifecycle;
 mod list;
 mod live;
@@ -54,41 +61,55 @@ mod live_fork;
 mod lost;
 mod memory;
 mod merge;
+mod metrics_history;
 mod network;
-mod once;
 mod patch;
 mod patience;
 mod pools;
+mod port_rights;
 mod prepared;
 mod pressure;
 mod readiness;
 mod reaper;
+mod recent;
 mod record;
 mod recover;
 mod request;
 mod resources;
+mod root_rights;
 mod roster;
 mod scan;
 mod secrets;
+mod sleep_at_ttl;
 mod snapshot_holder;
 mod snapshots;
+mod stored_execs;
 mod streams;
+mod templates;
 mod update;
 mod vm_fork;
 mod volumes;
 
+pub use access::same_secret;
 pub use actor::{Actor, Admitted};
 pub use audit_lines::AuditLines;
 pub use audit_outputs::AuditOutputs;
-pub use error::{FleetError, Kind};
-pub use execs::{ExecInput, OutputFrom, OutputReader, RawPiece, RawReader};
+pub use error::{FleetError, Kind, STATE_IN_USE};
+pub use events::EventReader;
+pub use execs::{ExecInput, OutputFrom, OutputReader, Program, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
 pub use list::ListFilter;
+pub use paddock_builds::FirstUseOptions;
 pub use paddock_records::access::Revoked;
+/// A program for Node whose `strip(source)` makes JavaScript of TypeScript.
+pub use paddock_scripts::NODE_TYPES;
 pub use pools::{LentPool, ReadyOptions};
+pub use recent::CreatesInMinute;
+pub use root_rights::RootMayInstall;
 pub use snapshot_holder::Keeps;
 pub use streams::{Download, Upload};
-pub use volumes::VolumeUpload;
+pub use templates::{FilesUpload, FoundTemplate, NewBuild, UploadGrant};
+pub use volumes::{VolumeUpload, VolumeView};
 
 use awake::Awake;
 use live::Live;
@@ -149,6 +170,10 @@ pub struct FleetOptions {
     pub ready: ReadyOptions,
     /// Bytes of memory that are kept free: below that, load is shed. `None`: a part of the total; 0: none is kept free.
     pub keep_free: Option<u64>,
+    /// Templates that are built when a create names them first.
+    pub first_use: FirstUseOptions,
+    /// Whose sandboxes may have a root that installs packages.
+    pub root_may_install: RootMayInstall,
 }
 
 impl FleetOptions {
@@ -163,6 +188,8 @@ impl FleetOptions {
             volumes: VolumesOptions::default(),
             ready: ReadyOptions::OFF,
             keep_free: Some(0),
+            first_use: FirstUseOptions::default(),
+            root_may_install: RootMayInstall::default(),
         }
     }
 }
@@ -188,10 +215,12 @@ struct Inner {
     closing: AtomicBool,
     steady: clock::Steady,
     pools: pools::Pools,
-    nurseries: pools::Nurseries,
+    shelters: pools::Shelters,
     volumes: paddock_volumes::Volumes,
     /// Held while a version of a volume is written out.
     writing_out: tokio::sync::Mutex<()>,
+    /// Calls that change one volume wait for each other.
+    volume_turns: volumes::Turns,
     readiness: readiness::Readiness,
     pressure: pressure::Pressure,
     /// Bounds the guests that are asked at one time for a sign of life.
@@ -199,6 +228,8 @@ struct Inner {
     /// True once the breakage has been logged.
     storage_is_broken: AtomicBool,
     begin_anew: tokio::sync::Notify,
+    templates: templates::Templates,
+    first_use: Arc<paddock_builds::FirstUse>,
 }
 
 #[derive(Default)]
@@ -207,6 +238,15 @@ struct Counters {
     create_failed: AtomicU64,
     execs: AtomicU64,
     output_bytes: AtomicU64,
+    recent: recent::Recent,
+}
+
+impl Counters {
+    fn count_create(&self, succeeded: bool) {
+        let total = if succeeded { &self.created } else { &self.create_failed };
+        total.fetch_add(1, Ordering::Relaxed);
+        self.recent.count(record::now_ms(), succeeded);
+    }
 }
 
 /// Numbers for /metrics.
@@ -249,6 +289,7 @@ impl Fleet {
 
     async fn open_over(options: FleetOptions, store: Store) -> Result<Fleet, FleetError> {
         let state = options.state.clone();
+        let first_use = paddock_builds::FirstUse::open(&state, options.first_use.clone())?;
         let storage = broken_storage::open_storage(&state, &store)?;
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
         let key = options.secrets_key.clone().unwrap_or_else(|| state.join("secrets.key"));
@@ -281,25 +322,30 @@ impl Fleet {
             closing: false.into(),
             steady,
             pools: pools::Pools::default(),
-            nurseries: pools::Nurseries::default(),
+            shelters: pools::Shelters::default(),
             volumes,
             writing_out: tokio::sync::Mutex::default(),
+            volume_turns: volumes::Turns::default(),
             readiness: readiness::Readiness::default(),
             pressure: pressure::Pressure::default(),
             adoptions: tokio::sync::Semaphore::new(ADOPTIONS),
             storage_is_broken: false.into(),
             begin_anew: tokio::sync::Notify::new(),
+            templates: templates::Templates::default(),
+            first_use,
         });
         let fleet = Fleet(inner);
         let recovered = fleet.recover().await;
-        if let Err(error) = recovered.and_then(|()| fleet.restore_pools()) {
+        let recovered = recovered.and_then(|()| fleet.recover_builds()).and_then(|()| fleet.restore_pools());
+        if let Err(error) = recovered {
             // Sandboxes that were taken over run on, and the storage is released.
             fleet.close().await;
             return Err(error);
         }
         reaper::start(&fleet);
         pressure::start(&fleet);
-        volumes::start_keeper(&fleet);
+        volumes::start_upkeep(&fleet);
+        metrics_history::start(&fleet);
         Ok(fleet)
     }
 
@@ -308,6 +354,8 @@ impl Fleet {
     /// Precondition: no other clone of this fleet is held any more; a held one keeps the storage mounted.
     pub async fn close(self) {
         self.0.closing.store(true, Ordering::Relaxed);
+        self.abort_builds();
+        self.0.first_use.abort();
         self.close_pools().await;
         let mut used = false;
         for live in self.0.all() {
@@ -391,8 +439,9 @@ impl Fleet {
         }
     }
 
-    pub fn events(&self, actor: &Actor) -> EventReader {
-        EventReader { receiver: self.0.events.subscribe(), actor: actor.clone() }
+    /// The creates of the last hour, minute by minute.
+    pub fn recent_creates(&self) -> Vec<CreatesInMinute> {
+        self.0.counters.recent.read(record::now_ms())
     }
 
     /// A living sandbox of the actor's, by id or name. Every other case looks the same to the caller: not found.
@@ -526,25 +575,5 @@ impl Inner {
         let ended = record.end.as_ref().map(|end| end.at_ms);
         self.store.update_sandbox(record.id.as_str(), record.state, ended, &body)?;
         Ok(body)
-    }
-}
-
-/// The events of every sandbox as they happen; an actor sees its own tenant's.
-pub struct EventReader {
-    receiver: broadcast::Receiver<(String, Event)>,
-    actor: Actor,
-}
-
-impl EventReader {
-    /// `None` when the fleet closes.
-    pub async fn next(&mut self) -> Option<Event> {
-        use broadcast::error::RecvError;
-        loop {
-            match self.receiver.recv().await {
-                Ok((tenant, event)) if self.actor.owner || tenant == self.actor.tenant => return Some(event),
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return None,
-            }
-        }
     }
 }

@@ -2,8 +2,7 @@
 
 use super::archives::{self, Lasts};
 use super::changes::{CHANGES, LISTED};
-use super::contexts::{Part, Said};
-use super::execs::{ExecRecord, KILLED, TrackedExec, end_exec};
+use super::execs::{KILLED, TrackedExec, end_exec};
 use super::live::Live;
 use super::pressure::LEAST_QUIET;
 use super::record::{Intent, Record, now_ms, reason};
@@ -12,7 +11,6 @@ use paddock_backends::FenceUsage;
 use paddock_engine::Sandbox as Inside;
 use paddock_model::api::{End, EndCause, ExecCause, Sandbox, SandboxState, SandboxUsage};
 use paddock_model::{Access, Network};
-use paddock_records::journal::Journal;
 use std::sync::{Arc, PoisonError};
 
 /// The bytes of the last output that are kept with an end.
@@ -27,6 +25,10 @@ pub(super) enum Sleep {
     Idle,
     /// The host is short of memory, unless the sandbox is used.
     MemoryPressure,
+    /// Its time to live is over, even if the sandbox is at work.
+    TtlOver,
+    /// As `Asked`, and its memory is not kept, even if the backend could: it begins anew with its files.
+    FilesAlone,
 }
 
 impl Fleet {
@@ -58,7 +60,7 @@ impl Fleet {
     pub async fn pause(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
         audit::call(&self.0, actor, &live, "pause", serde_json::Value::Null);
-        self.pause_live(&live, false).await?;
+        self.pause_live(&live, Sleep::Asked).await?;
         Ok(live.to_api())
     }
 
@@ -77,6 +79,22 @@ impl Fleet {
             Ok(live.to_api())
         })
         .await
+    }
+
+    /// As [`Fleet::hibernate`], without its memory. One that is hibernated already loses the memory that was kept.
+    pub async fn hibernate_files(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+        let live = self.find(actor, id)?;
+        audit::call(&self.0, actor, &live, "hibernate", serde_json::json!({ "memory": false }));
+        self.detached(async move |fleet: Fleet| {
+            fleet.hibernate_live(&live, Sleep::FilesAlone).await?;
+            Ok(live.to_api())
+        })
+        .await
+    }
+
+    /// True if a hibernated sandbox wakes with its memory.
+    pub fn sleeps_with_memory(&self, sandbox: &Sandbox) -> bool {
+        sandbox.state == SandboxState::Hibernated && self.kept_memory(&sandbox.id).is_some()
     }
 
     pub async fn wake(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
@@ -98,12 +116,16 @@ impl Fleet {
         Ok(usage(&inside.usage(), disk_bytes))
     }
 
-    pub(super) async fn pause_live(&self, live: &Arc<Live>, by_fleet: bool) -> Result<(), FleetError> {
+    pub(super) async fn pause_live(&self, live: &Arc<Live>, why: Sleep) -> Result<(), FleetError> {
+        let by_fleet = why != Sleep::Asked;
         let _guard = live.transition.lock().await;
         match live.record().state {
             SandboxState::Running => {}
             SandboxState::Paused => return Ok(()),
             state => return Err(wrong_state(live, state, "paused")),
+        }
+        if why == Sleep::TtlOver && !live.is_to_sleep() {
+            return Ok(());
         }
         let inside = live.running().ok_or_else(|| lost(live))?;
         // A call that comes meanwhile resumes it.
@@ -111,7 +133,7 @@ impl Fleet {
             true => Some(live.fall_asleep().await),
             false => None,
         };
-        if by_fleet && live.is_in_use() {
+        if why == Sleep::Idle && live.is_in_use() {
             return Ok(());
         }
         inside.freeze(true).await?;
@@ -144,8 +166,10 @@ impl Fleet {
             let mut record = live.record();
             record.state = SandboxState::Running;
             record.paused_when_idle = false;
+            record.restart_time_to_live();
             record.clone()
         };
+        live.follow_time_to_live(&record);
         if let Err(error) = self.0.save(&record) {
             // The old state: a server that starts anew would pause it again.
             {
@@ -166,12 +190,22 @@ impl Fleet {
         let _guard = live.transition.lock().await;
         match live.record().state {
             SandboxState::Running | SandboxState::Paused => {}
-            SandboxState::Hibernated => return Ok(()),
+            SandboxState::Hibernated => {
+                if why == Sleep::FilesAlone && self.kept_memory(&live.id).is_some() {
+                    self.drop_memory(&live.id);
+                    self.end_execs(live);
+                }
+                return Ok(());
+            }
             state => return Err(wrong_state(live, state, "hibernated")),
         }
+        if why == Sleep::TtlOver && !live.is_to_sleep() {
+            return Ok(());
+        }
+        let with_memory = live.keeps_memory() && why != Sleep::FilesAlone;
         // If memory is kept, the shell that forks nest in is left behind.
         let shelters = self.0.shelters(live);
-        if shelters && !live.keeps_memory() {
+        if shelters && !with_memory {
             live.touch();
             let message = format!(
                 "forks of sandbox {}, or contexts that a snapshot keeps, live in its namespaces: it cannot sleep before they end",
@@ -184,10 +218,10 @@ impl Fleet {
         let alone = match why {
             // No call is cut off for it.
             Sleep::MemoryPressure => live.fall_asleep_if_unused(),
-            Sleep::Asked | Sleep::Idle => Some(live.fall_asleep().await),
+            Sleep::Asked | Sleep::Idle | Sleep::TtlOver | Sleep::FilesAlone => Some(live.fall_asleep().await),
         };
         let is_in_use = match why {
-            Sleep::Asked => false,
+            Sleep::Asked | Sleep::TtlOver | Sleep::FilesAlone => false,
             Sleep::Idle => live.is_in_use(),
             Sleep::MemoryPressure => live.is_used_now() || live.quiet_for() < LEAST_QUIET,
         };
@@ -201,7 +235,7 @@ impl Fleet {
             }
             return Err(error);
         }
-        if live.keeps_memory() {
+        if with_memory {
             if let Err(error) = self.sleep_with_memory(live, &inside).await {
                 live.record().intent = None;
                 return Err(error);
@@ -230,9 +264,13 @@ impl Fleet {
         self.0.save(&record)?;
         let inner = self.0.clone();
         tokio::task::spawn_blocking(move || {
-            nested_in.iter().for_each(|around| inner.end_nursery_unless_used(around));
+            nested_in.iter().for_each(|around| inner.end_shelter_unless_used(around));
         });
-        let reason = (why == Sleep::MemoryPressure).then_some("memory pressure");
+        let reason = match why {
+            Sleep::MemoryPressure => Some("memory pressure"),
+            Sleep::TtlOver => Some("time to live"),
+            Sleep::Asked | Sleep::Idle | Sleep::FilesAlone => None,
+        };
         self.0.announce_because(live, "hibernated", reason);
         // An acknowledged sleep survives a loss of power.
         let inner = self.0.clone();
@@ -271,6 +309,7 @@ impl Fleet {
         self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
         let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
         let ready_at_ns = live.record().ready_at_ns;
+        live.record().restart_time_to_live();
         match self.kept_memory(&live.id) {
             Some(memory) => {
                 self.raise_from_memory(live, &memory, None).await?;
@@ -284,6 +323,7 @@ impl Fleet {
             record.ready_at_ns = ready_at_ns;
             record.clone()
         };
+        live.follow_time_to_live(&record);
         self.0.save(&record)?;
         let _ = std::fs::remove_file(self.archive_of(&live.id).with_extension(LISTED));
         if let Some(archive) = archive {
@@ -320,7 +360,7 @@ impl Fleet {
             Some(inside) => self.take_down(inside).await?,
             None if sheltered => {
                 // Its VM has ended; the guest around the VM stays for the sandboxes that nest in its fence.
-                self.0.nurseries.find_again(live.record().id.clone());
+                self.0.shelters.find_again(live.record().id.clone());
                 FenceUsage::default()
             }
             None => {
@@ -362,7 +402,7 @@ impl Fleet {
     }
 
     fn store_as_ended(&self, live: &Arc<Live>, cause: EndCause, used: FenceUsage) -> Record {
-        let last_output = live.jobs().last().map(|job| last_words(job)).unwrap_or_default();
+        let last_output = live.execs().last().map(|tracked| last_words(tracked)).unwrap_or_default();
         let end = End {
             reason: reason(&cause),
             cause,
@@ -405,7 +445,7 @@ impl Fleet {
         }
         // The last sandbox that nested in it may have ended at the same time.
         for around in ended.nests_in().chain([&ended.id]) {
-            self.0.end_nursery_unless_used(around);
+            self.0.end_shelter_unless_used(around);
         }
         self.free_disk_of(&live.id, ended.base.as_deref(), !self.0.is_held(&ended.id));
     }
@@ -413,12 +453,12 @@ impl Fleet {
     /// Stores an end that the store could not take before.
     pub(super) fn store_end(&self, live: &Live) {
         let record = live.record().clone();
-        for job in live.jobs().into_iter().filter(|job| !job.runs() && !job.is_stored()) {
-            let record = job.record().clone();
+        for tracked in live.execs().into_iter().filter(|tracked| !tracked.runs() && !tracked.is_stored()) {
+            let record = tracked.record().clone();
             if self.0.save_exec(&live.id, &record).is_err() {
                 return;
             }
-            job.mark_stored();
+            tracked.mark_stored();
         }
         if self.0.save(&record).is_ok() {
             tracing::info!(sandbox = %live.id, "its end is stored");
@@ -459,10 +499,10 @@ impl Fleet {
 
     /// Ends the execs, whose processes are gone.
     pub(super) fn end_execs(&self, live: &Live) {
-        for job in live.jobs() {
-            job.close();
-            if job.runs() {
-                end_exec(&self.0, live, &job, ExecCause::SandboxEnded, KILLED);
+        for tracked in live.execs() {
+            tracked.close();
+            if tracked.runs() {
+                end_exec(&self.0, live, &tracked, ExecCause::SandboxEnded, KILLED);
             }
         }
     }
@@ -475,48 +515,6 @@ impl Fleet {
         }
         let record: Record = serde_json::from_str(&row.body).map_err(|error| FleetError::internal(&error))?;
         Ok((!record.lives() && record.stands_for.is_none()).then_some(record))
-    }
-
-    /// The execs of a sandbox in the store, except calls that ended long ago.
-    pub(super) fn stored_jobs(&self, record: &Record) -> Result<Vec<Arc<TrackedExec>>, FleetError> {
-        let bodies = self.0.store.execs_of(record.id.as_str())?;
-        bodies.iter().map(|(_, body)| self.read_job(record, body)).collect()
-    }
-
-    /// One of them, including calls that ended long ago.
-    pub(super) fn stored_job(
-        &self,
-        record: &Record,
-        number: u32,
-    ) -> Result<Option<Arc<TrackedExec>>, FleetError> {
-        let (store, id) = (&self.0.store, record.id.as_str());
-        let body = match store.exec(id, number)? {
-            Some(body) => Some(body),
-            None => store.past_call(id, number)?,
-        };
-        body.map(|body| self.read_job(record, &body)).transpose()
-    }
-
-    fn read_job(&self, sandbox: &Record, body: &str) -> Result<Arc<TrackedExec>, FleetError> {
-        let record: ExecRecord = serde_json::from_str(body).map_err(|error| FleetError::internal(&error))?;
-        let id = sandbox.id.as_str();
-        let directory = self.0.options.state.join("sandboxes").join(id).join("execs");
-        let directory = directory.join(record.number.to_string());
-        let failed = |error| FleetError::storage(&error);
-        let journal = Journal::open(&directory, record.output_limit).map_err(failed)?;
-        let said = matches!(record.part, Part::Call(_)).then(|| Said::open(&directory));
-        let mut job = TrackedExec::new(id, record, journal);
-        if let Some(said) = said {
-            job = job.with_said(said.map_err(failed)?);
-        }
-        job.compare_with_files();
-        if sandbox.lives() {
-            // More output may come, even of an exec that has ended: processes that it started may still print.
-            job.rest();
-        } else {
-            job.close();
-        }
-        Ok(Arc::new(job))
     }
 
     /// The archive with the files of a hibernated sandbox whose disk was in memory.
@@ -555,8 +553,8 @@ fn usage(used: &FenceUsage, disk_bytes: Option<u64>) -> SandboxUsage {
     }
 }
 
-fn last_words(job: &TrackedExec) -> String {
-    let Ok((stdout, stderr)) = job.captured() else { return String::new() };
+fn last_words(tracked: &TrackedExec) -> String {
+    let Ok((stdout, stderr)) = tracked.captured() else { return String::new() };
     let text =
         if stderr.tail.is_empty() && stderr.head.is_empty() { stdout.to_text() } else { stderr.to_text() };
     let start = text.char_indices().rev().nth(LAST_OUTPUT).map_or(0, |(at, _)| at);

@@ -19,6 +19,9 @@ pub struct ListFilter {
     /// 0: as many as one page holds.
     pub limit: usize,
     pub cursor: Option<String>,
+    /// Else the newest come first.
+    pub oldest_first: bool,
+    pub created_after_ms: Option<u64>,
 }
 
 impl Fleet {
@@ -38,7 +41,9 @@ impl Fleet {
             name: filter.name.as_deref(),
             limit: if filter.limit == 0 { 100 } else { filter.limit.min(LARGEST_PAGE) },
             cursor: filter.cursor.as_deref(),
-            ..SandboxQuery::default()
+            oldest_first: filter.oldest_first,
+            // Of one state, the database leaves the others out before anything is read.
+            state: only(&filter.states),
         };
         let wanted = |record: &Record| {
             let state =
@@ -47,6 +52,7 @@ impl Fleet {
             state
                 && record.stands_for.is_none()
                 && template
+                && filter.created_after_ms.is_none_or(|after| record.created_at_ms > after)
                 && filter.metadata.iter().all(|(key, value)| record.metadata.get(key) == Some(value))
         };
         if !filter.states.contains(&SandboxState::Ended) {
@@ -77,12 +83,16 @@ impl Fleet {
             let record = live.record();
             (filter.name.is_none() || record.name == filter.name) && wanted(&record)
         };
-        let mut place = filter.cursor.is_some().then_some((Reverse(after.created_ms), after.id));
+        let mut place = match (&filter.cursor, filter.created_after_ms) {
+            (Some(_), _) => Some((Reverse(after.created_ms), after.id)),
+            (None, Some(earliest)) if filter.oldest_first => Some((Reverse(earliest), String::new())),
+            (None, _) => None,
+        };
         let mut found = Vec::new();
         // One more than fits tells that there is another page. A filter that few sandboxes pass looks at many of them,
         // some at a time, so that creates are not blocked meanwhile.
         while found.len() <= limit {
-            let some = self.0.live.page(tenant, place.as_ref(), limit + 1);
+            let some = self.0.live.page(tenant, place.as_ref(), limit + 1, filter.oldest_first);
             let Some((last, _)) = some.last() else { break };
             place = Some(last.clone());
             found.extend(some.into_iter().filter(|(_, live)| fits(live)));
@@ -93,5 +103,12 @@ impl Fleet {
         let next_cursor = last
             .map(|((Reverse(created_ms), id), _)| Cursor { created_ms: *created_ms, id: id.clone() }.text());
         Ok(SandboxPage { sandboxes: found.iter().map(|(_, live)| live.to_api()).collect(), next_cursor })
+    }
+}
+
+fn only(states: &[SandboxState]) -> Option<SandboxState> {
+    match states {
+        [state] => Some(*state),
+        _ => None,
     }
 }

@@ -4,8 +4,9 @@ use super::awake::Uses;
 use super::clock::boot_ms;
 use super::contexts::{Contexts, Part};
 use super::execs::TrackedExec;
+use super::metrics_history::History;
 use super::network::NetLog;
-use super::pools::Newborn;
+use super::pools::WaitingInterpreter;
 use super::record::Record;
 use super::roster::{Counts, Facts};
 use paddock_engine::Sandbox;
@@ -28,7 +29,7 @@ pub struct Live {
     record: Mutex<Kept>,
     /// The processes inside; `None` while hibernated, before the guest is up and after the end.
     running: Mutex<Option<Arc<Sandbox>>>,
-    jobs: Mutex<BTreeMap<u32, Arc<TrackedExec>>>,
+    execs: Mutex<BTreeMap<u32, Arc<TrackedExec>>>,
     pub contexts: Contexts,
     /// The ended calls in contexts that are remembered.
     pub answered_calls: AtomicU32,
@@ -47,6 +48,8 @@ pub struct Live {
     pub permit: Mutex<Option<Permit>>,
     /// The decisions of its gates.
     pub net: NetLog,
+    /// Its use of the host over the last minutes.
+    pub history: History,
     /// True if its guest has not been reached yet, or not again.
     silent: AtomicBool,
     /// True if a caller is about to end it.
@@ -54,7 +57,7 @@ pub struct Live {
     /// True if anything was done in it.
     has_begun: AtomicBool,
     /// An interpreter that was there before its first call.
-    newborn: Mutex<Option<Newborn>>,
+    waiting_interpreter: Mutex<Option<WaitingInterpreter>>,
 }
 
 struct Kept {
@@ -102,10 +105,11 @@ impl Drop for RecordGuard<'_> {
 pub struct OpenStream(Arc<Live>);
 
 impl Live {
-    pub fn new(record: Record, directory: PathBuf, jobs: BTreeMap<u32, Arc<TrackedExec>>) -> Arc<Live> {
-        let next = jobs.keys().next_back().map_or(1, |last| last + 1);
-        let is_answered = |job: &&Arc<TrackedExec>| !job.runs() && matches!(job.record().part, Part::Call(_));
-        let answered = jobs.values().filter(is_answered).count() as u32;
+    pub fn new(record: Record, directory: PathBuf, execs: BTreeMap<u32, Arc<TrackedExec>>) -> Arc<Live> {
+        let next = execs.keys().next_back().map_or(1, |last| last + 1);
+        let is_answered =
+            |tracked: &&Arc<TrackedExec>| !tracked.runs() && matches!(tracked.record().part, Part::Call(_));
+        let answered = execs.values().filter(is_answered).count() as u32;
         let left = record.time_to_live();
         let live = Arc::new(Live {
             id: record.id.to_string(),
@@ -118,7 +122,7 @@ impl Live {
             cpu_us: 0.into(),
             record: Mutex::new(Kept { record, counted: None }),
             running: Mutex::new(None),
-            jobs: Mutex::new(jobs),
+            execs: Mutex::new(execs),
             contexts: Contexts::default(),
             answered_calls: answered.into(),
             next_exec: next.into(),
@@ -126,10 +130,11 @@ impl Live {
             uses: Uses::default(),
             permit: Mutex::new(None),
             net: NetLog::default(),
+            history: History::default(),
             silent: false.into(),
             unwanted: false.into(),
             has_begun: (next > 1).into(),
-            newborn: Mutex::new(None),
+            waiting_interpreter: Mutex::new(None),
         });
         live.set_end(left);
         live.restore_contexts();
@@ -140,6 +145,14 @@ impl Live {
     pub fn set_end(&self, left: Option<Duration>) {
         let end = left.map_or(u64::MAX, |left| boot_ms().saturating_add(left.as_millis() as u64));
         self.end_ms.store(end, Ordering::Relaxed);
+    }
+
+    /// Here and in its guest, after the record's time to live was changed.
+    pub fn follow_time_to_live(&self, record: &Record) {
+        self.set_end(record.time_to_live());
+        if let Some(inside) = self.running() {
+            inside.set_deadline(record.guest_deadline());
+        }
     }
 
     pub fn is_over(&self) -> bool {
@@ -199,15 +212,15 @@ impl Live {
     }
 
     /// Precondition: no exec has a number yet.
-    pub fn set_newborn(&self, newborn: Newborn) {
-        self.next_exec.store(newborn.exec.number() + 1, Ordering::Relaxed);
-        *self.newborn.lock().unwrap_or_else(PoisonError::into_inner) = Some(newborn);
+    pub fn set_waiting_interpreter(&self, waiting_interpreter: WaitingInterpreter) {
+        self.next_exec.store(waiting_interpreter.exec.number() + 1, Ordering::Relaxed);
+        *self.waiting_interpreter.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting_interpreter);
     }
 
     /// The interpreter that waits for its first call, unless it has ended meanwhile.
-    pub fn take_newborn(&self) -> Option<Newborn> {
-        let newborn = self.newborn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        newborn.filter(Newborn::lives)
+    pub fn take_waiting_interpreter(&self) -> Option<WaitingInterpreter> {
+        let waiting = self.waiting_interpreter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiting.filter(WaitingInterpreter::lives)
     }
 
     /// Returns true for the first thing that is done in it.
@@ -224,31 +237,32 @@ impl Live {
         (1..self.next_exec.load(Ordering::Relaxed)).contains(&number)
     }
 
-    pub fn jobs(&self) -> Vec<Arc<TrackedExec>> {
-        self.lock_jobs().values().cloned().collect()
+    pub fn execs(&self) -> Vec<Arc<TrackedExec>> {
+        self.lock_execs().values().cloned().collect()
     }
 
-    pub fn job(&self, number: u32) -> Option<Arc<TrackedExec>> {
-        self.lock_jobs().get(&number).cloned()
+    pub fn exec(&self, number: u32) -> Option<Arc<TrackedExec>> {
+        self.lock_execs().get(&number).cloned()
     }
 
-    pub fn add_exec(&self, job: Arc<TrackedExec>) {
-        let number = job.number();
-        self.lock_jobs().insert(number, job);
+    pub fn add_exec(&self, tracked: Arc<TrackedExec>) {
+        let number = tracked.number();
+        self.lock_execs().insert(number, tracked);
     }
 
-    pub fn remove_job(&self, number: u32) {
-        self.lock_jobs().remove(&number);
+    pub fn remove_exec(&self, number: u32) {
+        self.lock_execs().remove(&number);
     }
 
-    fn lock_jobs(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<TrackedExec>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_execs(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<TrackedExec>>> {
+        self.execs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A waiting interpreter is not counted: its calls are.
     pub fn running_execs(&self) -> u32 {
-        let works = |job: &&Arc<TrackedExec>| job.runs() && !matches!(job.record().part, Part::Runner(_));
-        self.lock_jobs().values().filter(works).count() as u32
+        let works =
+            |tracked: &&Arc<TrackedExec>| tracked.runs() && !matches!(tracked.record().part, Part::Runner(_));
+        self.lock_execs().values().filter(works).count() as u32
     }
 
     pub fn open_stream(self: &Arc<Live>) -> OpenStream {

@@ -7,8 +7,8 @@ use super::contexts::{Context, Frame, Language};
 use super::live::Live;
 use super::record::Record;
 use super::{Actor, Fleet, FleetError, Kind};
-use paddock_backends::{Carried, CarryError, ForkComposed, Interpreter, Landing};
-use paddock_engine::{Exec, ExecEvent, HalfRaised, Newcomer, Sandbox as Inside};
+use paddock_backends::{CopiedInterpreter, ForkComposed, Interpreter, Landing, LiveForkError};
+use paddock_engine::{Exec, ExecEvent, HalfFork, Newcomer, Sandbox as Inside};
 use paddock_model::ForkKind;
 use paddock_model::api::{ForkedContext, LeftBehind, SandboxState};
 use std::sync::mpsc::Sender;
@@ -42,7 +42,7 @@ pub struct Passage {
     pub few: bool,
     fates: Mutex<Vec<ForkedContext>>,
     /// One process is traced by one thread at a time.
-    carrying: Mutex<()>,
+    copying: Mutex<()>,
     way: watch::Sender<Way>,
 }
 
@@ -55,14 +55,14 @@ pub struct Crossing(JoinHandle<Result<Box<Departed>, FleetError>>);
 pub struct UnderWay {
     passage: Arc<Passage>,
     ready: Sender<()>,
-    carried: oneshot::Receiver<Vec<Result<Carried, CarryError>>>,
+    carried: oneshot::Receiver<Vec<Result<CopiedInterpreter, LiveForkError>>>,
 }
 
 /// The copied interpreters and the fence that was begun for them, which waits for its disk.
 pub struct Departed {
     // Dropped before the fence, which cannot be taken down while they stand in it.
     pub under_way: UnderWay,
-    pub fence: HalfRaised<Box<dyn ForkComposed>>,
+    pub fence: HalfFork<Box<dyn ForkComposed>>,
 }
 
 /// Tells if interpreters may set out.
@@ -138,14 +138,14 @@ impl Passage {
         let ((ready, is_ready), (tell, carried)) = (std::sync::mpsc::channel(), oneshot::channel());
         let (from, runtime) = (self.clone(), tokio::runtime::Handle::current());
         // Not one of the runtime's threads: this one waits for other tasks, which may need one of those.
-        let carrier = std::thread::Builder::new().name("carrier".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("live-fork".into()).spawn(move || {
             let _runtime = runtime.enter();
             let until = Instant::now() + UNTIL_WAITING;
-            let carried = landing.carry(&interpreters, until, &from.carrying, &is_ready);
+            let carried = landing.copy_interpreters(&interpreters, until, &from.copying, &is_ready);
             drop(from);
             let _ = tell.send(carried);
         });
-        carrier.map_err(|error| FleetError::internal(&error))?;
+        thread.map_err(|error| FleetError::internal(&error))?;
         Ok(UnderWay { passage: self, ready, carried })
     }
 
@@ -177,13 +177,13 @@ impl Fleet {
         }
         let Some(awake) = live.stay_awake() else { return nobody(ASLEEP) };
         let source = awake.clone();
-        if let Some(missing) = source.carries_nothing().await {
+        if let Some(missing) = source.why_no_live_fork().await {
             return Ok(Boarding::Nobody(missing));
         }
         let (mut passengers, mut others) = (Vec::new(), Vec::new());
         for context in live.contexts.all() {
             let Some(runner) = context.living_runner() else { continue };
-            if !Language::named(Some(&context.language)).is_ok_and(|language| language.is_carried()) {
+            if !Language::named(Some(&context.language)).is_ok_and(|language| language.is_forked_live()) {
                 others.push((
                     context.id.clone(),
                     format!("interpreters of {} are not carried", context.language),
@@ -223,7 +223,7 @@ impl Fleet {
             required,
             few: false,
             fates: Mutex::default(),
-            carrying: Mutex::default(),
+            copying: Mutex::default(),
             way: watch::Sender::new(Way::Barred),
         };
         Ok(Boarding::Ready(passage, others))
@@ -240,10 +240,12 @@ impl Fleet {
             let from = passage.clone();
             let (tell, begun) = oneshot::channel();
             let composed = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
-                let mut fence = fleet.0.engine.begin_fork(&from.source, &id, &spec, from.passengers.len())?;
+                let engine = &fleet.0.engine;
+                let (landing, fence) =
+                    engine.prepare_live_fork(&from.source, &id, &spec, from.passengers.len())?;
                 // The interpreters need not wait for the rest.
-                let _ = tell.send(fence.landing()?);
-                Ok(fence.compose(&spec)?)
+                let _ = tell.send(landing);
+                Ok(fence.compose()?)
             });
             let under_way = match begun.await {
                 Ok(landing) => match way.wait_for(|way| *way != Way::Barred).await.map(|way| *way) {
@@ -342,12 +344,14 @@ impl Live {
 /// Execs that run in a sandbox, and not in its forks.
 pub fn left_behind(live: &Live) -> Vec<LeftBehind> {
     use super::contexts::Part;
-    let jobs = live.jobs().into_iter().filter(|job| job.runs());
-    let commands = jobs.filter(|job| matches!(job.record().part, Part::Command));
-    commands.map(|job| LeftBehind { exec: job.number(), command: job.record().command.clone() }).collect()
+    let execs = live.execs().into_iter().filter(|tracked| tracked.runs());
+    let commands = execs.filter(|tracked| matches!(tracked.record().part, Part::Command));
+    commands
+        .map(|tracked| LeftBehind { exec: tracked.number(), command: tracked.record().command.clone() })
+        .collect()
 }
 
-fn told(error: &CarryError) -> String {
+fn told(error: &LiveForkError) -> String {
     error.to_string()
 }
 

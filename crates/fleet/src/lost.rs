@@ -51,7 +51,7 @@ impl Fleet {
         tracing::warn!(sandbox = %id, "its processes ended with those it nested in; it sleeps, with its files");
         let inner = self.0.clone();
         tokio::task::spawn_blocking(move || {
-            around.iter().for_each(|around| inner.end_nursery_unless_used(around));
+            around.iter().for_each(|around| inner.end_shelter_unless_used(around));
         });
         self.0.announce(live, "hibernated");
         true

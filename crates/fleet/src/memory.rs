@@ -12,7 +12,7 @@ use super::live::Live;
 use super::record::{Record, now_ns};
 use super::vm_fork::Copied;
 use super::{Fleet, FleetError, Kind};
-use paddock_engine::Sandbox as Inside;
+use paddock_engine::{Beginning, Request, Sandbox as Inside};
 use paddock_model::api::SandboxState;
 use paddock_model::{Network, Spec};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ impl KeptFrom {
         let (kept, new) = (&self.spec, &record.spec);
         self.backend == record.guarantees.backend
             && (&kept.root, &kept.mounts, &kept.workspace) == (&new.root, &new.mounts, &new.workspace)
-            && kept.user == new.user
+            && (&kept.user, kept.root_may_install) == (&new.user, new.root_may_install)
             && (kept.network == Network::None) == (new.network == Network::None)
     }
 }
@@ -171,22 +171,24 @@ impl Fleet {
         inside.part().await?;
         // The watcher that notices the loss waits for the transition, and then finds another connection.
         live.set_running(None);
-        for job in live.jobs() {
+        for tracked in live.execs() {
             // The last bytes of the connection are written first.
-            drop(job.pumping.lock().await);
+            drop(tracked.pumping.lock().await);
         }
         Ok(image)
     }
 
     /// Keeps the records of running execs, and their output.
     pub(super) fn keep_commands(&self, live: &Live, name: &str) -> Result<(), FleetError> {
-        let jobs = live.jobs();
+        let execs = live.execs();
         let mut kept: Vec<ExecRecord> = Vec::new();
-        for job in jobs.iter().filter(|job| job.runs()) {
+        for tracked in execs.iter().filter(|tracked| tracked.runs()) {
             // An interpreter's messages are counted up to its last call, so that call is kept too.
-            let is_runner = matches!(job.record().part, Part::Runner(_));
-            let last = is_runner.then(|| last_call_of(job.number(), &jobs)).flatten();
-            kept.extend([Some(job.clone()), last].into_iter().flatten().map(|job| job.record().clone()));
+            let is_runner = matches!(tracked.record().part, Part::Runner(_));
+            let last = is_runner.then(|| last_call_of(tracked.number(), &execs)).flatten();
+            kept.extend(
+                [Some(tracked.clone()), last].into_iter().flatten().map(|tracked| tracked.record().clone()),
+            );
         }
         kept.sort_by_key(|record| record.number);
         kept.dedup_by_key(|record| record.number);
@@ -237,20 +239,20 @@ impl Fleet {
         self.check_certificates(live).await?;
         let ready_at_ns = now_ns();
         let (fleet, image) = (self.clone(), memory.join(IMAGE));
-        let raised = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
+        let begun = tokio::task::spawn_blocking(move || -> Result<_, FleetError> {
             if let Some(copied) = copied {
-                let (raised, guarantees, spec) = copied.into_parts();
-                return Ok(((raised, guarantees), spec));
+                return Ok(copied.into_parts());
             }
             fleet.give_disk(&id, &mut spec, base.as_deref(), true)?;
-            let raised = fleet.0.engine.raise_from_memory(&id, backend.as_deref(), &spec, &image)?;
-            Ok((raised, spec))
+            let beginning = Beginning::FromMemory(&image);
+            let request = Request::new(&id, backend.as_deref(), &spec, beginning);
+            Ok((fleet.0.engine.begin(request)?, spec))
         });
-        let ((raised, guarantees), spec) = raised.await.map_err(|error| FleetError::internal(&error))??;
+        let (begun, spec) = begun.await.map_err(|error| FleetError::internal(&error))??;
         let before = live.record().state;
         let record = {
             let mut record = live.record();
-            (record.spec, record.guarantees) = (spec, guarantees);
+            (record.spec, record.guarantees) = (spec, begun.guarantees.clone());
             record.state = SandboxState::Running;
             record.intent = None;
             record.paused_when_idle = false;
@@ -259,7 +261,7 @@ impl Fleet {
             record.clone()
         };
         let went_on = match self.0.save(&record) {
-            Ok(()) => self.go_on(live, raised).await.map_err(|why| {
+            Ok(()) => self.go_on(live, begun).await.map_err(|why| {
                 let message = format!("sandbox {} could not go on from its memory: {why}", live.id);
                 FleetError::new(Kind::Unavailable, "guest_lost", message)
             }),

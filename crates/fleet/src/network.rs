@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The most decisions that are shown without a look into the audit.
-const KEPT: usize = 500;
+const SHOWN_DECISIONS: usize = 500;
 /// The longest wait of one request; a watching client asks again after that.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -41,7 +41,7 @@ impl NetLog {
     fn push(&self, event: NetEvent) {
         let mut state = self.locked();
         state.learned.note(&event);
-        if state.kept.len() >= KEPT {
+        if state.kept.len() >= SHOWN_DECISIONS {
             state.kept.pop_front();
             state.gone += 1;
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// The pause between two attempts to reach a silent guest.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
 /// The time between two checks that an attempt is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest wait of a call for a silent guest.
@@ -40,19 +40,14 @@ impl From<io::Error> for NotAdopted {
     }
 }
 
-impl From<AdoptError> for NotAdopted {
-    fn from(error: AdoptError) -> NotAdopted {
-        let may_yet_be = matches!(&error, AdoptError::Connect { source, .. } if is_passing(source));
-        NotAdopted { why: super::request::chain(&error), may_yet_be }
-    }
-}
-
 impl From<EngineError> for NotAdopted {
     fn from(error: EngineError) -> NotAdopted {
-        NotAdopted {
-            why: super::request::chain(&error),
-            may_yet_be: matches!(error, EngineError::Silent { .. }),
-        }
+        let may_yet_be = match &error {
+            EngineError::Silent { .. } => true,
+            EngineError::Adopt(AdoptError::Connect { source, .. }) => is_passing(source),
+            _ => false,
+        };
+        NotAdopted { why: super::request::chain(&error), may_yet_be }
     }
 }
 
@@ -80,7 +75,7 @@ impl Fleet {
             }
             tokio::select! {
                 () = self.is_unwanted(live) => return,
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(PAUSE_BETWEEN_ATTEMPTS) => {}
             }
         }
         if told && live.running().is_some() {

@@ -14,9 +14,9 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// Requests within this time get the same answer again.
-const FRESH: Duration = Duration::from_secs(1);
+const ANSWER_KEPT_FOR: Duration = Duration::from_secs(1);
 /// A disk that hangs must not make callers hang.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// About the peak use of one create.
 const DESCRIPTORS: usize = 32;
 const TASKS: usize = 4;
@@ -38,7 +38,7 @@ impl Fleet {
         self.unless_short_of_memory()?;
         let readiness = &self.0.readiness;
         let mut last = readiness.last.lock().await;
-        if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+        if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < ANSWER_KEPT_FOR) {
             return answer.clone();
         }
         let answer = self.try_parts().await;
@@ -69,7 +69,7 @@ impl Fleet {
             under_way.store(false, Ordering::Release);
             answer
         });
-        match tokio::time::timeout(PATIENCE, check).await {
+        match tokio::time::timeout(CHECK_TIMEOUT, check).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 self.0.readiness.under_way.store(false, Ordering::Release);

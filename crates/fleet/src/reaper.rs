@@ -52,16 +52,16 @@ pub fn start(fleet: &Fleet) {
                 tracing::error!(%error, hint, "the server takes no new work");
             }
             if tick.is_multiple_of(STEM_TICKS) {
-                fleet.drop_unused_stems().await;
+                fleet.drop_unused_parent_vms().await;
             }
         }
     });
 }
 
 fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
-    let (state, idle, persistent) = {
+    let (state, idle, persistent, sleep) = {
         let record = live.record();
-        (record.state, record.idle, record.persistent)
+        (record.state, record.idle, record.persistent, record.sleep_at_ttl)
     };
     if state == SandboxState::Creating {
         return;
@@ -69,8 +69,12 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
     if state == SandboxState::Ended {
         return fleet.store_end(live);
     }
-    if live.is_over() {
+    if live.is_over() && sleep.is_none_or(|sleep| sleep.has_begun) {
         return spawn_end(fleet, live, EndCause::TimeToLive);
+    }
+    // The server may have been killed in between, so that the sleep has begun and the sandbox runs.
+    if live.is_over() || (live.is_to_sleep() && state == SandboxState::Running) {
+        return spawn(fleet, live, async |fleet, live| fleet.sleep_at_ttl(&live).await);
     }
     // The work of a sandbox with a silent guest is not known.
     let looked_at = look_for_idleness && !persistent && state == SandboxState::Running && !live.is_silent();
@@ -86,7 +90,9 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
     }
     match idle.action {
         IdleAction::Kill => spawn_end(fleet, live, EndCause::Idle),
-        IdleAction::Pause => spawn(fleet, live, async |fleet, live| fleet.pause_live(&live, true).await),
+        IdleAction::Pause => {
+            spawn(fleet, live, async |fleet, live| fleet.pause_live(&live, Sleep::Idle).await)
+        }
         IdleAction::Hibernate => {
             spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live, Sleep::Idle).await)
         }

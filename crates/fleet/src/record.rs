@@ -2,6 +2,7 @@
 
 use super::Actor;
 use super::clock::{BootInstant, JUMP_MS};
+use super::sleep_at_ttl::SleepAtTtl;
 use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState, UnderPressure};
 use paddock_model::net::Rule;
@@ -35,6 +36,9 @@ pub struct Record {
     /// The same instant, by the clock that decides.
     #[serde(default)]
     pub expires_boot: Option<BootInstant>,
+    /// Its sleep at the end of its time to live; `None`: it ends.
+    #[serde(default)]
+    pub sleep_at_ttl: Option<SleepAtTtl>,
     pub idle: Option<Idle>,
     pub persistent: bool,
     /// The owner's setting for hibernation while memory is short.
@@ -58,7 +62,7 @@ pub struct Record {
     pub spec: Spec,
     pub backend: Option<String>,
     pub guarantees: Guarantees,
-    /// The nursery whose namespaces it nests in: its processes end with the nursery.
+    /// The sandboxes whose namespaces it nests in: its processes end with them.
     #[serde(default)]
     pub within: Option<SandboxId>,
     /// The sandboxes that it was forked from with its interpreters, and nests in; the innermost first.
@@ -145,6 +149,7 @@ impl Record {
             workspace: self.spec.workspace.as_ref().map(|w| w.directory.display().to_string()),
             created_at_ms: self.created_at_ms,
             expires_at_ms: self.expires_at_shown(),
+            ttl_action: self.sleep_at_ttl.map(|sleep| sleep.action).unwrap_or_default(),
             idle: self.idle,
             persistent: self.persistent,
             under_pressure: self.under_pressure,
@@ -226,7 +231,7 @@ pub fn reason(cause: &EndCause) -> String {
         EndCause::Limit { limit } => format!("it passed its limit of {limit}"),
         EndCause::Policy { rule } => format!("it broke the rule {rule}"),
         EndCause::GuestLost { detail } => format!("its guest agent was lost: {detail}"),
-        EndCause::HostRestarted => "the machine was restarted".into(),
+        EndCause::HostRestarted => "the host was restarted".into(),
         EndCause::WorkFailed { detail } => format!("what it was made for failed: {detail}"),
         EndCause::CreateFailed { detail } => format!("it could not be created: {detail}"),
     }

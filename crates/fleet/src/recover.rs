@@ -8,8 +8,7 @@ use super::live::Live;
 use super::patience::NotAdopted;
 use super::record::{Intent, Record};
 use super::{Fleet, FleetError};
-use paddock_backends::Raised;
-use paddock_engine::{Found, KnownExec, ResumedExec, Sandbox as Inside};
+use paddock_engine::{Beginning, Begun, Found, KnownExec, Request, ResumedExec, Sandbox as Inside};
 use paddock_model::SandboxId;
 use paddock_model::api::{EndCause, ExecCause, SandboxState, StreamName};
 use paddock_records::access::Need;
@@ -20,7 +19,7 @@ use std::time::Duration;
 /// The sandboxes that are taken over at the same time.
 const AT_ONCE: usize = 16;
 /// The longest wait of a start for all silent guests together; it goes on without them.
-const PATIENCE: Duration = Duration::from_secs(3);
+const SILENT_GUESTS_TIMEOUT: Duration = Duration::from_secs(3);
 /// A guest that answers does so within this time, also when the others have used up the patience.
 const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -68,10 +67,10 @@ impl Fleet {
             }
             alive.push(record);
         }
-        // A living sandbox that others nest in has a record of its own, and is no nursery.
+        // A living sandbox that others nest in has a record of its own, and is no ended one.
         let living: BTreeSet<&SandboxId> = alive.iter().map(|record: &Record| &record.id).collect();
         for around in nested_in.iter().filter(|around| !living.contains(around)) {
-            inner.nurseries.find_again(around.clone());
+            inner.shelters.find_again(around.clone());
         }
         for (id, snapshot) in self.all_snapshots()? {
             match snapshot {
@@ -93,7 +92,7 @@ impl Fleet {
         super::prepared::sweep(&inner.options.state, inner.audit_writer.audit(), recorded);
         // All sandboxes are known before the first is taken over: the check for nested ones asks the known ones.
         let lives = self.at_once(alive, async |fleet, record| fleet.know(record)).await;
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + SILENT_GUESTS_TIMEOUT;
         let take_over =
             move |fleet: Fleet, live: Arc<Live>| async move { fleet.take_over(&live, deadline).await };
         self.at_once(lives, take_over).await;
@@ -142,8 +141,8 @@ impl Fleet {
     fn know(&self, record: Record) -> Arc<Live> {
         let inner = &self.0;
         let id = record.id.to_string();
-        let jobs = match self.stored_jobs(&record) {
-            Ok(jobs) => jobs.into_iter().map(|job| (job.number(), job)).collect(),
+        let execs = match self.stored_execs(&record) {
+            Ok(execs) => execs.into_iter().map(|tracked| (tracked.number(), tracked)).collect(),
             Err(error) => {
                 tracing::error!(sandbox = %id, %error, "its commands cannot be read");
                 BTreeMap::new()
@@ -154,7 +153,7 @@ impl Fleet {
             .admission
             .hold(&record.tenant, Need { cpus: limits.cpus, memory_bytes: limits.memory, create: false });
         let directory = inner.options.state.join("sandboxes").join(&id);
-        let live = Live::new(record, directory, jobs);
+        let live = Live::new(record, directory, execs);
         *live.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
         inner.add(live.clone());
         live
@@ -224,7 +223,7 @@ impl Fleet {
         let fleet = self.clone();
         // Removes its remains, except the parts that other sandboxes nest in.
         match self.0.shelters(live) {
-            true => self.0.nurseries.find_again(id),
+            true => self.0.shelters.find_again(id),
             false => drop(tokio::task::spawn_blocking(move || fleet.0.engine.remove(&id)).await),
         }
         self.end_execs(live);
@@ -235,13 +234,13 @@ impl Fleet {
     /// Connects to a running guest, and goes on with its execs. If a step fails, or the future is dropped, the sandbox
     /// stays as it is.
     pub(super) async fn adopt(&self, live: &Arc<Live>) -> Result<(), NotAdopted> {
-        let (id, backend) = {
-            let record = live.record();
-            (record.id.clone(), record.backend.clone())
-        };
+        let record = live.record().clone();
+        let id = record.id.clone();
         let fleet = self.clone();
         let found = tokio::task::spawn_blocking(move || {
-            let found = Found::from(fleet.0.engine.adopt(&id, backend.as_deref())?);
+            let beginning = Beginning::Adopted(record.guarantees);
+            let request = Request::new(&record.id, record.backend.as_deref(), &record.spec, beginning);
+            let found = Found::from(fleet.0.engine.begin(request)?);
             // A server that was killed while it took a snapshot left the work frozen, and perhaps a guest that waits
             // for an exec to start. Without a freezer the guest itself stops the work, and is told below.
             match found.thaw() {
@@ -251,11 +250,7 @@ impl Fleet {
         });
         let found = found.await.map_err(|error| NotAdopted::for_good(error.to_string()))??;
         let known = self.known_execs(live).await;
-        let (id, guarantees) = {
-            let record = live.record();
-            (record.id.clone(), record.guarantees.clone())
-        };
-        let (inside, resumed) = Inside::resume_or_leave(id, guarantees, found, &known).await?;
+        let (inside, resumed) = Inside::resume_or_leave(id, found, &known).await?;
         let inside = Arc::new(inside);
         if let Err(why) = self.continue_commands(live, &inside, resumed).await {
             inside.leave();
@@ -266,15 +261,11 @@ impl Fleet {
 
     /// Takes over the guest behind the stream, and goes on with its execs; a guest that cannot be taken over is
     /// removed.
-    pub(super) async fn go_on(&self, live: &Arc<Live>, raised: Raised) -> Result<(), String> {
+    pub(super) async fn go_on(&self, live: &Arc<Live>, begun: Begun) -> Result<(), String> {
         let known = self.known_execs(live).await;
-        let (id, guarantees) = {
-            let record = live.record();
-            (record.id.clone(), record.guarantees.clone())
-        };
-        let (inside, resumed) = Inside::resume(id, guarantees, raised, &known)
-            .await
-            .map_err(|error| super::request::chain(&error))?;
+        let id = live.record().id.clone();
+        let (inside, resumed) =
+            Inside::resume(id, begun, &known).await.map_err(|error| super::request::chain(&error))?;
         let inside = Arc::new(inside);
         // The memory may be of a sandbox that had no certificates, or of days ago.
         let installed = self.install_certificates(live, &inside).await;
@@ -285,10 +276,10 @@ impl Fleet {
     /// The bytes of each exec that are safely kept.
     async fn known_execs(&self, live: &Arc<Live>) -> Vec<KnownExec> {
         let mut known = Vec::new();
-        for job in live.jobs() {
+        for tracked in live.execs() {
             // The last bytes of the old connection are written first.
-            drop(job.pumping.lock().await);
-            let number = job.number();
+            drop(tracked.pumping.lock().await);
+            let number = tracked.number();
             let known_exec = match live.contexts.of_runner(number) {
                 // Its output went to its calls.
                 Some(context) => {
@@ -296,7 +287,7 @@ impl Fleet {
                     KnownExec { number, stdout: at.stdout, stderr: at.stderr, control: at.control }
                 }
                 None => {
-                    let (stdout, stderr) = job.journal.lengths();
+                    let (stdout, stderr) = tracked.journal.lengths();
                     KnownExec { number, stdout, stderr, control: 0 }
                 }
             };
@@ -317,7 +308,7 @@ impl Fleet {
         let state = live.record().state;
         // A server that was killed in the middle of a change left the work in either state.
         inside.freeze(state == SandboxState::Paused).await.map_err(|error| error.to_string())?;
-        inside.set_deadline(live.record().time_to_live());
+        inside.set_deadline(live.record().guest_deadline());
         // A server that was killed while it changed limits left the old ones or the new ones: the recorded ones are
         // set.
         let limits = live.record().spec.limits.clone();
@@ -329,36 +320,38 @@ impl Fleet {
         let mut found = BTreeSet::new();
         for exec in resumed {
             found.insert(exec.number);
-            match live.job(exec.number) {
-                Some(job) if matches!(job.record().part, Part::Runner(_)) => {
-                    self.resume_runner(live, job, exec).await;
+            match live.exec(exec.number) {
+                Some(tracked) if matches!(tracked.record().part, Part::Runner(_)) => {
+                    self.resume_runner(live, tracked, exec).await;
                 }
-                Some(job) => {
-                    skip_lost(&job, exec.stdout, exec.stderr);
-                    restore_input(&job, exec.stdin, exec.stdin_open.then(|| exec.exec.input())).await;
-                    tokio::spawn(pump(self.0.clone(), live.clone(), job, exec.exec));
+                Some(tracked) => {
+                    skip_lost(&tracked, exec.stdout, exec.stderr);
+                    restore_input(&tracked, exec.stdin, exec.stdin_open.then(|| exec.exec.input())).await;
+                    tokio::spawn(pump(self.0.clone(), live.clone(), tracked, exec.exec));
                 }
                 None => inside.forget(exec.number),
             }
         }
         // The exec was recorded, but the guest never heard of it: no caller was told that it had started.
-        let is_exec = |job: &Arc<TrackedExec>| !matches!(job.record().part, Part::Call(_));
-        for job in live.jobs().into_iter().filter(|job| is_exec(job) && !found.contains(&job.number())) {
-            job.close();
-            if job.runs() {
+        let is_exec = |tracked: &Arc<TrackedExec>| !matches!(tracked.record().part, Part::Call(_));
+        for tracked in
+            live.execs().into_iter().filter(|tracked| is_exec(tracked) && !found.contains(&tracked.number()))
+        {
+            tracked.close();
+            if tracked.runs() {
                 let why = "the server was killed before the command was started";
                 // A guest whose time was over stayed for the sandboxes that nest in it, without any work.
                 let expired = has_expired(live);
-                match live.contexts.of_runner(job.number()) {
+                match live.contexts.of_runner(tracked.number()) {
                     Some(context) => {
                         let cause = match expired {
                             true => ExecCause::SandboxEnded,
                             false => ExecCause::NotStarted { detail: why.into() },
                         };
-                        self.end_runner(live, &context, &job, cause);
+                        self.end_runner(live, &context, &tracked, cause);
                     }
-                    None if expired => end_exec(&self.0, live, &job, ExecCause::SandboxEnded, KILLED),
-                    None => end_unstarted(&self.0, live, &job, why),
+                    None if expired => end_exec(&self.0, live, &tracked, ExecCause::SandboxEnded, KILLED),
+                    None => end_unstarted(&self.0, live, &tracked, why),
                 }
             }
         }
@@ -368,20 +361,20 @@ impl Fleet {
 }
 
 /// Counts bytes that were acknowledged but could not be kept on a full disk: offsets stay true, and the gap is shown.
-fn skip_lost(job: &TrackedExec, stdout: u64, stderr: u64) {
-    let kept = job.journal.lengths();
+fn skip_lost(tracked: &TrackedExec, stdout: u64, stderr: u64) {
+    let kept = tracked.journal.lengths();
     for (stream, lost) in [
         (StreamName::Stdout, stdout.saturating_sub(kept.0)),
         (StreamName::Stderr, stderr.saturating_sub(kept.1)),
     ] {
-        if let Err(error) = job.journal.skip(stream, lost) {
-            tracing::warn!(exec = job.number(), %error, "lost output could not be counted");
+        if let Err(error) = tracked.journal.skip(stream, lost) {
+            tracing::warn!(exec = tracked.number(), %error, "lost output could not be counted");
         }
     }
 }
 
-async fn restore_input(job: &TrackedExec, offset: u64, input: Option<paddock_engine::Input>) {
-    let mut guard = job.input.lock().await;
+async fn restore_input(tracked: &TrackedExec, offset: u64, input: Option<paddock_engine::Input>) {
+    let mut guard = tracked.input.lock().await;
     guard.offset = offset;
     guard.input = input;
 }
@@ -410,5 +403,5 @@ pub fn cause_of_loss(live: &Live, detail: &str) -> EndCause {
 
 pub fn has_expired(live: &Live) -> bool {
     let soon = Duration::from_secs(1);
-    live.is_over() || live.record().time_to_live().is_some_and(|left| left <= soon)
+    live.record().guest_deadline().is_some_and(|left| left <= soon)
 }

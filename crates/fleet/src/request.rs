@@ -1,9 +1,9 @@
 //! From a caller's request to a checked description; nothing has been started yet when this fails.
 
-use super::{Actor, FleetError, Kind};
+use super::{Actor, FleetError, FleetOptions, Kind};
 use paddock_model::api::{CreateSandbox, LimitsRequest};
 use paddock_model::net::{Rule, Target, is_special};
-use paddock_model::{LimitsLayer, Network, Policy, check_template_name};
+use paddock_model::{LimitsLayer, Network, Policy, SecretLayer, check_template_name};
 use paddock_settings::templates::{self, BUILT_IN, TemplateError};
 use paddock_settings::{Settings, SettingsError, SizeError, Surroundings};
 use std::path::Path;
@@ -16,36 +16,50 @@ const METADATA_BYTES: usize = 4096;
 /// The prefix of metadata keys by which the server finds its own sandboxes again.
 pub const OWN_KEYS: &str = "paddock.";
 
-pub fn resolve(state: &Path, actor: &Actor, request: &CreateSandbox) -> Result<Settings, FleetError> {
+/// `own`: the settings of the template, if it is one of the tenant's own.
+pub fn resolve(
+    options: &FleetOptions,
+    actor: &Actor,
+    request: &CreateSandbox,
+    own: Option<Policy>,
+) -> Result<Settings, FleetError> {
+    let state = options.state.as_path();
     check_rights(actor, request)?;
     if let Some(name) = &request.name {
         check_name(name)?;
     }
     check_metadata(&request.metadata)?;
     let mut layers = Vec::new();
-    if let Some(name) = &request.template {
-        match templates::load(state, name) {
-            Ok(template) => layers.push(template),
-            Err(error @ TemplateError::Missing(_)) => {
-                let hint = match paddock_builds::shipped(name) {
-                    Some(_) => error.hint().unwrap_or_default(),
-                    None => format!("`paddock template ls` lists those there are; `{BUILT_IN}` always is"),
-                };
-                return Err(
-                    FleetError::new(Kind::NotFound, "template_not_found", error.to_string()).hint(hint)
-                );
-            }
-            Err(error @ TemplateError::Name(_)) => return Err(invalid(error.to_string())),
-            Err(error) => return Err(FleetError::new(Kind::Internal, "internal", chain(&error))),
-        }
+    match (own, &request.template) {
+        (Some(own), _) => layers.push(own),
+        (None, Some(name)) => layers.push(template(state, name)?),
+        (None, None) => {}
     }
     layers.push(layer(request)?);
     let surroundings = Surroundings { state_dir: state, home: None };
     let settings = paddock_settings::resolve(&layers, surroundings).map_err(refused)?;
+    if settings.spec.root_may_install {
+        options.root_may_install.check(actor, request.root_may_install == Some(true))?;
+    }
     // The settings of a template are its owner's choice.
     let asked = paddock_settings::resolve_network(request.network.as_ref(), &settings.secrets, state);
     check_network(actor, &asked.map_err(SettingsError::from).map_err(refused)?)?;
     Ok(settings)
+}
+
+/// The settings of a template of the owner's.
+pub fn template(state: &Path, name: &str) -> Result<Policy, FleetError> {
+    templates::load(state, name).map_err(|error| match error {
+        TemplateError::Missing(_) => {
+            let hint = match paddock_builds::shipped(name) {
+                Some(_) => error.hint().unwrap_or_default(),
+                None => format!("`paddock template ls` lists those there are; `{BUILT_IN}` always is"),
+            };
+            FleetError::new(Kind::NotFound, "template_not_found", error.to_string()).hint(hint)
+        }
+        TemplateError::Name(_) => invalid(error.to_string()),
+        _ => FleetError::new(Kind::Internal, "internal", chain(&error)),
+    })
 }
 
 /// Addresses that only the server can reach are for the owner of the host alone, as the host's own network is.
@@ -63,7 +77,7 @@ pub fn check_network(actor: &Actor, asked: &Network) -> Result<(), FleetError> {
         Some(what) if !actor.owner => Err(FleetError::new(
             Kind::Forbidden,
             "forbidden",
-            format!("`network` reaches into the host with `{what}`, which only the owner of the machine may ask for"),
+            format!("`network` reaches into the host with `{what}`, which only its owner may ask for"),
         )
         .hint("ask through the server's unix socket, or let its owner make a template")),
         _ => Ok(()),
@@ -143,7 +157,7 @@ fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError
         Some((field, _)) => Err(FleetError::new(
             Kind::Forbidden,
             "forbidden",
-            format!("`{field}` reaches into the host, which only the owner of the machine may ask for"),
+            format!("`{field}` reaches into the host, which only the owner of the host may ask for"),
         )
         .hint("ask through the server's unix socket, or let its owner make a template")),
         None => Ok(()),
@@ -168,10 +182,12 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         cwd: request.cwd.clone(),
         env: request.env.clone(),
         command: Vec::new(),
+        ready: None,
         preload: Vec::new(),
         scan: request.scan.clone(),
         allowed_imports: request.allowed_imports.clone(),
         live_forks: request.live_forks,
+        root_may_install: request.root_may_install,
         audit_outputs: request.audit_outputs,
         host_certs: request.host_certs,
         secrets: request.secrets.clone(),
@@ -210,18 +226,60 @@ pub fn invalid(message: impl Into<String>) -> FleetError {
     FleetError::new(Kind::Invalid, "invalid_request", message)
 }
 
-/// An error and its causes, in one line.
+/// An error and its causes, in one line. Errors of some crates hold the words of their causes: each is told once.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
         source = cause.source();
     }
     text
 }
 
-fn shorten(text: &str) -> String {
+pub fn shorten(text: &str) -> String {
     text.chars().take(80).collect::<String>().escape_debug().to_string()
+}
+
+/// Values of variables may be secrets.
+pub fn without_secrets(request: &CreateSandbox) -> serde_json::Value {
+    let without = |(name, secret): (&String, &SecretLayer)| (name.clone(), secret.without_value());
+    let secrets = request.secrets.iter().map(without).collect();
+    let request = CreateSandbox { secrets, ..request.clone() };
+    let mut value = serde_json::to_value(&request).unwrap_or_default();
+    value["env"] = serde_json::json!(request.env.keys().collect::<Vec<_>>());
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Said(&'static str, Option<Box<Said>>);
+
+    impl std::fmt::Display for Said {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for Said {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            self.1.as_deref().map(|cause| cause as &dyn std::error::Error)
+        }
+    }
+
+    #[test]
+    fn words_of_a_cause_are_told_once() {
+        let error = ["refused", "no connection", "no answer: no connection", "no list"]
+            .into_iter()
+            .fold(None, |cause, words| Some(Box::new(Said(words, cause))))
+            .expect("an error");
+        assert_eq!(chain(&error), "no list: no answer: no connection: refused");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::record::now_ms;
 use super::request::invalid;
-use super::{Actor, Fleet, FleetError, Kind};
+use super::{Actor, Fleet, FleetError, Kind, kept_secrets};
 use paddock_model::api::{CreateSandbox, Resource, Role, SetResource};
 use paddock_model::net::{Rule, Target};
 use paddock_model::{SecretLayer, SecretValue};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
-const MOST: usize = 1000;
+const MOST_RESOURCES: usize = 1000;
 const LARGEST: usize = 256 << 10;
 const MOST_BOUND: usize = 64;
 /// The prefix in `from` of a secret.
@@ -42,8 +42,8 @@ impl Fleet {
             bound: serde_json::to_string(&request.secrets).map_err(|error| FleetError::internal(&error))?,
             sealed: sealed.map_err(|error| FleetError::internal(&error))?,
         };
-        if !self.0.store.set_resource(&actor.tenant, &row, MOST)? {
-            let message = format!("tenant {} has {MOST} resources, which are the most", actor.tenant);
+        if !self.0.store.set_resource(&actor.tenant, &row, MOST_RESOURCES)? {
+            let message = format!("tenant {} has the most resources, {MOST_RESOURCES}", actor.tenant);
             return Err(FleetError::new(Kind::Forbidden, "quota_exceeded", message)
                 .hint("remove resources that are not needed"));
         }
@@ -94,7 +94,7 @@ impl Fleet {
         Ok(found)
     }
 
-    /// The request with the values of secrets that come from resources, for the hosts that they are bound to.
+    /// The request with the values of secrets that come from resources or are kept, for the hosts that they are bound to.
     pub(super) fn with_resources(
         &self,
         actor: &Actor,
@@ -102,10 +102,12 @@ impl Fleet {
     ) -> Result<CreateSandbox, FleetError> {
         let mut request = request.clone();
         for (variable, layer) in &mut request.secrets {
-            let Some(from) = layer.from.as_deref().and_then(|from| from.strip_prefix(SCHEME)) else {
-                continue;
+            let from = layer.from.as_deref().unwrap_or_default();
+            let value = match (from.strip_prefix(SCHEME), from.strip_prefix(kept_secrets::SCHEME)) {
+                (Some(resource), _) => self.bound_value(actor, variable, resource, layer)?,
+                (_, Some(secret)) => self.kept_value(actor, variable, secret, layer)?,
+                (None, None) => continue,
             };
-            let value = self.bound_value(actor, variable, from, layer)?;
             (layer.value, layer.from) = (Some(value), None);
         }
         Ok(request)
@@ -182,14 +184,20 @@ fn check_request(name: &str, kind: &str, request: &SetResource) -> Result<(), Fl
             return Err(invalid(message).hint("name 1 to 64 hosts, such as api.example.com"));
         }
         for host in hosts {
-            let rule = Rule::parse(host).map_err(|error| invalid(error.to_string()).hint(error.hint()))?;
-            if !matches!(rule.target, Target::Name(_) | Target::Below(_)) {
-                return Err(invalid(format!("`{}` is no name of a host", shown(host)))
-                    .hint("write names or *.NAME, with :PORT where it is not 443"));
-            }
+            check_host(host)?;
         }
     }
     Ok(())
+}
+
+/// A host that a secret can be bound to.
+pub(super) fn check_host(host: &str) -> Result<(), FleetError> {
+    let rule = Rule::parse(host).map_err(|error| invalid(error.to_string()).hint(error.hint()))?;
+    match rule.target {
+        Target::Name(_) | Target::Below(_) => Ok(()),
+        _ => Err(invalid(format!("`{}` is no name of a host", shown(host)))
+            .hint("write names or *.NAME, with :PORT where it is not 443")),
+    }
 }
 
 fn described(row: &ResourceRow, value: Option<Value>) -> Result<Resource, FleetError> {

@@ -69,16 +69,26 @@ impl Roster {
         self.get(&id)
     }
 
-    /// At most `most` sandboxes behind a place; of one tenant, or of all.
-    pub fn page(&self, tenant: Option<&str>, after: Option<&Place>, most: usize) -> Vec<(Place, Arc<Live>)> {
+    /// At most `most` sandboxes behind a place; of one tenant, or of all. With `oldest_first` it goes the other way.
+    pub fn page(
+        &self,
+        tenant: Option<&str>,
+        after: Option<&Place>,
+        most: usize,
+        oldest_first: bool,
+    ) -> Vec<(Place, Arc<Live>)> {
         let sandboxes = self.read();
         let all = match tenant {
             Some(tenant) => sandboxes.by_tenant.get(tenant),
             None => Some(&sandboxes.by_age),
         };
         let start = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.clone()));
-        let behind = all.into_iter().flat_map(|all| all.range((start.clone(), Bound::Unbounded)));
-        behind.take(most).map(|(place, live)| (place.clone(), live.clone())).collect()
+        let copy = |(place, live): (&Place, &Arc<Live>)| (place.clone(), live.clone());
+        match (all, oldest_first) {
+            (None, _) => Vec::new(),
+            (Some(all), false) => all.range((start, Bound::Unbounded)).take(most).map(copy).collect(),
+            (Some(all), true) => all.range((Bound::Unbounded, start)).rev().take(most).map(copy).collect(),
+        }
     }
 
     /// All living sandboxes. Not for the path of a request.
@@ -309,12 +319,16 @@ mod tests {
         let all: Vec<_> =
             (0..5).map(|number| live(number, if number == 3 { "b" } else { "a" }, None)).collect();
         all.iter().for_each(|live| roster.add(live.clone()));
-        let first = roster.page(None, None, 2);
+        let first = roster.page(None, None, 2, false);
         assert_eq!(ids(&first), [&all[4].id, &all[3].id]);
-        let rest = roster.page(None, first.last().map(|(place, _)| place), 10);
+        let rest = roster.page(None, first.last().map(|(place, _)| place), 10, false);
         assert_eq!(ids(&rest), [&all[2].id, &all[1].id, &all[0].id]);
-        assert_eq!(ids(&roster.page(Some("b"), None, 10)), [&all[3].id]);
+        assert_eq!(ids(&roster.page(Some("b"), None, 10, false)), [&all[3].id]);
+        let oldest = roster.page(Some("a"), None, 2, true);
+        assert_eq!(ids(&oldest), [&all[0].id, &all[1].id]);
+        let rest = roster.page(Some("a"), oldest.last().map(|(place, _)| place), 10, true);
+        assert_eq!(ids(&rest), [&all[2].id, &all[4].id]);
         roster.remove(&all[3].id);
-        assert!(roster.page(Some("b"), None, 10).is_empty() && roster.get(&all[3].id).is_none());
+        assert!(roster.page(Some("b"), None, 10, true).is_empty() && roster.get(&all[3].id).is_none());
     }
 }

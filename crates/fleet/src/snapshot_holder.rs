@@ -23,7 +23,10 @@ const UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The state that a snapshot is to keep besides files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {
+    /// And memory, where the backend keeps it.
     Files,
+    /// Without memory, whatever the backend keeps: what begins with them begins anew.
+    FilesAlone,
     /// The interpreters that can be kept.
     WhatItCan,
     /// All interpreters, or it is an error.
@@ -38,8 +41,8 @@ impl Fleet {
         live: &Arc<Live>,
         keeps: Keeps,
     ) -> Result<Option<Arc<Passage>>, FleetError> {
-        // If the backend keeps memory, it is kept whatever is asked for.
-        if keeps == Keeps::Files || live.keeps_memory() {
+        // If the backend keeps memory, interpreters are kept in it.
+        if matches!(keeps, Keeps::Files | Keeps::FilesAlone) || live.keeps_memory() {
             return Ok(None);
         }
         match self.board(actor, live, keeps == Keeps::Interpreters).await? {
@@ -74,9 +77,9 @@ impl Fleet {
         let permit = self.admit(&record).await?;
         let _guard = live.transition.clone().lock_owned().await;
         let (child, baseline) =
-            (Child { record, permit, crossing: None, copied: None }, snapshot.baseline.clone());
-        for snapshot_holder in self.raise_children(&snapshot.id, baseline, vec![child], Some(passage)).await?
-        {
+            (Child { place: 0, record, permit, crossing: None, copied: None }, snapshot.baseline.clone());
+        for (_, raised) in self.raise_children(&snapshot.id, baseline, vec![child], Some(passage)).await {
+            let snapshot_holder = raised?;
             if snapshot_holder.contexts.all().is_empty() {
                 self.end(&snapshot_holder, EndCause::Killed).await?;
             }

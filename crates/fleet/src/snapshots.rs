@@ -12,8 +12,8 @@ use super::snapshot_holder::Keeps;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies, has_ended};
 use paddock_model::api::{CreateSnapshot, SandboxState, Snapshot, SnapshotPage};
-use paddock_model::{Boundary, SandboxId, ScanRules};
-use paddock_records::store::SnapshotRow;
+use paddock_model::{Capability, SandboxId, ScanRules};
+use paddock_records::store::{SnapshotFilter, SnapshotRow};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -67,6 +67,7 @@ impl SnapshotRecord {
             sandbox: self.sandbox.clone(),
             created_at_ms: self.created_at_ms,
             kind: kind.into(),
+            backend: self.memory.as_ref().map(|kept| kept.backend.clone()),
             size_bytes: self.size_bytes,
         }
     }
@@ -115,6 +116,9 @@ impl Fleet {
                 }
                 fleet.keep_files(&live, &snapshot, passage.as_deref()).await?
             };
+            if keeps == Keeps::FilesAlone {
+                fleet.drop_memory(&snapshot);
+            }
             let snapshot_holder =
                 passage.as_ref().map(|_| fleet.snapshot_holder_for(&live, &snapshot)).transpose()?;
             let (image, image_of_tenant, tenant, scan) = {
@@ -168,9 +172,19 @@ impl Fleet {
         limit: usize,
         cursor: Option<&str>,
     ) -> Result<SnapshotPage, FleetError> {
+        self.snapshots_like(actor, &SnapshotFilter::default(), limit, cursor).await
+    }
+
+    pub async fn snapshots_like(
+        &self,
+        actor: &Actor,
+        filter: &SnapshotFilter,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<SnapshotPage, FleetError> {
         let tenant = (!actor.owner).then_some(actor.tenant.as_str());
         let limit = if limit == 0 { 100 } else { limit.min(LARGEST_PAGE) };
-        let page = self.0.store.list_snapshots(tenant, limit, cursor)?;
+        let page = self.0.store.find_snapshots(tenant, filter, limit, cursor)?;
         let parse = |row: &SnapshotRow| serde_json::from_str::<SnapshotRecord>(&row.body).ok();
         let snapshots =
             page.rows.iter().filter_map(parse).map(|record| self.show_snapshot(&record)).collect();
@@ -283,10 +297,10 @@ impl Fleet {
     }
 
     /// True if its kept files are listed only on demand, by the guest of a sandbox that began with them: they never
-    /// change. In a VM, the guest does not have them.
+    /// change. The guest of a disk image does not have them.
     pub(super) fn is_listed_later(&self, live: &Live) -> bool {
-        let in_a_machine = live.record().guarantees.boundary == Boundary::OwnKernel;
-        self.0.storage.keeps_disks() && !live.keeps_memory() && !in_a_machine
+        let in_an_image = live.record().guarantees.can(Capability::DiskImage);
+        self.0.storage.keeps_disks() && !live.keeps_memory() && !in_an_image
     }
 
     /// The origin of a fork, from the files that `keep_files` kept; `copied`: a VM that goes on already, on a disk of

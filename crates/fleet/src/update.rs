@@ -23,11 +23,11 @@ impl Fleet {
     pub(super) fn prolong(&self, live: &Live, ttl: Duration) -> Result<(), FleetError> {
         let mut record = live.record().clone();
         record.set_time_to_live(Some(ttl));
-        self.0.save(&record)?;
-        live.set_end(record.time_to_live());
-        if let Some(inside) = live.running() {
-            inside.set_deadline(record.time_to_live());
+        if let Some(sleep) = &mut record.sleep_at_ttl {
+            sleep.has_begun = false;
         }
+        self.0.save(&record)?;
+        live.follow_time_to_live(&record);
         *live.record() = record;
         Ok(())
     }
@@ -54,6 +54,17 @@ impl Fleet {
         id: &str,
         request: UpdateSandbox,
     ) -> Result<Sandbox, FleetError> {
+        self.update_labelled(actor, id, request, BTreeMap::new()).await
+    }
+
+    /// The same, and changes metadata of the server's own: what has no value is removed.
+    pub async fn update_labelled(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: UpdateSandbox,
+        labels: BTreeMap<String, Option<String>>,
+    ) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
         check_changeable(&live, &request)?;
         if let Some(metadata) = &request.metadata {
@@ -65,7 +76,10 @@ impl Fleet {
         let policy = LaterCommands::check(&request)?;
         let actor = actor.clone();
         // Goes on when the caller goes away: limits that hold are limits that are recorded.
-        self.detached(async move |fleet: Fleet| fleet.update_now(&actor, live, request, policy).await).await
+        self.detached(async move |fleet: Fleet| {
+            fleet.update_now(&actor, live, request, (policy, labels)).await
+        })
+        .await
     }
 
     async fn update_now(
@@ -73,7 +87,7 @@ impl Fleet {
         actor: &Actor,
         live: Arc<Live>,
         request: UpdateSandbox,
-        policy: LaterCommands,
+        (policy, labels): (LaterCommands, BTreeMap<String, Option<String>>),
     ) -> Result<Sandbox, FleetError> {
         let _guard = live.transition.lock().await;
         let before = live.record().clone();
@@ -88,6 +102,12 @@ impl Fleet {
         if let Some(metadata) = &request.metadata {
             after.metadata.retain(|key, _| key.starts_with(OWN_KEYS));
             after.metadata.extend(metadata.clone());
+        }
+        for (key, value) in labels {
+            match value {
+                Some(value) => after.metadata.insert(key, value),
+                None => after.metadata.remove(&key),
+            };
         }
         if let Some(persistent) = request.persistent {
             after.persistent = persistent;

@@ -3,13 +3,14 @@
 //! the usual way.
 
 use super::archives::Lasts;
+use super::fork_results::Results;
 use super::forks::Child;
 use super::live::Live;
 use super::{Fleet, FleetError, Kind, blocking};
-use paddock_backends::{Raised, Stem};
-use paddock_engine::{EngineError, Sandbox as Inside};
+use paddock_backends::PausedVm;
+use paddock_engine::{Beginning, Begun, Request, Sandbox as Inside};
 use paddock_model::api::SandboxState;
-use paddock_model::{Guarantees, SandboxId, Spec};
+use paddock_model::{SandboxId, Spec};
 use std::sync::Arc;
 
 /// The forks that are copied at a time: each waits mostly for its own fence.
@@ -17,15 +18,14 @@ const AT_ONCE: usize = 4;
 
 /// A fork that goes on already, and has had no message yet.
 pub struct Copied {
-    raised: Raised,
-    guarantees: Guarantees,
+    begun: Begun,
     /// The spec, with the disk that was cloned for it.
     spec: Spec,
 }
 
 impl Copied {
-    pub fn into_parts(self) -> (Raised, Guarantees, Spec) {
-        (self.raised, self.guarantees, self.spec)
+    pub fn into_parts(self) -> (Begun, Spec) {
+        (self.begun, self.spec)
     }
 }
 
@@ -101,7 +101,7 @@ impl Fleet {
         live: &Arc<Live>,
         mut children: Vec<Child>,
         copied: CopiedForks,
-    ) -> Result<Vec<Arc<Live>>, FleetError> {
+    ) -> Results<Arc<Live>> {
         let CopiedForks { forks, baseline, source } = copied;
         for (child, fork) in children.iter_mut().zip(forks) {
             child.record.nest_in(&live.record());
@@ -169,15 +169,15 @@ impl Fleet {
         moment: &str,
         forks: &[Child],
     ) -> Result<Vec<Copied>, FleetError> {
-        let (fleet, standing, spec) = (self.clone(), inside.clone(), live.record().spec.clone());
+        let (fleet, source_vm, spec) = (self.clone(), inside.clone(), live.record().spec.clone());
         let (source, name) = (live.id.clone(), moment.to_string());
-        let stem = blocking(move || {
-            let stem: Arc<dyn Stem> = Arc::from(standing.stand(&spec)?);
+        let paused = blocking(move || {
+            let paused: Arc<dyn PausedVm> = Arc::from(source_vm.pause_for_copies(&spec)?);
             let kept = fleet.0.storage.freeze_copy(&source, &name);
             kept.map_err(|error| FleetError::storage(&error))?;
-            Ok(stem)
+            Ok(paused)
         });
-        let stem = stem.await?;
+        let paused = paused.await?;
         let mut guarantees = inside.guarantees.clone();
         guarantees.weaknesses.retain(|known| known != NESTED);
         guarantees.weaknesses.push(NESTED.into());
@@ -187,15 +187,17 @@ impl Fleet {
             let begun: Vec<_> = some
                 .iter()
                 .map(|fork| {
-                    let (fleet, stem, name) = (self.clone(), stem.clone(), moment.to_string());
+                    let (fleet, paused, name) = (self.clone(), paused.clone(), moment.to_string());
                     let (id, mut spec, guarantees) =
                         (fork.record.id.clone(), fork.record.spec.clone(), guarantees.clone());
                     let copy = blocking(move || {
                         let cloned = fleet.0.storage.clone_disk(&name, id.as_str(), spec.limits.disk);
                         cloned.map_err(|error| FleetError::storage(&error))?;
                         fleet.give_disk(&id, &mut spec, Some(&name), true)?;
-                        let raised = stem.copy(&id, &spec, false).map_err(EngineError::from)?;
-                        Ok(Copied { raised, guarantees, spec })
+                        let beginning =
+                            Beginning::CopyOfVm { vm: paused.as_ref(), renamed: false, guarantees };
+                        let begun = fleet.0.engine.begin(Request::new(&id, None, &spec, beginning))?;
+                        Ok(Copied { begun, spec })
                     });
                     tokio::spawn(copy)
                 })
@@ -212,7 +214,7 @@ impl Fleet {
         }
         blocking(move || {
             // The VM goes on.
-            drop(stem);
+            drop(paused);
             match failed {
                 None => Ok(copied),
                 // Each of the copies is taken down.
@@ -223,5 +225,5 @@ impl Fleet {
     }
 }
 
-const NESTED: &str = "it nests in the fence of the machine that it was forked from, has its host ids and its addresses in common with \
-     that, and whoever breaks out of that machine can send it signals";
+const NESTED: &str = "it nests in the fence of the VM that it was forked from, has its host ids and its addresses in common with \
+     that, and whoever breaks out of that VM can send it signals";

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// The time for a client to say its wish.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Takes clients until it is dropped.
 pub async fn serve(shared: Arc<Shared>, listener: TcpListener) {
@@ -42,12 +42,12 @@ pub async fn serve(shared: Arc<Shared>, listener: TcpListener) {
 async fn converse(shared: Arc<Shared>, mut client: TcpStream) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut seen = Vec::new();
-    let first = tokio::time::timeout(PATIENCE, more(&mut client, &mut seen, LONGEST_HEAD)).await;
+    let first = tokio::time::timeout(REQUEST_HEAD_TIMEOUT, more(&mut client, &mut seen, LONGEST_HEAD)).await;
     first.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     if seen[0] == socks::VERSION {
         return speak_socks(shared, client, seen).await;
     }
-    let head = tokio::time::timeout(PATIENCE, async {
+    let head = tokio::time::timeout(REQUEST_HEAD_TIMEOUT, async {
         loop {
             match head::parse(&seen) {
                 Err(Incomplete::More) => more(&mut client, &mut seen, LONGEST_HEAD).await?,
@@ -87,7 +87,7 @@ async fn refuse(client: &mut TcpStream, target: Option<&Target>, refused: &Refus
 }
 
 async fn speak_socks(shared: Arc<Shared>, mut client: TcpStream, mut seen: Vec<u8>) -> io::Result<()> {
-    let asked = tokio::time::timeout(PATIENCE, async {
+    let asked = tokio::time::timeout(REQUEST_HEAD_TIMEOUT, async {
         let (used, fits) = whole(&mut client, &mut seen, socks::greeting).await?;
         seen.drain(..used);
         if !fits {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 /// While few are open; many have less each.
 const LARGE: usize = 64 << 10;
 const SMALL: usize = 8 << 10;
-const FEW: usize = 64;
+const FLOWS_WITH_LARGE_BUFFERS: usize = 64;
 
 /// `first`: the bytes that the client sent already.
 pub async fn run<C>(shared: Arc<Shared>, mut client: C, mut first: Vec<u8>, mut upstream: Upstream)
@@ -58,7 +58,7 @@ where
         return forward::serve_fixed(shared, client, first, upstream).await;
     }
     let Upstream { mut stream, .. } = upstream;
-    let size = if shared.flows.count() <= FEW { LARGE } else { SMALL };
+    let size = if shared.flows.count() <= FLOWS_WITH_LARGE_BUFFERS { LARGE } else { SMALL };
     let mut client = Watched::new(client, first, spoken, shared, flow.clone());
     tokio::select! {
         // How it ended is told by the flow.

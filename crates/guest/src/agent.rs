@@ -14,11 +14,11 @@ mod host;
 mod limits;
 mod output;
 
-use crate::enter::{Inside, enter, stand};
+use crate::enter::{Inside, enter, enter_built_root};
 use crate::failure::{During, Failure, Outcome};
 use crate::memory::Census;
 use crate::outbound::Outbound;
-use crate::{files, machine, sentry, system, work};
+use crate::{files, sentry, system, vm, work};
 use clock::Lifetime;
 use exec::Exec;
 use host::CHUNK;
@@ -53,9 +53,9 @@ pub fn run(control: OwnedFd) -> Outcome<()> {
     if let Some(sentry) = plan.sentry.take() {
         return sentry::serve(&mut host, plan, sentry, passed).map_err(|failure| tell(host, failure));
     }
-    if let Some(machine) = plan.machine.take() {
+    if let Some(plan_of_vm) = plan.vm.take() {
         let inside = enter(plan, passed, number);
-        let served = inside.and_then(|inside| machine::serve(&mut host, inside, machine));
+        let served = inside.and_then(|inside| vm::serve(&mut host, inside, plan_of_vm));
         return served.map_err(|failure| tell(host, failure));
     }
     let watch = plan.watch_memory;
@@ -63,9 +63,9 @@ pub fn run(control: OwnedFd) -> Outcome<()> {
 }
 
 /// The same for a guest that stands in its root already, behind a kernel in user space.
-pub fn run_standing(control: OwnedFd, plan: Plan, built: &[u8]) -> Outcome<()> {
+pub fn run_on_built_root(control: OwnedFd, plan: Plan, built: &[u8]) -> Outcome<()> {
     let watch = plan.watch_memory;
-    begin(Host::new(control), stand(&plan, built), watch)
+    begin(Host::new(control), enter_built_root(&plan, built), watch)
 }
 
 fn begin(host: Host, inside: Outcome<Inside>, watch: Option<MemoryWatch>) -> Outcome<()> {
@@ -127,7 +127,10 @@ impl Agent {
             rustix::io::ioctl_fionbio(control, true).during(|| "unblock the host's stream".into())?;
         }
         host.listener = inside.listener.take();
-        if inside.is_in_a_machine() {
+        if inside.confinement.awaits_cgroups() {
+            host.take_descriptors();
+        }
+        if inside.is_in_a_vm() {
             host.outbound = Outbound::with_patience(TOLD_TOGETHER);
         }
         host.outbound.message(&FromGuest::Ready {
@@ -218,8 +221,8 @@ impl Agent {
     }
 
     fn lose_host(&mut self) {
-        if self.inside.nursery.is_some() {
-            // No new host forks this nursery. The sandboxes that were forked from it go on.
+        if self.inside.zygote.is_some() {
+            // No new host forks this zygote. The sandboxes that were forked from it go on.
             self.end_all_work();
         }
         self.host.disconnect();
@@ -321,6 +324,10 @@ impl Agent {
                 // The new host knows of no exec, new or old, until it asks.
                 self.execs.iter_mut().for_each(Exec::detach);
                 self.introduce();
+            }
+            ToGuest::Cgroups { descriptors } => {
+                let entrances = self.host.passed(descriptors)?;
+                self.inside.confinement.set_cgroups(entrances);
             }
             // This guest is not a sandbox any more.
             ToGuest::Start(_) | ToGuest::TakeIn { .. } if self.holds => {}
@@ -424,7 +431,7 @@ impl Agent {
         };
         let spawned = spawned.and_then(|()| match &start.tool {
             Some(tool) => work::spawn_tool(start, tool, &self.inside.confinement, &self.inside.trees),
-            None => work::spawn(start, &self.inside.confinement, self.inside.nursery.as_ref()),
+            None => work::spawn(start, &self.inside.confinement, self.inside.zygote.as_ref()),
         });
         let failed = spawned.is_err();
         self.execs.push(Exec::new(start, spawned, lasting));
@@ -458,7 +465,7 @@ impl Agent {
                 tool.signal(libc::SIGCONT);
             }
         }
-        if on && self.inside.is_in_a_machine() {
+        if on && self.inside.is_in_a_vm() {
             // The disk belongs to the VM: data must be written to it before it can be seen from outside.
             rustix::fs::sync();
         }
@@ -534,7 +541,7 @@ impl Agent {
 
     /// True if this guest is there for the sake of the sandboxes that nest in it.
     fn is_for_others(&self) -> bool {
-        self.holds || self.inside.nursery.is_some()
+        self.holds || self.inside.zygote.is_some()
     }
 
     fn move_bytes(&mut self) {

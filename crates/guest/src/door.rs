@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A process that was let in sends at once.
-const PATIENCE: Duration = Duration::from_secs(1);
+const VISITOR_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub struct Door {
     socket: OwnedFd,
@@ -44,7 +44,7 @@ impl Door {
             return Err(Errno::PERM);
         }
         rustix::io::ioctl_fionbio(&visitor, false)?;
-        set_socket_timeout(&visitor, Timeout::Recv, Some(PATIENCE))?;
+        set_socket_timeout(&visitor, Timeout::Recv, Some(VISITOR_TIMEOUT))?;
         let (mut byte, mut brought) = ([0], Vec::new());
         receive_with_descriptors(&visitor, &mut byte, &mut brought)?;
         let connection = brought.pop().ok_or(Errno::PROTO)?;

@@ -5,7 +5,7 @@
 //! - [`agent`]: the loop between the host's byte stream and the processes
 //! - [`sentry`]: instead of all that, runs a kernel in user space with another guest behind it; [`door`]: how a later
 //!   host reaches that guest
-//! - [`machine`]: runs a VM with a kernel of its own, and is the VM's first process
+//! - [`vm`]: runs a VM with a kernel of its own, and is the VM's first process
 //! - [`outbound`]: messages that wait to be sent, bounded
 //! - [`files`]: a new file for the host, before any work
 //! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
@@ -21,7 +21,6 @@ mod door;
 mod enter;
 mod failure;
 mod files;
-mod machine;
 mod memory;
 mod outbound;
 mod sentry;
@@ -29,6 +28,7 @@ mod system;
 mod tools;
 mod trees;
 mod usage;
+mod vm;
 mod weaken;
 mod work;
 
@@ -60,11 +60,11 @@ pub unsafe fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     };
     system::ignore_broken_pipes();
     if argument(0) == Some(FIRST) && rustix::process::getpid().is_init() {
-        machine::run_porter();
+        vm::run_vm_init();
     }
     let ended = match (argument(1), argument(2)) {
         (Some(BRING), None) => door::bring(std::io::stdin().as_fd()),
-        (Some(STAND), Some(plan)) => sentry::stand(plan),
+        (Some(STAND), Some(plan)) => sentry::run_inner_guest(plan),
         (Some(number), None) => match number.parse::<i32>().ok().filter(|number| *number > 2) {
             // SAFETY: the backend opened this descriptor for us alone and named it on our command line; nothing else
             // in this process owns it.

@@ -166,6 +166,9 @@ mod tests {
                     entry(tar, EntryType::Regular, "etc/resolv.conf", b"nameserver of the host");
                     entry(tar, EntryType::Directory, "run/paddock", b"");
                     entry(tar, EntryType::Regular, "run/paddock/sources.list", b"of the host");
+                    entry(tar, EntryType::Directory, "run/paddock-npm", b"");
+                    entry(tar, EntryType::Directory, "run/paddock-of-the-image", b"");
+                    entry(tar, EntryType::Regular, "run/paddock-of-the-image/file", b"kept");
                     entry(tar, EntryType::Fifo, "etc/pipe", b"");
                     tar.append_pax_extensions([("SCHILY.xattr.user.overlay.opaque", &b"y"[..])]).unwrap();
                     entry(tar, EntryType::Directory, "hidden", b"");
@@ -179,10 +182,13 @@ mod tests {
         .unwrap();
         let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
         assert_eq!((read("etc/replaced").as_str(), read("kept/file").as_str()), ("above", "below"));
-        for gone in ["etc/gone", "hidden/file", "etc/resolv.conf", "run/paddock", "etc/pipe"] {
+        for gone in
+            ["etc/gone", "hidden/file", "etc/resolv.conf", "run/paddock", "run/paddock-npm", "etc/pipe"]
+        {
             assert!(fs::symlink_metadata(root.join(gone)).is_err(), "{gone}");
         }
         assert_eq!(read("hidden/own"), "above");
+        assert_eq!(read("run/paddock-of-the-image/file"), "kept");
         let holes = fs::read(root.join("holes")).unwrap();
         assert_eq!((holes.len(), &holes[8..17]), (1000, &b"\0\x0012345\0\0"[..]));
         let replaced = fs::metadata(root.join("etc/replaced")).unwrap();

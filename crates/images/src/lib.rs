@@ -9,7 +9,7 @@
 //! - [`directories`]: the state directory: locks, temporary directories and their sweep, atomic publishing
 //! - [`archive`]: images on this host's disk; [`layout`] and [`docker_archive`]: the two forms of an image on disk;
 //!   [`folder`]: reading such a form without being led elsewhere
-//! - [`registry`]: pulling: HTTP, tokens, the caller's Docker credentials
+//! - [`registry`]: pulling: HTTP, tokens, credentials
 //! - [`manifest`] and [`config`]: the JSON documents of an image, and the choice of a platform
 //! - [`flatten`]: layers, in order, into one root
 //! - [`built`]: a root made of another and of a sandbox's changes over it; [`share`]: trees that share their files
@@ -44,6 +44,6 @@ pub use error::{ImageError, Refusal};
 pub use limits::UnpackLimits;
 pub use progress::{NoProgress, Progress};
 pub use reference::BUILT;
-pub use registry::RegistryReach;
+pub use registry::{Credentials, RegistryReach};
 pub use store::{ImageStore, ResolvedImage};
-pub use unpack::Style;
+pub use unpack::{Style, decoder};

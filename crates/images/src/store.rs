@@ -6,7 +6,7 @@ use super::config::Settings;
 use super::digest::Digest;
 use super::directories::{Directories, Root};
 use super::reference::Source;
-use super::{ImageError, Progress, RegistryReach, UnpackLimits, archive, job, registry};
+use super::{Credentials, ImageError, Progress, RegistryReach, UnpackLimits, archive, job, registry};
 
 /// Root file systems, kept in a directory of state. Processes may share the directory.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ impl ImageStore {
         reference: &str,
         progress: &dyn Progress,
     ) -> Result<ResolvedImage, ImageError> {
-        self.fetch(Source::parse(reference)?, &RegistryReach::Anywhere, progress).await
+        self.fetch(Source::parse(reference)?, &RegistryReach::Anywhere, None, progress).await
     }
 
     /// As `resolve`, but `reference` is never a path of the host, and no registry out of `reach` is asked.
@@ -64,7 +64,19 @@ impl ImageStore {
         reach: &RegistryReach,
         progress: &dyn Progress,
     ) -> Result<ResolvedImage, ImageError> {
-        self.fetch(Source::registry(reference)?, reach, progress).await
+        self.fetch(Source::registry(reference)?, reach, None, progress).await
+    }
+
+    /// As `resolve_from_registry`, with credentials of the caller in the place of those that this host has stored. The store must
+    /// be the caller's own: it would give the image to others, who only need to know digests of its parts.
+    pub async fn resolve_with_login(
+        &self,
+        reference: &str,
+        reach: &RegistryReach,
+        login: &Credentials,
+        progress: &dyn Progress,
+    ) -> Result<ResolvedImage, ImageError> {
+        self.fetch(Source::registry(reference)?, reach, Some(login), progress).await
     }
 
     pub fn shared(&self) -> &Arc<Shared> {
@@ -75,6 +87,7 @@ impl ImageStore {
         &self,
         source: Source,
         reach: &RegistryReach,
+        login: Option<&Credentials>,
         progress: &dyn Progress,
     ) -> Result<ResolvedImage, ImageError> {
         let shared = self.shared.clone();
@@ -87,7 +100,7 @@ impl ImageStore {
                 let root = root.ok_or_else(|| ImageError::NotBuilt { key: key.hex().to_owned() })?;
                 Ok(ResolvedImage::new(root, Settings::default(), Some(&key)))
             }
-            Source::Registry(reference) => registry::pull(shared, &reference, reach, progress).await,
+            Source::Registry(reference) => registry::pull(shared, &reference, reach, login, progress).await,
         }
     }
 }

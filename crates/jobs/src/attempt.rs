@@ -1,25 +1,24 @@
 //! One attempt of one task: a sandbox of its own, from its creation to its end.
 
 use crate::best_of;
-use crate::check::timeout;
-use crate::ending::{Ending, may_begin_later, of_error, of_exec, tail, value_of};
-use crate::jobs::Inner;
+use crate::ending::{Ending, chain, may_begin_later, of_error, of_exec, tail, value_of};
+use crate::inner::Inner;
 use crate::live::LiveJob;
 use crate::outputs::{Collect, make_directory, task_directory};
 use crate::record::now_ms;
+use crate::refusals::invalid;
+use crate::request::request_of;
+use crate::terms::timeout;
 use crate::work::{Task, Work, environment, of_task, start};
-use crate::{inputs, recover, script};
+use crate::{inputs, script};
 use paddock_fleet::{FleetError, Kind};
 use paddock_model::api::{
-    AttemptEnd, CreateSandbox, Exec, JobArtifact, JobAttempt, JobBest, JobSpec, Sandbox, SandboxUsage,
-    VolumeMode,
+    AttemptEnd, CreateSandbox, Exec, JobArtifact, JobAttempt, JobBest, Sandbox, SandboxUsage, VolumeMode,
 };
 use paddock_scripts::Plan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long a sandbox lives on after its work's time, for files to come out.
-const GRACE_SECONDS: f64 = 900.0;
 /// Times that the server may fail to make a sandbox before that counts as an attempt.
 const MOST_REFUSALS: u32 = 10;
 
@@ -163,7 +162,7 @@ impl Attempt {
         let started = match of_task(spec, &task) {
             Some(Work::Command(request)) => fleet.start_exec(actor, sandbox, request, None).await?,
             Some(Work::Code(request)) => fleet.run_code(actor, sandbox, request, None).await?,
-            None => return Err(crate::check::invalid("the job has nothing to run")),
+            None => return Err(invalid("the job has nothing to run")),
         };
         Ok(started.exec)
     }
@@ -281,7 +280,7 @@ impl Attempt {
             Ok(artifacts) => artifacts,
             // The attempt has failed for a better reason already.
             Err(_) if !ending.succeeded() => Vec::new(),
-            Err(error) => return Err(Ending::new(AttemptEnd::Outputs, recover::chain(&error))),
+            Err(error) => return Err(Ending::new(AttemptEnd::Outputs, chain(&error))),
         };
         if let Some(patch) = patch {
             let store = || -> std::io::Result<()> {
@@ -291,8 +290,8 @@ impl Attempt {
                 std::fs::write(directory.join(artifacts.len().to_string()), &patch)
             };
             let room = self.inner.room.take(&self.job.actor.tenant, patch.len() as u64);
-            room.map_err(|error| Ending::new(AttemptEnd::Outputs, recover::chain(&error)))?;
-            store().map_err(|error| Ending::new(AttemptEnd::Outputs, recover::chain(&error)))?;
+            room.map_err(|error| Ending::new(AttemptEnd::Outputs, chain(&error)))?;
+            store().map_err(|error| Ending::new(AttemptEnd::Outputs, chain(&error)))?;
             artifacts.push(crate::outputs::of_text(self.index, best_of::PATCH, &patch));
         }
         Ok(artifacts)
@@ -368,29 +367,3 @@ fn cancelled() -> Ending {
 pub const JOB: &str = "paddock.job";
 pub const TASK: &str = "paddock.task";
 pub const ATTEMPT: &str = "paddock.attempt";
-
-pub fn request_of(spec: &JobSpec, base: Option<String>) -> CreateSandbox {
-    let verifier = spec.best_of.as_ref().map_or(0.0, |best_of| best_of::patience(&best_of.verifier));
-    CreateSandbox {
-        template: spec.template.clone(),
-        image: spec.image.clone(),
-        snapshot: base.or_else(|| spec.snapshot.clone()),
-        backend: spec.backend.clone(),
-        require: spec.require.clone(),
-        ttl_seconds: Some(timeout(spec).as_secs_f64() + verifier + GRACE_SECONDS),
-        limits: spec.limits.clone(),
-        network: spec.policy.network.clone(),
-        secrets: spec.policy.secrets.clone(),
-        user: spec.user.clone(),
-        hostname: spec.policy.hostname.clone(),
-        read: spec.policy.read.clone(),
-        write: spec.policy.write.clone(),
-        tmpfs: spec.policy.tmpfs.clone(),
-        volumes: spec.volumes.clone(),
-        scan: spec.policy.scan.clone(),
-        allowed_imports: spec.policy.allowed_imports.clone(),
-        live_forks: spec.policy.live_forks,
-        host_certs: spec.policy.host_certs,
-        ..CreateSandbox::default()
-    }
-}

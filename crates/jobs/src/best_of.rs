@@ -1,7 +1,7 @@
 //! Candidates from one state: each is judged by the verifier, and the best one's changes are kept.
 
-use crate::check::{invalid, seconds, shown, wrong};
 use crate::ending::{Ending, of_exec, tail};
+use crate::refusals::{invalid, seconds, shown, wrong};
 use crate::work::{argv, check_one, start};
 use paddock_fleet::{Actor, Fleet, FleetError};
 use paddock_model::api::{

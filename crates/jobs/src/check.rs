@@ -1,20 +1,17 @@
 //! Mistakes in a job's description, found before anything is stored: the field, its value, and a correct form.
 
+use crate::best_of;
 use crate::inputs::check_inputs;
 use crate::outputs::Patterns;
-use crate::work::check_work;
-use paddock_fleet::{FleetError, Kind};
+use crate::refusals::{invalid, seconds, shown, wrong};
+use crate::terms::{DAY, LONGEST_KEEP, LONGEST_TIMEOUT};
+use crate::work::{check_args, check_one};
+use paddock_fleet::FleetError;
 use paddock_model::api::{JobArray, JobRetries, JobSpec, VolumeMode};
-use std::time::Duration;
 
 pub const MOST_TASKS: u32 = 10_000;
 const MOST_RETRIES: u32 = 100;
 const LONGEST_NAME: usize = 200;
-const DAY: f64 = 86_400.0;
-const LONGEST_TIMEOUT: f64 = 7.0 * DAY;
-const LONGEST_KEEP: f64 = 30.0 * DAY;
-const DEFAULT_TIMEOUT: f64 = 3600.0;
-const DEFAULT_KEEP: f64 = DAY;
 
 pub fn check(spec: &JobSpec) -> Result<(), FleetError> {
     if let Some(name) = &spec.name
@@ -52,18 +49,31 @@ pub fn check(spec: &JobSpec) -> Result<(), FleetError> {
     Ok(())
 }
 
-pub fn timeout(spec: &JobSpec) -> Duration {
-    Duration::from_secs_f64(spec.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT).clamp(0.001, LONGEST_TIMEOUT))
-}
-
-pub fn keep_ms(spec: &JobSpec) -> u64 {
-    (spec.keep_seconds.unwrap_or(DEFAULT_KEEP).clamp(0.0, LONGEST_KEEP) * 1000.0) as u64
-}
-
-/// Before the attempt that follows so many.
-pub fn backoff(retries: &JobRetries, ended: u32) -> Duration {
-    let doubled = retries.backoff_seconds * 2f64.powi(ended.saturating_sub(1).min(30) as i32);
-    Duration::from_secs_f64(doubled.min(retries.longest_backoff_seconds).clamp(0.0, DAY))
+pub fn check_work(spec: &JobSpec) -> Result<(), FleetError> {
+    let given = [
+        ("command", spec.command.is_some()),
+        ("code", spec.code.is_some()),
+        ("script", spec.script.is_some()),
+        ("best_of", spec.best_of.is_some()),
+    ];
+    let names: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    if names.len() != 1 {
+        let message = match names.as_slice() {
+            [] => "the job has nothing to run".to_string(),
+            several => format!("the job has `{}` to run", several.join("` and `")),
+        };
+        return Err(invalid(message).hint("give exactly one of `command`, `code`, `script` and `best_of`"));
+    }
+    check_one("", spec.command.as_ref(), spec.code.as_deref())?;
+    if spec.language.is_some() && spec.code.is_none() && spec.script.is_none() {
+        let message = format!("field `language` does not go with `{}`", names[0]);
+        return Err(invalid(message).hint("it is for `code` and `script`; leave it out"));
+    }
+    check_args(spec, spec.args.as_ref(), "args")?;
+    match &spec.best_of {
+        Some(best_of) => best_of::check(spec, best_of),
+        None => Ok(()),
+    }
 }
 
 fn check_array(spec: &JobSpec) -> Result<(), FleetError> {
@@ -78,7 +88,7 @@ fn check_array(spec: &JobSpec) -> Result<(), FleetError> {
     }
     if let JobArray::Items(items) = array {
         for (number, item) in items.iter().enumerate() {
-            crate::work::check_args(spec, item.args.as_ref(), &format!("array[{number}].args"))?;
+            check_args(spec, item.args.as_ref(), &format!("array[{number}].args"))?;
         }
     }
     Ok(())
@@ -102,28 +112,6 @@ fn check_retries(retries: &JobRetries) -> Result<(), FleetError> {
         return Err(wrong("retries.on", "[]", hint));
     }
     Ok(())
-}
-
-pub fn seconds(field: &str, value: Option<f64>, longest: f64) -> Result<(), FleetError> {
-    match value {
-        // A number that is not one fails too.
-        Some(value) if !(value >= 0.001 && value <= longest) => {
-            Err(wrong(field, &value.to_string(), &format!("0.001 to {longest}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-pub fn wrong(field: &str, value: &str, hint: &str) -> FleetError {
-    invalid(format!("field `{field}`: `{value}` is not allowed")).hint(format!("write {hint}"))
-}
-
-pub fn invalid(message: impl Into<String>) -> FleetError {
-    FleetError::new(Kind::Invalid, "invalid_request", message)
-}
-
-pub fn shown(text: &str) -> String {
-    text.chars().take(80).collect::<String>().escape_debug().to_string()
 }
 
 #[cfg(test)]
@@ -171,14 +159,5 @@ mod tests {
         }
         let array = Some(JobArray::Count(2));
         check(&JobSpec { array, volumes: vec![volume], parallelism: Some(1), ..spec() }).unwrap();
-    }
-
-    #[test]
-    fn each_wait_is_twice_as_long_up_to_the_longest() {
-        let retries =
-            JobRetries { backoff_seconds: 1.5, longest_backoff_seconds: 5.0, ..JobRetries::default() };
-        let waits: Vec<f64> = (1..5).map(|ended| backoff(&retries, ended).as_secs_f64()).collect();
-        assert_eq!(waits, [1.5, 3.0, 5.0, 5.0]);
-        assert_eq!(backoff(&JobRetries { backoff_seconds: 0.0, ..retries }, 99).as_secs_f64(), 0.0);
     }
 }

@@ -7,7 +7,7 @@ use paddock_model::api::{
 use serde_json::Value;
 
 /// Bytes of each stream that are kept with a task.
-const KEPT: usize = 4096;
+const TAIL_BYTES: usize = 4096;
 /// Larger results are left to the log.
 const LARGEST_RESULT: usize = 64 << 10;
 
@@ -103,7 +103,7 @@ pub fn state_after(end: AttemptEnd) -> JobState {
 
 /// The end of a text, without half a character.
 pub fn tail(text: &str) -> String {
-    let start = text.len().saturating_sub(KEPT);
+    let start = text.len().saturating_sub(TAIL_BYTES);
     let start = (start..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
     text[start..].to_string()
 }
@@ -113,6 +113,18 @@ pub fn value_of(results: &[CodeResult]) -> Option<Value> {
     let main = results.iter().rev().find(|result| result.main)?;
     let value = main.json.clone().or_else(|| main.text.clone().map(Value::from))?;
     (value.to_string().len() <= LARGEST_RESULT).then_some(value)
+}
+
+/// An error and its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -143,7 +155,7 @@ mod tests {
     fn a_tail_is_short_and_whole_characters() {
         assert_eq!(tail("abc"), "abc");
         let long = "ä".repeat(5000);
-        assert!(tail(&long).len() <= KEPT && tail(&long).chars().all(|c| c == 'ä'));
+        assert!(tail(&long).len() <= TAIL_BYTES && tail(&long).chars().all(|c| c == 'ä'));
     }
 
     #[test]

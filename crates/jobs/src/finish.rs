@@ -2,12 +2,12 @@
 
 use crate::attempt::Finished;
 use crate::best_of::{beats, decides};
-use crate::check::{backoff, keep_ms};
 use crate::ending::{is_retried, state_after};
-use crate::jobs::Inner;
+use crate::inner::Inner;
 use crate::live::LiveJob;
 use crate::outputs::task_directory;
 use crate::record::{TaskRecord, now_ms};
+use crate::terms::{backoff, keep_ms};
 use paddock_model::api::{JobOnFailure, JobState};
 use paddock_records::store::JobChange;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Files that are there before a job runs.
 
-use crate::check::{invalid, shown, wrong};
+use crate::refusals::{invalid, shown, wrong};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use paddock_fleet::{Actor, Fleet, FleetError, WriteOptions};
@@ -77,7 +77,12 @@ pub fn absolute(spec: &JobSpec, path: &str) -> String {
 
 pub async fn put(fleet: &Fleet, actor: &Actor, sandbox: &str, spec: &JobSpec) -> Result<(), FleetError> {
     for input in &spec.inputs {
-        let options = WriteOptions { mode: input.mode, parents: true, user: spec.user.clone() };
+        let options = WriteOptions {
+            mode: input.mode,
+            parents: true,
+            user: spec.user.clone(),
+            ..WriteOptions::default()
+        };
         let mut upload = fleet.write_file(actor, sandbox, &absolute(spec, &input.path), options).await?;
         upload.write(&content(input).map_err(invalid)?).await?;
         upload.finish().await?;

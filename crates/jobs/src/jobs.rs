@@ -1,47 +1,29 @@
 //! The callers' operations on jobs: look, cancel, remove.
 
-use crate::attempt::request_of;
-use crate::check::shown;
+use crate::inner::Inner;
 use crate::live::LiveJob;
 use crate::outputs::Room;
-use crate::queue::{Entry, Queue};
 use crate::record::{JobRecord, TaskRecord, parse_row};
+use crate::refusals::shown;
 use crate::writer::Writer;
 use crate::{finish, recover, retention, scheduler};
 use paddock_fleet::{Actor, Fleet, FleetError, Kind};
-use paddock_model::api::{Job, JobPage, JobSpec, JobState, JobTask, JobTaskPage, PoolSize};
+use paddock_model::api::{Job, JobPage, JobSpec, JobState, JobTask, JobTaskPage};
 use paddock_records::store::TaskRow;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use crate::inner::{Jobs, JobsOptions};
+
 const LARGEST_PAGE: usize = 1000;
 const LARGEST_TASK_PAGE: usize = 1000;
-/// With this many tasks it pays to keep sandboxes ready.
-const MANY: u32 = 8;
 /// How long the end of the server waits for attempts that it cut off; they leave nothing half done.
 const CLOSING: Duration = Duration::from_secs(10);
-
-#[derive(Debug, Clone)]
-pub struct JobsOptions {
-    /// Attempts at one time, over all tenants.
-    pub running: usize,
-    /// Jobs that one tenant may have, ended ones too.
-    pub most_jobs: u64,
-    /// Bytes that all artifacts of one tenant may take.
-    pub artifact_bytes: u64,
-}
-
-impl Default for JobsOptions {
-    fn default() -> JobsOptions {
-        let processors = std::thread::available_parallelism().map_or(2, usize::from);
-        JobsOptions { running: processors * 4, most_jobs: 10_000, artifact_bytes: 10 << 30 }
-    }
-}
 
 #[derive(Debug, Clone, Default)]
 pub struct ListJobs {
@@ -49,57 +31,6 @@ pub struct ListJobs {
     /// 0: as many as one page holds.
     pub limit: usize,
     pub cursor: Option<String>,
-}
-
-#[derive(Clone)]
-pub struct Jobs(pub(crate) Arc<Inner>);
-
-pub struct Inner {
-    pub fleet: Fleet,
-    pub options: JobsOptions,
-    pub writer: Writer,
-    pub room: Room,
-    pub wake: Notify,
-    pub closing: CancellationToken,
-    pub tasks: TaskTracker,
-    pub running: AtomicUsize,
-    pub me: Weak<Inner>,
-    queue: Mutex<Queue>,
-    live: RwLock<HashMap<String, Arc<LiveJob>>>,
-}
-
-impl Inner {
-    pub fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn live(&self, id: &str) -> Option<Arc<LiveJob>> {
-        self.live.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
-    }
-
-    pub fn forget_live(&self, id: &str) {
-        self.live.write().unwrap_or_else(PoisonError::into_inner).remove(id);
-    }
-
-    /// From now on the job's tasks have their turns.
-    pub fn add(&self, job: Arc<LiveJob>, waiting: impl IntoIterator<Item = u32>) {
-        if job.spec.count() >= MANY && is_plain(&job.spec) {
-            let size =
-                PoolSize { min: 0, max: u32::try_from(self.options.running).unwrap_or(u32::MAX).max(1) };
-            let template = job.spec.template.as_deref().unwrap_or("code-interpreter");
-            job.progress().pool = Some(self.fleet.lend_pool(template, size));
-        }
-        let running = u32::try_from(self.options.running).unwrap_or(u32::MAX);
-        let entry = Entry {
-            id: &job.id,
-            tenant: &job.actor.tenant,
-            priority: job.spec.priority,
-            parallelism: job.spec.parallelism.unwrap_or(running),
-        };
-        self.queue().add(entry, waiting);
-        self.live.write().unwrap_or_else(PoisonError::into_inner).insert(job.id.clone(), job);
-        self.wake.notify_one();
-    }
 }
 
 impl Jobs {
@@ -295,17 +226,6 @@ fn show_task(
         task.attempts.push(running.clone());
     }
     Ok(task)
-}
-
-/// True if its sandboxes are those of its template, as a pool has them.
-fn is_plain(spec: &JobSpec) -> bool {
-    let request = request_of(spec, None);
-    let plain = paddock_model::api::CreateSandbox {
-        template: request.template.clone(),
-        ttl_seconds: request.ttl_seconds,
-        ..Default::default()
-    };
-    request == plain && spec.best_of.is_none()
 }
 
 fn no_task(id: &str, index: u32, total: u32) -> FleetError {

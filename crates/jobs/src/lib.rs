@@ -2,6 +2,8 @@
 //!
 //! - [`file`]: a job's file, TOML or JSON, to its description; [`check`]: mistakes that are refused before anything is
 //!   stored
+//! - [`inner`]: the state of all jobs that have not ended; [`request`]: the sandbox that a job asks for; [`terms`]: its times;
+//!   [`refusals`]: errors of a request
 //! - [`jobs`]: the callers' operations: look, cancel, remove; [`submit`]: a new one; [`watch`]: logs and artifacts
 //! - [`queue`]: the order of tasks: tenants in turn, priorities within each
 //! - [`scheduler`]: starts tasks when there is room; [`attempt`]: one sandbox from its creation to its end
@@ -21,6 +23,7 @@ mod check;
 mod ending;
 mod file;
 mod finish;
+mod inner;
 mod inputs;
 mod jobs;
 mod live;
@@ -28,10 +31,13 @@ mod outputs;
 mod queue;
 mod record;
 mod recover;
+mod refusals;
+mod request;
 mod retention;
 mod scheduler;
 mod script;
 mod submit;
+mod terms;
 mod watch;
 mod work;
 mod writer;

@@ -1,8 +1,8 @@
 //! Files that are kept when a task has run. The sandbox only chooses the name of a file: bytes are counted as they
 //! come, and lie in numbered files of the host.
 
-use crate::check::{invalid, shown, wrong};
 use crate::inputs::{WORKSPACE, absolute};
+use crate::refusals::{invalid, shown, wrong};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use paddock_fleet::{Actor, Fleet, FleetError};
 use paddock_model::api::{FileKind, JobArtifact, JobSpec};

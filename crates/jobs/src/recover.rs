@@ -7,7 +7,7 @@
 
 use crate::attempt::{ATTEMPT, Adopted, JOB, TASK};
 use crate::finish::{close_if_over, ends_all, stop_rest};
-use crate::jobs::Inner;
+use crate::inner::Inner;
 use crate::live::LiveJob;
 use crate::record::{TaskRecord, parse_row};
 use crate::submit::take_base;
@@ -187,16 +187,4 @@ async fn first_exec(fleet: &Fleet, actor: &Actor, sandbox: &str) -> Option<Exec>
     let first = execs.into_iter().filter(work).min_by_key(|exec| exec.exec);
     // The server was killed before the guest was told: nothing ran.
     first.filter(|exec| !matches!(exec.cause, Some(ExecCause::NotStarted { .. })))
-}
-
-/// An error and its causes, in one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

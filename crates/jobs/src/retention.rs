@@ -1,6 +1,6 @@
 //! Removes jobs whose time is over, with their artifacts.
 
-use crate::jobs::Inner;
+use crate::inner::Inner;
 use crate::outputs::job_directory;
 use paddock_fleet::FleetError;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Starts tasks: as many attempts at one time as the server allows, each task in its turn.
 
 use crate::attempt::{Adopted, Attempt, Step};
-use crate::jobs::Inner;
+use crate::inner::Inner;
 use crate::live::LiveJob;
 use crate::record::now_ms;
 use crate::{finish, script};

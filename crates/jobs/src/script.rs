@@ -1,7 +1,7 @@
 //! Scripts with annotations as jobs: the plan names the sandbox and the command, the job overrides parts of it.
 
-use crate::check::invalid;
 use crate::ending::Ending;
+use crate::refusals::invalid;
 use paddock_fleet::{Actor, Fleet, FleetError, Kind, WriteOptions};
 use paddock_model::api::{
     AttemptEnd, CreateSandbox, Exec, ExecCause, JobArgs, JobArray, JobSpec, LimitsRequest, StartExec,
@@ -87,7 +87,8 @@ pub async fn prepare(
     spec: &JobSpec,
 ) -> Result<StartExec, FleetError> {
     for file in &plan.files {
-        let options = WriteOptions { mode: None, parents: true, user: spec.user.clone() };
+        let options =
+            WriteOptions { mode: None, parents: true, user: spec.user.clone(), ..WriteOptions::default() };
         let mut upload = fleet.write_file(actor, sandbox, &file.path, options).await?;
         upload.write(file.content.as_bytes()).await?;
         upload.finish().await?;
@@ -222,7 +223,7 @@ mod tests {
                     [limits]\npids = 7\n";
         let spec = spec(text);
         let planned = planned(&spec, 0).unwrap().unwrap().sandbox;
-        let made = overlay(planned, crate::attempt::request_of(&spec, None), &spec);
+        let made = overlay(planned, crate::request::request_of(&spec, None), &spec);
         assert_eq!((made.limits.memory_bytes, made.limits.pids), (Some(64 << 20), Some(7)));
         assert_eq!(made.volumes[0].name, "notes");
         assert!(made.ttl_seconds.unwrap() < 1000.0);

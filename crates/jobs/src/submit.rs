@@ -1,10 +1,10 @@
 //! A job is taken: checked with all that its sandboxes would be refused with, and stored.
 
-use crate::attempt::request_of;
 use crate::check::check;
-use crate::jobs::{Inner, Jobs};
+use crate::inner::{Inner, Jobs};
 use crate::live::LiveJob;
 use crate::record::{JobRecord, Submitter, now_ms, without_values};
+use crate::request::request_of;
 use crate::script;
 use paddock_fleet::{Actor, FleetError, Keeps, Kind};
 use paddock_model::SecretValue;

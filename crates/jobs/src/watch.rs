@@ -1,9 +1,9 @@
 //! The output of a task, as it comes; and its artifacts.
 
-use crate::check::shown;
-use crate::jobs::Jobs;
+use crate::inner::Jobs;
 use crate::live::LiveJob;
 use crate::outputs::task_directory;
+use crate::refusals::shown;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use paddock_fleet::{Actor, Download, FleetError, Kind, OutputFrom, OutputReader};

@@ -1,6 +1,7 @@
 //! The work in a sandbox of a job: a command or code, with the arguments and variables of its task.
 
-use crate::check::{invalid, shown, wrong};
+use crate::refusals::{invalid, shown, wrong};
+use crate::terms::timeout;
 use paddock_fleet::FleetError;
 use paddock_model::api::{Candidate, JobArgs, JobArray, JobCommand, JobSpec, RunCode, StartExec};
 use serde_json::Value;
@@ -21,33 +22,6 @@ pub struct Task<'a> {
     pub job: &'a str,
     pub index: u32,
     pub attempt: u32,
-}
-
-pub fn check_work(spec: &JobSpec) -> Result<(), FleetError> {
-    let given = [
-        ("command", spec.command.is_some()),
-        ("code", spec.code.is_some()),
-        ("script", spec.script.is_some()),
-        ("best_of", spec.best_of.is_some()),
-    ];
-    let names: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-    if names.len() != 1 {
-        let message = match names.as_slice() {
-            [] => "the job has nothing to run".to_string(),
-            several => format!("the job has `{}` to run", several.join("` and `")),
-        };
-        return Err(invalid(message).hint("give exactly one of `command`, `code`, `script` and `best_of`"));
-    }
-    check_one("", spec.command.as_ref(), spec.code.as_deref())?;
-    if spec.language.is_some() && spec.code.is_none() && spec.script.is_none() {
-        let message = format!("field `language` does not go with `{}`", names[0]);
-        return Err(invalid(message).hint("it is for `code` and `script`; leave it out"));
-    }
-    check_args(spec, spec.args.as_ref(), "args")?;
-    match &spec.best_of {
-        Some(best_of) => crate::best_of::check(spec, best_of),
-        None => Ok(()),
-    }
 }
 
 /// A command or code that can be started at all. `place` stands before the field's name in messages.
@@ -101,7 +75,7 @@ pub fn check_args(spec: &JobSpec, args: Option<&JobArgs>, field: &str) -> Result
 /// The work of one task of the job.
 pub fn of_task(spec: &JobSpec, task: &Task) -> Option<Work> {
     let env = environment(spec, task);
-    let timeout_seconds = Some(crate::check::timeout(spec).as_secs_f64());
+    let timeout_seconds = Some(timeout(spec).as_secs_f64());
     if let Some(best_of) = &spec.best_of {
         let candidate = best_of.candidates.get(task.index as usize)?;
         return of_candidate(spec, candidate, env, timeout_seconds);
@@ -236,10 +210,10 @@ mod tests {
             ("command = 'a'\nargs = {x = 1}", "no names"),
             ("command = 'a'\nargs = [['x']]", "`[\\\"x\\\"]`"),
         ] {
-            let error = check_work(&parse(text)).unwrap_err();
+            let error = crate::check::check_work(&parse(text)).unwrap_err();
             assert!(error.message.contains(words) && error.hint.is_some(), "{text}: {error:?}");
         }
-        check_work(&parse("command = ['a', 'b']\nargs = ['x', 1, true]")).unwrap();
+        crate::check::check_work(&parse("command = ['a', 'b']\nargs = ['x', 1, true]")).unwrap();
     }
 
     #[test]

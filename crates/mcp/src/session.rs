@@ -1,7 +1,7 @@
 //! The sandboxes of one client. The first is made at the first call that needs one; all are ended with the session. Each has
 //! a time to live that the session prolongs for as long as it is there: a killed session leaves nothing for long.
 
-use crate::keeper::{Keeper, LEASE, State, end_all, locked};
+use crate::renewal::{LEASE, Renewal, State, end_all, locked};
 use paddock_model::api::{CreateSandbox, Sandbox};
 use paddock_tools::{Facts, Host, OperationError, Toolbox, ToolboxOptions};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -245,7 +245,7 @@ impl<H: Host> Session<H> {
     fn keep(&self) {
         let first = self.state().born.replace(Instant::now()).is_none();
         if first {
-            let keeper = Keeper {
+            let renewal = Renewal {
                 host: self.host.clone(),
                 state: self.state.clone(),
                 calls: self.calls.clone(),
@@ -254,7 +254,7 @@ impl<H: Host> Session<H> {
                 idle: self.options.idle,
                 born: Instant::now(),
             };
-            tokio::spawn(keeper.run());
+            tokio::spawn(renewal.run());
         }
     }
 

@@ -68,7 +68,7 @@ pub enum SnapshotKind {
     Memory,
 }
 
-/// What a fork begins with, at most.
+/// The most that a fork begins with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -117,6 +117,27 @@ pub enum Isolation {
 #[serde(transparent)]
 pub struct LandlockLevel(pub u32);
 
+/// A thing that not every backend can do, or that is different with some. It is asked for here, never by the backend's
+/// name or by its boundary: another backend with a kernel of its own need not be able to do the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// One that is made before it is asked for is the same as one that is made after it.
+    MadeAhead,
+    /// It can begin with memory that was kept of another sandbox, with its template's imports done.
+    PreparedMemory,
+    /// Others can be copied from it while it runs, memory and all.
+    RunningCopies,
+    /// Its disk is one file with a file system of its own: only its own guest can list the files of a snapshot.
+    DiskImage,
+    /// Its processor may be emulated: the code inside can take minutes where others take seconds.
+    EmulatedProcessor,
+}
+
+/// The names by which a caller may ask for a backend, built or designed. The list of those that this build has is
+/// the backends' own.
+pub const BACKEND_NAMES: [&str; 5] = ["process", "gvisor", "docker", "microvm", "kubernetes"];
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Guarantees {
     pub backend: String,
@@ -140,8 +161,20 @@ pub struct Guarantees {
     /// others use them nor share locks with others. On, too, if there are no such files inside.
     #[serde(default)]
     pub system_inodes: Isolation,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Capability>,
+    /// The capabilities of Linux that root inside has over the sandbox's own files and ids, by the kernel's names. Empty: none, as
+    /// without `root_may_install`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub root_capabilities: Vec<String>,
     /// The parts that are weaker than the fullest form of this fence, each in words a person can act on.
     pub weaknesses: Vec<String>,
+}
+
+impl Guarantees {
+    pub fn can(&self, capability: Capability) -> bool {
+        self.capabilities.contains(&capability)
+    }
 }
 
 /// A guarantee that a caller may demand; `create` fails if the host cannot give it.
@@ -159,10 +192,11 @@ pub enum Requirement {
     Seccomp,
     Landlock,
     LiveForks,
+    RootMayInstall,
 }
 
 impl Requirement {
-    pub const ALL: [Requirement; 11] = [
+    pub const ALL: [Requirement; 12] = [
         Requirement::OwnKernel,
         Requirement::UserSpaceKernel,
         Requirement::MemoryLimit,
@@ -174,6 +208,7 @@ impl Requirement {
         Requirement::Seccomp,
         Requirement::Landlock,
         Requirement::LiveForks,
+        Requirement::RootMayInstall,
     ];
 
     pub fn name(self) -> &'static str {
@@ -189,6 +224,7 @@ impl Requirement {
             Requirement::Seccomp => "seccomp",
             Requirement::Landlock => "landlock",
             Requirement::LiveForks => "live-forks",
+            Requirement::RootMayInstall => "root-may-install",
         }
     }
 
@@ -198,7 +234,7 @@ impl Requirement {
         let limit = |kind: LimitKind| match kind {
             LimitKind::Kernel => Ok(()),
             LimitKind::Watched => Err("the limit would only be watched, not held by the kernel".to_string()),
-            LimitKind::None => Err("nothing on this machine would hold the limit".to_string()),
+            LimitKind::None => Err("nothing on this host would hold the limit".to_string()),
         };
         let holds = |fine: bool, otherwise: &str| if fine { Ok(()) } else { Err(otherwise.to_string()) };
         match self {
@@ -229,6 +265,11 @@ impl Requirement {
                 g.fork != ForkKind::Filesystem,
                 "its forks would begin with files alone: interpreters are forked where paddock runs as root, on x86-64, and \
                  `live_forks` is not off",
+            ),
+            Requirement::RootMayInstall => holds(
+                !g.root_capabilities.is_empty(),
+                "root inside would have no capability: it has some where `root_may_install` is set and paddock runs as root, on the \
+                 process backend",
             ),
         }
     }

@@ -33,8 +33,8 @@ mod spec;
 pub use availability::{Availability, Check, CheckState};
 pub use capacity::{Capacity, LimitCheck, LimitState, LimitUnit};
 pub use guarantees::{
-    Boundary, DiskLimit, ForkKind, Guarantees, Identity, Isolation, LandlockLevel, LimitKind,
-    NetworkEnforcement, PauseKind, Requirement, SnapshotKind, Survivor, UnknownRequirement,
+    BACKEND_NAMES, Boundary, Capability, DiskLimit, ForkKind, Guarantees, Identity, Isolation, LandlockLevel,
+    LimitKind, NetworkEnforcement, PauseKind, Requirement, SnapshotKind, Survivor, UnknownRequirement,
 };
 pub use limits::{LimitError, Limits};
 pub use names::{NameError, SandboxId, check_environment_name, check_hostname, check_template_name};

@@ -41,6 +41,9 @@ pub struct Policy {
     /// Run when the caller names no command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// A line for the shell that succeeds when the command is ready. A create of a lasting sandbox waits for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
     /// Python modules that are imported before a sandbox is asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preload: Vec<String>,
@@ -53,6 +56,9 @@ pub struct Policy {
     /// True if interpreters can be forked as they stand. Absent: wherever that is possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_forks: Option<bool>,
+    /// True if root inside may install packages and manage users. Absent: it has no capability.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_may_install: Option<bool>,
     /// True if the audit keeps the output of commands. Absent: true. The lowest layer that sets it decides, so that no
     /// caller turns it off whose template has it on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +95,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 23] = [
+    pub const KEYS: [&'static str; 25] = [
         "backend",
         "image",
         "workspace",
@@ -105,10 +111,12 @@ impl Policy {
         "cwd",
         "env",
         "command",
+        "ready",
         "preload",
         "scan",
         "allowed_imports",
         "live_forks",
+        "root_may_install",
         "audit_outputs",
         "host_certs",
         "secrets",
@@ -138,9 +146,11 @@ impl Policy {
             hostname: above.hostname.or(self.hostname),
             cwd: above.cwd.or(self.cwd),
             command: if above.command.is_empty() { self.command } else { above.command },
+            ready: above.ready.or(self.ready),
             scan: stricter(self.scan, above.scan),
             allowed_imports: common_imports(self.allowed_imports, above.allowed_imports),
             live_forks: above.live_forks.or(self.live_forks),
+            root_may_install: above.root_may_install.or(self.root_may_install),
             audit_outputs: self.audit_outputs.or(above.audit_outputs),
             host_certs: above.host_certs.or(self.host_certs),
             limits: self.limits.overlaid_by(above.limits),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ScanMode {
-    /// Nobody looks at the code.
+    /// The code is not looked at.
     #[default]
     Off,
     /// The code runs, and what was found is told beside its result.
@@ -50,7 +50,7 @@ impl std::str::FromStr for ScanMode {
     }
 }
 
-/// What holds for the code of one sandbox, for as long as it lives.
+/// The rules for the code of one sandbox, for as long as it lives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -154,7 +154,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What a scan came to.
+/// The result of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]

@@ -1,6 +1,7 @@
 //! A secret in one layer of policy: a value that never enters the sandbox.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The variable of its name holds a placeholder inside; the gate puts the value into requests to its hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,7 +12,7 @@ pub struct SecretLayer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub value: Option<SecretValue>,
-    /// Where the value is read: `env:NAME` or `file:/PATH`, to a server only for the machine's owner, for it is the server's
+    /// Where the value is read: `env:NAME` or `file:/PATH`, to a server only for the host's owner, for it is the server's
     /// environment and disk; or `resource:NAME[.FIELD]`, of the tenant's resources, for hosts that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -24,6 +25,10 @@ pub struct SecretLayer {
     /// Headers besides the usual ones that the value is put into. A host that repeats one of them tells the value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
+    /// Headers that the gate sets itself in every request to the hosts, over what the program sent, such as `Authorization` to
+    /// `Bearer {}`, where `{}` stands for the value. The program knows nothing of it: there is no variable inside.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inject: BTreeMap<String, String>,
 }
 
 /// Never printed.
@@ -38,7 +43,7 @@ impl std::fmt::Debug for SecretValue {
 }
 
 impl SecretLayer {
-    pub const KEYS: [&'static str; 5] = ["value", "from", "hosts", "header", "headers"];
+    pub const KEYS: [&'static str; 6] = ["value", "from", "hosts", "header", "headers", "inject"];
 
     /// For audits and other readers: everything but the value.
     pub fn without_value(&self) -> SecretLayer {

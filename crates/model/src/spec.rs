@@ -26,6 +26,10 @@ pub struct Spec {
     /// True if it is made so that its interpreters can be forked as they stand, where that is possible.
     #[serde(default)]
     pub live_forks: bool,
+    /// True if root inside may install packages and manage users: it keeps the rights over files and ids of the sandbox's own
+    /// user namespace, and no others.
+    #[serde(default)]
+    pub root_may_install: bool,
 }
 
 /// The root file system of the sandbox.
@@ -107,7 +111,7 @@ pub enum User {
     /// An ordinary user, 1000:1000.
     #[default]
     Agent,
-    /// Root inside, without a single capability.
+    /// Root inside, without a single capability unless the spec says `root_may_install`.
     Root,
     /// Root inside that may install packages: it keeps the rights over files and ids of its own user namespace, and
     /// no others. For the steps of a template's build; no text names it, so that no caller can ask for it.

@@ -10,6 +10,11 @@ use serde_bytes::ByteBuf;
 pub enum ToGuest {
     /// Build the inside of the fence. The first message, once.
     Enter(Box<Plan>),
+    /// The entrances of the work's cgroups: so many descriptors, which come with the first byte of this message. Only for a
+    /// guest whose plan says that they follow. A host that takes over may send them again.
+    Cgroups {
+        descriptors: usize,
+    },
     Start(Box<Start>),
     CloseStdin {
         exec: u32,
@@ -243,7 +248,7 @@ pub struct Start {
     /// the program's answers there are the control stream. Its number is in [`CONTROL_VARIABLE`].
     #[serde(default)]
     pub control: bool,
-    /// The interpreter of a nursery: it gets the plan's socket, its number in [`ZYGOTE_VARIABLE`], and keeps the one
+    /// A zygote: it gets the plan's socket, its number in [`ZYGOTE_VARIABLE`], and keeps the one
     /// capability that joining other namespaces takes.
     #[serde(default)]
     pub zygote: bool,
@@ -270,7 +275,7 @@ impl Start {
     }
 }
 
-/// The variable with the number of a nursery's socket, for its interpreter.
+/// The variable with the number of a zygote's socket to its host, for the zygote.
 pub const ZYGOTE_VARIABLE: &str = "PADDOCK_ZYGOTE";
 /// The variable with the number of the control stream's descriptor, for the program.
 pub const CONTROL_VARIABLE: &str = "PADDOCK_CONTROL";

@@ -1,9 +1,20 @@
 //! How the guest builds the inside of a fence: an ordered list of small steps that the backend composed.
 //! The guest knows how to do each step, the backend knows which and in what order.
 
-use crate::machine::MachinePlan;
+use crate::vm::VmPlan;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
+
+/// The capabilities of an installer, by the kernel's names and numbers: files of every owner, and programs as other users. None
+/// that reaches the kernel's settings, mounts, devices, the network or other processes.
+pub const INSTALLER_CAPABILITIES: [(&str, u32); 6] = [
+    ("CAP_CHOWN", 0),
+    ("CAP_DAC_OVERRIDE", 1),
+    ("CAP_FOWNER", 3),
+    ("CAP_FSETID", 4),
+    ("CAP_SETGID", 6),
+    ("CAP_SETUID", 7),
+];
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
@@ -16,8 +27,7 @@ pub struct Plan {
     /// Done in order, below the new root, before the guest moves into it.
     pub steps: Vec<Step>,
     pub ids: Ids,
-    /// True if the work keeps the rights that installing packages needs: over the files and ids of its own user
-    /// namespace.
+    /// True if root of the work keeps the [`INSTALLER_CAPABILITIES`], over the files and ids of its own user namespace.
     #[serde(default)]
     pub install: bool,
     /// True if the network namespace is the sandbox's own, so that its loopback has to be brought up.
@@ -28,8 +38,15 @@ pub struct Plan {
     /// How many of the plan's descriptors, from the first, put the process that writes `0` to them into the work's
     /// cgroup.
     pub cgroup_descriptors: usize,
+    /// True if those descriptors come later, with [`ToGuest::Cgroups`](crate::ToGuest::Cgroups). No command starts before.
+    #[serde(default)]
+    pub cgroups_follow: bool,
     /// The work's seccomp program, eight bytes an instruction.
     pub seccomp: ByteBuf,
+    /// In the place of it for commands that could make a program of a file of the host, and for a zygote; the guest's own tools keep the
+    /// other.
+    #[serde(default)]
+    pub work_seccomp: Option<ByteBuf>,
     /// The same for tools that work on the disk itself: they bring back an overlay's marks of removed files.
     pub disk_seccomp: ByteBuf,
     pub landlock: Option<LandlockPlan>,
@@ -56,10 +73,10 @@ pub struct Plan {
     /// that a Landlock domain has there holds in every one of them, so that a domain means the same in a fork.
     #[serde(default)]
     pub anchor: Option<usize>,
-    /// For a nursery: the socket of its interpreter, by its place. Other sandboxes nest in its namespaces, so it ends
+    /// For the sandbox of a zygote: the zygote's socket to its host, by its place. Other sandboxes nest in its namespaces, so it ends
     /// neither with its host nor before them.
     #[serde(default)]
-    pub nursery: Option<usize>,
+    pub zygote: Option<usize>,
     /// With it the guest that builds the inside does not go there: it runs a kernel in user space on the root that it
     /// built, and another guest, behind that kernel, does the work.
     #[serde(default)]
@@ -67,7 +84,7 @@ pub struct Plan {
     /// With it the guest that builds the inside runs a VM with its own kernel there, and another guest, in that VM,
     /// does the work.
     #[serde(default)]
-    pub machine: Option<MachinePlan>,
+    pub vm: Option<VmPlan>,
     /// For a guest in a VM: the file in which the VM's kernel counts the processes that it killed for want of memory,
     /// by its place.
     #[serde(default)]
@@ -183,7 +200,7 @@ pub enum RootPlan {
     /// The root that the guest stands in already, behind a kernel in user space; and the mounts that this kernel made
     /// unasked, and that are to be removed. No step is done. With a listener, whose place means nothing, the next host
     /// comes by [`SENTRY_DOOR`].
-    Standing { uncover: Vec<String> },
+    Built { uncover: Vec<String> },
 }
 
 /// The source of a directory or file of the host.
@@ -218,6 +235,7 @@ pub enum Step {
         path: String,
         target: String,
     },
+    /// In a table of users or groups the lines stay that root inside added, except those with a name or an id of these.
     File {
         path: String,
         mode: u32,
@@ -247,6 +265,10 @@ pub enum Step {
         path: String,
         /// Below both; empty for the directory itself.
         names: Vec<(String, NodeKind)>,
+        /// True if the host knows that the kernel would refuse such inodes: then none are tried, because each refusal is a line in the
+        /// host's log.
+        #[serde(default)]
+        shared: bool,
     },
     Tmpfs {
         target: String,

@@ -16,7 +16,7 @@ pub fn encode_record<T: Serialize>(record: &T, out: &mut Vec<u8>) -> Result<(), 
     let length = out.len() - start - RECORD_HEADER;
     if length > MAX_RECORD {
         out.truncate(start);
-        return Err(FrameError::TooLarge(length));
+        return Err(FrameError::TooLarge { length, most: MAX_RECORD });
     }
     out[start..start + RECORD_HEADER].copy_from_slice(&(length as u32).to_le_bytes());
     Ok(())
@@ -48,7 +48,7 @@ impl Records {
         let Some((header, body)) = rest.split_at_checked(RECORD_HEADER) else { return Ok(None) };
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
         if length > MAX_RECORD {
-            return Err(FrameError::TooLarge(length));
+            return Err(FrameError::TooLarge { length, most: MAX_RECORD });
         }
         if body.len() < length {
             return Ok(None);
@@ -101,6 +101,6 @@ mod tests {
     fn a_hostile_length_is_refused() {
         let mut records = Records::default();
         records.push(&u32::MAX.to_le_bytes());
-        assert!(matches!(records.next_body(), Err(FrameError::TooLarge(_))));
+        assert!(matches!(records.next_body(), Err(FrameError::TooLarge { most: MAX_RECORD, .. })));
     }
 }

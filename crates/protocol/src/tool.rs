@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
+/// Names and values of all attributes of one file that an answer tells. Some file systems have one block for them.
+pub const MOST_ATTRIBUTE_BYTES: usize = 3072;
 /// How many directories one watch may cover.
 pub const WATCH_LIMIT: usize = 8192;
 
@@ -23,6 +25,8 @@ pub enum Tool {
         path: ByteBuf,
         mode: Option<u32>,
         parents: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attributes: Vec<Attribute>,
     },
     /// Out: one [`Node`]. A link is not followed.
     Stat {
@@ -143,6 +147,16 @@ pub struct Node {
     pub gid: u32,
     pub modified_ns: i64,
     pub target: Option<ByteBuf>,
+    /// In answers about one file, and in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<Attribute>,
+}
+
+/// An extended attribute of the user's namespace, without `user.`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attribute {
+    pub name: String,
+    pub value: ByteBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 //! - [`journal`]: the output of execs; [`capture`]: output kept within a bound, head and tail
 //! - [`audit`]: a signed timeline for each sandbox
 //! - [`access`]: tokens, roles, quotas; [`signing`]: links to one file
+//! - [`verified`]: the last results of `paddock verify`
 //! - [`vault`]: the key that secrets are encrypted with at rest
 
 pub mod access;
@@ -13,3 +14,4 @@ pub mod journal;
 pub mod signing;
 pub mod store;
 pub mod vault;
+pub mod verified;

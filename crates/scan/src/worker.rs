@@ -16,7 +16,7 @@ const MARK: &str = "--be-the-scanner";
 const CPU_SECONDS: u64 = 5;
 const MEMORY: u64 = 1 << 30;
 /// The longest wait for a scan, on a busy host too.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SCAN_TIMEOUT: Duration = Duration::from_secs(20);
 /// More bytes than a hundred findings take.
 const LARGEST_ANSWER: u64 = 1 << 20;
 const MOST_FINDINGS: usize = 100;
@@ -110,7 +110,7 @@ fn start(input: &ScanInput, code: &[u8]) -> std::io::Result<Child> {
 /// All output until the scanner ends; `None` if that takes too long, or is too much.
 fn listen(child: &mut Child) -> Option<Vec<u8>> {
     let mut stdout = child.stdout.take()?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + SCAN_TIMEOUT;
     let mut answer = Vec::new();
     loop {
         let left = deadline.checked_duration_since(Instant::now())?;

@@ -3,7 +3,7 @@
 //! error: the script would run without the fence or the memory that its author counted on.
 
 use crate::annotation::{AnnotationError, Key};
-use paddock_model::{Requirement, parse_bytes, parse_duration};
+use paddock_model::{BACKEND_NAMES, Requirement, parse_bytes, parse_duration};
 
 /// One comment of the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +138,7 @@ fn is_value(key: Key, value: &str) -> bool {
         Key::Cpus => value.parse::<f64>().is_ok(),
         Key::Net => words == 1 && (value == "none" || value.contains(['.', ':'])),
         Key::Secret => words == 1 && value.contains('@'),
-        Key::Backend => BACKENDS.contains(&value),
+        Key::Backend => BACKEND_NAMES.contains(&value),
         Key::Require => value.parse::<Requirement>().is_ok(),
     }
 }
@@ -157,8 +157,6 @@ fn is_near(word: &str, key: &str) -> bool {
 fn short(text: &str) -> String {
     crate::error::shown(text)
 }
-
-const BACKENDS: [&str; 5] = ["process", "gvisor", "docker", "microvm", "kubernetes"];
 
 const SYNONYMS: [(&str, Key); 12] = [
     ("vol", Key::Volume),

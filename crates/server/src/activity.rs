@@ -32,9 +32,13 @@ impl Activity {
 
     /// How long there has been no request at all.
     pub fn quiet_for(&self) -> Duration {
+        self.quiet_at(Instant::now())
+    }
+
+    fn quiet_at(&self, now: Instant) -> Duration {
         let state = self.lock();
         match state.requests {
-            0 => state.last.elapsed(),
+            0 => now.saturating_duration_since(state.last),
             _ => Duration::ZERO,
         }
     }
@@ -66,14 +70,17 @@ mod tests {
 
     #[test]
     fn it_is_quiet_only_without_requests() {
+        const SECOND: Duration = Duration::from_secs(1);
         let activity = Activity::new();
         let request = activity.begin();
-        std::thread::sleep(Duration::from_millis(5));
-        assert_eq!((activity.quiet_for(), activity.requests()), (Duration::ZERO, 1));
+        assert_eq!((activity.quiet_at(Instant::now() + SECOND), activity.requests()), (Duration::ZERO, 1));
         drop(request);
-        std::thread::sleep(Duration::from_millis(5));
-        assert!(activity.quiet_for() >= Duration::from_millis(5));
+        let ended = activity.lock().last;
+        assert_eq!(activity.quiet_at(ended + 2 * SECOND), 2 * SECOND);
         activity.touch();
-        assert!(activity.quiet_for() < Duration::from_millis(5));
+        let touched = activity.lock().last;
+        assert!(touched >= ended);
+        assert_eq!(activity.quiet_at(touched + SECOND), SECOND);
+        assert_eq!(activity.quiet_at(ended), Duration::ZERO, "it is not quiet before the touch");
     }
 }

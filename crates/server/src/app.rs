@@ -2,14 +2,14 @@
 
 use crate::activity::Activity;
 use crate::bodies::LargeBodies;
-use crate::dialects::{self, Sessions, e2b};
+use crate::dialects::{self, Sessions, e2b, run_code};
 use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
     access, audit, auth, changes, code, contexts, control, docs, errors, events, execs, files, guard, health,
-    jobs, metrics, network, pools, ports, request, resources, sandboxes, signed, snapshots, templates,
-    volumes,
+    jobs, load, metrics, network, pools, ports, request, resources, sandboxes, secrets, sign_in, signed,
+    snapshots, templates, ui, verify, volumes,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -40,6 +40,7 @@ struct Inner {
     sessions: Sessions,
     e2b: e2b::State,
     large_bodies: LargeBodies,
+    sign_in_codes: sign_in::Codes,
 }
 
 impl App {
@@ -61,6 +62,7 @@ impl App {
             sessions: Sessions::default(),
             e2b: e2b::State::default(),
             large_bodies: LargeBodies::default(),
+            sign_in_codes: sign_in::Codes::default(),
         }))
     }
 
@@ -119,6 +121,11 @@ impl App {
         &self.0.large_bodies
     }
 
+    /// Codes that were not exchanged yet.
+    pub fn sign_in_codes(&self) -> &sign_in::Codes {
+        &self.0.sign_in_codes
+    }
+
     /// The sessions of clients that speak MCP.
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
@@ -143,6 +150,7 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(code::routes())
         .merge(contexts::routes())
         .merge(files::routes())
+        .merge(ports::signing_routes())
         .merge(snapshots::routes())
         .merge(changes::routes())
         .merge(network::routes())
@@ -153,8 +161,12 @@ pub fn protected() -> OpenApiRouter<App> {
         .merge(pools::routes())
         .merge(volumes::routes())
         .merge(resources::routes())
+        .merge(secrets::routes())
         .merge(jobs::routes())
         .merge(control::routes())
+        .merge(load::routes())
+        .merge(verify::routes())
+        .merge(sign_in::routes())
         .merge(dialects::routes())
 }
 
@@ -166,13 +178,14 @@ pub fn open() -> OpenApiRouter<App> {
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(docs::routes())
+        .merge(sign_in::open_routes())
 }
 
 /// All that is served under the server's own names.
 pub fn router(app: &App) -> Router {
     let protected = protected().route_layer(from_fn_with_state(app.clone(), auth::require));
     let (router, _) = protected.merge(open()).split_for_parts();
-    let router = router.merge(e2b::routes(app));
+    let router = router.merge(e2b::routes(app)).merge(run_code::routes(app)).merge(ui::routes());
     finish(router.fallback(errors::unknown_route).method_not_allowed_fallback(errors::wrong_method), app)
 }
 

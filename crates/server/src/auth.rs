@@ -100,7 +100,7 @@ pub fn reads_only() -> Failure {
 fn no_token(wrong: bool) -> Failure {
     let message = if wrong { "this token is not known" } else { "there is no token" };
     Failure::unauthorized(message)
-        .hint("Send Authorization: Bearer SECRET; paddock token create makes one on the server's machine.")
+        .hint("Send Authorization: Bearer SECRET; paddock token create makes one on the server's host.")
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ pub struct WholeBody {
     pub(crate) _room: Option<OwnedSemaphorePermit>,
 }
 
-/// The room for large bodies.
+/// The room for large bodies. Copies share it.
+#[derive(Clone)]
 pub struct LargeBodies(Arc<Semaphore>);
 
 impl Default for LargeBodies {

@@ -31,7 +31,7 @@ struct From {
     since: Option<Since>,
 }
 
-/// What a sandbox added, modified and deleted
+/// Files that a sandbox added, modified and deleted
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/changes", tag = "changes",
     params(("id" = String, Path, description = "Id or name"), From), responses((status = 200, body = Changes)))]
 async fn list_changes(

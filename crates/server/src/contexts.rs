@@ -27,7 +27,7 @@ struct ContextList {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct Interrupted {
-    /// Whether there was code to interrupt.
+    /// True if there was code to interrupt.
     interrupted: bool,
 }
 

@@ -29,6 +29,7 @@ async fn server_status(State(app): State<App>, Caller(actor): Caller, _: NoQuery
         version: env!("CARGO_PKG_VERSION").into(),
         ready: problem.is_none(),
         problem,
+        ports_domain: app.guard().domain().map(String::from),
         process: None,
         state_dir: None,
         started_at_ms: None,
@@ -60,7 +61,7 @@ async fn stop_server(
     _: NoQuery,
 ) -> Result<StatusCode, Failure> {
     if !actor.owner {
-        return Err(Failure::forbidden("only the owner of the machine stops the server")
+        return Err(Failure::forbidden("only the owner of the host stops the server")
             .hint("Ask over the unix socket of the server."));
     }
     app.stop_asked().cancel();

@@ -1,10 +1,11 @@
 //! Every answer that is not a success: one shape, a stable code, the right status.
 
+use crate::dialects::e2b;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use paddock_fleet::{FleetError, Kind};
-use paddock_model::api::{ApiError, ErrorDetails};
+use paddock_fleet::FleetError;
+use paddock_model::api::{ApiError, ErrorDetails, NotForked};
 
 /// A failed request. It becomes an answer without its request's id; [`crate::request::answer`] writes the body, as only
 /// there the id is known.
@@ -62,30 +63,9 @@ impl Failure {
     }
 
     /// Failures of the server itself name paths of the host, which only its owner may see.
-    pub fn without_host(self) -> Failure {
-        let message = match (self.code, self.status) {
-            ("storage_failed", _) => "the server's storage failed",
-            // Every caller may know which resource the server lacks; only the owner may know where it found out.
-            ("too_many_open_files", _) => return self.saying("the server has no file descriptors left"),
-            ("too_many_processes", _) => return self.saying("the server can start no more processes"),
-            ("too_many_namespaces", _) => return self.saying("the server's host has no namespaces left"),
-            ("too_many_mounts", _) => return self.saying("the server's host allows no more mounts"),
-            ("too_many_cgroups", _) => return self.saying("the server's host has no cgroups left"),
-            ("too_many_sandboxes", _) => return self.saying("the server's host can hold no more sandboxes"),
-            ("host_out_of_memory", _) => return self.saying("the server's host is short of memory"),
-            ("volume_store_unavailable" | "volume_store_denied" | "volume_location", _) => {
-                "the store of volumes failed"
-            }
-            ("volume_store_full", _) => "the store of volumes is full",
-            (_, StatusCode::INTERNAL_SERVER_ERROR) => "the server failed",
-            _ => return self,
-        };
-        let hint = Some("The server's log has the details under this request's id.".into());
-        Failure { message: message.into(), hint, ..self }
-    }
-
-    fn saying(self, message: &str) -> Failure {
-        Failure { message: message.into(), ..self }
+    pub fn without_host(mut self) -> Failure {
+        hide_host(self.code, self.status.as_u16(), &mut self.message, &mut self.hint);
+        self
     }
 
     pub fn body(&self, request_id: &str) -> ApiError {
@@ -99,40 +79,45 @@ impl Failure {
     }
 }
 
+/// The same for the forks of an answer that were not made.
+pub fn hide_host_of(failed: &mut [NotForked]) {
+    for one in failed {
+        hide_host(&one.code, one.status, &mut one.message, &mut one.hint);
+    }
+}
+
+fn hide_host(code: &str, status: u16, message: &mut String, hint: &mut Option<String>) {
+    let (said, keeps_hint) = match (code, status) {
+        ("storage_failed", _) => ("the server's storage failed", false),
+        // Every caller may know which resource the server lacks; only the owner may know where it found out.
+        ("too_many_open_files", _) => ("the server has no file descriptors left", true),
+        ("too_many_processes", _) => ("the server can start no more processes", true),
+        ("too_many_namespaces", _) => ("the server's host has no namespaces left", true),
+        ("too_many_mounts", _) => ("the server's host allows no more mounts", true),
+        ("too_many_cgroups", _) => ("the server's host has no cgroups left", true),
+        ("too_many_sandboxes", _) => ("the server's host can hold no more sandboxes", true),
+        ("host_out_of_memory", _) => ("the server's host is short of memory", true),
+        ("volume_store_unavailable" | "volume_store_denied" | "volume_location", _) => {
+            ("the store of volumes failed", false)
+        }
+        ("volume_store_full", _) => ("the store of volumes is full", false),
+        (_, 500) => ("the server failed", false),
+        _ => return,
+    };
+    *message = said.into();
+    if !keeps_hint {
+        *hint = Some("The server's log has the details under this request's id.".into());
+    }
+}
+
 impl From<FleetError> for Failure {
     fn from(error: FleetError) -> Failure {
-        let mut retry_after_seconds = None;
-        let status = match error.kind {
-            Kind::Invalid => StatusCode::BAD_REQUEST,
-            Kind::Forbidden => StatusCode::FORBIDDEN,
-            Kind::NotFound => StatusCode::NOT_FOUND,
-            Kind::Conflict => StatusCode::CONFLICT,
-            Kind::TooMany { retry_after_seconds: seconds } => {
-                retry_after_seconds = Some(seconds);
-                StatusCode::TOO_MANY_REQUESTS
-            }
-            Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            // Understood and well formed, but impossible on this host.
-            Kind::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
-            Kind::Gone => StatusCode::GONE,
-            Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Kind::Busy { retry_after_seconds: seconds } => {
-                retry_after_seconds = Some(seconds);
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-        };
-        let status = match error.code {
-            "port_closed" => StatusCode::BAD_GATEWAY,
-            "disk_full" | "volume_store_full" => StatusCode::INSUFFICIENT_STORAGE,
-            _ => status,
-        };
         Failure {
-            status,
+            status: StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             code: error.code,
+            retry_after_seconds: error.kind.retry_after_seconds(),
             message: error.message,
             hint: error.hint,
-            retry_after_seconds,
             details: error.details,
         }
     }
@@ -153,13 +138,20 @@ impl IntoResponse for Failure {
     }
 }
 
-pub async fn unknown_route(request: Request) -> Failure {
+pub async fn unknown_route(request: Request) -> Response {
+    if e2b::speaks(&request) {
+        return e2b::refuse(request).await.into_response();
+    }
     let path = shorten(request.uri().path());
     Failure::new(StatusCode::NOT_FOUND, "invalid_request", format!("there is nothing at {path:?}"))
         .hint("GET /docs lists what there is.")
+        .into_response()
 }
 
-pub async fn wrong_method(request: Request) -> Failure {
+pub async fn wrong_method(request: Request) -> Response {
+    if e2b::speaks(&request) {
+        return e2b::refuse(request).await.into_response();
+    }
     let (method, path) = (shorten(request.method().as_str()), shorten(request.uri().path()));
     Failure::new(
         StatusCode::METHOD_NOT_ALLOWED,
@@ -167,12 +159,13 @@ pub async fn wrong_method(request: Request) -> Failure {
         format!("{path:?} does not take the method {method}"),
     )
     .hint("The Allow header of this answer names the methods that it takes.")
+    .into_response()
 }
 
 /// A part of a stranger's text, short enough for a message.
 pub fn shorten(text: &str) -> String {
-    const KEPT: usize = 120;
-    match text.char_indices().nth(KEPT) {
+    const SHOWN_CHARACTERS: usize = 120;
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_string(),
     }
@@ -181,6 +174,7 @@ pub fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paddock_fleet::Kind;
 
     #[test]
     fn each_kind_of_failure_has_its_status() {
@@ -230,6 +224,17 @@ mod tests {
         }
         let kept = Failure::invalid("words").without_host();
         assert_eq!(kept.message, "words");
+        let mut failed = ["storage_failed", "quota_exceeded"].map(|code| NotForked {
+            place: 0,
+            status: 503,
+            code: code.into(),
+            message: "/var/lib/paddock is full".into(),
+            hint: Some("see /var".into()),
+            retry_after_seconds: None,
+        });
+        hide_host_of(&mut failed);
+        assert!(!format!("{:?}", failed[0]).contains("/var"), "{failed:?}");
+        assert_eq!(failed[1].message, "/var/lib/paddock is full");
     }
 
     #[test]

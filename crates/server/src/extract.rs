@@ -12,9 +12,11 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
+use flate2::write::GzDecoder;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
+use std::io::Write;
 
 /// A JSON body.
 pub struct Json<T>(pub T);
@@ -107,6 +109,10 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
     }
 }
 
+fn not_gzip(error: std::io::Error) -> Failure {
+    Failure::invalid(format!("the body is not gzip: {error}"))
+}
+
 fn require_json(headers: &HeaderMap) -> Result<(), Failure> {
     let Some(given) = headers.get(header::CONTENT_TYPE) else { return Err(not_json("no content type")) };
     let kind = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -164,17 +170,19 @@ pub fn too_slow() -> Failure {
         .hint("Send it again over a connection that moves.")
 }
 
-/// A large body is parsed on a thread of its own, which no other request waits for.
 async fn understood<T: DeserializeOwned + Send + 'static>(body: WholeBody) -> Result<T, Failure> {
+    apart(body, |body| parse(&body.bytes)).await?
+}
+
+/// Reads a body; a large one on a thread that no other request waits for.
+pub async fn apart<R: Send + 'static>(
+    body: WholeBody,
+    read: impl FnOnce(WholeBody) -> R + Send + 'static,
+) -> Result<R, Failure> {
     if body.bytes.len() < bodies::LARGE {
-        return parse(&body.bytes);
+        return Ok(read(body));
     }
-    let parsed = tokio::task::spawn_blocking(move || {
-        let parsed = parse(&body.bytes);
-        drop(body);
-        parsed
-    });
-    parsed.await.map_err(|_| Failure::internal())?
+    tokio::task::spawn_blocking(move || read(body)).await.map_err(|_| Failure::internal())
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
@@ -183,16 +191,12 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
 
 /// For a body that another parser reads.
 pub async fn within_bounds(body: WholeBody) -> Result<WholeBody, Failure> {
-    let check = |body: &WholeBody| match strict::check(&body.bytes) {
+    let checked = apart(body, |body| match strict::check(&body.bytes) {
         Err(Refusal::TooManyValues) => Err(refused(Refusal::TooManyValues)),
         // Its parser says so in its own words.
-        _ => Ok(()),
-    };
-    if body.bytes.len() < bodies::LARGE {
-        return check(&body).map(|()| body);
-    }
-    let checked = tokio::task::spawn_blocking(move || check(&body).map(|()| body));
-    checked.await.map_err(|_| Failure::internal())?
+        _ => Ok(body),
+    });
+    checked.await?
 }
 
 fn refused(refusal: Refusal) -> Failure {
@@ -251,10 +255,23 @@ fn unknown_field(message: String) -> Failure {
     Failure::new(StatusCode::BAD_REQUEST, "unknown_field", message)
 }
 
+/// Of an upload that was refused while it came.
+const MOST_PASSED_OVER: usize = 64 << 20;
+
+/// Compressed bytes that are unpacked at a time: they become a thousand times as many at most.
+const COMPRESSED_PIECE: usize = 4096;
+
 /// A body as it comes, for uploads. Nothing is collected.
 pub struct Incoming {
     body: Body,
     patience: std::time::Duration,
+    unpacking: Option<Unpacking>,
+}
+
+struct Unpacking {
+    /// Bytes that came and were not unpacked yet.
+    packed: Bytes,
+    decoder: GzDecoder<Vec<u8>>,
 }
 
 impl FromRequest<App> for Incoming {
@@ -268,12 +285,40 @@ impl FromRequest<App> for Incoming {
 impl Incoming {
     /// `patience`: how long the next bytes may take.
     pub fn new(body: Body, patience: std::time::Duration) -> Incoming {
-        Incoming { body, patience }
+        Incoming { body, patience, unpacking: None }
+    }
+
+    /// The same body, which came as gzip.
+    pub fn gunzip(self) -> Incoming {
+        let unpacking = Unpacking { packed: Bytes::new(), decoder: GzDecoder::new(Vec::new()) };
+        Incoming { unpacking: Some(unpacking), ..self }
     }
 
     /// The next bytes; `None` at the end. A client that sends nothing for too long is an error, and so is one that went
     /// away: a half sent body must never look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let Some(mut unpacking) = self.unpacking.take() else { return self.next_sent().await };
+        loop {
+            if unpacking.packed.is_empty() {
+                match self.next_sent().await? {
+                    Some(bytes) => unpacking.packed = bytes,
+                    None => {
+                        let rest = unpacking.decoder.finish().map_err(not_gzip)?;
+                        return Ok(Some(Bytes::from(rest)).filter(|rest| !rest.is_empty()));
+                    }
+                }
+            }
+            let piece = unpacking.packed.split_to(unpacking.packed.len().min(COMPRESSED_PIECE));
+            unpacking.decoder.write_all(&piece).map_err(not_gzip)?;
+            let unpacked = std::mem::take(unpacking.decoder.get_mut());
+            if !unpacked.is_empty() {
+                self.unpacking = Some(unpacking);
+                return Ok(Some(unpacked.into()));
+            }
+        }
+    }
+
+    async fn next_sent(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match tokio::time::timeout(self.patience, self.body.frame()).await {
                 Err(_) => return Err(too_slow()),
@@ -288,6 +333,18 @@ impl Incoming {
             }
         }
     }
+
+    /// Reads what is left and forgets it, up to a bound. A client that still sends when the connection is closed may lose the refusal that
+    /// came before.
+    pub async fn pass_over(&mut self) {
+        let mut left = MOST_PASSED_OVER;
+        while let Ok(Some(bytes)) = self.next_sent().await {
+            match left.checked_sub(bytes.len()) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -298,6 +355,37 @@ mod tests {
 
     fn refusal<T: DeserializeOwned>(body: &str) -> Failure {
         parse::<T>(body.as_bytes()).err().expect("a refusal")
+    }
+
+    async fn whole(mut body: Incoming) -> Result<Vec<u8>, Failure> {
+        let mut whole = Vec::new();
+        while let Some(bytes) = body.next().await? {
+            whole.extend_from_slice(&bytes);
+        }
+        Ok(whole)
+    }
+
+    #[tokio::test]
+    async fn a_packed_body_is_the_same_in_any_pieces() {
+        let text = vec![b'x'; 100_000];
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(&text).expect("packs");
+        let packed = encoder.finish().expect("packs");
+        let sent = |packed: &[u8], size: usize| {
+            let pieces: Vec<_> = packed
+                .chunks(size)
+                .map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece)))
+                .collect();
+            let body = Body::from_stream(futures_util::stream::iter(pieces));
+            Incoming::new(body, std::time::Duration::from_secs(1)).gunzip()
+        };
+        for size in [1, 7, 100, packed.len()] {
+            assert_eq!(whole(sent(&packed, size)).await.expect("gzip"), text, "in pieces of {size}");
+        }
+        for bad in [&packed[..packed.len() - 1], b"no gzip at all", b""] {
+            let failure = whole(sent(bad, 10)).await.expect_err("no gzip");
+            assert!(failure.message.contains("not gzip"), "{}", failure.message);
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use paddock_model::api::{
     ChangeMode, FileEntry, FileEvent, FilePage, MakeDirectory, MoveFile, SignPath, SignedUrl,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -37,7 +38,7 @@ pub fn routes() -> OpenApiRouter<App> {
 #[into_params(parameter_in = Query)]
 struct At {
     path: String,
-    /// Who does it inside; default: the sandbox's own user.
+    /// User inside; default: the sandbox's own user.
     #[serde(default)]
     user: Option<String>,
 }
@@ -47,7 +48,7 @@ struct At {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct As {
-    /// Who does it inside; default: the sandbox's own user.
+    /// User inside; default: the sandbox's own user.
     #[serde(default)]
     user: Option<String>,
 }
@@ -98,6 +99,9 @@ struct Writing {
     parents: bool,
     #[serde(default)]
     user: Option<String>,
+    /// Extended attributes of the user's namespace, as a JSON object of texts by their names without `user.`.
+    #[serde(default)]
+    attributes: Option<String>,
 }
 
 /// Write a file
@@ -115,7 +119,8 @@ async fn write_file(
     body: Incoming,
 ) -> Result<Answer<FileEntry>, Failure> {
     let mode = write.mode.as_deref().map(octal).transpose()?;
-    let options = WriteOptions { mode, parents: write.parents, user: write.user };
+    let attributes = write.attributes.as_deref().map(attributes).transpose()?.unwrap_or_default();
+    let options = WriteOptions { mode, parents: write.parents, user: write.user, attributes };
     let upload = app.fleet().write_file(&actor, &id, &write.path, options).await?;
     Ok(Answer(fill(upload, body).await?))
 }
@@ -126,6 +131,13 @@ pub async fn fill<T>(mut upload: Upload<T>, mut body: Incoming) -> Result<T, Fai
         upload.write(&bytes).await?;
     }
     Ok(upload.finish().await?)
+}
+
+fn attributes(text: &str) -> Result<BTreeMap<String, String>, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        let shown = crate::errors::shorten(text);
+        Failure::invalid(format!("parameter `attributes`: {shown:?} is not a JSON object of texts: {error}"))
+    })
 }
 
 pub fn octal(text: &str) -> Result<u32, Failure> {
@@ -195,7 +207,7 @@ async fn delete_file(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a path is
+/// Kind, size and owner of a path
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/files/stat", tag = "files",
     params(("id" = String, Path, description = "Id or name"), At), responses((status = 200, body = FileEntry)))]
 async fn stat_file(
@@ -212,7 +224,7 @@ struct Existence {
     exists: bool,
 }
 
-/// Whether a path exists
+/// Look if a path exists
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/files/exists", tag = "files",
     params(("id" = String, Path, description = "Id or name"), At), responses((status = 200, body = Existence)))]
 async fn file_exists(

@@ -125,7 +125,7 @@ async fn remove_job(
 
 /// Cancel a job
 ///
-/// What waits is not begun, what runs is stopped. One that has ended stays as it is.
+/// A task that waits is not begun, one that runs is stopped. One that has ended stays as it is.
 #[utoipa::path(post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
     params(("job" = String, Path, description = "Id")), responses((status = 200, body = Job)))]
 async fn cancel_job(
@@ -195,7 +195,7 @@ struct Logs {
     follow: bool,
 }
 
-/// What a task prints, as lines of JSON
+/// Output of a task, as lines of JSON
 #[utoipa::path(get, path = "/v1/jobs/{job}/logs", tag = "jobs",
     params(("job" = String, Path, description = "Id"), Logs),
     responses((status = 200, content_type = "application/x-ndjson", body = OutputEvent)))]

@@ -4,11 +4,12 @@
 //!   [`reload`]: the settings that SIGHUP changes
 //! - [`app`]: the state that handlers share, and all routes
 //! - one file per resource: [`sandboxes`], [`execs`], [`code`], [`contexts`], [`files`], [`signed`], [`snapshots`], [`changes`],
-//!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`jobs`], [`ports`] (with [`proxy`])
-//! - [`dialects`]: the same in the words of others: MCP, Loopstack, E2B
+//!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`secrets`], [`jobs`], [`ports`] (with [`proxy`])
+//! - [`dialects`]: the same in the words of others: MCP, Loopstack, E2B, SandboxFusion
 //! - [`health`], [`control`], [`metrics`], [`docs`], [`openapi`]: about the server itself
+//! - [`ui`]: the dashboard, and [`sign_in`] how a browser gets its token; [`load`]: the numbers of its first page
 //! - [`guard`] and [`auth`]: the callers that may ask; [`revoked`]: until when; [`extract`] (with [`strict`] and
-//!   [`bodies`]), [`errors`], [`request`], [`unread`], [`stream`]: in and out
+//!   [`bodies`]), [`errors`], [`request`], [`unread`], [`linger`], [`stream`]: in and out
 //!
 //! Decisions are the engine's: a handler reads a request, asks the fleet, and writes its answer.
 
@@ -33,7 +34,9 @@ mod files;
 mod guard;
 mod health;
 mod jobs;
+mod linger;
 mod listen;
+mod load;
 mod log;
 mod memory;
 mod metrics;
@@ -51,16 +54,21 @@ mod request;
 mod resources;
 mod revoked;
 mod sandboxes;
+mod secrets;
 mod serve;
+mod sign_in;
 mod signed;
 mod snapshots;
 mod stream;
 mod strict;
 mod templates;
 mod tls;
+mod ui;
 mod unread;
+mod verify;
 mod volumes;
 
+pub use dialects::e2b::fuzz as e2b_fuzz;
 pub use listen::{ListenError, Listener};
 pub use log::{LogError, start_log};
 pub use openapi::openapi;

@@ -28,7 +28,7 @@ struct Watch {
     wait_seconds: u64,
 }
 
-/// What may leave a sandbox, and what its gate decided
+/// The network rules of a sandbox, and the decisions of its gate
 ///
 /// `network` of `PATCH /v1/sandboxes/{id}` changes the rules.
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/network", tag = "network",

@@ -1,12 +1,35 @@
 //! A token of this server in a request to a port inside. It may stand in the query, in `Referer`, or in a header that a
 //! proxy before us wrote. The program inside must not see it.
 
+use crate::app::App;
+use crate::dialects::e2b;
 use crate::ports::TOKEN;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::percent_decode;
 
 /// A text that was encoded more often than this is refused: no honest client sends it.
 const MOST_ROUNDS: usize = 8;
+
+/// Tokens of this server in the headers where clients send keys, whether or not the request is admitted by them.
+pub async fn shown(app: &App, headers: &HeaderMap) -> Vec<String> {
+    let text = |value: &HeaderValue| value.to_str().ok().map(str::to_string);
+    let keys = headers.get_all(e2b::KEY_HEADER).iter().filter_map(text);
+    let bearers = headers.get_all(header::AUTHORIZATION).iter().filter_map(text);
+    let bearers = bearers.filter_map(|text| Some(text.split_once(' ')?.1.trim().to_string()));
+    let mut shown = Vec::new();
+    for key in keys.chain(bearers) {
+        let own_form = e2b::own_form(&key).into_owned();
+        if is_own(app, &own_form).await {
+            shown.extend([own_form, key]);
+        }
+    }
+    shown
+}
+
+/// True for a token that is valid, and for a right to a port that this server signed.
+pub async fn is_own(app: &App, secret: &str) -> bool {
+    app.fleet().has_signed_port(secret) || app.fleet().authenticate(secret).await.is_some()
+}
 
 /// The first token among the parameters.
 pub fn parameter(query: Option<&str>) -> Option<String> {

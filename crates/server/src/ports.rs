@@ -2,25 +2,31 @@
 //! carries the bytes.
 
 use crate::app::App;
-use crate::auth::{self, Known, bearer};
+use crate::auth::{self, Caller, Known, bearer};
+use crate::dialects::e2b;
 use crate::docs::{escape, policy};
 use crate::errors::{Failure, shorten};
+use crate::extract::{Json, NoQuery, Target};
 use crate::own_token;
 use crate::peer::Peer;
 use crate::proxy::{self, Inside};
 use crate::revoked::{self, Leash};
+use axum::Json as Answer;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use paddock_fleet::Actor;
-use paddock_model::api::ApiError;
+use paddock_model::api::{ApiError, SignPort, SignedPort};
 use percent_encoding::percent_decode_str;
 use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// The cookie, and the parameter that sets it.
 pub const TOKEN: &str = "paddock_token";
+
+const APART: &str = "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -29,15 +35,41 @@ pub fn routes() -> OpenApiRouter<App> {
         .route("/v1/sandboxes/{id}/ports/{port}/{*path}", any(by_path))
 }
 
+pub fn signing_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(sign_port))
+}
+
+/// A right to one port, which needs no token until it expires
+///
+/// It opens that port of that sandbox, and nothing else. It ends with its time (a day at most), with its sandbox, and with the token
+/// that asked for it.
+#[utoipa::path(post, path = "/v1/sandboxes/{id}/ports/sign", tag = "ports",
+    params(("id" = String, Path, description = "Id or name")), request_body = SignPort,
+    responses((status = 200, body = SignedPort)))]
+async fn sign_port(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(id): Target,
+    _: NoQuery,
+    Json(request): Json<SignPort>,
+) -> Result<Answer<SignedPort>, Failure> {
+    Ok(Answer(app.fleet().sign_port(&actor, &id, request, app.guard().domain()).await?))
+}
+
 /// HTTP and WebSocket to a port inside
 ///
 /// The token comes by Authorization, by the cookie `paddock_token`, or once by the parameter `paddock_token`, which
-/// sets the cookie and redirects (with GET; with other methods it counts for nothing). No token goes inside, whichever way
-/// it came: what else of the query or of a header holds one is left out. With `--domain D` the same is at `{port}-{id}.D`.
+/// sets the cookie and leads on to the page without it (with GET; with other methods it counts for nothing). A right from `POST
+/// .../ports/sign` goes by the same three; as the parameter it counts with every method and for upgrades, and only a GET of a page
+/// (`Accept: text/html`) is answered with the cookie. No token goes
+/// inside, whichever way it came: what else of the query or of a header holds one is left out. With `--domain D` the same is
+/// at `{port}-{id}.D`.
+/// By path, a page gets an origin that nothing else has (`Content-Security-Policy: sandbox`): an app that needs cookies or calls
+/// of its own scripts is to be opened at `{port}-{id}.D`.
 #[utoipa::path(method(get, post, put, delete, patch, head, options), path = "/v1/sandboxes/{id}/ports/{port}/{path}",
     tag = "ports",
     params(("id" = String, Path, description = "Id or name"), ("port" = u16, Path, description = "1 to 65535"),
-        ("path" = String, Path, description = "Whatever the program inside knows; may hold slashes")),
+        ("path" = String, Path, description = "A path that the program inside knows; may hold slashes")),
     responses((status = "default", description = "As the program inside answers"),
         (status = 303, description = "The cookie is set"), (status = 502, body = ApiError)))]
 #[allow(dead_code, reason = "describes by_path, which takes every method")]
@@ -49,7 +81,15 @@ async fn by_path(State(app): State<App>, request: Request) -> Response {
         Ok(inside) => through(&app, inside, request).await,
         Err(failure) => Err(failure),
     };
-    answer.unwrap_or_else(|failure| refuse(failure, wants_page))
+    let mut answer = answer.unwrap_or_else(|failure| refuse(failure, wants_page));
+    keep_apart(answer.headers_mut());
+    answer
+}
+
+/// A page by path has the address of the API and of the dashboard, whose session its scripts could take over. The policy gives
+/// it an origin of its own.
+fn keep_apart(headers: &mut HeaderMap) {
+    headers.append(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(APART));
 }
 
 pub async fn by_host(State(app): State<App>, request: Request) -> Response {
@@ -101,14 +141,41 @@ fn inside_by_path(uri: &Uri) -> Result<Inside, Failure> {
 async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().copied();
     let parameter = own_token::parameter(request.uri().query());
-    if let Some(secret) = parameter.as_ref().filter(|_| *request.method() == Method::GET) {
-        may_use(&auth::identify(app, peer, Some(secret)).await?.actor)?;
+    let by_right = match &parameter {
+        Some(secret) => holder_of_right(app, &inside, secret).await?,
+        None => None,
+    };
+    // A program takes the address as it is, by a right; a page needs the cookie, for all that it loads.
+    let begins = *request.method() == Method::GET && (by_right.is_none() || wants_page(request.headers()));
+    if let Some(secret) = parameter.as_ref().filter(|_| begins) {
+        if by_right.is_none() {
+            may_use(&auth::identify(app, peer, Some(secret)).await?.actor)?;
+        }
         return Ok(set_cookie(&inside, &request, peer, secret));
     }
     let mut secrets: Vec<String> = parameter.into_iter().collect();
-    let Known { actor, revoked } = identify(app, peer, &mut request, &mut secrets).await?;
-    auth::is_known(request.extensions());
+    let identified = match by_right {
+        Some(known) => {
+            secrets.extend(take_cookie(request.headers_mut()));
+            Ok(known)
+        }
+        None => identify(app, peer, &inside, &mut request, &mut secrets).await,
+    };
+    if identified.is_ok() {
+        auth::is_known(request.extensions());
+    }
+    let Known { actor, revoked } = match identified {
+        Ok(known) => known,
+        // The name of a port has an origin of its own; by path the program inside would share the one of this server.
+        Err(failure) if inside.prefix.is_empty() => match e2b::visitor(app, &inside.sandbox).await {
+            Ok(Some(admitted)) => admitted.into(),
+            Ok(None) => return Err(failure),
+            Err(refusal) => return Err(refusal.failure),
+        },
+        Err(failure) => return Err(failure),
+    };
     may_use(&actor)?;
+    secrets.extend(own_token::shown(app, request.headers()).await);
     // With every method, no token of ours goes inside: not by its parameter, and not by a header that repeats the
     // address.
     let query = own_token::clean_query(request.uri().query(), &secrets);
@@ -140,28 +207,68 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
 async fn identify(
     app: &App,
     peer: Option<Peer>,
+    inside: &Inside,
     request: &mut Request,
     secrets: &mut Vec<String>,
 ) -> Result<Known, Failure> {
     let cookie = take_cookie(request.headers_mut());
     if let Some(secret) = cookie
-        && let Some(admitted) = app.fleet().authenticate(&secret).await
+        && let Some(known) = holder(app, inside, &secret).await
     {
         secrets.push(secret);
         // With the cookie, Authorization can be the program's own, but a token of ours goes inside in no case.
         if let Ok(Some(secret)) = bearer(request.headers())
-            && app.fleet().authenticate(secret).await.is_some()
+            && own_token::is_own(app, secret).await
         {
             secrets.push(secret.to_string());
             request.headers_mut().remove(header::AUTHORIZATION);
         }
-        return Ok(admitted.into());
+        return Ok(known);
     }
     let secret = bearer(request.headers())?.map(str::to_string);
-    let known = auth::identify(app, peer, secret.as_deref()).await?;
+    let by_right = match &secret {
+        Some(secret) => holder_of_right(app, inside, secret).await?,
+        None => None,
+    };
+    let known = match by_right {
+        Some(known) => known,
+        None => auth::identify(app, peer, secret.as_deref()).await?,
+    };
     secrets.extend(secret);
     request.headers_mut().remove(header::AUTHORIZATION);
     Ok(known)
+}
+
+/// The holder of a token, or of a right to this port.
+async fn holder(app: &App, inside: &Inside, secret: &str) -> Option<Known> {
+    match holder_of_right(app, inside, secret).await {
+        Ok(None) => app.fleet().authenticate(secret).await.map(Known::from),
+        Ok(known) => known,
+        Err(_) => None,
+    }
+}
+
+/// `None`: the text is no right of this server. A right that does not open this port is refused.
+async fn holder_of_right(app: &App, inside: &Inside, secret: &str) -> Result<Option<Known>, Failure> {
+    if !app.fleet().has_signed_port(secret) {
+        return Ok(None);
+    }
+    let admitted = app.fleet().admit_port_right(secret, &inside.sandbox, inside.port).await?;
+    Ok(Some(admitted.into()))
+}
+
+/// The tokens of this server in a request that another one admitted: they are taken out of its headers, and do not go inside.
+pub async fn take_own_tokens(app: &App, request: &mut Request) -> Vec<String> {
+    let mut secrets: Vec<String> = own_token::parameter(request.uri().query()).into_iter().collect();
+    secrets.extend(take_cookie(request.headers_mut()));
+    if let Ok(Some(secret)) = bearer(request.headers())
+        && own_token::is_own(app, secret).await
+    {
+        secrets.push(secret.to_string());
+        request.headers_mut().remove(header::AUTHORIZATION);
+    }
+    own_token::clean_headers(request.headers_mut(), &secrets);
+    secrets
 }
 
 fn may_use(actor: &Actor) -> Result<(), Failure> {
@@ -199,7 +306,10 @@ fn set_cookie(inside: &Inside, request: &Request, peer: Option<Peer>, secret: &s
     let query = own_token::clean_query(request.uri().query(), &[secret.to_string()]);
     let target =
         format!("{}{query}", own_address(request, peer, &format!("{}{}", inside.prefix, inside.rest)));
-    let mut response = redirect(StatusCode::SEE_OTHER, &target);
+    let mut response = match comes_from_another_site(request.headers()) {
+        true => led_on(&target),
+        false => redirect(StatusCode::SEE_OTHER, &target),
+    };
     let secure = if peer.is_some_and(|peer| peer.tls) { "; Secure" } else { "" };
     // Only for this port: the program behind another port is not to get it.
     let cookie = format!("{TOKEN}={secret}; Path={}/; HttpOnly; SameSite=Strict{secure}", inside.prefix);
@@ -207,6 +317,29 @@ fn set_cookie(inside: &Inside, request: &Request, peer: Option<Peer>, secret: &s
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
     response
+}
+
+/// The dashboard at an address opens a port at its name. A browser calls that another site.
+fn comes_from_another_site(headers: &HeaderMap) -> bool {
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);
+    is("sec-fetch-site", "cross-site") && is("sec-fetch-mode", "navigate")
+}
+
+/// A page that leads to the target. A redirect would still be of the site that the browser comes from, and browsers send no
+/// strict cookie with one.
+fn led_on(target: &str) -> Response {
+    let page = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Paddock</title>\
+         <meta http-equiv=refresh content=\"0;url={target}\"><a href=\"{target}\">To the page</a></html>",
+        target = escape(target)
+    );
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ];
+    (headers, page).into_response()
 }
 
 /// Absolute, with the host that the guard let pass: a path such as `//elsewhere` cannot lead away.
@@ -311,6 +444,39 @@ mod tests {
         let response = set_cookie(&inside, &request, None, "s-1");
         assert_eq!(response.headers()["location"], "http://3000-a.boxes.example//evil.example/x?y=2");
         assert_eq!(response.headers()["set-cookie"], "paddock_token=s-1; Path=/; HttpOnly; SameSite=Strict");
+    }
+
+    #[test]
+    fn a_browser_of_another_site_is_led_on_by_a_page() {
+        let request = Request::builder()
+            .uri("/?paddock_token=s-1&q='<b>")
+            .header("host", "3000-a.boxes.example")
+            .header("sec-fetch-site", "cross-site")
+            .header("sec-fetch-mode", "navigate")
+            .body(Body::empty());
+        // Quotes and brackets are no part of a target that is valid.
+        assert!(request.is_err());
+        let request = Request::builder()
+            .uri("/?paddock_token=s-1&q='a&b=1")
+            .header("host", "3000-a.boxes.example")
+            .header("sec-fetch-site", "cross-site")
+            .header("sec-fetch-mode", "navigate")
+            .body(Body::empty())
+            .expect("a request");
+        let inside = Inside {
+            sandbox: "a".into(),
+            port: 3000,
+            prefix: String::new(),
+            rest: "/".into(),
+            query: String::new(),
+        };
+        let response = set_cookie(&inside, &request, None, "s-1");
+        assert_eq!((response.status(), response.headers().get("location")), (StatusCode::OK, None));
+        assert_eq!(response.headers()["set-cookie"], "paddock_token=s-1; Path=/; HttpOnly; SameSite=Strict");
+        let body = futures_util::FutureExt::now_or_never(axum::body::to_bytes(response.into_body(), 1 << 16));
+        let body = String::from_utf8(body.expect("at once").expect("a body").to_vec()).expect("text");
+        assert!(body.contains("content=\"0;url=http://3000-a.boxes.example/?q=&#39;a&amp;b=1\""), "{body}");
+        assert!(!body.contains("s-1"), "{body}");
     }
 
     #[test]

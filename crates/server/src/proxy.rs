@@ -1,6 +1,7 @@
 //! One request to a port inside and its answer, streamed both ways, upgrades included. Both ends can be hostile.
 
 use crate::app::App;
+use crate::dialects::e2b;
 use crate::errors::Failure;
 use crate::peer::Peer;
 use crate::ports::TOKEN;
@@ -59,9 +60,12 @@ pub async fn forward(
         () = app.ending().cancelled() => return Err(Failure::shutting_down()),
         stream = app.fleet().connect_port(actor, &inside.sandbox, inside.port) => stream?,
     };
+    // The program inside sees itself as on a developer's computer; so no check of names fails there.
+    let host = e2b::request_host(app, actor, &inside.sandbox, inside.port).await;
+    let host = host.unwrap_or_else(|| format!("localhost:{}", inside.port));
     let upgrade = wanted_upgrade(&request);
     let outside = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-    let request = for_inside(request, inside, peer, upgrade.as_ref())?;
+    let request = for_inside(request, inside, &host, peer, upgrade.as_ref())?;
     let mut response = exchange(app, stream, inside, request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let (Some(outside), Some(_)) = (outside, &upgrade) else {
@@ -70,7 +74,7 @@ pub async fn forward(
         let within = hyper::upgrade::on(&mut response);
         join(app, outside, within, leash);
     }
-    for_outside(&mut response, inside, upgrade.is_some());
+    for_outside(&mut response, inside, &host, upgrade.is_some());
     Ok(response)
 }
 
@@ -119,6 +123,8 @@ fn join(app: &App, outside: OnUpgrade, within: OnUpgrade, leash: Option<Leash>) 
             }
         };
         tokio::select! {
+            // After a revocation nothing more is carried, however much there is to carry.
+            biased;
             () = ending.cancelled() => {}
             () = revoked => {}
             _ = carried => {}
@@ -136,6 +142,7 @@ fn wanted_upgrade(request: &Request) -> Option<HeaderValue> {
 fn for_inside(
     request: Request,
     inside: &Inside,
+    host: &str,
     peer: Option<Peer>,
     upgrade: Option<&HeaderValue>,
 ) -> Result<Request, Failure> {
@@ -155,10 +162,9 @@ fn for_inside(
         headers.remove(name);
     }
     let own = |text: String| HeaderValue::from_str(&text).map_err(|_| Failure::internal());
-    // The program inside sees itself as on a developer's computer; so no check of names fails there.
-    headers.insert(header::HOST, own(format!("localhost:{}", inside.port))?);
+    headers.insert(header::HOST, own(host.to_string())?);
     if headers.contains_key(header::ORIGIN) {
-        headers.insert(header::ORIGIN, own(format!("http://localhost:{}", inside.port))?);
+        headers.insert(header::ORIGIN, own(format!("http://{host}"))?);
     }
     headers.insert("x-forwarded-proto", HeaderValue::from_static(peer.map_or("http", |peer| peer.scheme())));
     if let Some(outside) = outside {
@@ -174,7 +180,7 @@ fn for_inside(
     Ok(Request::from_parts(parts, body))
 }
 
-fn for_outside(response: &mut Response, inside: &Inside, upgrade: bool) {
+fn for_outside(response: &mut Response, inside: &Inside, host: &str, upgrade: bool) {
     let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS && upgrade;
     let headers = response.headers_mut();
     let protocol = headers.get(header::UPGRADE).cloned();
@@ -195,7 +201,7 @@ fn for_outside(response: &mut Response, inside: &Inside, upgrade: bool) {
         headers.append(header::SET_COOKIE, cookie);
     }
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
-    if let Some(location) = location.and_then(|location| moved(location, inside)) {
+    if let Some(location) = location.and_then(|location| moved(location, inside, host)) {
         headers.insert(header::LOCATION, location);
     }
     // The answer's own trailers and ours are different things.
@@ -222,8 +228,10 @@ fn own_cookie(cookie: &HeaderValue) -> Option<HeaderValue> {
 }
 
 /// The target of a redirect by the program inside, as seen from outside.
-fn moved(location: &str, inside: &Inside) -> Option<HeaderValue> {
-    let hosts = [format!("http://localhost:{}", inside.port), format!("http://127.0.0.1:{}", inside.port)];
+fn moved(location: &str, inside: &Inside, host: &str) -> Option<HeaderValue> {
+    let of_port = |name: &str| format!("http://{name}:{}", inside.port);
+    let hosts = [of_port("localhost"), of_port("127.0.0.1"), format!("http://{host}")];
+    // The rest begins with a slash, or the name of the host goes on there.
     let path = hosts.iter().find_map(|host| location.strip_prefix(host.as_str())).unwrap_or(location);
     if path.starts_with("//") || !path.starts_with('/') {
         return None;
@@ -289,7 +297,7 @@ mod tests {
             .header("x-kept", "2")
             .body(Body::empty())
             .expect("a request");
-        let request = for_inside(request, &inside(), None, None).expect("valid");
+        let request = for_inside(request, &inside(), "localhost:3000", None, None).expect("valid");
         assert_eq!(request.uri(), "/x?q=1");
         let names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
         for gone in ["connection", "x-private", "te", "proxy-authorization", "x-forwarded-for"] {
@@ -318,7 +326,7 @@ mod tests {
             .header("connection", "close")
             .body(Body::empty())
             .expect("a response");
-        for_outside(&mut response, &inside(), false);
+        for_outside(&mut response, &inside(), "localhost:3000", false);
         let headers = response.headers();
         assert_eq!(headers["location"], "/v1/sandboxes/a/ports/3000/login");
         assert_eq!(headers.get_all("set-cookie").iter().collect::<Vec<_>>(), ["id=1; Path=/"]);
@@ -328,11 +336,22 @@ mod tests {
     #[test]
     fn only_the_programs_own_addresses_are_rewritten() {
         assert_eq!(
-            moved("http://localhost:3000/a", &inside()).expect("moved"),
+            moved("http://localhost:3000/a", &inside(), "app.example").expect("moved"),
             "/v1/sandboxes/a/ports/3000/a"
         );
-        for location in ["//evil.example/", "https://evil.example/", "relative", "http://localhost:3001/"] {
-            assert_eq!(moved(location, &inside()), None, "{location}");
+        assert_eq!(
+            moved("http://app.example/a", &inside(), "app.example").expect("moved"),
+            "/v1/sandboxes/a/ports/3000/a"
+        );
+        for location in [
+            "//evil.example/",
+            "https://evil.example/",
+            "relative",
+            "http://localhost:3001/",
+            "http://app.example.evil/",
+            "http://app.example:81/",
+        ] {
+            assert_eq!(moved(location, &inside(), "app.example"), None, "{location}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Res
 
     let (request, unread) = Unread::watch(request);
     let mut response = next.run(request).instrument(span.clone()).await;
-    unread.tell(&mut response);
+    unread.settle(&mut response).await;
     if !method.is_safe() {
         // No caller is told of a change before the timeline has it.
         app.fleet().written().await;
@@ -56,8 +56,8 @@ fn route(app: &App, request: &Request) -> String {
     match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
         Some(pattern) if pattern.starts_with(PORTS) => PORTS.into(),
         Some(pattern) => pattern.into(),
-        None if app.guard().port_name(request.uri(), request.headers()).is_some() => PORTS.into(),
         None if e2b::is_for_sandbox(request.headers()) => e2b::ROUTE_NAME.into(),
+        None if app.guard().port_name(request.uri(), request.headers()).is_some() => PORTS.into(),
         None => "unknown".into(),
     }
 }

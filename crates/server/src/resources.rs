@@ -31,7 +31,7 @@ async fn list_resources(
 
 /// One resource
 ///
-/// What is bound to hosts is not shown again; a read-only token sees no value at all.
+/// A value that is bound to hosts is not shown again; a read-only token sees no value at all.
 #[utoipa::path(get, path = "/v1/resources/{resource}", tag = "resources",
     params(("resource" = String, Path, description = "Name; a `/` in it is written as %2F")),
     responses((status = 200, body = Resource)))]

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use paddock_fleet::ListFilter;
 use paddock_model::api::{
-    CreateSandbox, Extend, Sandbox, SandboxPage, SandboxState, SandboxUsage, UpdateSandbox,
+    CreateSandbox, Extend, Sandbox, SandboxMetrics, SandboxPage, SandboxState, SandboxUsage, UpdateSandbox,
 };
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
@@ -28,6 +28,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(hibernate_sandbox))
         .routes(routes!(wake_sandbox))
         .routes(routes!(sandbox_usage))
+        .routes(routes!(sandbox_metrics))
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]
@@ -51,6 +52,18 @@ struct Listing {
     /// `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<String>,
+    /// `desc` (default): the newest first; `asc`: the oldest first.
+    #[serde(default)]
+    #[param(inline)]
+    order: Order,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Order {
+    #[default]
+    Desc,
+    Asc,
 }
 
 /// How many a page has, where the caller says so.
@@ -61,7 +74,7 @@ pub fn page_limit(limit: Option<usize>) -> Result<usize, Failure> {
     }
 }
 
-/// List sandboxes, newest first
+/// List sandboxes by age
 #[utoipa::path(get, path = "/v1/sandboxes", tag = "sandboxes", params(Listing),
     responses((status = 200, body = SandboxPage)))]
 async fn list_sandboxes(
@@ -80,6 +93,8 @@ async fn list_sandboxes(
         name: listing.name,
         template: listing.template,
         cursor: listing.cursor,
+        oldest_first: listing.order == Order::Asc,
+        created_after_ms: None,
     };
     Ok(Answer(app.fleet().list(&actor, &filter).await?))
 }
@@ -215,7 +230,30 @@ async fn wake_sandbox(
     Ok(Answer(app.fleet().wake(&actor, &id).await?))
 }
 
-/// What a sandbox uses now
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Between {
+    /// Milliseconds since 1970; default: all that are kept.
+    #[serde(default)]
+    start_ms: Option<u64>,
+    #[serde(default)]
+    end_ms: Option<u64>,
+}
+
+/// Use of the host over the last minutes, and now
+#[utoipa::path(get, path = "/v1/sandboxes/{id}/metrics", tag = "sandboxes",
+    params(("id" = String, Path, description = "Id or name"), Between), responses((status = 200, body = SandboxMetrics)))]
+async fn sandbox_metrics(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(id): Target,
+    Query(between): Query<Between>,
+) -> Result<Answer<SandboxMetrics>, Failure> {
+    Ok(Answer(app.fleet().usage_history(&actor, &id, between.start_ms, between.end_ms).await?))
+}
+
+/// Resources that a sandbox uses now
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/usage", tag = "sandboxes", params(("id" = String, Path, description = "Id or name")),
     responses((status = 200, body = SandboxUsage)))]
 async fn sandbox_usage(

@@ -3,6 +3,7 @@
 use crate::app::{self, App};
 use crate::connections::{Bounds, Connection, Connections};
 use crate::dialects::e2b;
+use crate::linger::{Linger, Lingering};
 use crate::listen::{Io, Listener};
 use crate::options::Options;
 use crate::peer::Peer;
@@ -183,13 +184,16 @@ async fn talk(server: &Arc<Server>, stream: Box<dyn Io>, peer: Peer, connection:
         .max_concurrent_streams(limits.concurrent_streams)
         .keep_alive_interval(H2_PING)
         .keep_alive_timeout(H2_PING);
-    let stream = TokioIo::new(Prompt::new(stream, limits.head_timeout));
+    let linger = Linger::default();
+    let stream = Lingering::new(Prompt::new(stream, limits.head_timeout), linger.clone());
+    let stream = TokioIo::new(stream);
     let own = (server.clone(), connection.clone());
     let cut = CancellationToken::new();
     let cutter = revoked::Connection(cut.clone());
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         let (server, connection) = own.clone();
         request.extensions_mut().insert(cutter.clone());
+        request.extensions_mut().insert(linger.clone());
         async move { answer(&server, request, peer, &connection).await }
     });
     let conversation = builder.serve_connection_with_upgrades(stream, service);
@@ -221,6 +225,10 @@ async fn answer(
     request.extensions_mut().insert(connection.clone());
     let named = server.app.guard().port_name(request.uri(), request.headers());
     let router = match named {
+        Some(name) if e2b::is_for_named(name.port, request.uri(), request.headers()) => {
+            e2b::named(request.headers_mut(), &name.sandbox, name.port);
+            &server.e2b
+        }
         Some(_) => &server.ports,
         None if e2b::is_for_sandbox(request.headers()) => &server.e2b,
         None => &server.api,

@@ -60,7 +60,7 @@ async fn write_signed(
     let leash = signed.revoked.clone().map(|revoked| Leash::new(revoked, &request));
     let body = Incoming::from_request(request, &app).await?;
     let write = async {
-        let options = WriteOptions { mode: None, parents: true, user: None };
+        let options = WriteOptions { mode: None, parents: true, user: None, ..WriteOptions::default() };
         let upload = app.fleet().write_file(&signed.actor, &signed.sandbox, &signed.path, options).await?;
         files::fill(upload, body).await
     };

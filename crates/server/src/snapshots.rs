@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::errors::Failure;
+use crate::errors::{Failure, hide_host_of};
 use crate::extract::{NoQuery, OptionalJson, Query, Target, idempotency_key};
 use crate::sandboxes::page_limit;
 use axum::Json as Answer;
@@ -86,7 +86,7 @@ async fn delete_snapshot(
 
 /// New sandboxes that begin with the files of this one
 ///
-/// The source keeps running.
+/// The source keeps running. All are made or none; with `partial` each is made or fails by itself.
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/fork", tag = "snapshots",
     params(("id" = String, Path, description = "Id or name"),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key gives the same forks again")),
@@ -100,5 +100,9 @@ async fn fork_sandbox(
     OptionalJson(request): OptionalJson<Fork>,
 ) -> Result<(StatusCode, Answer<Forked>), Failure> {
     let key = idempotency_key(&headers)?;
-    Ok((StatusCode::CREATED, Answer(app.fleet().fork(&actor, &id, request, key).await?)))
+    let mut forked = app.fleet().fork(&actor, &id, request, key).await?;
+    if !actor.owner {
+        hide_host_of(&mut forked.failed);
+    }
+    Ok((StatusCode::CREATED, Answer(forked)))
 }

@@ -10,7 +10,7 @@ use paddock_fleet::{
     AuditOutputs, Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch,
 };
 use paddock_jobs::LogReader;
-use paddock_model::api::OutputEvent;
+use paddock_model::api::{Event, OutputEvent};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// How long the first byte of output is waited for, to know if bytes are missing before it.
 const FIRST_PIECE: Duration = Duration::from_millis(50);
+
+/// Bytes of events that are written together.
+const EVENTS_AT_ONCE: usize = 16 << 10;
 
 pub const NDJSON: &str = "application/x-ndjson";
 pub const OCTETS: &str = "application/octet-stream";
@@ -158,11 +161,22 @@ pub fn events(app: &App, mut events: EventReader) -> Response {
                     event = events.next() => event,
                 };
                 let Some(event) = event else { break };
-                yield line(&event);
+                yield together(event, &mut events);
             }
         }),
         NDJSON,
     )
+}
+
+/// An event, and those behind it that have happened already: a busy server writes once for many.
+fn together(first: Event, events: &mut EventReader) -> Result<Bytes, FleetError> {
+    let mut lines = Vec::from(line(&first)?);
+    while lines.len() < EVENTS_AT_ONCE
+        && let Some(event) = events.ready()
+    {
+        lines.extend_from_slice(&line(&event)?);
+    }
+    Ok(lines.into())
 }
 
 /// The exact bytes from `offset` on, up to the end or to the first that was not kept. If the bytes at `offset` itself

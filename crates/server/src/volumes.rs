@@ -10,9 +10,10 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use paddock_fleet::VolumeView;
 use paddock_model::api::{
-    CreateVolume, MountedVolume, RestoreVolume, ShareVolume, Volume, VolumeFiles, VolumeHistory, VolumeList,
-    VolumeVersion,
+    ChangeMode, CreateVolume, MakeDirectory, MountedVolume, RestoreVolume, ShareVolume, Volume, VolumeFile,
+    VolumeFiles, VolumeHistory, VolumeList, VolumeVersion,
 };
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
@@ -27,6 +28,9 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(share_volume))
         .routes(routes!(volume_files, delete_volume_file))
         .routes(routes!(read_volume_file, write_volume_file))
+        .routes(routes!(stat_volume_file))
+        .routes(routes!(make_volume_directory))
+        .routes(routes!(change_volume_mode))
         .routes(routes!(checkpoint_volume))
 }
 
@@ -148,12 +152,18 @@ struct Listing {
     /// Default: the current one.
     #[serde(default)]
     version: Option<u64>,
+    /// Levels below the path; default: all.
+    #[serde(default)]
+    depth: Option<usize>,
+    /// As the sandbox that has it to write has it now: a version of that is made first.
+    #[serde(default)]
+    live: bool,
     /// The tenant that shared it; default: one's own.
     #[serde(default)]
     tenant: Option<String>,
 }
 
-/// What is in a volume; at most 10,000 entries
+/// Files of a volume; at most 10,000 entries
 #[utoipa::path(get, path = "/v1/volumes/{volume}/files", tag = "volumes",
     params(("volume" = String, Path, description = "Name"), Listing),
     responses((status = 200, body = VolumeFiles)))]
@@ -164,7 +174,9 @@ async fn volume_files(
     Query(listing): Query<Listing>,
 ) -> Result<Answer<VolumeFiles>, Failure> {
     let volume = Whose { tenant: listing.tenant }.named(volume);
-    Ok(Answer(app.fleet().volume_files(&actor, &volume, listing.version, listing.path.as_deref()).await?))
+    let view = VolumeView { version: listing.version, live: listing.live };
+    let (path, depth) = (listing.path.as_deref(), listing.depth);
+    Ok(Answer(app.fleet().volume_files(&actor, &volume, view, path, depth).await?))
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]
@@ -172,6 +184,9 @@ async fn volume_files(
 #[into_params(parameter_in = Query)]
 struct At {
     path: String,
+    /// Through the sandbox that has it to write, if there is one; without this such a volume is refused.
+    #[serde(default)]
+    live: bool,
     /// The tenant that shared it; default: one's own.
     #[serde(default)]
     tenant: Option<String>,
@@ -188,7 +203,7 @@ async fn delete_volume_file(
     Query(at): Query<At>,
 ) -> Result<Answer<VolumeVersion>, Failure> {
     let volume = Whose { tenant: at.tenant }.named(volume);
-    Ok(Answer(app.fleet().delete_volume_file(&actor, &volume, &at.path).await?))
+    Ok(Answer(app.fleet().delete_volume_file(&actor, &volume, &at.path, at.live).await?))
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]
@@ -199,6 +214,9 @@ struct Reading {
     /// Default: the current one.
     #[serde(default)]
     version: Option<u64>,
+    /// As the sandbox that has it to write has it now: a version of that is made first.
+    #[serde(default)]
+    live: bool,
     /// The tenant that shared it; default: one's own.
     #[serde(default)]
     tenant: Option<String>,
@@ -215,7 +233,8 @@ async fn read_volume_file(
     Query(read): Query<Reading>,
 ) -> Result<Response, Failure> {
     let volume = Whose { tenant: read.tenant }.named(volume);
-    let file = app.fleet().read_volume_file(&actor, &volume, read.version, &read.path).await?;
+    let view = VolumeView { version: read.version, live: read.live };
+    let file = app.fleet().read_volume_file(&actor, &volume, view, &read.path).await?;
     Ok(stream::download(&app, file, stream::OCTETS))
 }
 
@@ -228,6 +247,9 @@ struct Writing {
     #[serde(default)]
     #[param(pattern = "^[0-7]{1,4}$")]
     mode: Option<String>,
+    /// Through the sandbox that has it to write, if there is one; without this such a volume is refused.
+    #[serde(default)]
+    live: bool,
     /// The tenant that shared it; default: one's own.
     #[serde(default)]
     tenant: Option<String>,
@@ -247,11 +269,72 @@ async fn write_volume_file(
 ) -> Result<Answer<VolumeVersion>, Failure> {
     let mode = write.mode.as_deref().map(octal).transpose()?;
     let volume = Whose { tenant: write.tenant }.named(volume);
-    let mut upload = app.fleet().write_volume_file(&actor, &volume, &write.path, mode).await?;
+    let mut upload = app.fleet().write_volume_file(&actor, &volume, &write.path, mode, write.live).await?;
     while let Some(bytes) = body.next().await? {
         upload.write(&bytes).await?;
     }
     Ok(Answer(upload.finish().await?))
+}
+
+/// One path of a volume
+///
+/// The empty path is the volume itself. Links are not followed.
+#[utoipa::path(get, path = "/v1/volumes/{volume}/files/stat", tag = "volumes",
+    params(("volume" = String, Path, description = "Name"), Reading),
+    responses((status = 200, body = VolumeFile)))]
+async fn stat_volume_file(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(volume): Target,
+    Query(read): Query<Reading>,
+) -> Result<Answer<VolumeFile>, Failure> {
+    let volume = Whose { tenant: read.tenant }.named(volume);
+    let view = VolumeView { version: read.version, live: read.live };
+    Ok(Answer(app.fleet().volume_file(&actor, &volume, view, &read.path).await?))
+}
+
+/// For changes whose path is in the body.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Changing {
+    /// Through the sandbox that has it to write, if there is one; without this such a volume is refused.
+    #[serde(default)]
+    live: bool,
+    /// The tenant that shared it; default: one's own.
+    #[serde(default)]
+    tenant: Option<String>,
+}
+
+/// Make a directory in a volume, as a new version
+#[utoipa::path(post, path = "/v1/volumes/{volume}/files/directory", tag = "volumes",
+    params(("volume" = String, Path, description = "Name"), Changing), request_body = MakeDirectory,
+    responses((status = 201, body = VolumeVersion)))]
+async fn make_volume_directory(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(volume): Target,
+    Query(changing): Query<Changing>,
+    Json(request): Json<MakeDirectory>,
+) -> Result<(StatusCode, Answer<VolumeVersion>), Failure> {
+    let volume = Whose { tenant: changing.tenant }.named(volume);
+    let made = app.fleet().make_volume_directory(&actor, &volume, request, changing.live).await?;
+    Ok((StatusCode::CREATED, Answer(made)))
+}
+
+/// Change permission bits in a volume, as a new version
+#[utoipa::path(post, path = "/v1/volumes/{volume}/files/mode", tag = "volumes",
+    params(("volume" = String, Path, description = "Name"), Changing), request_body = ChangeMode,
+    responses((status = 200, body = VolumeVersion)))]
+async fn change_volume_mode(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(volume): Target,
+    Query(changing): Query<Changing>,
+    Json(request): Json<ChangeMode>,
+) -> Result<Answer<VolumeVersion>, Failure> {
+    let volume = Whose { tenant: changing.tenant }.named(volume);
+    Ok(Answer(app.fleet().change_volume_mode(&actor, &volume, request, changing.live).await?))
 }
 
 /// Make a version of a volume while its sandbox runs

@@ -5,6 +5,7 @@
 mod harness;
 
 use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use harness::{Answer, Server, parse};
 use paddock_server::Options;
 use serde_json::{Value, json};
@@ -246,6 +247,7 @@ async fn ports_inside_are_reached_by_path_by_name_and_by_upgrade() {
     drop(stream);
 
     no_token_goes_inside(&server, &sandbox, &host, &secret).await;
+    no_key_of_e2b_goes_inside(&server, &sandbox, &secret).await;
     kill(&server, &sandbox).await;
 }
 
@@ -297,6 +299,45 @@ async fn no_token_goes_inside(server: &Server, sandbox: &str, host: &str, secret
         assert!(seen.to_lowercase().contains(&kept.to_lowercase()), "{kept}: {seen}");
     }
     assert!(!seen.contains(secret) && !seen.contains("alone") && !seen.contains("paddock_token"), "{seen}");
+}
+
+/// A key in the header of E2B's SDKs, and what it was given for a sandbox, at both addresses of a port.
+async fn no_key_of_e2b_goes_inside(server: &Server, sandbox: &str, secret: &str) {
+    let id = sandbox.rsplit('/').next().expect("an id");
+    let digits: String = URL_SAFE_NO_PAD
+        .decode(secret.trim_start_matches("pdk_"))
+        .expect("base64")
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    for key in [secret.to_string(), format!("e2b_{digits}")] {
+        let shown = format!("X-API-KEY: {key}\r\n");
+        let kind = format!("{shown}Content-Type: application/json\r\n");
+        let target = format!("/sandboxes/{id}/connect");
+        let given = server.ask_tcp("POST", &target, &kind, Some(r#"{"timeout": 300}"#)).await;
+        assert_eq!(given.status, 200, "{}", given.text());
+        let given = given.json()["trafficAccessToken"].as_str().expect("a token").to_string();
+        let headers = format!(
+            "{shown}E2b-Sandbox-Id: {id}\r\nE2b-Sandbox-Port: 8000\r\nE2B-Traffic-Access-Token: {given}\r\n\
+             Authorization: Bearer {key}\r\nReferer: http://x/?paddock_token={key}\r\nX-Copy: {given}\r\nX-Kept: 7\r\n"
+        );
+        let target = format!("/by-e2b?a=1&key={key}&copy={given}&paddock_token=x");
+        let seen = server.ask_tcp("GET", &target, &headers, None).await.text();
+        assert!(seen.starts_with("/by-e2b?a=1\n") && seen.to_lowercase().contains("kept: 7"), "{seen}");
+        let own = format!("Authorization: Bearer {secret}\r\n{shown}X-Kept: 8\r\n");
+        let target = format!("{sandbox}/ports/8000/by-v1?key={key}");
+        let by_path = server.ask_tcp("GET", &target, &own, None).await.text();
+        assert!(by_path.starts_with("/by-v1\n") && by_path.to_lowercase().contains("kept: 8"), "{by_path}");
+        for text in [&key, &given, "paddock_token"] {
+            assert!(!seen.contains(text) && !by_path.contains(text), "{text}: {seen} {by_path}");
+        }
+        let in_path = server.ask_tcp("GET", &format!("/x/{given}"), &headers, None).await;
+        assert_eq!(in_path.status, 400, "{}", in_path.text());
+    }
+    // Keys of others are the program's own.
+    let other = format!("Authorization: Bearer {secret}\r\nX-API-KEY: of-the-program\r\n");
+    let seen = server.ask_tcp("GET", &format!("{sandbox}/ports/8000/"), &other, None).await.text();
+    assert!(seen.contains("of-the-program"), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

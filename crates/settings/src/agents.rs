@@ -118,7 +118,7 @@ impl Agent {
                 from,
                 hosts: key.hosts.clone(),
                 header: key.header.clone(),
-                headers: Vec::new(),
+                ..SecretLayer::default()
             };
             (name.clone(), layer)
         };

@@ -2,6 +2,7 @@
 
 use paddock_model::net::Rule;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
 /// A secret that was asked for and checked.
@@ -14,6 +15,9 @@ pub struct Bound {
     pub header: Option<String>,
     #[serde(default)]
     pub headers: Vec<String>,
+    /// Headers that the gate sets, with `{}` for the value.
+    #[serde(default)]
+    pub inject: BTreeMap<String, String>,
 }
 
 /// Never shows the value.

@@ -31,7 +31,7 @@ pub use paddock_model::WORKSPACE_TARGET;
 pub use paths::{PathError, split_mount};
 pub use presets::PresetError;
 pub use scan::{ScanError, resolve as resolve_scan};
-pub use secrets::{SecretSettingError, read_secrets};
+pub use secrets::{SecretSettingError, check_secret_value, read_secrets};
 pub use size::SizeError;
 pub use workspace::{WorkspaceError, names_of_the_table};
 
@@ -44,6 +44,7 @@ use std::path::{Path, PathBuf};
 
 const DEFAULT_HOSTNAME: &str = "paddock";
 const MOST_MODULES: usize = 64;
+const LONGEST_READY: usize = 64 << 10;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug, Clone)]
@@ -54,6 +55,8 @@ pub struct Settings {
     pub spec: Spec,
     /// Empty if no layer names a command.
     pub command: Vec<String>,
+    /// A line for the shell that succeeds when the command, which a create starts, is ready.
+    pub ready: Option<String>,
     pub env: BTreeMap<String, String>,
     pub cwd: Option<PathBuf>,
     /// Python modules, for an interpreter that imports them beforehand.
@@ -84,6 +87,12 @@ pub enum SettingsError {
     ModuleName(String),
     #[error("{0} modules are to be preloaded, and 64 are the most")]
     TooManyModules(usize),
+    #[error("`ready` is a line for the shell: it is not empty, has no NUL, and at most 64 KiB")]
+    Ready,
+    #[error(
+        "`root_may_install` and live forks exclude each other: its root would have rights over the forks, which nest in it"
+    )]
+    RootAndLiveForks,
     #[error("`{}` is mounted twice", .0.display())]
     TargetTwice(PathBuf),
     #[error("the value of environment variable `{}` holds a NUL", .0.escape_debug())]
@@ -117,9 +126,10 @@ impl SettingsError {
             SettingsError::Scan(error) => error.hint(),
             SettingsError::Network(error) => error.hint(),
             SettingsError::Secrets(error) => error.hint(),
-            SettingsError::UnknownBackend(_) => {
-                Some("`paddock doctor` shows what this machine has".to_string())
+            SettingsError::RootAndLiveForks => {
+                Some("leave one of them out; forks of its files are possible all the same".to_string())
             }
+            SettingsError::UnknownBackend(_) => Some("`paddock doctor` shows what this host has".to_string()),
             _ => None,
         }
     }
@@ -136,8 +146,17 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
     let user: Option<User> = merged.user.as_deref().map(str::parse).transpose()?;
     let secrets = secrets::resolve(&merged.secrets, &merged.env)?;
     let mut require = requirements(&merged.require)?;
-    if merged.live_forks == Some(true) && !require.contains(&Requirement::LiveForks) {
-        require.push(Requirement::LiveForks);
+    let root_may_install = merged.root_may_install.unwrap_or(false);
+    let mut insist = |on: bool, requirement| {
+        if on && !require.contains(&requirement) {
+            require.push(requirement);
+        }
+    };
+    insist(merged.live_forks == Some(true), Requirement::LiveForks);
+    insist(root_may_install, Requirement::RootMayInstall);
+    // Forks of interpreters nest in its user namespace, in which its root has capabilities.
+    if root_may_install && require.contains(&Requirement::LiveForks) {
+        return Err(SettingsError::RootAndLiveForks);
     }
     let spec = Spec {
         root: Root::HostUsr,
@@ -150,13 +169,15 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         hostname,
         require,
         scan: scan::resolve(merged.scan.as_deref(), merged.allowed_imports)?,
-        live_forks: merged.live_forks.unwrap_or(true),
+        live_forks: merged.live_forks.unwrap_or(!root_may_install),
+        root_may_install,
     };
     Ok(Settings {
         backend: known_backend(merged.backend)?,
         image: merged.image.map(|image| checked_image(image, surroundings)).transpose()?,
         spec,
         command: merged.command,
+        ready: merged.ready.map(checked_ready).transpose()?,
         env: merged.env,
         cwd: merged.cwd.map(|cwd| paths::inside("working directory", &cwd)).transpose()?,
         preload: modules(merged.preload)?,
@@ -164,6 +185,13 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         secrets,
         host_certs: merged.host_certs.unwrap_or(false),
     })
+}
+
+fn checked_ready(line: String) -> Result<String, SettingsError> {
+    match line.trim().is_empty() || line.contains('\0') || line.len() > LONGEST_READY {
+        true => Err(SettingsError::Ready),
+        false => Ok(line),
+    }
 }
 
 fn mounts(

@@ -15,6 +15,13 @@ pub fn read(text: &str, entry: &Entry<'_>) -> Result<BTreeMap<String, SecretLaye
                 "hosts" => layer.hosts = entry.strings()?,
                 "header" => layer.header = Some(entry.string()?),
                 "headers" => layer.headers = entry.strings()?,
+                "inject" => {
+                    let table =
+                        entry.table("a table of headers, such as { authorization = \"Bearer {}\" }")?;
+                    for header in entries(text, "secrets.NAME.inject.", table) {
+                        layer.inject.insert(header.key.to_string(), header.string()?);
+                    }
+                }
                 _ => return Err(entry.unknown()),
             }
         }
@@ -30,13 +37,14 @@ mod tests {
 
     #[test]
     fn a_table_for_each() {
-        let text = "[secrets.KEY]\nfrom = \"env:KEY\"\nhosts = [\"a.example\"]\nheader = \"authorization\"\nheaders = [\"x-more\"]";
+        let text = "[secrets.KEY]\nfrom = \"env:KEY\"\nhosts = [\"a.example\"]\nheader = \"authorization\"\nheaders = [\"x-more\"]\ninject = { x-own = \"Key {}\" }";
         let layer = SecretLayer {
             value: None,
             from: Some("env:KEY".into()),
             hosts: vec!["a.example".into()],
             header: Some("authorization".into()),
             headers: vec!["x-more".into()],
+            inject: [("x-own".to_string(), "Key {}".to_string())].into(),
         };
         assert_eq!(parse(text).unwrap().secrets, [("KEY".to_string(), layer)].into());
         for (text, said) in [

@@ -12,9 +12,29 @@ use zeroize::Zeroizing;
 const MOST_SECRETS: usize = 64;
 const MOST_HOSTS: usize = 64;
 const MOST_HEADERS: usize = 16;
+/// The server keeps these, and finds them itself.
+const OF_THE_SERVER: [&str; 2] = ["secret:", "resource:"];
 /// A shorter value could not be told from other text, in requests and in answers.
 const SHORTEST: usize = 8;
 const LONGEST: usize = 16 * 1024;
+/// The text of a header around a value.
+const LONGEST_TEXT: usize = 1024;
+/// A header of the message itself: with another one, host and gate could read different requests.
+const OF_THE_GATE: [&str; 13] = [
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 #[derive(Debug, thiserror::Error)]
 pub enum SecretSettingError {
@@ -42,6 +62,14 @@ pub enum SecretSettingError {
     ManyHeaders { name: String, count: usize },
     #[error("secret `{0}` has both `header`, the only one, and `headers`, more than the usual ones")]
     OnlyAndMore(String),
+    #[error("secret `{0}` has `inject`, and `header` or `headers`, which are for a placeholder")]
+    InjectedAndSent(String),
+    #[error("secret `{name}`: the gate cannot set header `{header}`, which says how the message is sent")]
+    HeaderOfTheGate { name: String, header: String },
+    #[error(
+        "secret `{name}`: the text of header `{header}` has to be printable ASCII of {LONGEST_TEXT} bytes at most, with `{{}}` once, where the value goes"
+    )]
+    InjectedText { name: String, header: String },
     #[error("secret `{name}`: `from` is `{}`, and has to be env:NAME or file:/PATH", .from.escape_debug())]
     From { name: String, from: String },
     #[error("secret `{name}`: there is no variable `{}`", .variable.escape_debug())]
@@ -102,7 +130,8 @@ pub fn resolve(
             return Err(SecretSettingError::ManyHeaders { name: name.clone(), count: layer.headers.len() });
         }
         let headers = layer.headers.iter().map(|header| header_of(name, header)).collect::<Result<_, _>>()?;
-        Ok(Bound { name: name.clone(), value: value(name, layer)?, hosts, header, headers })
+        let inject = injected(name, layer)?;
+        Ok(Bound { name: name.clone(), value: value(name, layer)?, hosts, header, headers, inject })
     };
     layers.iter().map(one).collect()
 }
@@ -110,7 +139,8 @@ pub fn resolve(
 /// Reads the values of secrets from the caller's variables and files, so that the layer can be sent elsewhere.
 pub fn read_secrets(layers: &mut BTreeMap<String, SecretLayer>) -> Result<(), SecretSettingError> {
     for (name, layer) in layers.iter_mut() {
-        if layer.from.is_some() {
+        let is_here = |from: &String| !OF_THE_SERVER.iter().any(|scheme| from.starts_with(scheme));
+        if layer.from.as_ref().is_some_and(is_here) {
             let value = value(name, layer)?;
             (layer.value, layer.from) = (Some(SecretValue(value.to_string())), None);
         }
@@ -158,6 +188,29 @@ fn header_of(name: &str, header: &str) -> Result<String, SecretSettingError> {
     }
 }
 
+/// The headers that the gate sets.
+fn injected(name: &str, layer: &SecretLayer) -> Result<BTreeMap<String, String>, SecretSettingError> {
+    let owned = || name.to_string();
+    if layer.inject.len() > MOST_HEADERS {
+        return Err(SecretSettingError::ManyHeaders { name: owned(), count: layer.inject.len() });
+    }
+    if !layer.inject.is_empty() && (layer.header.is_some() || !layer.headers.is_empty()) {
+        return Err(SecretSettingError::InjectedAndSent(owned()));
+    }
+    let one = |(header, text): (&String, &String)| {
+        let header = header_of(name, header)?;
+        if OF_THE_GATE.contains(&header.as_str()) {
+            return Err(SecretSettingError::HeaderOfTheGate { name: owned(), header });
+        }
+        let fits = text.len() <= LONGEST_TEXT && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        match text.matches("{}").count() {
+            1 if fits => Ok((header, text.clone())),
+            _ => Err(SecretSettingError::InjectedText { name: owned(), header }),
+        }
+    };
+    layer.inject.iter().map(one).collect()
+}
+
 fn value(name: &str, layer: &SecretLayer) -> Result<Zeroizing<String>, SecretSettingError> {
     let owned = || name.to_string();
     let value = match (&layer.value, &layer.from) {
@@ -166,13 +219,19 @@ fn value(name: &str, layer: &SecretLayer) -> Result<Zeroizing<String>, SecretSet
         (Some(value), None) => Zeroizing::new(value.0.clone()),
         (None, Some(from)) => read(name, from)?,
     };
+    check_secret_value(name, &value)?;
+    Ok(value)
+}
+
+/// A value that a header can carry and that can be told from other text.
+pub fn check_secret_value(name: &str, value: &str) -> Result<(), SecretSettingError> {
     if !(SHORTEST..=LONGEST).contains(&value.len()) {
-        return Err(SecretSettingError::Length { name: owned(), length: value.len() });
+        return Err(SecretSettingError::Length { name: name.to_string(), length: value.len() });
     }
     if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        return Err(SecretSettingError::Text(owned()));
+        return Err(SecretSettingError::Text(name.to_string()));
     }
-    Ok(value)
+    Ok(())
 }
 
 fn read(name: &str, from: &str) -> Result<Zeroizing<String>, SecretSettingError> {
@@ -204,6 +263,11 @@ fn read(name: &str, from: &str) -> Result<Zeroizing<String>, SecretSettingError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn injecting(header: &str, text: &str) -> SecretLayer {
+        let inject = [(header.to_string(), text.to_string())].into();
+        SecretLayer { inject, ..layer("12345678", &["a.example"]) }
+    }
 
     fn layer(value: &str, hosts: &[&str]) -> SecretLayer {
         SecretLayer {
@@ -255,6 +319,12 @@ mod tests {
             (SecretLayer { value: None, ..layer("", &["a.example"]) }, "neither"),
             (SecretLayer { header: Some("a b".into()), ..layer("12345678", &["a.example"]) }, "a b"),
             (SecretLayer { headers: vec!["c d".into()], ..layer("12345678", &["a.example"]) }, "c d"),
+            (injecting("Host", "{}"), "`host`"),
+            (injecting("x y", "{}"), "x y"),
+            (injecting("x-mine", "no place"), "x-mine"),
+            (injecting("x-mine", "{} {}"), "x-mine"),
+            (injecting("x-mine", "{}\r\nhost: b.example"), "x-mine"),
+            (SecretLayer { header: Some("x-a".into()), ..injecting("x-mine", "{}") }, "placeholder"),
             (
                 SecretLayer {
                     header: Some("a".into()),
@@ -271,8 +341,12 @@ mod tests {
             let error = one("KEY", wrong).unwrap_err();
             assert!(error.contains(said) && !error.contains("12345678"), "{error}");
         }
-        let mut layers = [("KEY".to_string(), from(&format!("file:{}", path.display())))].into();
+        let mut layers: BTreeMap<_, _> =
+            [("KEY".to_string(), from(&format!("file:{}", path.display())))].into();
+        let kept = from("secret:kept");
+        layers.insert("KEPT".into(), kept.clone());
         read_secrets(&mut layers).unwrap();
+        assert_eq!(layers["KEPT"], kept, "the server finds it");
         assert_eq!(layers["KEY"], layer("from-a-file", &["a.example"]));
     }
 

@@ -1,12 +1,11 @@
 //! The kernel's bounds for the start of a program. They are checked here, so that no sandbox is started in vain.
 
 use paddock_model::format_bytes;
+use paddock_protocol::LARGEST_COMMAND;
 use std::collections::BTreeMap;
 
 /// MAX_ARG_STRLEN of Linux, its closing NUL included.
 const LARGEST_STRING: usize = 128 << 10;
-/// Less than any kernel allows with the default stack, and small enough for one frame of the protocol.
-const LARGEST_TOTAL: usize = 960 << 10;
 /// The kernel keeps a pointer for each string; this is more than the protocol adds.
 const POINTER: usize = 8;
 
@@ -16,7 +15,7 @@ pub enum SizeError {
     Argument { index: usize, length: usize },
     #[error("environment variable `{}` is {} long; the kernel takes at most 128 KiB", .name.escape_debug(), format_bytes(*.length as u64))]
     Variable { name: String, length: usize },
-    #[error("the command and its environment are {} long together; at most 960 KiB is allowed", format_bytes(*.0 as u64))]
+    #[error("the command and its environment are {} KiB long together; the kernel takes at most {} KiB", .0.div_ceil(1024), LARGEST_COMMAND / 1024)]
     Total(usize),
     #[error("argument {0} of the command holds a NUL")]
     Nul(usize),
@@ -58,7 +57,7 @@ pub fn check(command: &[String], env: &BTreeMap<String, String>) -> Result<(), S
         }
         total += length + POINTER;
     }
-    if total > LARGEST_TOTAL { Err(SizeError::Total(total)) } else { Ok(()) }
+    if total > LARGEST_COMMAND { Err(SizeError::Total(total)) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -80,12 +79,19 @@ mod tests {
             refusal(&[], [("BIG".into(), huge.clone())].into())
                 .starts_with("environment variable `BIG` is 128 KiB")
         );
-        let many = vec!["x".repeat(100 << 10); 20];
+        let many = vec!["x".repeat(100 << 10); 21];
         assert_eq!(
             refusal(&many, BTreeMap::new()),
-            "the command and its environment are 2 MiB long together; at most 960 KiB is allowed"
+            "the command and its environment are 2101 KiB long together; the kernel takes at most 2040 KiB"
         );
-        assert!(check(&vec!["x".into(); 200_000], &BTreeMap::new()).is_err());
+        assert!(check(&vec!["x".into(); 220_000], &BTreeMap::new()).is_err());
+        // One that fills the bound to its last byte, and one byte more in the environment.
+        let fills = vec!["x".repeat((64 << 10) - 1 - POINTER); LARGEST_COMMAND >> 16];
+        let rest = LARGEST_COMMAND % (64 << 10) - 2 - POINTER;
+        for more in [0, 1] {
+            let env = [("V".to_string(), "x".repeat(rest - 1 + more))].into();
+            assert_eq!(check(&fills, &env).is_ok(), more == 0);
+        }
         assert_eq!(
             refusal(&["a".into(), "\0".into()], BTreeMap::new()),
             "argument 1 of the command holds a NUL"

@@ -41,7 +41,7 @@ impl TemplateError {
     pub fn hint(&self) -> Option<String> {
         match self {
             TemplateError::Missing(name) if crate::shipped_builds::text(name).is_some() => Some(format!(
-                "it comes with Paddock: `paddock template build {name}` makes it, on the machine of the server"
+                "it comes with Paddock: `paddock template build {name}` makes it, on the host of the server"
             )),
             TemplateError::Missing(_) => Some("`paddock template ls` lists those there are".to_string()),
             TemplateError::Exists(_) => Some("--force replaces it".to_string()),

@@ -243,3 +243,22 @@ fn modules_to_preload_are_dotted_names() {
     let refusal = place.refusal(Policy { preload: many, ..Default::default() });
     assert_eq!(refusal, "65 modules are to be preloaded, and 64 are the most");
 }
+
+#[test]
+fn a_root_that_installs_is_asked_for_and_never_together_with_live_forks() {
+    let host = Host::new();
+    let plain = host.resolve(&[]).unwrap().spec;
+    assert!(!plain.root_may_install && plain.live_forks && plain.require.is_empty());
+    let on = || Policy { root_may_install: Some(true), ..Policy::default() };
+    let spec = host.resolve(&[on()]).unwrap().spec;
+    assert!(spec.root_may_install && !spec.live_forks);
+    assert_eq!(spec.require, [Requirement::RootMayInstall]);
+    let off = Policy { root_may_install: Some(false), ..Policy::default() };
+    assert!(!host.resolve(&[on(), off]).unwrap().spec.root_may_install, "the layer above counts");
+    for other in
+        [Policy { live_forks: Some(true), ..on() }, Policy { require: vec!["live-forks".into()], ..on() }]
+    {
+        assert!(host.refusal(other).contains("exclude each other"));
+    }
+    assert!(host.resolve(&[Policy { live_forks: Some(false), ..on() }]).is_ok());
+}

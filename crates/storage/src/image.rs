@@ -22,7 +22,7 @@ pub const MOST_BYTES: u64 = 256 << 30;
 const LEAST_BYTES: u64 = 1 << 30;
 /// The kernel releases a device a while after the last mount has gone: first it writes out its data, and the namespaces
 /// of ended sandboxes are taken apart in the background.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEVICE_RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Ended processes release a broken storage at once; a running sandbox keeps it for good.
 const PATIENCE_BROKEN: Duration = Duration::from_secs(5);
 const REMEDY: &str = "apt-get install btrfs-progs";
@@ -126,7 +126,7 @@ impl Image {
         // The grower holds the mount point open.
         drop(self.grower.take());
         let step = || format!("unmount {}", self.mount_point.display());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEVICE_RELEASE_TIMEOUT;
         // A process that another thread is just starting has all our files open until it executes.
         while let Err(errno) = unmount(&self.mount_point, UnmountFlags::empty()) {
             match errno {

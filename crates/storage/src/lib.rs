@@ -77,7 +77,7 @@ pub enum StorageError {
     NotFound { name: String },
     #[error("there is a disk or snapshot `{name}` already")]
     Exists { name: String },
-    #[error("the storage of this machine keeps no disks of its own: {why}")]
+    #[error("the storage of this host keeps no disks of its own: {why}")]
     Unsupported { why: String },
     #[error("the storage `{}` met an error of the disk below it, and takes no writes until it is mounted anew", .file.display())]
     Broken { file: PathBuf },

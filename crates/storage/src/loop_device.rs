@@ -1,4 +1,7 @@
 //! Attaches a file as a block device, until its last user closes it.
+//!
+//! Written by hand: five ioctls. The file, the block size, direct I/O and the detaching with the last user have to be set
+//! in one call (`LOOP_CONFIGURE`): between two, another process can take the device, or a killed engine can leave it.
 
 use std::ffi::c_ulong;
 use std::fs::{File, OpenOptions};

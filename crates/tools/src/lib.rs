@@ -7,6 +7,7 @@
 //! - [`Operations`]: the operations of a sandbox that calls need; a client of the API or the engine implements it
 //! - [`Host`]: the source of sandboxes, for code that makes and ends them
 //! - [`loopstack`]: ten tools in another product's words
+//! - [`sandbox_fusion`]: a third one's, for programs that reward a model for its code
 //! - `results`, `files`: answers as texts; `outputs`: cut to a budget, the rest kept to be read on
 //!
 //! Words and behaviour are those of `sandbox.tools` of the Python SDK; the cases in `sdk/python/tests/tool_cases.json` hold
@@ -23,6 +24,7 @@ pub mod loopstack;
 mod operations;
 mod outputs;
 mod results;
+pub mod sandbox_fusion;
 mod toolbox;
 
 pub use arguments::{Arguments, BadCall};

@@ -22,7 +22,7 @@ impl VerifyError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             VerifyError::UnknownBackend { .. } | VerifyError::NothingToVerify { .. } => {
-                "`paddock doctor` says what each backend has and lacks on this machine"
+                "`paddock doctor` says what each backend has and lacks on this host"
             }
             VerifyError::UnknownGroup { .. } => "name one by its letter, as in `--group A`",
             VerifyError::Executable { .. } => "build it or set PADDOCK_BIN",

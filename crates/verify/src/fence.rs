@@ -20,7 +20,7 @@ pub const ORDINARY_UID: u32 = 61_234;
 
 /// Longest that any one run may take before the suite calls it hung: the first of a size boots a VM, perhaps on a busy
 /// host.
-const PATIENCE: Duration = Duration::from_secs(180);
+const RUN_TIMEOUT: Duration = Duration::from_secs(180);
 /// More than any report has.
 const MOST_KEPT: u64 = 32 << 20;
 /// Longest that output may stay open after the end of the process that was started.
@@ -219,12 +219,12 @@ fn wait(child: &Child, begun: Instant) -> Result<(ExitStatus, u64)> {
         if unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) } == pid {
             return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024));
         }
-        let hung = begun.elapsed() > PATIENCE;
+        let hung = begun.elapsed() > RUN_TIMEOUT;
         if hung || interrupt::noticed() {
             // SAFETY: takes no memory; the pid is our own child, not reaped yet.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             interrupt::check()?;
-            anyhow::bail!("hung for {PATIENCE:?}");
+            anyhow::bail!("hung for {RUN_TIMEOUT:?}");
         }
         std::thread::sleep(Duration::from_millis(2));
     }

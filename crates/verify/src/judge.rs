@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::report::{Judgement, Row};
 use crate::scenarios::{Scenario, Shown, Stage};
 use anyhow::{Context, Result};
-use paddock_model::{Boundary, Cause, Guarantees};
+use paddock_model::{Capability, Cause, Guarantees};
 use std::time::Duration;
 
 pub struct Judge<'a> {
@@ -25,7 +25,7 @@ pub struct Judge<'a> {
 const PROMPT: Duration = Duration::from_secs(30);
 /// Extra time for an emulated processor: seconds, if others are at work too. An attack that blocks a run does so for
 /// minutes.
-const MACHINES: Duration = Duration::from_secs(30);
+const EMULATED_GRACE: Duration = Duration::from_secs(30);
 
 impl Judge<'_> {
     /// All attacks of one backend and identity.
@@ -44,9 +44,9 @@ impl Judge<'_> {
         let report = run.report().context("the batch of attacks")?;
         let guarantees = report.guarantees.clone();
         row.guarantees = Some(guarantees.clone());
-        let grace = match guarantees.boundary {
-            Boundary::OwnKernel => MACHINES,
-            _ => Duration::ZERO,
+        let grace = match guarantees.can(Capability::EmulatedProcessor) {
+            true => EMULATED_GRACE,
+            false => Duration::ZERO,
         };
         let found = lines(&report.stdout);
         for attack in batch {

@@ -2,7 +2,7 @@
 //! shows that the attack can succeed. `paddock verify` runs it for a user, `tests/conformance` for CI.
 //!
 //! - [`suite`]: the whole of it, from options to a report; [`judge`]: the verdict on one attack
-//! - [`report`]: the result as data; [`table`]: the same for people
+//! - [`report`]: the result as data; [`table`]: the same for people; [`kept`]: the same for the state directory
 //! - [`attack`]: an attack, and its outcome
 //! - [`probe`]: the half that runs inside, one file per group of attacks; the executable under test is its own probe
 //! - [`fence`]: runs a command behind a backend of `paddock`, as root and rootless
@@ -26,6 +26,7 @@ mod fence;
 mod host;
 mod interrupt;
 mod judge;
+mod kept;
 mod probe;
 mod report;
 mod scenarios;

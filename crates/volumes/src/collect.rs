@@ -6,6 +6,9 @@ use crate::store::Volumes;
 use crate::{VolumeError, head::now_ms};
 use std::collections::HashSet;
 
+/// Versions that are freed at one time.
+const DUE: usize = 64;
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Collected {
     pub objects: u64,
@@ -19,6 +22,13 @@ impl Volumes {
         let collected = self.collect_with(&mut writer).await;
         writer.release().await?;
         collected
+    }
+
+    /// True if enough retired versions have passed their time that a look at the whole store is worth it.
+    pub fn is_due(&self, head: &crate::Head) -> bool {
+        let grace = self.0.grace.as_millis() as u64;
+        let passed = |retired: &crate::head::Retired| retired.at_ms.saturating_add(grace) <= now_ms();
+        head.retired.get(DUE - 1).is_some_and(passed)
     }
 
     /// The same for a writer that has the lease already.

@@ -16,6 +16,10 @@ pub enum VolumeError {
     NoVersion { volume: String, version: u64 },
     #[error("volume `{volume}` has no `{}` in version {version}", .path.escape_debug())]
     NoFile { volume: String, version: u64, path: String },
+    #[error("path `{}` in volume `{volume}` {problem}", .path.escape_debug())]
+    Path { volume: String, path: String, problem: &'static str },
+    #[error("`{}` in volume `{volume}` is {is}", .path.escape_debug())]
+    NotAFile { volume: String, path: String, is: &'static str },
     #[error("volume `{volume}` is written to by {holder}")]
     Busy { volume: String, holder: String, seconds: u64 },
     #[error("the lease of volume `{volume}` was lost to another writer: nothing was committed")]
@@ -46,7 +50,8 @@ impl VolumeError {
     /// Stable, for programs.
     pub fn code(&self) -> &'static str {
         match self {
-            VolumeError::Name(_) | VolumeError::Target { .. } => "invalid_request",
+            VolumeError::Name(_) | VolumeError::Target { .. } | VolumeError::Path { .. } => "invalid_request",
+            VolumeError::NotAFile { .. } => "not_a_file",
             VolumeError::NotFound(_) => "volume_not_found",
             VolumeError::Exists(_) => "name_taken",
             VolumeError::NoVersion { .. } => "version_not_found",
@@ -70,6 +75,8 @@ impl VolumeError {
             VolumeError::Name(_) => {
                 "use 2 to 255 of A-Z, a-z, 0-9, `-`, `_` and `.`, with a letter or digit at both ends and no `..`"
             }
+            VolumeError::Path { .. } => "write names with `/` between them, as in notes/today.md",
+            VolumeError::NotAFile { .. } => "name a file; links are not followed",
             VolumeError::Target { .. } => "choose a place such as /data/NAME",
             VolumeError::NotFound(_) => "`paddock volume ls` lists those there are",
             VolumeError::NoVersion { .. } => "`paddock volume history` lists those that are kept",

@@ -2,7 +2,7 @@
 //!
 //! - [`store`]: the volumes of one place: make, list, look into, restore, remove
 //! - [`writer`]: the one writer of a volume, by a fenced lease; [`commit`]: from a directory to a version;
-//!   [`edit`]: one file
+//!   [`edit`]: one entry
 //! - [`checkout`]: from a version to a directory; [`reader`]: the content of chunks, verified
 //! - [`scan`]: a directory that hostile code wrote; [`index`]: its state at the last sync
 //! - [`head`]: the one object of a volume that changes; [`manifest`]: one version, which never does
@@ -41,7 +41,7 @@ pub use head::{Head, Kind, Lease, Share, Version};
 pub use index::Index;
 pub use key::Key;
 pub use location::{Location, Options};
-pub use manifest::{Entry, Manifest, Node};
+pub use manifest::{Entry, Manifest, Node, plain_path};
 pub use names::{check_name, check_target};
 pub use objects::Objects;
 pub use scan::{Limits, Skipped};

@@ -82,16 +82,26 @@ fn without_settings(options: &Options, refuse: &dyn Fn(String) -> VolumeError) -
     }
 }
 
+/// The pause before a request is sent again; later ones are longer.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// More attempts than there is time for: only time counts, as ten refused connections are over within seconds. An error
+/// shows the number to people.
+fn retries_within(timeout: Duration) -> usize {
+    let pauses = timeout.as_millis() / SHORTEST_PAUSE.as_millis();
+    usize::try_from(pauses).unwrap_or(usize::MAX).saturating_add(1)
+}
+
 fn bucket_store(scheme: &str, bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>, String> {
+    let retry_timeout = options.retry.unwrap_or(Duration::from_secs(30));
     let retry = RetryConfig {
         backoff: BackoffConfig {
-            init_backoff: Duration::from_millis(100),
+            init_backoff: SHORTEST_PAUSE,
             max_backoff: Duration::from_secs(2),
             base: 2.0,
         },
-        // Only time counts: ten refused connections are over within seconds.
-        max_retries: usize::MAX,
-        retry_timeout: options.retry.unwrap_or(Duration::from_secs(30)),
+        max_retries: retries_within(retry_timeout),
+        retry_timeout,
     };
     macro_rules! built {
         ($builder:ty) => {{
@@ -154,5 +164,11 @@ mod tests {
             let options = Options { url: url.into(), settings, retry: None };
             assert!(Location::open(&options).unwrap().directory.is_none(), "{url}");
         }
+    }
+
+    #[test]
+    fn retries_are_bounded_by_time_and_a_number_that_people_can_read() {
+        assert_eq!(retries_within(Duration::from_secs(30)), 301);
+        assert_eq!(retries_within(Duration::ZERO), 1);
     }
 }

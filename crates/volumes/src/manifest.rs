@@ -65,6 +65,14 @@ pub enum Node {
     },
 }
 
+impl Entry {
+    /// An empty one, made now.
+    pub fn directory(path: &[u8], mode: u32) -> Entry {
+        let modified = (i64::try_from(crate::head::now_ms() / 1000).unwrap_or(0), 0);
+        Entry { path: ByteBuf::from(path), mode, modified, node: Node::Directory }
+    }
+}
+
 impl Manifest {
     pub fn new(packs: Vec<String>, chunks: Vec<Chunk>, entries: Vec<Entry>) -> Manifest {
         Manifest { format: FORMAT, packs, chunks, entries }
@@ -92,6 +100,13 @@ impl Manifest {
     pub fn find(&self, path: &[u8]) -> Option<&Entry> {
         let found = self.entries.binary_search_by(|entry| order(&entry.path, path));
         found.ok().map(|at| &self.entries[at])
+    }
+
+    /// The entry of this path and all that are below it; everything where the path is empty.
+    pub fn within(&self, path: &[u8]) -> &[Entry] {
+        let from = self.entries.partition_point(|entry| order(&entry.path, path) == Ordering::Less);
+        let found = &self.entries[from..];
+        &found[..found.partition_point(|entry| is_within(&entry.path, path))]
     }
 
     /// The same for paths in the order of the entries; `near` is the place of the last one.
@@ -226,12 +241,30 @@ pub fn find_near<'a, T>(
     all.get(at)
 }
 
+/// True for a path itself and for all below it.
+pub fn is_within(path: &[u8], directory: &[u8]) -> bool {
+    let rest = path.strip_prefix(directory);
+    rest.is_some_and(|rest| directory.is_empty() || rest.is_empty() || rest[0] == b'/')
+}
+
 pub fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|b| *b == b'/').map_or(b"", |at| &path[..at])
 }
 
 pub fn base(path: &[u8]) -> &[u8] {
     path.iter().rposition(|b| *b == b'/').map_or(path, |at| &path[at + 1..])
+}
+
+/// A path that a caller wrote, as entries have it: without the slashes at its ends.
+pub fn plain_path(volume: &str, path: &str) -> Result<Vec<u8>, VolumeError> {
+    let plain = path.trim_matches('/').as_bytes();
+    let refuse = |problem| VolumeError::Path {
+        volume: volume.into(),
+        path: path.chars().take(200).collect(),
+        problem,
+    };
+    check_path(plain).map_err(refuse)?;
+    Ok(plain.to_vec())
 }
 
 /// Names that lead nowhere but down.
@@ -282,6 +315,10 @@ mod tests {
         assert!(read.same_tree(&written));
         assert_eq!((read.files(), read.bytes()), (3, 12));
         assert!(read.find(b"a/b").is_some() && read.find(b"b").is_none());
+        let within =
+            |path: &[u8]| read.within(path).iter().map(|entry| entry.path.to_vec()).collect::<Vec<_>>();
+        assert_eq!(within(b"a"), [b"a".to_vec(), b"a/b".to_vec()]);
+        assert_eq!((within(b"").len(), within(b"a.txt").len(), within(b"b").len()), (5, 1, 0));
     }
 
     #[test]

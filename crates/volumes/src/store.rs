@@ -6,7 +6,7 @@ use crate::head::{self, Head, Share, Version};
 use crate::index::Index;
 use crate::key::{Cipher, Key};
 use crate::location::Location;
-use crate::manifest::{Entry, Manifest, Node};
+use crate::manifest::{Entry, Manifest, Node, plain_path};
 use crate::objects::Objects;
 use crate::reader::{Reader, Sequence};
 use crate::remembered::Remembered;
@@ -154,15 +154,33 @@ impl Volumes {
     }
 
     /// The manifest of a version, or of the current one; `None` if nothing was ever written.
-    pub async fn manifest(&self, head: &Head, version: Option<u64>) -> Result<Option<Manifest>, VolumeError> {
+    pub async fn manifest(
+        &self,
+        head: &Head,
+        version: Option<u64>,
+    ) -> Result<Option<Arc<Manifest>>, VolumeError> {
         match head.version(version)? {
-            Some(version) => self.manifest_of(head, version).await.map(Some),
+            Some(version) => self.remembered_manifest(head, version).await.map(Some),
             None => Ok(None),
         }
     }
 
     pub(crate) async fn manifest_of(&self, head: &Head, version: &Version) -> Result<Manifest, VolumeError> {
         self.reader(head).manifest(version).await
+    }
+
+    /// The same, from memory where it was read or written lately.
+    pub(crate) async fn remembered_manifest(
+        &self,
+        head: &Head,
+        version: &Version,
+    ) -> Result<Arc<Manifest>, VolumeError> {
+        if let Some(manifest) = self.0.remembered.find(&head.id, version) {
+            return Ok(manifest);
+        }
+        let manifest = Arc::new(self.manifest_of(head, version).await?);
+        self.0.remembered.keep(&head.id, version, &manifest);
+        Ok(manifest)
     }
 
     /// A file of a version, piece by piece.
@@ -175,10 +193,16 @@ impl Volumes {
         let number = version.or(head.current).unwrap_or(0);
         let missing =
             || VolumeError::NoFile { volume: head.name.clone(), version: number, path: path.into() };
+        let plain = plain_path(&head.name, path)?;
         let manifest = self.manifest(head, version).await?.ok_or_else(missing)?;
-        let entry = manifest.find(path.trim_matches('/').as_bytes()).ok_or_else(missing)?.clone();
-        if !matches!(entry.node, Node::File { .. }) {
-            return Err(missing());
+        let entry = manifest.find(&plain).ok_or_else(missing)?.clone();
+        let other = match entry.node {
+            Node::File { .. } => None,
+            Node::Directory => Some("a directory"),
+            Node::Link { .. } => Some("a symbolic link"),
+        };
+        if let Some(is) = other {
+            return Err(VolumeError::NotAFile { volume: head.name.clone(), path: path.into(), is });
         }
         Ok(FileReader { reader: self.reader(head), manifest, entry, at: 0, hole: 0 })
     }
@@ -249,7 +273,7 @@ impl Volumes {
 /// The content of one file.
 pub struct FileReader {
     reader: Reader,
-    manifest: Manifest,
+    manifest: Arc<Manifest>,
     pub entry: Entry,
     at: usize,
     /// How much of the hole that is read now was read.

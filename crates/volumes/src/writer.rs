@@ -284,21 +284,13 @@ impl Writer {
         let wanted = self.head.current;
         if self.base.as_ref().map(|(number, _)| *number) != wanted {
             self.base = match self.head.version(wanted)? {
-                Some(version) => Some((version.number, self.manifest_of(version).await?)),
+                Some(version) => {
+                    Some((version.number, self.volumes.remembered_manifest(&self.head, version).await?))
+                }
                 None => None,
             };
         }
         Ok(self.base.clone())
-    }
-
-    async fn manifest_of(&self, version: &Version) -> Result<Arc<Manifest>, VolumeError> {
-        let remembered = &self.volumes.0.remembered;
-        if let Some(manifest) = remembered.find(&self.token.id, version) {
-            return Ok(manifest);
-        }
-        let manifest = Arc::new(self.volumes.manifest_of(&self.head, version).await?);
-        remembered.keep(&self.token.id, version, &manifest);
-        Ok(manifest)
     }
 
     pub(crate) async fn upload(

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import paddock
-from paddock import AsyncSandbox, Sandbox, TerminalSize
+from paddock import AsyncSandbox, InvalidRequest, QuotaExceeded, Sandbox, TerminalSize, Unavailable
 from paddock import _requests as requests
 
 from .answers import Script, async_client, client, ended_exec, ended_line, output, sandbox
@@ -45,6 +45,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     made = Sandbox.create(
         image="./image",
         snapshot="sn-1",
+        ttl_action="pause",
         idle_seconds=5,
         idle_action="hibernate",
         persistent=True,
@@ -70,6 +71,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         scan="deny",
         allowed_imports=["json"],
         live_forks=False,
+        root_may_install=True,
         audit_outputs=False,
         live=True,
         client=client(script),
@@ -78,6 +80,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert script.body() == {
         "image": f"{here}/image",
         "snapshot": "sn-1",
+        "ttl_action": "pause",
         "idle": {"seconds": 5, "action": "hibernate"},
         "persistent": True,
         "under_pressure": "keep",
@@ -105,6 +108,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "scan": "deny",
         "allowed_imports": ["json"],
         "live_forks": False,
+        "root_may_install": True,
         "audit_outputs": False,
         "live": True,
     }
@@ -314,6 +318,28 @@ def test_fork_reads_as_it_is_meant() -> None:
     assert all("idempotency-key" in request.headers for request in script.requests)
 
 
+def test_forks_that_failed_are_errors_in_their_places() -> None:
+    full = {"status": 429, "code": "quota_exceeded", "message": "used up", "hint": "end some", "retry_after_seconds": 5}
+    lost = {"place": 2, "status": 503, "code": "of_a_newer_server", "message": "gone"}
+    made = [sandbox(id="sb-a"), sandbox(id="sb-b")]
+    script = Script({"sandboxes": made, "failed": [{"place": 0, **full}, lost]}, {"sandboxes": made})
+    source = box(script)
+    first, second, third, fourth = source.fork(4, partial=True)
+    assert isinstance(first, QuotaExceeded)
+    assert isinstance(third, Unavailable)
+    assert (first.message, first.hint, first.status, first.retry_after) == ("used up", "end some", 429, 5)
+    assert (third.code, third.status) == ("of_a_newer_server", 503)
+    assert isinstance(second, Sandbox)
+    assert isinstance(fourth, Sandbox)
+    assert (second.id, fourth.id) == ("sb-a", "sb-b")
+    assert script.body(0) == {"count": 4, "partial": True}
+    assert [child.id for child in source.fork(2, partial=False)] == ["sb-a", "sb-b"]
+    assert script.body(1) == {"count": 2}
+    with pytest.raises(InvalidRequest, match="partial"):
+        source.fork(partial=True)  # type: ignore[call-overload]
+    assert len(script.requests) == 2
+
+
 def test_merge_and_changes() -> None:
     conflict = {"path": "/a", "reason": "both changed it"}
     script = Script(
@@ -409,6 +435,32 @@ def test_ports() -> None:
     assert script.requests[0].url.path == "/v1/sandboxes/sb-0123456789abcdef/ports/8000/ping"
     with pytest.raises(paddock.InvalidRequest, match="port 0"):
         sandbox_.port_url(0)
+
+
+def test_a_right_to_a_port() -> None:
+    signed = {"url": "/v1/sandboxes/a/ports/80/?paddock_token=r", "token": "r", "expires_at_ms": 1000}
+    script = Script({**signed, "host": None}, {**signed, "host": "80-a.boxes.example"})
+    sandbox_ = box(script)
+    right = sandbox_.sign_port(80, expires_seconds=60)
+    assert right.url == "http://server.test/v1/sandboxes/a/ports/80/?paddock_token=r"
+    assert (right.token, right.host, right.expires_at.timestamp()) == ("r", None, 1)
+    assert script.requests[0].url.path == "/v1/sandboxes/sb-0123456789abcdef/ports/sign"
+    assert script.body(0) == {"port": 80, "expires_seconds": 60}
+    right = sandbox_.sign_port(80)
+    assert (right.host, right.url) == ("80-a.boxes.example", "http://80-a.boxes.example/?paddock_token=r")
+    assert script.body(1) == {"port": 80, "expires_seconds": 3600}
+    with pytest.raises(paddock.InvalidRequest, match="port 0"):
+        sandbox_.sign_port(0)
+
+
+def test_the_address_of_a_right_is_where_the_server_is() -> None:
+    signed = {"url": "/v1/x?paddock_token=r", "host": "80-a.boxes.example", "token": "r", "expires_at_ms": 1}
+    for url, expected in [
+        ("http://127.0.0.1:8080", "http://80-a.boxes.example:8080/?paddock_token=r"),
+        ("https://boxes.example", "https://80-a.boxes.example/?paddock_token=r"),
+        ("unix:/nowhere/api.sock", "/v1/x?paddock_token=r"),
+    ]:
+        assert paddock.PortRight.parse(signed, paddock.Client(url).location).url == expected
 
 
 def test_a_port_on_a_socket_has_no_url() -> None:

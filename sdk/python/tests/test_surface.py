@@ -22,6 +22,8 @@ PAIRS = [
     (paddock.Tools, paddock.AsyncTools),
     (paddock.Volumes, paddock.AsyncVolumes),
     (paddock.Resources, paddock.AsyncResources),
+    (paddock.Secrets, paddock.AsyncSecrets),
+    (paddock.Templates, paddock.AsyncTemplates),
     (paddock.Jobs, paddock.AsyncJobs),
 ]
 

@@ -15,8 +15,10 @@ import pytest
 
 import paddock
 from paddock import AsyncClient, Client, Filesystem, Process
+from paddock._asyncio_stream import open_stream
 from paddock._http1 import LARGEST_CHUNK_LINE, LARGEST_HEAD, Parser, chunk
 from paddock._retrying import Broken
+from paddock._streams import Address
 from paddock._sync.wire import Wire
 
 from .answers import QUICK
@@ -129,6 +131,29 @@ def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
         with pytest.raises(paddock.ConnectionFailed, match="lost the connection"):
             client.request("POST", "/v1/x")
     assert len(server.requests) == 6
+
+
+def test_a_connection_that_is_lost_can_be_let_go_of() -> None:
+    """The server says all that it has to say, and then reads what asyncio still keeps for it."""
+
+    async def main() -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        stream = await open_stream(Address(None, *listener.getsockname()), 10)
+        connection, _ = listener.accept()
+        sending = asyncio.ensure_future(stream.send(bytes(16 << 20), 10))
+        await asyncio.sleep(0)
+        connection.shutdown(socket.SHUT_WR)
+        while not stream._ended:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        while not stream._gone.done():
+            await asyncio.to_thread(connection.recv, 1 << 20)
+        stream.abort()
+        await stream.aclose()
+        await asyncio.gather(sending, return_exceptions=True)
+        connection.close()
+        listener.close()
+
+    asyncio.run(main())
 
 
 def test_a_silent_server() -> None:

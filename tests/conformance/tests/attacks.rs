@@ -50,6 +50,21 @@ fn every_operation_of_the_api_is_tried() {
 }
 
 #[test]
+fn the_specification_counts_what_is_tried() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../SPECIFICATION.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (attacks, operations) = (ids().count(), operations().count());
+    for counted in [
+        format!("| attacks that the fence stands | {attacks}, "),
+        format!(
+            "| operations of the API that behave the same on every backend | all {operations} under `/v1` |"
+        ),
+    ] {
+        assert!(text.contains(&counted), "not there: {counted}");
+    }
+}
+
+#[test]
 fn the_fence_stands() {
     let options = Options {
         executable: executable(),

@@ -203,27 +203,38 @@ class OpenAI:
 
 
 class Responses:
-    """The other format of OpenAI, which Codex speaks. Text alone."""
+    """The other format of OpenAI, which Codex speaks: a text, or calls."""
+
+    @staticmethod
+    def items(step):
+        made = []
+        if step.get("text") or not step.get("calls"):
+            part = {"type": "output_text", "text": step.get("text") or "", "annotations": []}
+            made.append({"type": "message", "id": "item_1", "status": "completed", "role": "assistant", "content": [part]})
+        for call in step.get("calls", []):
+            number = next(numbers)
+            made.append({"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "status": "completed",
+                         "name": call["name"], "arguments": text_of(call["arguments"])})  # fmt: skip
+        return made
 
     @staticmethod
     def whole(step, asked):
-        part = {"type": "output_text", "text": step.get("text") or "", "annotations": []}
-        item = {"type": "message", "id": "item_1", "status": "completed", "role": "assistant", "content": [part]}
         tokens = step.get("tokens", [10, 5]) or [0, 0]
         usage = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens),
                  "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
         return {"id": f"resp_{next(numbers)}", "object": "response", "created_at": 1, "status": "completed",
-                "model": asked.get("model"), "output": [item], "usage": usage}  # fmt: skip
+                "model": asked.get("model"), "output": Responses.items(step), "usage": usage}  # fmt: skip
 
     @staticmethod
     def events(step, asked):
         whole = Responses.whole(step, asked)
-        item = whole["output"][0]
         yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}}
-        yield {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress", "content": []}}
-        for piece in pieces(step.get("text") or ""):
-            yield {"type": "response.output_text.delta", "item_id": "item_1", "output_index": 0, "content_index": 0, "delta": piece}
-        yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+        for index, item in enumerate(whole["output"]):
+            begun = {"content": []} if item["type"] == "message" else {"arguments": ""}
+            yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "status": "in_progress", **begun}}
+            for piece in pieces(step.get("text") or "") if item["type"] == "message" else []:
+                yield {"type": "response.output_text.delta", "item_id": "item_1", "output_index": index, "content_index": 0, "delta": piece}
+            yield {"type": "response.output_item.done", "output_index": index, "item": item}
         yield {"type": "response.completed", "response": whole}
 
     @staticmethod

@@ -80,6 +80,11 @@ pub fn skip(name: &str, reason: &str) {
     let _ = writeln!(std::io::stderr().lock(), "\nSKIP {name}: {reason}");
 }
 
+/// The same within a test that goes no further, whose thread has its name.
+pub fn skip_rest(reason: &str) {
+    skip(std::thread::current().name().unwrap_or("a test"), reason);
+}
+
 fn run(caller: &Caller, test: Test) -> Result<()> {
     test(caller)?;
     caller.let_go_of_the_disk();

@@ -393,7 +393,11 @@ fn bad_input_is_told(caller: &Caller) -> Result<()> {
         refused("base = './root'\napt = ['hello']\n", "a step with `apt` needs root")?;
     }
     let absent = caller.paddock(["template", "build", "nothing"])?.finish()?;
-    ensure!(absent.err().contains("known are agent, bun, claude, code-interpreter"), "{}", absent.err());
+    ensure!(
+        absent.err().contains("known are agent, base, bun, claude, code-interpreter"),
+        "{}",
+        absent.err()
+    );
     let absent = caller.paddock(["template", "build", "./nothing.toml"])?.finish()?;
     ensure!(absent.err().contains("./nothing.toml"), "{}", absent.err());
     build_file(caller, &project, "base = './root'\n")?;

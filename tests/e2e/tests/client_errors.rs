@@ -24,7 +24,7 @@ fn what_is_wrong_with_the_way_to_a_server(caller: &Caller) -> Result<()> {
     let file = caller.file("network.pem", &outside.certificate)?.display().to_string();
     // It is known by its name, and only by its own authority.
     let localhost = format!("https://localhost:{tls}");
-    said(caller, &localhost, None, &["an authority that this machine does not trust", "SSL_CERT_FILE"])?;
+    said(caller, &localhost, None, &["an authority that this host does not trust", "SSL_CERT_FILE"])?;
     said(caller, &localhost, Some(&file), &["not a Paddock server"])?;
     let other = format!("https://127.0.0.1:{tls}");
     said(caller, &other, Some(&file), &["the certificate of", "is for another name", "PADDOCK_URL"])?;

@@ -179,8 +179,7 @@ fn await_works_at_the_top(caller: &Caller) -> Result<()> {
 fn a_time_limit_interrupts_and_keeps_the_state(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     place.python("x = 'kept'")?;
-    let answer =
-        place.code(json!({ "code": "print('before')\nwhile True: pass", "timeout_seconds": 0.5 }))?;
+    let answer = place.code(json!({ "code": "print('before')\nwhile True: pass", "timeout_seconds": 2 }))?;
     assert_eq!(answer["cause"]["kind"], "time_limit");
     assert_eq!(answer["error"]["name"], "KeyboardInterrupt");
     assert_eq!((answer["stdout"].as_str(), answer["exit_code"].as_i64()), (Some("before\n"), Some(124)));
@@ -215,7 +214,9 @@ fn a_time_limit_interrupts_and_keeps_the_state(caller: &Caller) -> Result<()> {
 fn what_does_not_heed_an_interrupt_is_ended(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     let code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True: pass";
-    let answer = place.code(json!({ "code": code, "timeout_seconds": 0.3 }))?;
+    // The interpreter is there before the limit counts, and on a busy host three seconds suffice for one line.
+    assert_eq!(place.value("1")?, "1");
+    let answer = place.code(json!({ "code": code, "timeout_seconds": 3 }))?;
     assert_eq!(
         (answer["cause"]["kind"].as_str(), answer["stdout"].as_str()),
         (Some("time_limit"), Some("deaf\n"))

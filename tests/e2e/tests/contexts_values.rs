@@ -18,6 +18,10 @@ for_both_callers!(
 fn a_shell_keeps_its_directory_variables_and_functions(caller: &Caller) -> Result<()> {
     let place = Place::new(caller)?;
     let bash = |code: &str| place.code(json!({ "code": code, "language": "bash" }));
+    // Words that the runner itself could use.
+    bash("name=a count=b status=c back=d had=e added=f length=g")?;
+    let answer = bash("echo $name$count$status$back$had$added$length")?;
+    ensure!(answer["stdout"] == "abcdefg\n", "{answer}");
     bash("cd /tmp; x=5; f() { echo \"f $x\"; }; export Y=exported")?;
     let answer = bash("f; pwd; sh -c 'echo $Y'; (exit 3)")?;
     assert_eq!(

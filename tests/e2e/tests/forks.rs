@@ -2,7 +2,7 @@
 
 use crate::contexts::{Place, text_of};
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
+use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, skip_rest, until};
 use serde_json::{Value, json};
 
 for_both_callers!(
@@ -17,6 +17,7 @@ for_both_callers!(
     who_insists_on_forks_has_them_or_an_error,
     who_wants_no_forks_has_a_fence_without_them,
     a_fork_is_compared_with_what_its_source_had_when_it_slept,
+    each_by_itself_takes_the_room_that_there_is,
 );
 
 /// Code in a fork.
@@ -37,12 +38,16 @@ pub fn child(forked: &Value, place: usize) -> String {
 }
 
 /// If the caller is not root a fork has the files, and says why.
+/// Why the rest of a test is not for an ordinary user.
+pub const FILES_ALONE: &str = "forks of an ordinary user have the files alone, and say so";
+
 pub fn is_live(caller: &Caller, forked: &Value) -> Result<bool> {
     if caller.is_root {
         ensure!(forked["kind"] == "interpreter", "{forked}");
         return Ok(true);
     }
     ensure!(forked["kind"] == "filesystem" && forked["reason"].is_string(), "{forked}");
+    skip_rest(FILES_ALONE);
     Ok(false)
 }
 
@@ -90,6 +95,7 @@ fn whoever_asks_for_files_gets_files(caller: &Caller) -> Result<()> {
 
 fn what_cannot_go_along_is_named(caller: &Caller) -> Result<()> {
     if !caller.is_root {
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     let place = Place::new(caller)?;
@@ -234,7 +240,7 @@ fn whether_it_can_be_forked_is_said_when_it_is_made(caller: &Caller) -> Result<(
 fn more_forks_live_than_processes_may_run_inside(caller: &Caller) -> Result<()> {
     const MOST_PROCESSES: usize = 32;
     if !caller.is_root {
-        // An ordinary user's forks have the files alone.
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     let server = Server::start(caller)?;
@@ -264,6 +270,7 @@ fn who_insists_on_forks_has_them_or_an_error(caller: &Caller) -> Result<()> {
         let refused = server.api("POST", "/v1/sandboxes", Some(&body))?;
         refused.refused(422, "requirement_not_met")?;
         ensure!(refused.text().contains("as root"), "{}", refused.text());
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     let contradicts = json!({ "live_forks": false, "require": ["live-forks"], "backend": "process" });
@@ -293,6 +300,7 @@ fn who_wants_no_forks_has_a_fence_without_them(caller: &Caller) -> Result<()> {
     let live = Some(&json!({ "live": true }));
     server.api("POST", &format!("/v1/sandboxes/{id}/fork"), live)?.refused(409, "not_carried")?;
     if !caller.is_root {
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     let strict = made(&server, &json!({ "live_forks": false, "user": "root" }))?;
@@ -320,4 +328,44 @@ pub fn changes_of(server: &Server<'_>, id: &str) -> Result<Vec<String>> {
     let text = |change: &Value, field: &str| change[field].as_str().unwrap_or_default().to_string();
     let changes = told["changes"].as_array().into_iter().flatten();
     Ok(changes.map(|change| format!("{} {}", text(change, "kind"), text(change, "path"))).collect())
+}
+
+/// The quota has room for two of three.
+fn each_by_itself_takes_the_room_that_there_is(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    let server = &place.server;
+    server.script(&place.id, "echo kept > /tmp/f")?.success()?;
+    server.run(["quota", "owner", "--sandboxes", "3"])?.success()?;
+    let ask = |count: u32| {
+        let body = json!({ "count": count, "partial": true }).to_string();
+        let headers = "Content-Type: application/json\r\nIdempotency-Key: once\r\n";
+        server.send("POST", &place.path("/fork"), headers, body.as_bytes())
+    };
+    let forked = ask(3)?.expect(201)?;
+    let failed = &forked["failed"];
+    ensure!(forked["sandboxes"].as_array().is_some_and(|made| made.len() == 2), "{forked}");
+    ensure!(failed.as_array().is_some_and(|failed| failed.len() == 1), "{forked}");
+    let told = (&failed[0]["place"], &failed[0]["status"], &failed[0]["code"]);
+    ensure!(told == (&json!(2), &json!(429), &json!("quota_exceeded")), "{forked}");
+    for number in 0..2 {
+        assert_eq!(server.script(&child(&forked, number), "cat /tmp/f")?.success()?, "kept\n");
+    }
+    // The same key makes nothing more, although there is room now.
+    server.run(["kill", &child(&forked, 0)])?.success()?;
+    assert_eq!(ask(3)?.expect(201)?, forked);
+    ask(2)?.refused(409, "wrong_state")?;
+    let said = server.run(["fork", "-n", "2", "--partial", &place.id])?;
+    ensure!(said.exited(1)?.out().lines().count() == 1, "{}", said.out());
+    ensure!(
+        said.err().contains("fork 2 of 2 was not made") && said.err().contains("quota_exceeded"),
+        "{}",
+        said.err()
+    );
+    // There is room for none: that is no error of the whole call.
+    let none = fork(&place, json!({ "count": 2, "partial": true }))?;
+    ensure!(none["sandboxes"] == json!([]) && none["failed"][1]["place"] == 1, "{none}");
+    place.post("/fork", json!({ "count": 0, "partial": true }), 400)?;
+    place.post("/fork", json!({ "partial": "yes" }), 400)?;
+    server.run(["fork", "-n", "2", "--partial", "sb-0000000000000000"])?.exited(1)?;
+    Ok(())
 }

@@ -3,10 +3,10 @@
 
 use crate::attacks::with_token;
 use crate::contexts::{Place, text_of};
-use crate::forks::{child, fork};
+use crate::forks::{FILES_ALONE, child, fork};
 use crate::forks_outlive::runs;
 use anyhow::{Result, ensure};
-use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
+use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, skip_rest, until};
 use serde_json::{Value, json};
 
 for_both_callers!(
@@ -38,6 +38,7 @@ fn forked_from(caller: &Caller, place: &Place<'_>) -> Result<Option<(bool, Strin
     let forked = fork(place, json!({}))?;
     if !caller.is_root {
         ensure!(forked["kind"] == "filesystem" && forked["reason"].is_string(), "{forked}");
+        skip_rest(FILES_ALONE);
         return Ok(None);
     }
     let id = forked["sandboxes"][0]["id"].as_str().unwrap_or_default().to_string();
@@ -139,6 +140,7 @@ fn it_waits_elsewhere(caller: &Caller) -> Result<()> {
     let forked = fork(&place, json!({}))?;
     if !caller.is_root {
         ensure!(forked["kind"] == "filesystem" && forked["reason"].is_string(), "{forked}");
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     let fate = &forked["contexts"][0];
@@ -190,6 +192,7 @@ fn what_it_has_replaced_is_not_called_before_its_next_call(caller: &Caller) -> R
     place.python(replace)?;
     let forked = fork(&place, json!({}))?;
     if !caller.is_root {
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     ensure!(forked["contexts"][0]["carried"] == true, "{forked}");
@@ -214,6 +217,7 @@ fn a_source_looks_into_no_command_of_its_fork(caller: &Caller) -> Result<()> {
     place.python("import os")?;
     let forked = fork(&place, json!({}))?;
     if !caller.is_root {
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     let id = child(&forked, 0);
@@ -254,6 +258,7 @@ fn a_source_looks_into_no_command_of_its_fork(caller: &Caller) -> Result<()> {
 /// By default no caller gets a fork that its source can look into.
 fn what_another_token_made_is_forked_without_its_contexts(caller: &Caller) -> Result<()> {
     if !caller.is_root {
+        skip_rest(FILES_ALONE);
         return Ok(());
     }
     let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;

@@ -6,11 +6,14 @@ use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 for_both_callers!(
     a_source_whose_time_ends_without_a_server_leaves_its_forks,
     forks_of_a_source_whose_first_process_is_killed_keep_their_files,
+    a_snapshot_that_loses_its_contexts_says_so,
 );
 
 fn described(server: &Server<'_>, id: &str) -> Result<Value> {
@@ -27,8 +30,9 @@ pub fn runs(mark: &str) -> bool {
 fn a_source_whose_time_ends_without_a_server_leaves_its_forks(caller: &Caller) -> Result<()> {
     let mut place = Place::new(caller)?;
     place.python("x = [1]")?;
-    let one = child(&fork(&place, json!({ "ttl_seconds": 600 }))?, 0);
-    if !caller.is_root {
+    let forked = fork(&place, json!({ "ttl_seconds": 600 }))?;
+    let one = child(&forked, 0);
+    if !is_live(caller, &forked)? {
         return Ok(());
     }
     // A fork of a fork, and the holder of a snapshot, nest in the source too.
@@ -104,5 +108,45 @@ fn forks_of_a_source_whose_first_process_is_killed_keep_their_files(caller: &Cal
         assert_eq!(seen, "('kept', False)");
         place.server.run(["kill", &one])?.success()?;
     }
+    Ok(())
+}
+
+/// The contexts of a live snapshot nest in the sandbox that it was made of.
+fn a_snapshot_that_loses_its_contexts_says_so(caller: &Caller) -> Result<()> {
+    let place = Place::new(caller)?;
+    place.python("x = 7; open('/workspace/kept', 'w').write('kept')")?;
+    let forked = fork(&place, json!({}))?;
+    if !is_live(caller, &forked)? {
+        return Ok(());
+    }
+    let snapshot = place.post("/snapshots", json!({ "live": true }), 201)?;
+    ensure!(snapshot["kind"] == "interpreter", "{snapshot}");
+    let snapshot = snapshot["id"].as_str().context("no id")?.to_string();
+    let mut events = UnixStream::connect(place.server.socket())?;
+    events.set_read_timeout(Some(PATIENCE))?;
+    write!(events, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let mut lines = BufReader::new(events).lines();
+    // The head of the answer comes when the server listens for this caller.
+    ensure!(lines.next().context("no answer")??.contains(" 200 "), "no events");
+    kill_process(first_process(&place.id)?, Signal::KILL)?;
+    let told = loop {
+        let line = lines.next().context("the events end")??;
+        if line.contains("snapshot_contexts_ended") {
+            break serde_json::from_str::<Value>(&line)?;
+        }
+    };
+    ensure!(told["sandbox"] == *place.id && told["detail"].to_string().contains(&snapshot), "{told}");
+    let shown = || {
+        let shown = place.server.api("GET", &format!("/v1/snapshots/{snapshot}"), None).ok()?.json().ok()?;
+        (shown["kind"] == "filesystem").then_some(())
+    };
+    until(PATIENCE, "a snapshot of files", shown)?;
+    let later = made(&place.server, &json!({ "snapshot": snapshot }))?;
+    let seen = python(&place.server, &later, "open('/workspace/kept').read(), 'x' in globals()")?;
+    assert_eq!(seen, "('kept', False)");
+    for id in [later, child(&forked, 0)] {
+        place.server.run(["kill", &id])?.success()?;
+    }
+    place.server.run(["snapshot", "rm", &snapshot])?.success()?;
     Ok(())
 }

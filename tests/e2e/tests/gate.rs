@@ -405,7 +405,7 @@ fn tenants_reach_nothing_of_the_host(caller: &Caller) -> Result<()> {
             token.trim()
         );
         let answer = caller.shell(&caller.home(), &line)?.success()?;
-        ensure!(answer.contains("forbidden") && answer.contains("only the owner"), "{rule}: {answer}");
+        ensure!(answer.contains("forbidden") && answer.contains("only its owner"), "{rule}: {answer}");
     }
     Ok(())
 }

@@ -2,11 +2,13 @@
 
 use anyhow::{Result, ensure};
 use paddock_e2e::{Caller, Server, for_both_callers};
+use serde_json::json;
 
 for_both_callers!(
     from_create_to_kill,
     a_list_is_filtered,
     exec_passes_streams_and_codes,
+    a_command_is_as_large_as_the_kernel_takes,
     input_reaches_the_command_once,
     a_detached_command_runs_on_and_its_log_is_kept,
     a_time_limit_ends_the_command_and_not_the_sandbox,
@@ -69,6 +71,32 @@ fn exec_passes_streams_and_codes(caller: &Caller) -> Result<()> {
     assert_eq!(finished.success()?, "b\n/tmp\n");
     let json = server.run(["exec", "--json", &id, "--", "sh", "-c", "echo x; exit 3"])?;
     assert_eq!((json.exited(3)?.json()?["stdout"].as_str(), json.code), (Some("x\n"), 3));
+    Ok(())
+}
+
+fn a_command_is_as_large_as_the_kernel_takes(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    let of = format!("/v1/sandboxes/{id}/execs");
+    let with = |pieces: usize| {
+        let script = ["sh", "-c", "tr -cd x < /proc/$$/cmdline | wc -c", "sh"].map(str::to_string);
+        let argv: Vec<String> =
+            script.into_iter().chain(std::iter::repeat_n("x".repeat(64 << 10), pieces)).collect();
+        server.ask("POST", &of, Some(&json!({ "argv": argv })))
+    };
+    // 16 are more than the protocol had room for once, 31 are nearly all that the kernel takes.
+    for pieces in [1, 16, 31] {
+        let told = with(pieces)?.ok()?.json()?;
+        // The script has one `x` of its own.
+        assert_eq!(told["stdout"], format!("{}\n", (pieces << 16) + 1), "{told}");
+    }
+    let refused = with(32)?;
+    let told = refused.refused(413, "too_large")?.text();
+    ensure!(told.contains("at most 2040 KiB") && told.contains("standard input"), "{told}");
+    let one = json!({"argv": ["true", "x".repeat(128 << 10)]});
+    let refused = server.ask("POST", &of, Some(&one))?;
+    ensure!(refused.refused(413, "too_large")?.text().contains("argument 1"), "{}", refused.text());
+    assert_eq!(server.script(&id, "echo alive")?.success()?, "alive\n");
     Ok(())
 }
 

@@ -200,6 +200,8 @@ fn the_largest_and_smallest_values(caller: &Caller) -> Result<()> {
 fn limits_on_record_hold_after_a_crash(caller: &Caller) -> Result<()> {
     let mut server = Server::start(caller)?;
     let id = server.create(&["--memory", "256MiB"])?;
+    // The cgroups come with the first command.
+    server.script(&id, "true")?.success()?;
     let mut files =
         caller.cgroups().iter().map(|group| group.join(format!("paddock-{id}/memory.limit_in_bytes")));
     let Some(file) = files.find(|file| file.exists()) else {

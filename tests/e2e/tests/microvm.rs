@@ -64,7 +64,7 @@ pub fn boot_anew(caller: &Caller) -> Result<()> {
     let mut command = caller.program(caller.executable()?);
     let booted = command.args(["run", "--backend", "microvm"]).args(SIZE).args(["--", "true"]).output()?;
     let said = String::from_utf8_lossy(&booted.stderr);
-    ensure!(booted.status.success() && said.contains("booting a machine"), "{said}");
+    ensure!(booted.status.success() && said.contains("booting a VM"), "{said}");
     Ok(())
 }
 
@@ -108,7 +108,7 @@ mod tests {
         let lines: Vec<_> = ran.out().lines().map(String::from).collect();
         ensure!(lines[0] != host.trim(), "the host's kernel answers: {lines:?}");
         assert_eq!(lines[1..], ["1000", "typed"]);
-        ensure!(!ran.err().contains("booting a machine"), "{}", ran.err());
+        ensure!(!ran.err().contains("booting a VM"), "{}", ran.err());
 
         let report = caller.run(with(&["--json", "--require", "own-kernel", "--", "true"]))?.json()?;
         let guarantees = &report["guarantees"];
@@ -166,13 +166,13 @@ mod tests {
                 .args(["run", "--backend", "microvm", "--json"])
                 .args(SIZE)
                 .args(["--", "sh", "-c", places]);
-            command.envs(setting.map(|value| ("PADDOCK_MACHINE_ASLR", value)));
+            command.envs(setting.map(|value| ("PADDOCK_VM_ASLR", value)));
             let ran = command.output()?;
             let report: Value = serde_json::from_slice(&ran.stdout)?;
             let said = report["stdout"].as_str().unwrap_or_default();
             let begin: Vec<_> = said.lines().filter_map(|line| line.split('-').next()).collect();
             ensure!(begin.len() == 2 && (begin[0] == begin[1]) == fixed, "{setting:?}: {report}");
-            let named = report["guarantees"]["weaknesses"].to_string().contains("PADDOCK_MACHINE_ASLR");
+            let named = report["guarantees"]["weaknesses"].to_string().contains("PADDOCK_VM_ASLR");
             assert_eq!(named, fixed, "{report}");
         }
         fixed_addresses_are_told_by_who_did_not_ask_for_them(caller)
@@ -181,7 +181,7 @@ mod tests {
     /// The VM was booted so, and goes on so.
     fn fixed_addresses_are_told_by_who_did_not_ask_for_them(caller: &Caller) -> Result<()> {
         let Some(image) = busybox_image(caller)? else { return Ok(()) };
-        let mut server = Server::start_in(caller, &[("PADDOCK_MACHINE_ASLR", "off")])?;
+        let mut server = Server::start_in(caller, &[("PADDOCK_VM_ASLR", "off")])?;
         let id = server.create(&with(&["--image", &image]))?;
         if server.run(["inspect", &id])?.json()?["guarantees"]["snapshot"] != "memory" {
             skip("microvm::memory", "disks of this machine are in memory");
@@ -192,10 +192,10 @@ mod tests {
         server.start_again_plainly()?;
         server.script(&id, "true")?.success()?;
         let shown = server.run(["inspect", &id])?.json()?;
-        ensure!(shown["guarantees"]["weaknesses"].to_string().contains("PADDOCK_MACHINE_ASLR"), "{shown}");
+        ensure!(shown["guarantees"]["weaknesses"].to_string().contains("PADDOCK_VM_ASLR"), "{shown}");
         let anew = server.create(&with(&["--image", &image]))?;
         let shown = server.run(["inspect", &anew])?.json()?;
-        ensure!(!shown["guarantees"]["weaknesses"].to_string().contains("PADDOCK_MACHINE_ASLR"), "{shown}");
+        ensure!(!shown["guarantees"]["weaknesses"].to_string().contains("PADDOCK_VM_ASLR"), "{shown}");
         for id in [&id, &anew] {
             server.run(["kill", id])?.success()?;
         }
@@ -231,7 +231,7 @@ mod tests {
         std::fs::write(&state, b"QEVM and nothing else")?;
         let refused = caller.run(with(&["--", "true"]))?;
         refused.exited(125)?;
-        ensure!(refused.err().contains("machine"), "{}", refused.err());
+        ensure!(refused.err().contains("VM"), "{}", refused.err());
         ensure!(!state.exists(), "it is there for the next one");
         boot_anew(caller)
     }

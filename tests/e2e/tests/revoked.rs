@@ -6,11 +6,16 @@ use paddock_e2e::{Caller, PATIENCE, Server, as_root, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn everything_a_revoked_token_opened_ends() -> Result<()> {
     as_root("everything_a_revoked_token_opened_ends", everything_ends)
+}
+
+#[test]
+fn whatever_takes_rights_away_ends_terminals_and_ports_within_a_second() -> Result<()> {
+    as_root("whatever_takes_rights_away_ends_terminals_and_ports_within_a_second", within_a_second)
 }
 
 #[test]
@@ -30,6 +35,22 @@ class Handler(socketserver.StreamRequestHandler):
         self.wfile.write(b'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n')
         for line in self.rfile: self.wfile.write(b'inside: ' + line)
 socketserver.ThreadingTCPServer.allow_reuse_address = True
+server = socketserver.ThreadingTCPServer(('127.0.0.1', 8000), Handler)
+print('listens', flush=True)
+server.serve_forever()
+"#;
+
+/// Tells the time of the host without pause: on a terminal, and to whoever connects.
+const CLOCK: &str = "import time\nwhile True: print(time.time(), flush=True); time.sleep(0.02)";
+const CLOCK_BY_PORT: &str = r#"
+import socketserver, time
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        while self.rfile.readline().strip(): pass
+        self.wfile.write(b'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: clock\r\n\r\n')
+        while True: self.wfile.write(b'%f\n' % time.time()); time.sleep(0.02)
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer.daemon_threads = True
 server = socketserver.ThreadingTCPServer(('127.0.0.1', 8000), Handler)
 print('listens', flush=True)
 server.serve_forever()
@@ -66,6 +87,23 @@ impl Stream {
             ensure!(self.0.read_until(b'\n', &mut line)? > 0, "it ended before {text:?}");
             if String::from_utf8_lossy(&line).contains(text) {
                 return Ok(());
+            }
+        }
+    }
+
+    /// Reads to the end of a clock's times. Fails where it tells one that is later than `limit`, and where it does not end.
+    fn ends_by(mut self, limit: f64) -> Result<()> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match self.0.read_until(b'\n', &mut line) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => anyhow::bail!("it goes on"),
+                Ok(length) if length > 0 => {
+                    let told = time_of(&line).unwrap_or(0.0);
+                    ensure!(told <= limit, "told {} s after what ended its rights", told - limit + 1.0);
+                }
+                // Broken off, in one way or another.
+                _ => return Ok(()),
             }
         }
     }
@@ -156,6 +194,96 @@ fn everything_ends(caller: &Caller) -> Result<()> {
         let sandbox = server.api("GET", &format!("/v1/sandboxes/{session}"), None).ok()?.json().ok()?;
         (sandbox["state"] == "ended").then_some(())
     })
+}
+
+/// Of a line of a clock; the lengths of chunks stand between those.
+fn time_of(line: &[u8]) -> Option<f64> {
+    let text = String::from_utf8_lossy(line);
+    text.contains('.').then(|| text.trim().parse().ok()).flatten()
+}
+
+/// Method, target and body.
+type Call = (&'static str, String, Value);
+
+/// How a token loses its rights: the name of the way, and the owner's call.
+type Way = (&'static str, fn(&Token) -> Call);
+
+fn now() -> Result<f64> {
+    Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs_f64())
+}
+
+/// Decided by the times that clocks inside told, and not by when the test read them: what is told later than a second after the
+/// answer to the call that takes the rights away never leaves the server.
+fn within_a_second(caller: &Caller) -> Result<()> {
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    let url = server.url()?;
+    let ways: [Way; 3] = [
+        ("revocation", |token| ("DELETE", format!("/v1/tokens/{}", token.id), Value::Null)),
+        ("a lowered role", |token| {
+            ("PATCH", format!("/v1/tokens/{}", token.id), json!({ "role": "read-only" }))
+        }),
+        ("a removed tenant", |_| ("DELETE", "/v1/tenants/team/tokens".into(), Value::Null)),
+    ];
+    for (way, call) in ways {
+        let token = token(&server, "user")?;
+        let headers = format!("{}Content-Type: application/json\r\n", token.bearer);
+        let ask = |method: &str, target: &str, body: Value| {
+            over_tcp(&url, method, target, &headers, body.to_string().as_bytes())
+        };
+        let made = ask("POST", "/v1/sandboxes", json!({}))?.expect(201)?;
+        let sandbox = format!("/v1/sandboxes/{}", made["id"].as_str().context("no id")?);
+        let start = |request: Value| -> Result<String> {
+            let started = ask("POST", &format!("{sandbox}/execs"), request)?.expect(201)?;
+            Ok(format!("{sandbox}/execs/{}", started["exec"]))
+        };
+        let terminal = json!({
+            "argv": ["python3", "-c", CLOCK], "terminal": { "rows": 24, "columns": 80 }, "open_stdin": true, "background": true,
+        });
+        let clock = start(terminal)?;
+        let web = start(json!({ "argv": ["python3", "-c", CLOCK_BY_PORT], "background": true }))?;
+        let printed =
+            |exec: &str| server.api("GET", &format!("{exec}/stdout"), None).ok().map(|told| told.text());
+        until(PATIENCE, "a program that listens", || printed(&web)?.contains("listens").then_some(()))?;
+
+        let mut output = Stream::open(&url, "GET", &format!("{clock}/stdout?follow=true"), &token.bearer)?;
+        output.read_until("HTTP/1.1 200")?;
+        let upgrade = format!("{}Connection: Upgrade\r\nUpgrade: clock\r\n", token.bearer);
+        let mut port = Stream::open(&url, "GET", &format!("{sandbox}/ports/8000/"), &upgrade)?;
+        port.read_until("HTTP/1.1 101")?;
+        // The input that a person types: its body never ends.
+        let chunked = format!("{}Connection: close\r\nTransfer-Encoding: chunked\r\n", token.bearer);
+        let mut typed = Stream::open(&url, "POST", &format!("{clock}/stdin"), &chunked)?;
+        typed.0.get_mut().write_all(b"6\r\nbefore\r\n")?;
+        until(PATIENCE, "the echo of the terminal", || printed(&clock)?.contains("before").then_some(()))?;
+        for stream in [&mut output, &mut port] {
+            stream.read_until(".")?;
+        }
+
+        let (method, target, body) = call(&token);
+        server.api(method, &target, (!body.is_null()).then_some(&body))?.expect(200).context(way)?;
+        let limit = now()? + 1.0;
+        // The commands go on: their clocks pass the limit.
+        until(PATIENCE, "a later time on the terminal", || {
+            let text = printed(&clock)?;
+            let last = text.lines().filter_map(|line| time_of(line.as_bytes())).next_back()?;
+            (last > limit + 0.5).then_some(())
+        })?;
+        // A connection that is gone may take this or not.
+        let _ = typed.0.get_mut().write_all(b"5\r\nafter\r\n");
+        for (what, stream) in [("terminal", output), ("port", port)] {
+            // It told the time before, and may have ended before it told another.
+            stream.ends_by(limit).with_context(|| format!("{way}: {what}"))?;
+        }
+        typed.rest().with_context(|| format!("{way}: input of the terminal"))?;
+        ensure!(!printed(&clock).context("no output")?.contains("after"), "{way}: what is typed arrives");
+        let after = over_tcp(&url, "DELETE", &sandbox, &token.bearer, b"")?;
+        after.refused(
+            if way == "a lowered role" { 403 } else { 401 },
+            if way == "a lowered role" { "forbidden" } else { "unauthorized" },
+        )?;
+        server.api("DELETE", &sandbox, None)?.ok()?;
+    }
+    Ok(())
 }
 
 /// A session of the Model Context Protocol with a sandbox, whose id comes back.

@@ -1,6 +1,6 @@
 //! The server as the commands meet it: started by need, refused twice, killed, shared by tenants.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, PATIENCE, Server, for_both_callers, until};
 
 for_both_callers!(
@@ -9,6 +9,8 @@ for_both_callers!(
     tokens_and_quotas,
     tenants_are_strangers,
     a_signed_url_ends_with_its_token,
+    a_port_is_opened_by_a_right_to_it,
+    a_server_without_an_address_has_no_right_to_a_port,
     sandboxes_outlive_a_killed_server,
     nobody_there_is_said,
 );
@@ -50,8 +52,19 @@ fn tokens_and_quotas(caller: &Caller) -> Result<()> {
         (Some(3), Some(2.0))
     );
     server.run(["quota", "team", "--cpus", "lots"])?.exited(1)?;
+    assert_eq!(server.run(["token", "role", id, "user"])?.success()?, format!("{id}\n"));
+    let listed = server.run(["token", "ls", "--json"])?.json()?;
+    let found = listed.as_array().and_then(|all| all.iter().find(|token| token["id"] == id));
+    ensure!(found.is_some_and(|token| token["role"] == "user"), "{listed}");
     server.run(["token", "revoke", id])?.success()?;
     ensure!(!server.run(["token", "ls"])?.success()?.contains(id), "it is still listed");
+    let both = [(), ()].map(|()| server.run(["token", "create", "--tenant", "gone", "--json"]));
+    let ended = server.run(["token", "revoke", "--tenant", "gone"])?.success()?;
+    for made in both {
+        let made = made?.json()?;
+        let id = made["id"].as_str().context("no id")?;
+        ensure!(ended.lines().any(|line| line == id), "{ended}");
+    }
     Ok(())
 }
 
@@ -86,7 +99,7 @@ fn tenants_are_strangers(caller: &Caller) -> Result<()> {
         with(&one, words)?.exited(1)?;
     }
     let refused = with(&one, &["create", "--workspace", "/"])?;
-    ensure!(refused.exited(1)?.err().contains("owner of the machine"), "{}", refused.err());
+    ensure!(refused.exited(1)?.err().contains("owner of the host"), "{}", refused.err());
     let refused = caller.paddock(["ps"])?.environment("PADDOCK_URL", &url).finish()?;
     ensure!(refused.exited(1)?.err().contains("PADDOCK_TOKEN"), "{}", refused.err());
     // The host's owner sees all of them, and their tenants.
@@ -150,6 +163,44 @@ fn a_server_is_started_by_need_and_shared() -> Result<()> {
             std::os::unix::net::UnixStream::connect(&socket).is_err().then_some(())
         })
     })
+}
+
+fn a_port_is_opened_by_a_right_to_it(caller: &Caller) -> Result<()> {
+    let server = Server::start_with(caller, &["--listen", "127.0.0.1:0"])?;
+    server.create(&["--name", "web"])?;
+    let serve = "echo content > /tmp/page; cd /tmp && exec python3 -m http.server 8000";
+    server.run(["exec", "-d", "web", "--", "sh", "-c", serve])?.success()?;
+    let made = server.run(["port", "web", "8000", "--lasts", "10m", "--json"])?.json()?;
+    let url = server.url()?;
+    let text = |name: &str| made[name].as_str().unwrap_or_default().to_string();
+    ensure!(text("url").starts_with(&url) && text("token").starts_with("pdp_"), "{made}");
+    let curl = |address: &str| {
+        let call = format!("curl -s -w '%{{http_code}}' '{address}'");
+        caller.shell(&caller.home(), &call)?.success()
+    };
+    let page = text("url").replace("/?", "/page?");
+    until(PATIENCE, "an answer from inside", || (curl(&page).ok()? == "content\n200").then_some(()))?;
+    let printed = server.run(["port", "web", "8000"])?.success()?;
+    ensure!(curl(printed.trim())?.ends_with("200"), "{printed}");
+    ensure!(curl(&page.replace("/ports/8000/", "/ports/8001/"))?.ends_with("403"), "another port");
+    ensure!(
+        curl(&format!("{url}/v1/sandboxes?paddock_token={}", text("token")))?.ends_with("401"),
+        "the API"
+    );
+    ensure!(
+        server.run(["port", "web", "8000", "--lasts", "2d"])?.exited(1)?.err().contains("more than a day")
+    );
+    server.run(["port", "web", "0"])?.exited(2)?;
+    server.run(["port", "none", "80"])?.exited(1)?;
+    Ok(())
+}
+
+fn a_server_without_an_address_has_no_right_to_a_port(caller: &Caller) -> Result<()> {
+    let silent = Server::start(caller)?;
+    silent.create(&["--name", "web"])?;
+    let refused = silent.run(["port", "web", "80"])?.exited(1)?.err();
+    ensure!(refused.contains("listens on no address"), "{refused}");
+    Ok(())
 }
 
 fn a_signed_url_ends_with_its_token(caller: &Caller) -> Result<()> {

@@ -13,6 +13,7 @@ for_both_callers!(
     its_owner_asks_for_it_and_stops_it,
     it_listens_where_paddock_url_says,
     clients_that_come_while_it_starts_wait,
+    variables_for_e2b_wait_for_a_server_with_an_address,
     a_new_server_waits_for_the_old,
     a_hang_up_reads_files_again,
     a_silent_guest_is_waited_for,
@@ -116,6 +117,25 @@ fn it_listens_where_paddock_url_says(caller: &Caller) -> Result<()> {
         "{}",
         elsewhere.err()
     );
+    Ok(())
+}
+
+/// A server that this command started itself would have no address, and would be in the way of the one that comes.
+fn variables_for_e2b_wait_for_a_server_with_an_address(caller: &Caller) -> Result<()> {
+    let runtime = caller.directory("runtime")?.display().to_string();
+    let place = Elsewhere::new(caller, "e2b", &runtime)?;
+    let words = ["token", "create", "--e2b", "--tenant", "team"];
+    let refused = place.paddock(&words)?;
+    let told = refused.exited(1)?.err();
+    ensure!(told.contains("no server runs") && told.contains("--listen"), "{told}");
+    ensure!(!Path::new(&place.state).join("serve.log").exists(), "a server was started");
+
+    let variables = place.start(&words)?;
+    let server = place.start(&["serve", "--listen", "127.0.0.1:0"])?;
+    let variables = variables.finish()?.success()?;
+    ensure!(variables.contains("export E2B_API_URL=http://127.0.0.1:"), "{variables}");
+    place.paddock(&["server", "stop"])?.success()?;
+    server.finish()?.success()?;
     Ok(())
 }
 

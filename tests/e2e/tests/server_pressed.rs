@@ -1,7 +1,9 @@
 //! A server that is short of something, and callers that would use up its resources.
 
 use anyhow::{Context, Result, ensure};
-use paddock_e2e::{Answer, Caller, PATIENCE, Server, as_ordinary_user, for_both_callers, http, skip, until};
+use paddock_e2e::{
+    Answer, Caller, PATIENCE, Server, as_ordinary_user, as_root, for_both_callers, http, skip, until,
+};
 
 for_both_callers!(ready_means_that_a_create_would_work, large_bodies_take_little_memory);
 
@@ -82,7 +84,26 @@ fn ready_means_that_a_create_would_work(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Root has no such limit; cgroups have it, and refuse a new thread in the same way.
+/// Root has no such limit, but its cgroup may have one.
+#[test]
+fn without_processes_of_its_cgroup_it_is_not_ready() -> Result<()> {
+    const NAME: &str = "without_processes_of_its_cgroup_it_is_not_ready";
+    as_root(NAME, |caller| {
+        let own = caller.cgroups().iter().map(|group| group.join("pids.max")).find(|limit| limit.exists());
+        let Some(limit) = own else {
+            skip(NAME, "the server has no cgroup of its own with a limit of processes (cgroup v2)");
+            return Ok(());
+        };
+        let server = Server::start(caller)?;
+        readiness(&server, 200)?;
+        std::fs::write(&limit, "1")?;
+        let short = readiness(&server, 503);
+        std::fs::write(&limit, "max")?;
+        short?.refused(503, "too_many_processes")?;
+        readiness(&server, 200).map(drop)
+    })
+}
+
 #[test]
 fn without_processes_it_is_not_ready() -> Result<()> {
     as_ordinary_user("without_processes_it_is_not_ready", |caller| {

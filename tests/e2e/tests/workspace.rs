@@ -13,7 +13,41 @@ for_both_callers!(
     nothing_else_is_left_in_it,
     what_is_there_can_be_changed,
     a_relative_path_and_a_link,
+    no_program_in_it_runs_as_its_owner,
 );
+
+/// Every way to a mode with set-user-id or set-group-id. Prints each that was not refused.
+const SET_IDS: &str = r#"
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+here, fresh = -100, iter(range(1000))
+def new():
+    path = f'made{next(fresh)}'; open(path, 'w').close(); return path
+def call(number, *words):
+    if libc.syscall(number, *words) < 0: raise OSError(ctypes.get_errno(), 'refused')
+def open2(mode):
+    how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, mode, 0)
+    call(437, here, f'made{next(fresh)}'.encode(), how, 24)
+def unnamed(mode):
+    file = os.open('.', os.O_TMPFILE | os.O_WRONLY, mode)
+    os.link(f'/proc/self/fd/{file}', f'made{next(fresh)}')
+ways = {
+    'chmod': lambda mode: os.chmod(new(), mode),
+    'fchmod': lambda mode: os.fchmod(os.open(new(), os.O_RDWR), mode),
+    'fchmodat2': lambda mode: call(452, here, new().encode(), mode, 0),
+    'open': lambda mode: os.open(f'made{next(fresh)}', os.O_CREAT | os.O_WRONLY, mode),
+    'unnamed': unnamed,
+    'openat2': open2,
+    'mknod': lambda mode: os.mknod(f'made{next(fresh)}', mode | 0o100000),
+    'directory': lambda mode: os.chmod((os.mkdir('d%o' % mode), 'd%o' % mode)[1], mode),
+}
+for name, way in ways.items():
+    for mode in (0o4755, 0o2755, 0o6755):
+        try: way(mode); print(name, oct(mode))
+        except OSError: pass
+os.chmod(new(), 0o1755); os.open(new(), os.O_RDONLY, 0o7777)
+print('done')
+"#;
 
 /// A repository with one commit, owned by the ordinary user when the caller is root, else by the caller.
 pub fn repository(caller: &Caller) -> Result<(PathBuf, u32)> {
@@ -130,5 +164,37 @@ fn a_relative_path_and_a_link(caller: &Caller) -> Result<()> {
         invocation.command().current_dir(place);
         assert_eq!(invocation.finish()?.success()?, "one\n");
     }
+    Ok(())
+}
+
+/// A file of a workspace belongs to the workspace's owner on the host, where its set-user-id bit would count.
+fn no_program_in_it_runs_as_its_owner(caller: &Caller) -> Result<()> {
+    let directory = caller.directory("programs")?;
+    let place = directory.display().to_string();
+    for backend in ["process", "gvisor"] {
+        let run = |options: &[&str]| {
+            let all = [&["--backend", backend], options, &["--", "python3", "-c", SET_IDS]].concat();
+            caller.run(all)
+        };
+        let finished = run(&["--workspace", &place])?;
+        if backend == "gvisor" && finished.err().contains("the sandbox cannot be made here") {
+            paddock_e2e::skip(
+                "no_program_in_it_runs_as_its_owner",
+                finished.err().lines().next().unwrap_or_default(),
+            );
+            continue;
+        }
+        assert_eq!(finished.success()?, "done\n", "{backend}");
+        let target = format!("{place}:/data");
+        let finished = run(&["--write", &target, "--cwd", "/data"])?;
+        assert_eq!(finished.success()?, "done\n", "{backend}");
+        for name in listing(&directory)? {
+            let mode = directory.join(&name).symlink_metadata()?.mode();
+            ensure!(mode & 0o6000 == 0, "{backend}: {name} has the mode {mode:o}");
+        }
+    }
+    // Files of its own are its own.
+    let script = "touch x && chmod 6755 x && stat -c %a x";
+    assert_eq!(caller.script(&[], script)?.success()?, "6755\n");
     Ok(())
 }

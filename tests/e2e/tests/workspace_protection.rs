@@ -14,7 +14,32 @@ for_both_callers!(
     names_can_be_unprotected,
     protection_outlasts_another_run,
     a_protected_name_may_be_a_link,
+    no_more_names_stand_in_than_these,
 );
+
+/// The names that a listing shows although nobody made them. Each is a nuisance to whoever lists a workspace: this list may only
+/// become shorter.
+const STAND_INS: [&str; 18] = [
+    ".cargo",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".envrc",
+    ".gemini",
+    ".hg",
+    ".idea",
+    ".jj",
+    ".mcp.json",
+    ".mise.toml",
+    ".npmrc",
+    ".opencode",
+    ".vscode",
+    "lefthook.yml",
+    "mise.toml",
+    "opencode.json",
+    // Where there is no repository.
+    "refs",
+];
 
 /// Each must fail, for the agent and for root inside.
 pub fn all_fail(
@@ -226,5 +251,28 @@ fn a_protected_name_may_be_a_link(caller: &Caller) -> Result<()> {
     assert_eq!(std::fs::read_link(directory.join(".vscode"))?, outside);
     assert_eq!(std::fs::read_link(directory.join(".envrc"))?, std::path::Path::new("/etc/passwd"));
     assert_eq!(std::fs::read_dir(&outside)?.count(), 0);
+    Ok(())
+}
+
+fn no_more_names_stand_in_than_these(caller: &Caller) -> Result<()> {
+    let (repository, _) = repository(caller)?;
+    let empty = caller.directory("empty")?;
+    let table = include_str!("../../../docs/reference/protected-names.md");
+    for (directory, own) in [(repository, None), (empty, Some(".git"))] {
+        let before = listing(&directory)?;
+        let shown = in_workspace(caller, &directory, &[], "ls -A1")?.success()?;
+        let stand_ins: Vec<&str> = shown.lines().filter(|name| !before.contains(*name)).collect();
+        for name in &stand_ins {
+            let bound = STAND_INS.contains(name) && (own.is_some() || *name != "refs");
+            ensure!(
+                bound || own == Some(name),
+                "{name} stands in for nothing that has to be held: {stand_ins:?}"
+            );
+            let held = |kind: &str| table.contains(&format!("| `{name}{kind}` | always |"));
+            ensure!(*name == "refs" || held("") || held("/"), "{name} is not in the table");
+        }
+        ensure!(!stand_ins.is_empty(), "nothing is held");
+        assert_eq!(listing(&directory)?, before);
+    }
     Ok(())
 }

@@ -24,6 +24,7 @@ for_root!(
     two_children_have_nothing_random_in_common,
     code_of_a_caller_never_runs_in_the_zygote,
     a_child_has_every_layer,
+    a_child_makes_no_set_user_id_file_of_the_hosts,
     a_child_that_keeps_its_rights_is_refused,
     a_hostile_template_reaches_nobody_else,
     a_template_that_does_not_let_its_children_end_ends_itself,
@@ -173,6 +174,27 @@ fn a_child_has_every_layer(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
+/// Its filter is the zygote's, which knows that directories of the host are there.
+fn a_child_makes_no_set_user_id_file_of_the_hosts(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let directory = caller.directory("written")?;
+    let policy = format!("write = ['{}:/data']\npreload = ['json']\n", directory.display());
+    let policy = caller.file("writes.toml", policy)?;
+    let add = [Path::new("template"), Path::new("add"), Path::new("writes"), Path::new("--policy"), &policy];
+    server.run(add)?.success()?;
+    set(&server, "writes", 1, 2)?;
+    let full = filled(&server, "writes", 1)?;
+    ensure!(full["zygote"] == "ready", "{full}");
+    let inside = Inside::new(&server, "writes")?;
+    assert_eq!(pool(&server, "writes")?["hits"], 1);
+    let code = "import os\nopen('/data/x', 'w').close()\nos.chmod('/data/x', 0o755)\n\
+                try:\n    os.chmod('/data/x', 0o6755); told = 'made'\nexcept PermissionError:\n    told = 'refused'\ntold";
+    assert_eq!(inside.value(code)?, "'refused'");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&directory.join("x").metadata()?.permissions());
+    ensure!(mode & 0o7777 == 0o755, "{mode:o}");
+    Ok(())
+}
+
 /// The first that the pool says went wrong.
 fn told(server: &Server, template: &str) -> Result<String> {
     until(PATIENCE, "an error of the pool", || {
@@ -303,7 +325,7 @@ fn a_killed_zygote_is_replaced(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// The interpreter in a nursery of this server's: the child of a guest that is the server's child.
+/// The zygote of this server's: the child of a guest that is the server's child.
 fn zygote_of(server: u32) -> Option<rustix::process::Pid> {
     let parent = |pid: i32| -> Option<i32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -22,7 +22,7 @@ mod sustained;
 mod warm;
 
 pub use once::{Steps, once};
-pub use pool::remove_all as remove_pools;
+pub use pool::{remove_all as remove_pools, set as set_pool};
 pub use promises::PROMISES;
 
 use super::part::{Findings, Part};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub const TEMPLATE: &str = "code-interpreter";
 
 /// Time for the pool to fill.
-const PATIENCE: Duration = Duration::from_secs(60);
+const POOL_FILL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks for a pool and waits until it is full.
 pub async fn set(
@@ -35,7 +35,7 @@ pub async fn set(
         }
         Err(error) => return Err(error),
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + POOL_FILL_TIMEOUT;
     loop {
         let pool = caller.get(&path).await?;
         let full = pool["ready"].as_u64().unwrap_or(0) >= min as u64;
@@ -44,7 +44,7 @@ pub async fn set(
             return Ok(());
         }
         if Instant::now() > until {
-            bail!("the pool was not full after {PATIENCE:?}: {pool}");
+            bail!("the pool was not full after {POOL_FILL_TIMEOUT:?}: {pool}");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

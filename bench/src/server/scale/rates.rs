@@ -28,7 +28,7 @@ const COLUMNS: [&str; 8] = [
 /// The first calls make things that later ones find, so they are not counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     ThrowAway,
     RunCode,
@@ -110,6 +110,7 @@ async fn rate(server: &Server, what: Use, clients: usize, stretch: Duration) -> 
         bail!("not one of {clients} clients was answered within {stretch:?}");
     }
     let count = samples.len() as f64;
+    eprintln!("  {what:?}, {clients} clients: {:.0}/s", count / stretch.as_secs_f64());
     let timing = Timing::new("use", String::new(), samples);
     Ok([
         count / stretch.as_secs_f64(),

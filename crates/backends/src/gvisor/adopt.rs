@@ -1,16 +1,17 @@
 //! Sandboxes that an earlier engine left: taken over, or ended. Their records are the fence's.
 
 use super::GvisorBackend;
-use super::fence::GvisorFence;
-use crate::backend::{AdoptError, Raised};
-use crate::process::adopt as fence;
+use super::fence::engine_fence;
+use crate::error::AdoptError;
+use crate::fence::Raised;
+use crate::shared::adopt as fence;
 use paddock_model::SandboxId;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
     let raised = fence::adopt(state, id, Some(GvisorBackend::NAME))?;
-    Ok(Raised { fence: Box::new(GvisorFence::new(state, id, raised.fence)), ..raised })
+    Ok(engine_fence(state, id, raised))
 }
 
 pub fn sweep(state: &Path, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {

@@ -1,24 +1,29 @@
 //! The process backend's fence with a sentry in it. Its end is the end of everything inside, the sentry's processes included:
 //! all of them are in its pid namespace.
 
-use super::create::with_own;
+use super::launch::with_own;
 use super::memory;
-use crate::backend::{CreateError, Fence, FenceUsage, Kept};
+use crate::error::CreateError;
+use crate::fence::{Fence, Kept, Raised};
+use crate::fence_usage::FenceUsage;
+use crate::shared::fence::HostFence;
 use paddock_model::{Limits, SandboxId};
-use std::io::{ErrorKind, Result};
+use std::io::Result;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-pub struct GvisorFence {
+struct GvisorFence {
     state: PathBuf,
     id: SandboxId,
-    outer: Box<dyn Fence>,
+    outer: Box<HostFence>,
 }
 
-impl GvisorFence {
-    pub fn new(state: &Path, id: &SandboxId, outer: Box<dyn Fence>) -> Self {
-        GvisorFence { state: state.to_path_buf(), id: id.clone(), outer }
-    }
+/// The fence that an engine gets.
+pub fn engine_fence(state: &Path, id: &SandboxId, raised: Raised<HostFence>) -> Raised {
+    raised.with_fence(|outer| {
+        let (state, id, outer) = (state.to_path_buf(), id.clone(), Box::new(outer));
+        Box::new(GvisorFence { state, id, outer }) as Box<dyn Fence>
+    })
 }
 
 impl Fence for GvisorFence {
@@ -38,18 +43,15 @@ impl Fence for GvisorFence {
         self.outer.usage().map(of_all)
     }
 
+    fn page_cache(&self) -> Option<u64> {
+        self.outer.page_cache()
+    }
+
     fn memory_kills(&self) -> u64 {
         self.outer.memory_kills()
     }
 
-    /// The guest stops the work by signals: frozen from outside, the sentry would stand still with the guest in it.
-    fn freeze(&self) -> Result<()> {
-        Err(ErrorKind::Unsupported.into())
-    }
-
-    fn thaw(&self) -> Result<()> {
-        Err(ErrorKind::Unsupported.into())
-    }
+    // There is no `freeze`: the sentry would stand still with the guest in it. The guest stops the work by signals.
 
     fn change_limits(&self, old: &Limits, new: &Limits) -> Result<()> {
         self.outer.change_limits(&with_own(old), &with_own(new))

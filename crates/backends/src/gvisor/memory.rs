@@ -1,10 +1,10 @@
 //! The memory of a running sandbox, kept in a directory and brought back by runsc's checkpoint and restore. The
 //! supervisor, which runs the sentry inside the fence, does it; commands for it go over a socket beside the guest's.
 
-use crate::backend::{CreateError, HostStep, Kept, Raised};
-use crate::handover::{self, Handover};
-use crate::process::{identity, lasting};
-use paddock_model::{SandboxId, Spec};
+use crate::error::{CreateError, HostStep};
+use crate::fence::Kept;
+use crate::shared::{identity, lasting, run_directory};
+use paddock_model::SandboxId;
 use paddock_protocol::{Decoder, Frame, FromGuest, KEEP_MEMORY, RECALL_MEMORY, decode_from_guest};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, openat};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -16,10 +16,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Writing out the memory of a large sandbox takes its time.
-const PATIENCE: Duration = Duration::from_secs(300);
+const SAVE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The longest message of the supervisor about a failure, in bytes.
 const LONGEST_ANSWER: u32 = 4096;
-const HANDOVER: Duration = Duration::from_secs(10);
 
 /// Precondition: `directory` is empty, and only root can reach it.
 pub fn keep(state: &Path, id: &SandboxId, directory: &Path) -> Result<Box<dyn Kept>> {
@@ -30,20 +29,20 @@ pub fn keep(state: &Path, id: &SandboxId, directory: &Path) -> Result<Box<dyn Ke
     };
     let place = File::open(directory)?;
     fchown(&place, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-    let supervisor = lasting::connect_for_commands(&lasting::directory(state, id))?;
-    supervisor.set_read_timeout(Some(PATIENCE))?;
+    let supervisor = lasting::connect_for_commands(&run_directory::of_sandbox(state, id))?;
+    supervisor.set_read_timeout(Some(SAVE_TIMEOUT))?;
     say(&supervisor, KEEP_MEMORY, Some(&place))?;
     hear(&supervisor)?;
     take(&place, directory)?;
-    Ok(Box::new(Standing { supervisor }))
+    Ok(Box::new(KeptSentry { supervisor }))
 }
 
 /// A sandbox whose memory is kept, and in which nothing runs. Let go of, it goes on.
-struct Standing {
+struct KeptSentry {
     supervisor: UnixStream,
 }
 
-impl Kept for Standing {
+impl Kept for KeptSentry {
     fn go_on(self: Box<Self>) -> Result<()> {
         say(&self.supervisor, RECALL_MEMORY, None)?;
         hear(&self.supervisor)
@@ -54,27 +53,10 @@ impl Kept for Standing {
     }
 }
 
-/// A sandbox that goes on from `memory`, with a stream to its guest.
-pub fn recall(
-    state: &Path,
-    id: &SandboxId,
-    spec: &Spec,
-    memory: &Path,
-) -> std::result::Result<Raised, CreateError> {
-    let raised = super::create::raise(state, id, spec, true, Some(memory))?;
-    hear_that_it_runs(&raised.stream)?;
-    let stream = lasting::connect(&lasting::directory(state, id)).host(|| "reach the guest".into())?;
-    let network = match raised.network {
-        Some(_) => Some(handover::receive(&stream, HANDOVER).host(|| "take over the network".into())?),
-        None => None,
-    };
-    Ok(Raised { stream, network: network.map(Handover::Here), ..raised })
-}
-
 /// The stream that came with the plan is closed when the kernel runs again, or says why it does not.
-fn hear_that_it_runs(stream: &UnixStream) -> std::result::Result<(), CreateError> {
+pub fn hear_that_it_runs(stream: &UnixStream) -> std::result::Result<(), CreateError> {
     let (mut decoder, mut buffer, mut stream) = (Decoder::new(), [0; 4096], stream);
-    stream.set_read_timeout(Some(PATIENCE)).host(|| "wait for the sandbox".into())?;
+    stream.set_read_timeout(Some(SAVE_TIMEOUT)).host(|| "wait for the sandbox".into())?;
     loop {
         let count = stream.read(&mut buffer).host(|| "wait for the sandbox".into())?;
         if count == 0 {

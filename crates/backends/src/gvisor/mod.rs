@@ -7,24 +7,27 @@
 //! - [`probe`]: the parts of gVisor that this host has, and how to get the rest
 //! - [`runtime`]: the `runsc` of this host: where it is, and its abilities
 //! - [`bundle`]: the options and the `config.json` for runsc
-//! - [`create`]: from the plan of a process sandbox to that of one with a sentry
+//! - [`create`]: a sandbox made anew or from kept memory; [`launch`]: from the plan of a process sandbox to that of one with a sentry
 //! - [`adopt`]: sandboxes that an earlier engine left
 //! - [`fence`]: the standing fence
-//! - [`memory`]: the memory of a running sandbox, kept by runsc and brought back
+//! - [`memory`]: the memory of a running sandbox, kept by runsc
 
 mod adopt;
 mod bundle;
 mod create;
 mod fence;
+mod launch;
 mod memory;
 mod probe;
 mod runtime;
 
-use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};
+use crate::backend::Backend;
+use crate::error::{AdoptError, CreateError};
+use crate::fence::Raised;
+use crate::purpose::Purpose;
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub struct GvisorBackend {
     state: PathBuf,
@@ -56,23 +59,15 @@ impl Backend for GvisorBackend {
         probe::guarantees(&self.state, spec)
     }
 
-    fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
-        create::create(&self.state, id, spec, lasting)
+    fn create(&self, id: &SandboxId, spec: &Spec, purpose: Purpose) -> Result<Raised, CreateError> {
+        match purpose {
+            Purpose::Passing | Purpose::Lasting => create::create(&self.state, id, spec, purpose),
+            Purpose::TemplateMemory | Purpose::ParentVm | Purpose::Zygote => Err(purpose.unsupported()),
+        }
     }
 
     fn create_from_memory(&self, id: &SandboxId, spec: &Spec, memory: &Path) -> Result<Raised, CreateError> {
-        memory::recall(&self.state, id, spec, memory)
-    }
-
-    fn create_nursery(
-        &self,
-        _id: &SandboxId,
-        _spec: &Spec,
-    ) -> Result<(Raised, Arc<dyn Nursery>), CreateError> {
-        Err(CreateError::Unavailable {
-            missing: "an interpreter cannot be forked from one kernel in user space into another".into(),
-            remedy: None,
-        })
+        create::create_from_memory(&self.state, id, spec, memory)
     }
 
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError> {
@@ -80,11 +75,11 @@ impl Backend for GvisorBackend {
     }
 
     fn stands(&self, id: &SandboxId) -> bool {
-        crate::process::adopt::stands(&self.state, id, Some(GvisorBackend::NAME))
+        crate::shared::adopt::stands(&self.state, id, Some(GvisorBackend::NAME))
     }
 
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
-        crate::process::adopt::remove(&self.state, id, Some(GvisorBackend::NAME))
+        crate::shared::adopt::remove(&self.state, id, Some(GvisorBackend::NAME))
     }
 
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {

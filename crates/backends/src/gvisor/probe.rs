@@ -2,8 +2,9 @@
 
 use super::GvisorBackend;
 use super::runtime::{self, REMEDY, Runtime};
+use crate::process::probe as fence;
 use crate::process::probe::check;
-use crate::process::{identity, probe as fence};
+use crate::shared::identity;
 use paddock_model::{
     Access, Availability, Boundary, Check, CheckState, Disk, ForkKind, Guarantees, Isolation, LandlockLevel,
     LimitKind, Mount, Network, PauseKind, SnapshotKind, Spec, Survivor,
@@ -15,8 +16,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A platform that works runs something long before that; one that does not may hang.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(10);
+const PLATFORM_TIMEOUT: Duration = Duration::from_secs(5);
+const PAUSE_BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// The guarantees of the process fence around it, with the differences behind the sentry.
 pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
@@ -34,6 +35,8 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         // The sentry's clocks begin with it.
         time_namespace: Isolation::On,
         system_inodes: Isolation::On,
+        capabilities: Vec::new(),
+        root_capabilities: Vec::new(),
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
         fork: if keeps_memory { ForkKind::Memory } else { ForkKind::Filesystem },
         survives_hibernate: match keeps_memory {
@@ -120,17 +123,17 @@ fn try_in(place: &Path, runtime: &Runtime, platform: &str) -> std::io::Result<Re
     }
     let (stdin, stdout, stderr) = (Stdio::null(), Stdio::null(), File::create(&said)?);
     let mut tried = command.args(["do", "true"]).stdin(stdin).stdout(stdout).stderr(stderr).spawn()?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PLATFORM_TIMEOUT;
     let ended = loop {
         match tried.try_wait()? {
-            None if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            None if Instant::now() < deadline => std::thread::sleep(PAUSE_BETWEEN_LOOKS),
             ended => break ended,
         }
     };
     let Some(ended) = ended else {
         tried.kill()?;
         tried.wait()?;
-        return Ok(Err(format!("nothing ran within {} seconds", PATIENCE.as_secs())));
+        return Ok(Err(format!("nothing ran within {} seconds", PLATFORM_TIMEOUT.as_secs())));
     };
     if ended.success() {
         return Ok(Ok(()));

@@ -1,27 +1,27 @@
 //! Sandboxes that an earlier engine left: taken over, or ended. Their records are the fence's.
 
-use super::MicrovmBackend;
-use super::fence::MicrovmFence;
-use super::memory;
-use crate::backend::{AdoptError, Raised};
-use crate::process::{adopt as fence, lasting};
+use super::fence::engine_fence_of_another;
+use super::{MicrovmBackend, memory};
+use crate::error::AdoptError;
+use crate::fence::{Fence, Raised};
+use crate::shared::{adopt as fence, run_directory};
 use paddock_model::SandboxId;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 pub fn adopt(state: &Path, id: &SandboxId) -> Result<Raised, AdoptError> {
-    let place = lasting::directory(state, id);
+    let place = run_directory::of_sandbox(state, id);
     // An engine that was killed while it kept a VM's memory left the VM paused.
     if let Ok(mut monitor) = memory::monitor(&place) {
         let _ = monitor.go_on();
     }
     let raised = fence::adopt(state, id, Some(MicrovmBackend::NAME))?;
     let Some(shape) = memory::read_shape(&place) else {
-        raised.fence.leave();
-        let detail = "what its machine was begun with cannot be read".into();
+        Box::new(raised.fence).leave();
+        let detail = "what its VM was begun with cannot be read".into();
         return Err(AdoptError::Damaged { id: id.clone(), detail });
     };
-    Ok(Raised { fence: Box::new(MicrovmFence::new(state, id, raised.fence, shape)), ..raised })
+    Ok(engine_fence_of_another(state, id, raised, shape))
 }
 
 pub fn sweep(state: &Path, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {

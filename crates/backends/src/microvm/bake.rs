@@ -2,11 +2,14 @@
 //! copy of it. A copy maps that memory privately, so that pages without writes exist once. A bake is made when the
 //! first VM of its shape is wanted, and again when the kernel, QEMU or Paddock has changed.
 
-use super::create::{Kind, Parts, raise};
-use super::machine::{Acceleration, Monitor, Origin, Shape};
-use super::{counter, disk, initramfs, kvm, sparse};
-use crate::backend::{CreateError, HostStep};
-use crate::process::guest_executable;
+use super::launch::{Content, Launched, raise};
+use super::monitor::{Acceleration, MemorySource, Monitor, Shape};
+use super::parts::Parts;
+use super::{counter, disk, initramfs, kvm_device, sparse};
+use crate::error::{CreateError, HostStep};
+use crate::fence::Fence;
+use crate::notice::tell_waiting;
+use crate::shared::guest_executable;
 use paddock_model::SandboxId;
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -22,7 +25,7 @@ use std::time::Duration;
 const MEMORY: &str = "memory";
 const STATE: &str = "state";
 /// An emulated boot takes seconds; on a busy host, many.
-const PATIENCE: Duration = Duration::from_secs(120);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Baked {
     /// In memory and sealed: no process can change it, however it was opened.
@@ -71,10 +74,10 @@ pub fn get(state: &Path, parts: &Parts, shape: Shape) -> Result<Arc<Baked>, Crea
         None => {
             forget_stale(&directory, base);
             // A boot takes seconds, and the caller that waits should know why.
-            eprintln!(
-                "paddock: booting a machine of {} MiB, once for this size; others will be copies of it",
+            tell_waiting(&format!(
+                "booting a VM of {} MiB, once for this size; others will be copies of it",
                 shape.memory >> 20
-            );
+            ));
             make(state, &directory, parts, shape)?
         }
     };
@@ -98,7 +101,7 @@ pub fn base(parts: &Parts) -> u64 {
 /// found, and with the clock rate that it was told.
 pub fn name_of(shape: Shape) -> u64 {
     let processor = match shape.acceleration {
-        Acceleration::Kvm => kvm::processor(),
+        Acceleration::Kvm => kvm_device::processor(),
         Acceleration::Emulated => counter::name(),
     };
     digest(&(shape, processor))
@@ -137,22 +140,22 @@ fn load(directory: &Path, shape: Shape) -> Result<Option<Baked>, CreateError> {
         let _ = std::fs::remove_dir_all(directory);
         return Ok(None);
     }
-    let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a machine".into())?;
+    let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a VM".into())?;
     sparse::copy(&kept, &memory).host(|| format!("read {}", directory.display()))?;
     finished(directory, memory, &state).map(Some)
 }
 
 fn finished(directory: &Path, memory: File, state: &File) -> Result<Baked, CreateError> {
-    sparse::seal(&memory).host(|| "seal the memory of a machine".into())?;
-    let copy = sparse::in_memory("state", 0).host(|| "keep the state of a machine".into())?;
-    sparse::copy(state, &copy).host(|| "keep the state of a machine".into())?;
+    sparse::seal(&memory).host(|| "seal the memory of a VM".into())?;
+    let copy = sparse::in_memory("state", 0).host(|| "keep the state of a VM".into())?;
+    sparse::copy(state, &copy).host(|| "keep the state of a VM".into())?;
     Ok(Baked { memory, state: copy, directory: directory.to_path_buf(), proven: AtomicBool::new(false) })
 }
 
 fn make(state: &Path, directory: &Path, parts: &Parts, shape: Shape) -> Result<Baked, CreateError> {
-    let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a machine".into())?;
-    let kept = sparse::in_memory("state", 0).host(|| "make the state of a machine".into())?;
-    boot(state, parts, shape, &memory, &kept, PATIENCE)?;
+    let memory = sparse::in_memory("machine", shape.memory).host(|| "make the memory of a VM".into())?;
+    let kept = sparse::in_memory("state", 0).host(|| "make the state of a VM".into())?;
+    boot(state, parts, shape, &memory, &kept, BOOT_TIMEOUT)?;
     let new = directory.with_extension(format!("{}.new", std::process::id()));
     let written = write(&new, &memory, &kept).and_then(|()| std::fs::rename(&new, directory));
     // A bake that cannot be written to disk still serves this engine.
@@ -190,7 +193,7 @@ pub fn boot(
         std::fs::read(&parts.kernel.path).host(|| format!("read {}", parts.kernel.path.display()))?;
     let initramfs = initramfs::archive(&parts.kernel, guest_executable::bytes());
     let initramfs = initramfs.map_err(|error| super::kernel::unavailable(&error))?;
-    let origin = Origin::Boot {
+    let source = MemorySource::Boot {
         kernel: filled("kernel", &kernel)?.into(),
         initramfs: filled("initramfs", &initramfs)?.into(),
         memory: memory.try_clone().host(|| "copy a descriptor".into())?.into(),
@@ -198,15 +201,15 @@ pub fn boot(
     let mut random = [0; 8];
     getrandom(&mut random, GetRandomFlags::empty()).host(|| "take random bytes".into())?;
     let id = SandboxId::from_random(u64::from_le_bytes(random));
-    let (mut raised, mut monitor) = raise(state, &id, Kind::Bake, parts, shape, origin)?;
+    let Launched { mut raised, mut monitor, .. } = raise(state, &id, Content::Nothing, parts, shape, source)?;
     super::memory::wait_until_ready(&raised.stream, patience)?;
-    monitor.keep(kept, true).host(|| "keep the memory of a machine".into())?;
+    monitor.keep(kept, true).host(|| "keep the memory of a VM".into())?;
     drop(monitor);
-    raised.fence.destroy().host(|| "end the machine that was kept".into())?;
+    raised.fence.destroy().host(|| "end the VM that was kept".into())?;
     Ok(())
 }
 
 fn filled(name: &str, content: &[u8]) -> Result<File, CreateError> {
     let made = sparse::in_memory(name, 0).and_then(|mut file| file.write_all(content).map(|()| file));
-    made.host(|| format!("make the machine's {name}"))
+    made.host(|| format!("make the VM's {name}"))
 }

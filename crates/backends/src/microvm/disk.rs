@@ -2,9 +2,10 @@
 //! sandbox's directory of the engine's storage, which keeps and copies it like everything there; or it has no name, and
 //! ends with the VM.
 
-use super::{ext4, sparse};
-use crate::backend::{CreateError, HostStep};
-use crate::process::create::inodes;
+use super::ext4;
+use super::sparse;
+use crate::error::{CreateError, HostStep};
+use crate::process::mounts::inodes;
 use paddock_model::{Disk, Spec};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use std::fs::File;
@@ -44,7 +45,7 @@ fn in_storage(
     let mut others = std::fs::read_dir(directory).host(|| format!("list {}", directory.display()))?;
     if others.next().is_some() {
         return Err(refuse(
-            "it holds the files of a sandbox of another backend, which a machine cannot have as its disk; \
+            "it holds the files of a sandbox of another backend, which a VM cannot have as its disk; \
              use the backend that it was made with",
         ));
     }

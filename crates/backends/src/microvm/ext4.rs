@@ -1,7 +1,7 @@
 //! File systems for VMs, made by `mke2fs`, which every distribution has. They have no journal: a disk is read from
 //! outside only after the VM has flushed it, and the disk of a killed VM is not used again.
 
-use crate::backend::CreateError;
+use crate::error::CreateError;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub fn find() -> Result<PathBuf> {
     let places = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin"];
     let mut found = places.iter().map(|place| Path::new(place).join("mke2fs"));
     found.find(|path| path.is_file()).ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "`mke2fs`, which makes the disks of machines, is not installed")
+        Error::new(ErrorKind::NotFound, "`mke2fs`, which makes the disks of VMs, is not installed")
     })
 }
 

@@ -1,8 +1,9 @@
 //! The image below a VM's root, as one read-only file that all VMs share. A template's directory is copied into a file
 //! system once, and again when anything in it has changed.
 
-use super::{disk, ext4};
-use crate::backend::{CreateError, HostStep};
+use super::disk;
+use super::ext4;
+use crate::error::{CreateError, HostStep};
 use paddock_model::Root;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};

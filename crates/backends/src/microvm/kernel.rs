@@ -1,16 +1,18 @@
 //! The kernel that VMs boot: a named one, the host's own, or any installed one, if it has the modules that a VM needs.
 
-use crate::backend::CreateError;
+use crate::error::CreateError;
 use crate::installed::{self, Stamp, stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Cursor, Error, ErrorKind, Read, Result};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use xz4rust::{XzDecoder, XzReader};
 
 /// Names the kernel, as `/boot/vmlinuz-VERSION`. Declared with all others in the command's `env_vars`.
 pub const VARIABLE: &str = "PADDOCK_KERNEL";
 pub const REMEDY: &str = "run as root: apt-get install --no-install-recommends linux-image-amd64 (Debian; nothing is booted from it \
-     but machines), or name a kernel with its modules beside it in PADDOCK_KERNEL, as /boot/vmlinuz-VERSION";
+     but VMs), or name a kernel with its modules beside it in PADDOCK_KERNEL, as /boot/vmlinuz-VERSION";
 const PREFIX: &str = "vmlinuz-";
 /// The modules that every VM needs, as modules or built in.
 const NEEDED: [&str; 5] = ["virtio_mmio", "virtio_blk", "virtio_console", "overlay", "ext4"];
@@ -79,8 +81,7 @@ fn choose(candidates: &[(PathBuf, Stamp)]) -> Result<Kernel> {
             Err(error) => why = why.or(Some(error)),
         }
     }
-    let none =
-        || Error::new(ErrorKind::NotFound, "no kernel for machines is installed (/boot/vmlinuz-VERSION)");
+    let none = || Error::new(ErrorKind::NotFound, "no kernel for VMs is installed (/boot/vmlinuz-VERSION)");
     without_sharing.ok_or_else(|| why.unwrap_or_else(none))
 }
 
@@ -145,17 +146,45 @@ impl Order {
             return Ok(());
         }
         let Some(path) = self.known.get(&module).cloned() else {
-            let why = format!("it has no module `{module}`, which machines need");
+            let why = format!("it has no module `{module}`, which VMs need");
             return Err(Error::new(ErrorKind::NotFound, why));
         };
         // Noted first: a circle ends here.
         self.names.push(module);
-        let content = super::initramfs::module(&path)?;
+        let content = module_content(&path)?;
         for needed in dependencies(&content) {
             self.add(&needed)?;
         }
         self.found.push(path);
         Ok(())
+    }
+}
+
+/// The most bytes of a module that was compressed.
+const LARGEST_MODULE: u64 = 64 << 20;
+/// The memory of the decoder: at first, and at most. Modules are made with windows of 1 to 2 MiB.
+const FIRST_WINDOW: usize = 1 << 20;
+const LARGEST_WINDOW: usize = 1 << 27;
+
+/// A module in the form that the kernel takes. Debian's newer ones are compressed, and not every kernel decompresses
+/// them itself.
+pub fn module_content(path: &Path) -> Result<Vec<u8>> {
+    let named = |error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let content = std::fs::read(path).map_err(named)?;
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("xz") => {
+            let mut plain = Vec::new();
+            let decoder = XzDecoder::in_heap_with_alloc_dict_size(FIRST_WINDOW, LARGEST_WINDOW);
+            let reader = XzReader::new_with_buffer_size_and_decoder(
+                Cursor::new(content),
+                NonZeroUsize::MIN.saturating_add(64 << 10),
+                decoder,
+            );
+            reader.take(LARGEST_MODULE).read_to_end(&mut plain).map_err(named)?;
+            Ok(plain)
+        }
+        Some("ko") => Ok(content),
+        _ => Err(named(Error::new(ErrorKind::InvalidData, "its compression is not known (xz is)"))),
     }
 }
 

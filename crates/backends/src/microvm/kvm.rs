@@ -2,31 +2,23 @@
 //! kernel. The result is kept in the state directory for as long as QEMU, the kernel, Paddock and the device are the
 //! same.
 
-use super::bake;
-use super::create::Parts;
-use super::machine::{Acceleration, Shape};
-use super::{probe, sparse};
-use crate::backend::{CreateError, HostStep};
+use super::kvm_device::DEVICE;
+use super::monitor::{Acceleration, Shape};
+use super::parts::{Parts, not_for_this_user};
+use super::{bake, sparse};
+use crate::error::{CreateError, HostStep};
 use crate::installed::{self, Stamp, stamp};
-use rustix::fs::{FileType, Mode, OFlags, makedev, mknodat};
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsmount, fsopen, open_tree,
-};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// `off` leaves the device alone. Declared with all others in the command's `env_vars`.
 pub const VARIABLE: &str = "PADDOCK_KVM";
-/// The device's name in /dev, and its number.
-pub const NAME: &str = "kvm";
-const NUMBER: (u32, u32) = (10, 232);
-const DEVICE: &str = "/dev/kvm";
 /// A processor of its own boots a kernel within a second; one that does not, never does.
-const PATIENCE: Duration = Duration::from_secs(8);
+const KVM_BOOT_TIMEOUT: Duration = Duration::from_secs(8);
 const MEMORY: u64 = 256 << 20;
 
 /// The acceleration that VMs run with, and the reason if it is not KVM.
@@ -86,7 +78,7 @@ fn usable() -> Result<Stamp, String> {
             return Err(format!("{VARIABLE} is `{}`; known are `auto` and `off`", other.escape_debug()));
         }
     }
-    if let Some((missing, _)) = probe::not_for_this_user() {
+    if let Some((missing, _)) = not_for_this_user() {
         return Err(missing.into());
     }
     let opened = rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
@@ -102,11 +94,11 @@ fn attempt(state: &Path, parts: &Parts) -> Decision {
         Shape { memory: MEMORY, processors: 1, acceleration: Acceleration::Kvm, fixed_addresses: false };
     let booted = sparse::in_memory("machine", shape.memory)
         .and_then(|memory| Ok((memory, sparse::in_memory("state", 0)?)))
-        .host(|| "make the memory of a machine".into())
-        .and_then(|(memory, kept)| bake::boot(state, parts, shape, &memory, &kept, PATIENCE));
+        .host(|| "make the memory of a VM".into())
+        .and_then(|(memory, kept)| bake::boot(state, parts, shape, &memory, &kept, KVM_BOOT_TIMEOUT));
     match booted {
         Ok(()) => Decision { acceleration: Acceleration::Kvm, why_not: None },
-        Err(error) => Decision::emulated(format!("no machine boots on {DEVICE}: {}", whole(&error))),
+        Err(error) => Decision::emulated(format!("no VM boots on {DEVICE}: {}", whole(&error))),
     }
 }
 
@@ -121,28 +113,6 @@ fn whole(error: &CreateError) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The device for one fence: a node of its own that the fence's ids may open, as a detached mount. The host's stays as it is.
-pub fn node() -> Result<OwnedFd, CreateError> {
-    let make = || -> rustix::io::Result<OwnedFd> {
-        let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&context)?;
-        let top = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
-        let mode = Mode::from_raw_mode(0o666);
-        mknodat(&top, NAME, FileType::CharacterDevice, mode, makedev(NUMBER.0, NUMBER.1))?;
-        // With any umask of this process.
-        rustix::fs::chmodat(&top, NAME, mode, rustix::fs::AtFlags::empty())?;
-        open_tree(&top, NAME, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
-    };
-    make().host(|| format!("make a {DEVICE} for the fence"))
-}
-
-/// The processor that a kept VM goes on with.
-pub fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let telling = |line: &&str| line.starts_with("model name") || line.starts_with("flags");
-    text.lines().filter(telling).take(2).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,17 +122,5 @@ mod tests {
         let source = std::io::Error::other("two\nlines");
         let text = whole(&CreateError::Host { step: "boot".into(), source });
         assert!(!text.contains('\n') && text.ends_with("two lines"), "{text}");
-    }
-
-    #[test]
-    fn a_node_is_the_device_and_open_to_the_fence() {
-        // Only root may make a device.
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        let node = node().unwrap();
-        let found = rustix::fs::fstat(&node).unwrap();
-        assert_eq!(FileType::from_raw_mode(found.st_mode), FileType::CharacterDevice);
-        assert_eq!((found.st_rdev, found.st_mode & 0o777), (makedev(10, 232), 0o666));
     }
 }

@@ -5,20 +5,21 @@
 //! This module holds only the differences:
 //!
 //! - [`probe`]: the parts that this host has for VMs, and how to get the rest
-//! - [`runtime`]: the QEMU of this host; [`machine`]: the traits of a VM monitor; [`qemu`], [`qmp`]: QEMU's
+//! - [`runtime`]: the QEMU of this host; [`monitor`]: the traits of a VM monitor; [`qemu`], [`qmp`]: QEMU's
 //!   implementation
 //! - [`counter`]: how fast an emulated VM's clock runs
-//! - [`kernel`], [`initramfs`]: the files that a VM boots; [`kvm`]: the choice between KVM and emulation
+//! - [`kernel`], [`initramfs`]: the files that a VM boots; [`kvm`]: the choice between KVM and emulation;
+//!   [`kvm_device`]: the device for one fence
+//! - [`parts`]: the parts together, for one sandbox; [`shape`]: memory and processors of its VM
 //! - [`image`], [`disk`], [`ext4`]: the disks of a VM
 //! - [`bake`]: a VM that waits for orders, kept with its memory; every other VM is a copy of it
-//! - [`create`], [`orders`]: from the plan of a process sandbox to that of one with a VM, and the plan of the guest in
-//!   it
+//! - [`create`]: a sandbox made anew, or from kept memory
+//! - [`launch`], [`guest_plan`]: from the plan of a process sandbox to that of one with a VM, and the plan of the guest in it
 //! - [`copy`]: a running VM, copied as it is
 //! - [`adopt`]: sandboxes that an earlier engine left
 //! - [`fence`]: the standing fence
-//! - [`memory`]: the memory of a running VM, kept and brought back; [`above`]: the same for any number of others
+//! - [`memory`]: the memory of a running VM, kept; [`template_bake`]: the same for any number of others
 
-mod above;
 mod adopt;
 mod bake;
 mod copy;
@@ -27,25 +28,31 @@ mod create;
 mod disk;
 mod ext4;
 mod fence;
+mod guest_plan;
 mod image;
 mod initramfs;
 mod kernel;
 mod kvm;
-mod machine;
+mod kvm_device;
+mod launch;
 mod memory;
-mod orders;
+mod monitor;
+mod parts;
 mod probe;
 mod qemu;
 mod qmp;
 mod runtime;
+mod shape;
 mod sparse;
+mod template_bake;
 
-use crate::backend::{AdoptError, Backend, CreateError, Nursery, Raised};
-use create::Life;
+use crate::backend::Backend;
+use crate::error::{AdoptError, CreateError};
+use crate::fence::Raised;
+use crate::purpose::Purpose;
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub struct MicrovmBackend {
     state: PathBuf,
@@ -76,36 +83,21 @@ impl Backend for MicrovmBackend {
         probe::guarantees(&self.state, spec)
     }
 
-    fn create(&self, id: &SandboxId, spec: &Spec, lasting: bool) -> Result<Raised, CreateError> {
-        let life = if lasting { Life::Lasting } else { Life::Passing };
-        create::create(&self.state, id, spec, life)
-    }
-
-    fn create_stem(&self, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
-        create::create(&self.state, id, spec, Life::Stem)
+    fn create(&self, id: &SandboxId, spec: &Spec, purpose: Purpose) -> Result<Raised, CreateError> {
+        match purpose {
+            Purpose::Passing | Purpose::Lasting | Purpose::TemplateMemory | Purpose::ParentVm => {
+                create::create(&self.state, id, spec, purpose)
+            }
+            Purpose::Zygote => Err(purpose.unsupported()),
+        }
     }
 
     fn create_from_memory(&self, id: &SandboxId, spec: &Spec, memory: &Path) -> Result<Raised, CreateError> {
-        memory::recall(&self.state, id, spec, memory)
+        create::create_from_memory(&self.state, id, spec, memory)
     }
 
-    fn bake_place(&self, spec: &Spec, what: &[u8]) -> Result<Option<PathBuf>, CreateError> {
-        above::place(&self.state, spec, what)
-    }
-
-    fn create_to_bake(&self, id: &SandboxId, spec: &Spec) -> Result<Raised, CreateError> {
-        create::create_to_bake(&self.state, id, spec)
-    }
-
-    fn create_nursery(
-        &self,
-        _id: &SandboxId,
-        _spec: &Spec,
-    ) -> Result<(Raised, Arc<dyn Nursery>), CreateError> {
-        Err(CreateError::Unavailable {
-            missing: "an interpreter cannot be forked from one machine into another".into(),
-            remedy: None,
-        })
+    fn template_memory(&self, spec: &Spec, started: &[u8]) -> Result<Option<PathBuf>, CreateError> {
+        template_bake::place(&self.state, spec, started)
     }
 
     fn adopt(&self, id: &SandboxId) -> Result<Raised, AdoptError> {
@@ -113,11 +105,11 @@ impl Backend for MicrovmBackend {
     }
 
     fn stands(&self, id: &SandboxId) -> bool {
-        crate::process::adopt::stands(&self.state, id, Some(MicrovmBackend::NAME))
+        crate::shared::adopt::stands(&self.state, id, Some(MicrovmBackend::NAME))
     }
 
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
-        crate::process::adopt::remove(&self.state, id, Some(MicrovmBackend::NAME))
+        crate::shared::adopt::remove(&self.state, id, Some(MicrovmBackend::NAME))
     }
 
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {

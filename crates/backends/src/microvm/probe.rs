@@ -1,23 +1,24 @@
 //! The parts that this host has for VMs, and how to get the rest.
 
-use super::create::Parts;
+use super::ext4;
 use super::kernel::{self, Kernel};
 use super::kvm::{self, Decision};
+use super::parts::{Parts, not_for_this_user};
 use super::runtime::{self, REMEDY};
-use super::{MicrovmBackend, ext4, orders, qemu};
+use super::{MicrovmBackend, guest_plan, qemu};
+use crate::process::probe as fence;
 use crate::process::probe::check;
-use crate::process::{identity, probe as fence};
 use paddock_model::{
-    Availability, Boundary, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees, Isolation,
+    Availability, Boundary, Capability, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees, Isolation,
     LandlockLevel, LimitKind, PauseKind, Root, SnapshotKind, Spec, Survivor,
 };
 use std::path::Path;
 
-const KVM_REMEDY: &str = "on a machine whose processor can (flags vmx or svm in /proc/cpuinfo), load the module kvm_intel or kvm_amd; in a virtual \
+const KVM_REMEDY: &str = "on a host whose processor can (flags vmx or svm in /proc/cpuinfo), load the module kvm_intel or kvm_amd; in a virtual \
      machine, let it nest. It is tried again after a restart, or without kvm.json in the state directory";
 
 pub const FIXED: &str =
-    "programs in the machine have the same addresses each time: it was booted with PADDOCK_MACHINE_ASLR=off";
+    "programs in the VM have the same addresses each time: it was booted with PADDOCK_VM_ASLR=off";
 
 /// The guarantees of the process fence around it, with the differences of a VM.
 pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
@@ -37,6 +38,13 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         landlock_abi: LandlockLevel(0),
         time_namespace: Isolation::On,
         system_inodes: Isolation::On,
+        capabilities: vec![
+            Capability::PreparedMemory,
+            Capability::RunningCopies,
+            Capability::DiskImage,
+            Capability::EmulatedProcessor,
+        ],
+        root_capabilities: Vec::new(),
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
         fork: if keeps_memory { ForkKind::Memory } else { ForkKind::Filesystem },
         survives_hibernate: match keeps_memory {
@@ -49,7 +57,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
     let decision = Parts::look(state).map(|parts| kvm::decide(state, &parts));
     if let Ok(Decision { why_not: Some(why), .. }) = decision {
         guarantees.weaknesses.push(format!(
-            "the machine's processor is emulated ({why}): what computes takes ten times as long, or longer"
+            "the VM's processor is emulated ({why}): what computes takes ten times as long, or longer"
         ));
         if qemu::wants_fixed_addresses() {
             guarantees.weaknesses.push(FIXED.into());
@@ -61,15 +69,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
 /// Memory is kept together with the disk of the same instant, so the disk must be in storage. A directory of the host
 /// that is shared with a VM cannot be kept with it.
 fn keeps_memory(spec: &Spec) -> bool {
-    matches!(spec.disk, Disk::Directory { .. }) && spec.root != Root::HostUsr && !orders::shares(spec)
-}
-
-pub fn not_for_this_user() -> Option<(&'static str, &'static str)> {
-    let ordinary = identity::method() != identity::Method::Range;
-    ordinary.then_some((
-        "an ordinary user cannot make the disks and host ids of a machine yet",
-        "run paddock as root; or use `--backend process`",
-    ))
+    matches!(spec.disk, Disk::Directory { .. }) && spec.root != Root::HostUsr && !guest_plan::shares(spec)
 }
 
 /// The first missing part that a quick check finds.
@@ -111,7 +111,7 @@ pub fn availability(state: &Path) -> Availability {
 /// Emulated is no lack of safety; it is slow.
 fn processor(decision: Decision) -> Check {
     match decision.why_not {
-        None => check("processor", CheckState::Good, "KVM: a machine was booted on it", None),
+        None => check("processor", CheckState::Good, "KVM: a VM was booted on it", None),
         Some(why) => check("processor", CheckState::Degraded, format!("emulated: {why}"), Some(KVM_REMEDY)),
     }
 }
@@ -126,7 +126,7 @@ fn sharing(kernel: &Kernel) -> Check {
         false => check(
             "shared directories",
             CheckState::Degraded,
-            "this kernel has no 9p: machines need an image, and have no workspace and no mounts",
+            "this kernel has no 9p: VMs need an image, and have no workspace and no mounts",
             Some(kernel::REMEDY),
         ),
     }

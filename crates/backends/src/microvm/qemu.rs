@@ -1,10 +1,10 @@
-//! VMs by QEMU: its machine type `microvm`, with only the devices that are named here.
+//! VMs by QEMU: its VM type `microvm`, with only the devices that are named here.
 
-use super::machine::{Acceleration, Command, Files, Monitor, Origin, Shape, Vmm};
+use super::monitor::{Acceleration, Command, Files, MemorySource, Monitor, Shape, Vmm};
 use super::qmp::Qmp;
 use super::runtime::Runtime;
 use super::{counter, sparse};
-use paddock_protocol::{MACHINE_PORT, MACHINE_SHARE, MACHINE_SHARE_TAG, MACHINE_SYSTEM, MACHINE_SYSTEM_TAG};
+use paddock_protocol::{VM_PORT, VM_SHARE, VM_SHARE_TAG, VM_SYSTEM, VM_SYSTEM_TAG};
 use serde_json::json;
 use std::fs::File;
 use std::io::{Error, Result};
@@ -33,8 +33,8 @@ const NOTHING: &str = "/nothing";
 /// interpreter has translated 70 MiB, and its copies should not begin with a flush.
 pub const TRANSLATED: u64 = 128;
 /// Writing out the memory of a large VM takes its time.
-const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(1);
+const SAVE_TIMEOUT: Duration = Duration::from_secs(120);
+const PAUSE_BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 pub struct Qemu {
     pub runtime: Runtime,
@@ -44,7 +44,7 @@ pub struct Qemu {
 /// translates code anew for each address that it meets it at. With random addresses it therefore translates every
 /// command from its first instruction on.
 pub fn wants_fixed_addresses() -> bool {
-    std::env::var_os("PADDOCK_MACHINE_ASLR").is_some_and(|value| value == "off")
+    std::env::var_os("PADDOCK_VM_ASLR").is_some_and(|value| value == "off")
 }
 
 impl Vmm for Qemu {
@@ -79,13 +79,13 @@ impl Vmm for Qemu {
         command.pair("-global", "virtio-mmio.force-legacy=false");
         // QEMU starts no other program, takes no rights back, and keeps to its list of system calls.
         command.pair("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
-        command.begin(files.origin, shape.memory, parameters);
+        command.begin(files.memory, shape.memory, parameters);
         command.pair("-serial", "null");
         command.port();
         command.disk("image", files.image, true);
         command.disk("disk", files.disk, false);
-        command.share(MACHINE_SYSTEM_TAG, if files.shares_system { MACHINE_SYSTEM } else { NOTHING }, true);
-        command.share(MACHINE_SHARE_TAG, if files.shares { MACHINE_SHARE } else { NOTHING }, !files.shares);
+        command.share(VM_SYSTEM_TAG, if files.shares_system { VM_SYSTEM } else { NOTHING }, true);
+        command.share(VM_SHARE_TAG, if files.shares { VM_SHARE } else { NOTHING }, !files.shares);
         let monitor = command.file(files.monitor);
         let listens = if files.listens { ",server=on,wait=off" } else { "" };
         command.pair("-chardev", format!("socket,id=monitor,fd={monitor}{listens}"));
@@ -114,25 +114,25 @@ impl Command {
         format!("{{{}}}", self.files.len() - 1)
     }
 
-    fn begin(&mut self, origin: Origin, bytes: u64, parameters: String) {
+    fn begin(&mut self, source: MemorySource, bytes: u64, parameters: String) {
         let memory = |command: &mut Command, file: OwnedFd, share: &str| {
             let file = command.file(file);
             let place = format!("mem-path=/proc/self/fd/{file}");
             command.pair("-object", format!("memory-backend-file,id=ram,size={bytes},share={share},{place}"));
         };
-        match origin {
-            Origin::Boot { kernel, initramfs, memory: file } => {
+        match source {
+            MemorySource::Boot { kernel, initramfs, memory: file } => {
                 memory(self, file, "on");
                 let (kernel, initramfs) = (self.file(kernel), self.file(initramfs));
                 self.pair("-kernel", format!("/proc/self/fd/{kernel}"));
                 self.pair("-initrd", format!("/proc/self/fd/{initramfs}"));
                 self.pair("-append", parameters);
             }
-            Origin::Copy { memory: file, shared } => {
+            MemorySource::Copy { memory: file, shared } => {
                 memory(self, file, if shared { "on" } else { "off" });
                 self.pair("-incoming", "defer");
             }
-            Origin::Stream => {
+            MemorySource::Stream => {
                 self.pair("-object", format!("memory-backend-ram,id=ram,size={bytes},share=off"));
                 self.pair("-incoming", "defer");
             }
@@ -142,7 +142,7 @@ impl Command {
     fn port(&mut self) {
         self.pair("-chardev", "socket,id=port,fd={port}");
         self.pair("-device", "virtio-serial-device");
-        self.pair("-device", format!("virtserialport,chardev=port,name={MACHINE_PORT}"));
+        self.pair("-device", format!("virtserialport,chardev=port,name={VM_PORT}"));
     }
 
     fn disk(&mut self, name: &str, file: OwnedFd, read_only: bool) {
@@ -185,7 +185,7 @@ impl QemuMonitor {
 
     /// Waits until the migration is done; QEMU has to be asked.
     fn wait(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SAVE_TIMEOUT;
         loop {
             let answer = self.qmp.execute("query-migrate", None)?;
             let status = answer.get("status").and_then(|status| status.as_str()).unwrap_or("none");
@@ -201,7 +201,7 @@ impl QemuMonitor {
                 _ if Instant::now() > deadline => {
                     return Err(Error::new(std::io::ErrorKind::TimedOut, "QEMU did not finish in time"));
                 }
-                _ => std::thread::sleep(PAUSE),
+                _ => std::thread::sleep(PAUSE_BETWEEN_LOOKS),
             }
         }
     }

@@ -1,5 +1,8 @@
 //! QEMU's monitor protocol: one JSON object a line. The work in the VM may have taken over QEMU, so both the length of
 //! lines and the time to wait are bounded.
+//!
+//! Written by hand over serde_json: a dozen commands, one of which (`getfd`) goes with a descriptor, and both bounds are
+//! needed on every line.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
@@ -13,7 +16,7 @@ use std::time::Duration;
 const LONGEST: usize = 64 * 1024;
 /// Events come in between; more than these are not waited through.
 const MOST_EVENTS: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(60);
+const QMP_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Qmp {
     stream: UnixStream,
@@ -23,8 +26,8 @@ pub struct Qmp {
 impl Qmp {
     /// Waits for QEMU's greeting.
     pub fn greet(stream: UnixStream) -> Result<Qmp> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(QMP_TIMEOUT))?;
+        stream.set_write_timeout(Some(QMP_TIMEOUT))?;
         let mut qmp = Qmp { stream, read: Vec::new() };
         let greeting = qmp.line()?;
         if greeting.get("QMP").is_none() {
@@ -122,8 +125,8 @@ mod tests {
     fn what_is_no_monitor_is_told() {
         assert!(Qmp::greet(answering(b"{}\n")).is_err());
         assert!(Qmp::greet(answering(b"no json\n")).is_err());
-        static LONG: [u8; 2 * LONGEST] = [b'x'; 2 * LONGEST];
-        let why = Qmp::greet(answering(&LONG)).err().map(|error| error.to_string()).unwrap();
+        static LONG_LINE: [u8; 2 * LONGEST] = [b'x'; 2 * LONGEST];
+        let why = Qmp::greet(answering(&LONG_LINE)).err().map(|error| error.to_string()).unwrap();
         assert!(why.contains("says too much"), "{why}");
     }
 }

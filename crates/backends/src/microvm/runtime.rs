@@ -1,6 +1,6 @@
 //! The QEMU of this host: where it is, and which release.
 
-use crate::backend::CreateError;
+use crate::error::CreateError;
 use crate::installed::{self, Stamp, stamp};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};

@@ -1,111 +1,116 @@
 //! The order in which a fence goes up. While the guest is being executed, the plan is composed. If a step fails, the
 //! half-made fence is taken down.
 
-use super::cgroups::{self, Hierarchies, WorkGroup};
-use super::fence::ProcessFence;
-use super::head_start::Waiting;
-use super::identity::Identity;
-use super::lasting::{self, Lasting};
-use super::launch::{Gate, Launched, launch};
-use super::mounts::Passed;
-use super::slot::{self, Record, Slot, lock_placeholders};
-use super::within::{self, Within};
-use super::{
-    anchor, disk, guest_executable, head_start, landing, link, mounts, probe, root, seccomp, workspace,
-};
-use crate::backend::{CreateError, HostStep, Raised};
+use super::mounts::inodes;
+use super::passed::Passed;
+use super::{anchor, disk, link, mounts, root, seccomp, workspace};
+use crate::error::{CreateError, HostStep};
+use crate::fence::Raised;
 use crate::handover::Handover;
 use crate::held;
 use crate::host_limit::HostLimit;
-use paddock_model::{Access, Limits, Network, Root, SandboxId, Spec, User};
+use crate::live_fork::availability;
+use crate::purpose::Purpose;
+use crate::shared::cgroups::{self, Hierarchies, WorkGroup};
+use crate::shared::fence::HostFence;
+use crate::shared::head_start::Waiting;
+use crate::shared::identity::Identity;
+use crate::shared::launch::{Gate, Launched, launch};
+use crate::shared::nested_launch::{self, Within};
+use crate::shared::root_rights;
+use crate::shared::slot::{self, Lasting, Record, Slot, lock_placeholders};
+use crate::shared::way_in::{Streams, WayIn};
+use crate::shared::{guest_executable, head_start, kernel, lasting, run_directory};
+use paddock_model::{Access, Disk, Limits, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
-    AwaitedPlan, DiskPlan, Ids, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
+    AwaitedPlan, DiskPlan, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
 };
 use serde_bytes::ByteBuf;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How often the guest looks at memory where the kernel holds no limit.
 pub const WATCH_INTERVAL_MS: u64 = 50;
-/// One inode for so many bytes of disk, as mkfs would.
-const BYTES_PER_INODE: u64 = 8192;
 
-/// The purpose of a sandbox.
+/// The place of a sandbox among the others.
 #[derive(Clone, Copy)]
-pub enum Role<'a> {
-    /// It ends with its engine.
-    Passing,
-    /// It outlives its engine.
-    Lasting,
-    /// Others nest in it; it outlives its engine for their sake.
-    Nursery,
-    /// It nests in a nursery, and its first exec comes from there.
-    Nested(&'a Within),
+pub enum Nesting<'a> {
+    /// It nests in no other sandbox.
+    Alone(Purpose),
+    /// It nests in the sandbox of a zygote, and its first exec comes from there.
+    InZygote(&'a Within),
     /// It nests in a sandbox from which this number of interpreters is forked into it.
-    Forked(&'a Within, usize),
-    /// It nests in another one, whose VM is copied into it. In a nursery it has ids of its own.
-    Copied(&'a Within, Whose),
+    InSource(&'a Within, usize),
+    /// It nests in another one, whose VM is copied into it. In a parent VM it has ids of its own.
+    InVm(&'a Within, IdsOfCopy),
 }
 
-/// The host ids of a sandbox that nests in another one.
+/// The host ids of a sandbox whose VM is a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum IdsOfCopy {
     Own,
     /// The ids of the sandbox around it, which has no others.
     Source,
 }
 
-impl<'a> Role<'a> {
+impl<'a> Nesting<'a> {
     fn within(self) -> Option<&'a Within> {
         match self {
-            Role::Nested(within) | Role::Forked(within, _) | Role::Copied(within, _) => Some(within),
-            Role::Passing | Role::Lasting | Role::Nursery => None,
+            Nesting::InZygote(within) | Nesting::InSource(within, _) | Nesting::InVm(within, _) => {
+                Some(within)
+            }
+            Nesting::Alone(_) => None,
         }
     }
 
+    /// True for a sandbox that others with ids of their own nest in.
+    fn shelters(self) -> bool {
+        matches!(self, Nesting::Alone(Purpose::Zygote | Purpose::ParentVm))
+    }
+
+    /// True if it ends with its engine.
+    fn is_passing(self) -> bool {
+        matches!(self, Nesting::Alone(Purpose::Passing))
+    }
+
     /// True if its interpreters may be forked as they stand, with all that this takes. Not for a sandbox whose first
-    /// exec comes from a nursery: the nursery's filter lets it enter no root below another.
+    /// exec comes from a zygote: the zygote's filter lets it enter no root below another.
     fn is_forked(self, spec: &Spec) -> bool {
-        spec.live_forks && matches!(self, Role::Lasting | Role::Forked(..)) && landing::missing().is_none()
+        spec.live_forks
+            && !spec.root_may_install
+            && matches!(
+                self,
+                Nesting::Alone(Purpose::Lasting | Purpose::TemplateMemory) | Nesting::InSource(..)
+            )
+            && availability::missing().is_none()
+    }
+
+    /// The number of processes that come into it from outside.
+    fn comers(self) -> usize {
+        match self {
+            Nesting::Alone(_) => 0,
+            Nesting::InZygote(_) | Nesting::InVm(..) => 1,
+            Nesting::InSource(_, interpreters) => interpreters,
+        }
     }
 }
 
-/// A fence, and the parts that its role adds.
+/// A fence, and the parts that only some have.
 pub struct Made {
-    pub raised: Raised,
+    pub raised: Raised<HostFence>,
     /// PID 1 of the inside, by the host's numbers.
     pub guest: u32,
-    pub ids: Ids,
-    /// The other end of the interpreter's socket, of a nursery.
+    /// The other end of the interpreter's socket, in the sandbox of a zygote.
     pub zygote: Option<OwnedFd>,
-    /// The streams of the processes that come in, for a sandbox that nests.
-    pub streams: Vec<Streams>,
-}
-
-/// The facts about a sandbox that a live fork into it needs.
-pub struct WayIn {
-    /// PID 1 of the inside, by the host's numbers.
-    pub guest: u32,
-    pub ids: Ids,
-    /// The files by which a process joins its cgroups.
-    pub entrances: Vec<File>,
-    pub streams: Vec<Streams>,
-}
-
-/// The ends that a process from outside brings along.
-pub struct Streams {
-    pub stdout: OwnedFd,
-    pub stderr: OwnedFd,
-    pub control: OwnedFd,
 }
 
 /// The other ends, which the guest has.
 type Awaited = Streams;
 
 /// The kernel that another backend puts between this fence and the guest.
-pub trait Between {
+pub trait Between: Send {
     /// The name of that backend.
     fn name(&self) -> &'static str;
 
@@ -116,120 +121,178 @@ pub trait Between {
     fn limits(&self, work: &Limits) -> Limits;
 
     /// Turns the plan of a guest that does the work into that of one that runs the kernel.
-    fn take_over(&self, plan: &mut Plan, spec: &Spec, passed: &mut Passed) -> Result<(), CreateError>;
+    ///
+    /// It is given away: the files that it brings are in one plan and no other.
+    fn take_over(
+        self: Box<Self>,
+        plan: &mut Plan,
+        spec: &Spec,
+        passed: &mut Passed,
+    ) -> Result<(), CreateError>;
 }
 
-/// The beginning of a fence: a guest that waits for its plan, in its place and with its cgroups. Dropped, it is taken down.
-pub struct Begun {
-    fence: ProcessFence,
+/// The kernel between a fence and its guest, if it has one.
+type Kernel<'a> = Option<Box<dyn Between + 'a>>;
+
+/// The parts that a fence has from its beginning to its end.
+struct Parts<'a> {
+    between: Kernel<'a>,
+    fence: HostFence,
     stream: UnixStream,
     gate: Gate,
     /// PID 1 of the inside, by the host's numbers.
     guest: u32,
     identity: Identity,
-    hierarchies: Hierarchies,
     entrances: Vec<File>,
+    spec: Spec,
+    is_passing: bool,
+}
+
+/// The beginning of a fence: a guest that waits for its plan, in its place and with its cgroups. Dropped, it is taken down.
+pub struct Begun<'a> {
+    parts: Parts<'a>,
+    state: PathBuf,
+    hierarchies: Hierarchies,
     record: Record,
-    streams: Vec<Streams>,
     awaited: Vec<Awaited>,
+    /// True for a sandbox that others with ids of their own nest in.
+    shelters: bool,
+    /// True if its interpreters may be forked as they stand.
+    is_forked: bool,
 }
 
 /// The same with the guest's plan, except the disk.
-pub struct Composed {
-    fence: ProcessFence,
-    stream: UnixStream,
-    gate: Gate,
-    guest: u32,
-    identity: Identity,
-    entrances: Vec<File>,
+pub struct Composed<'a> {
+    parts: Parts<'a>,
     plan: Plan,
     passed: Passed,
     /// The user namespace by which a disk in storage gets the sandbox's ids.
     translation: Option<OwnedFd>,
     network: Option<Handover>,
     zygote: Option<OwnedFd>,
-    streams: Vec<Streams>,
     notes: Vec<String>,
 }
 
+/// A whole fence. The way into it is for a sandbox that nests.
 pub fn create(
     state: &Path,
     id: &SandboxId,
     spec: &Spec,
-    role: Role<'_>,
-    between: Option<&dyn Between>,
-) -> Result<Made, CreateError> {
-    begin(state, id, spec, role, between)?.compose(state, spec, role, between)?.finish(spec, role, between)
+    nesting: Nesting<'_>,
+    between: Kernel<'_>,
+) -> Result<(Made, WayIn), CreateError> {
+    let (begun, way) = begin(state, id, spec, nesting, between)?;
+    Ok((begun.compose()?.finish(&spec.disk)?, way))
 }
 
-pub fn begin(
+/// The beginning of a fence, and the way of processes from outside into it.
+pub fn begin<'a>(
     state: &Path,
     id: &SandboxId,
     spec: &Spec,
-    role: Role<'_>,
-    between: Option<&dyn Between>,
-) -> Result<Begun, CreateError> {
+    nesting: Nesting<'_>,
+    between: Kernel<'a>,
+) -> Result<(Begun<'a>, WayIn), CreateError> {
     let own_network = spec.network != Network::Host;
-    let lasting = !matches!(role, Role::Passing);
-    let mut beginning = Beginning::choose(state, own_network, role)?;
-    let early = beginning.slot();
+    let lasting = !nesting.is_passing();
+    let mut launch = Launch::choose(state, own_network, nesting)?;
+    let early = launch.slot();
     let has_ids = early.is_some();
     let slot = match early {
         Some(slot) => slot,
         None => Slot::take(state).map_err(no_place)?,
     };
     let mut identity = Identity::choose(slot.number, spec)?;
-    if let Role::Forked(source, _) | Role::Copied(source, Whose::Source) = role {
+    if spec.root_may_install {
+        root_rights::check(&identity, nesting.shelters() || matches!(nesting, Nesting::InSource(..)))?;
+    }
+    if let Nesting::InSource(source, _) | Nesting::InVm(source, IdsOfCopy::Source) = nesting {
         identity = identity.of_a_source(source.guest.0)?;
     }
-    let mut fence = ProcessFence::new(state, id, slot, lasting);
+    let mut fence = HostFence::new(state, id, slot, lasting);
     // Before the guest: on v2 this process may have to leave its cgroup, which a child in it would keep busy.
     let hierarchies = cgroups::detect().for_life(lasting);
-    let Launched { pid, process, stream, mut gate } = beginning.launched(own_network, role, &identity)?;
+    let Launched { pid, process, stream, mut gate } = launch.launched(own_network, nesting, &identity)?;
     fence.watch_over(process);
     if !has_ids {
-        let written = match role {
-            Role::Passing | Role::Lasting => identity.write_maps(pid),
-            Role::Nursery => identity.write_maps_of_a_nursery(pid, fence.slot().number),
+        let written = match nesting {
+            Nesting::Alone(_) if nesting.shelters() => {
+                identity.write_maps_of_a_shelter(pid, fence.slot().number)
+            }
+            Nesting::Alone(_) => identity.write_maps(pid),
             // Written by the process that made it.
-            Role::Nested(_) | Role::Forked(..) | Role::Copied(..) => Ok(()),
+            Nesting::InZygote(_) | Nesting::InSource(..) | Nesting::InVm(..) => Ok(()),
         };
         let released = written.and_then(|()| gate.open().host(|| "release the guest".into()));
         // A child that could not make its namespaces has gone by now, and knows better why.
         released.map_err(|error| {
-            let why = crate::backend::Fence::why_not_started(&mut fence);
+            let why = crate::fence::Fence::why_not_started(&mut fence);
             why.unwrap_or(error)
         })?;
     }
 
+    let limits = between.as_ref().map_or_else(|| spec.limits.clone(), |between| between.limits(&spec.limits));
+    // Nothing runs in such a sandbox before its first command.
+    let cgroups_follow = matches!(nesting, Nesting::Alone(Purpose::Lasting))
+        && between.is_none()
+        && !hierarchies.parents().is_empty();
     let record = Record {
         guest: slot::start_time(pid).map(|started| (pid, started)),
         cgroups: WorkGroup::directories(&hierarchies, fence.name()),
         placeholders: Vec::new(),
         lasting: lasting.then(|| Lasting {
             id: id.clone(),
-            state: lasting::owner(state),
+            state: run_directory::owner(state),
             slot: fence.slot().number,
             hierarchies: hierarchies.clone(),
             notes: Vec::new(),
-            between: between.map(|between| between.name().into()),
+            between: between.as_ref().map(|between| between.name().into()),
             network: matches!(spec.network, Network::Gate(_)),
+            cgroups_follow: cgroups_follow.then(|| limits.clone()),
         }),
-        nursery: role.within().map(|within| within.guest),
+        nursery: nesting.within().map(|within| within.guest),
     };
     fence.nest(record.nursery);
     fence.remember(&record)?;
-    let limits = between.map_or_else(|| spec.limits.clone(), |between| between.limits(&spec.limits));
-    let entrances = fence.limit(&hierarchies, &limits)?;
-
-    let comers = match role {
-        Role::Passing | Role::Lasting | Role::Nursery => 0,
-        Role::Nested(_) | Role::Copied(..) => 1,
-        Role::Forked(_, interpreters) => interpreters,
+    if cgroups_follow {
+        fence.limit_later(&hierarchies, &limits);
+    }
+    let entrances = match cgroups_follow {
+        true => Vec::new(),
+        false => fence.limit(&hierarchies, &limits)?,
     };
-    let made: Result<Vec<_>, _> = (0..comers).map(|_| streams(&identity)).collect();
+
+    let made: Result<Vec<_>, _> = (0..nesting.comers()).map(|_| streams(&identity)).collect();
     let (streams, awaited) = made?.into_iter().unzip();
-    Ok(Begun { fence, stream, gate, guest: pid, identity, hierarchies, entrances, record, streams, awaited })
+    let way = way_in(pid, &identity, &entrances, streams)?;
+    let parts = Parts {
+        between,
+        fence,
+        stream,
+        gate,
+        guest: pid,
+        identity,
+        entrances,
+        spec: spec.clone(),
+        is_passing: nesting.is_passing(),
+    };
+    let (shelters, is_forked) = (nesting.shelters(), nesting.is_forked(spec));
+    let state = state.to_path_buf();
+    Ok((Begun { parts, state, hierarchies, record, awaited, shelters, is_forked }, way))
+}
+
+fn way_in(
+    guest: u32,
+    identity: &Identity,
+    entrances: &[File],
+    streams: Vec<Streams>,
+) -> Result<WayIn, CreateError> {
+    let entrances: std::io::Result<Vec<File>> = match streams.is_empty() {
+        true => Ok(Vec::new()),
+        false => entrances.iter().map(File::try_clone).collect(),
+    };
+    let entrances = entrances.host(|| "copy the way into the cgroups".into())?;
+    Ok(WayIn { guest, ids: identity.ids, entrances, streams })
 }
 
 fn no_place(source: std::io::Error) -> CreateError {
@@ -239,43 +302,16 @@ fn no_place(source: std::io::Error) -> CreateError {
     }
 }
 
-impl Begun {
-    /// For the interpreters that are forked into it. Once only.
-    pub fn way_in(&mut self) -> Result<WayIn, CreateError> {
-        let entrances: std::io::Result<Vec<File>> = self.entrances.iter().map(File::try_clone).collect();
-        Ok(WayIn {
-            guest: self.guest,
-            ids: self.identity.ids,
-            entrances: entrances.host(|| "copy the way into the cgroups".into())?,
-            streams: std::mem::take(&mut self.streams),
-        })
-    }
-
+impl<'a> Begun<'a> {
     /// Makes everything that the guest's plan names.
-    ///
-    /// Precondition: the arguments are those that it was begun with.
-    pub fn compose(
-        self,
-        state: &Path,
-        spec: &Spec,
-        role: Role<'_>,
-        between: Option<&dyn Between>,
-    ) -> Result<Composed, CreateError> {
-        let Begun {
-            mut fence,
-            stream,
-            gate,
-            guest,
-            identity,
-            hierarchies,
-            entrances,
-            mut record,
-            streams,
-            awaited,
-        } = self;
+    pub fn compose(self) -> Result<Composed<'a>, CreateError> {
+        let Begun { mut parts, state, hierarchies, mut record, awaited, shelters, is_forked } = self;
+        let state = state.as_path();
+        let Parts { between, fence, identity, entrances, spec, .. } = &mut parts;
+        let spec: &Spec = spec;
         let mut passed = Passed::default();
-        passed.made_by_root = between.is_some_and(|between| between.makes_files_as_root());
-        let (root, mut steps) = root::plan(spec, &identity, &mut passed)?;
+        passed.made_by_root = between.as_ref().is_some_and(|between| between.makes_files_as_root());
+        let (root, mut steps) = root::plan(spec, identity, &mut passed)?;
         if between.is_none() {
             steps = root::with_own_inodes(steps);
         }
@@ -294,17 +330,18 @@ impl Begun {
             fence.hold(record.placeholders.clone());
             made?;
             fence.remember(&record)?;
-            steps.extend(survey.steps(&identity, &mut passed)?);
+            steps.extend(survey.steps(identity, &mut passed)?);
             steps.extend(survey.hide_from_git(&spec.root));
             notes = survey.notes;
         }
-        steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, &identity, &mut passed)?);
-        // A nursery's work cannot make any all the same: its filter and its ids forbid it.
-        let namespaces = if matches!(role, Role::Nursery) { 2 * slot::SLOTS } else { 0 };
+        steps.extend(mounts::steps(&spec.mounts, spec.limits.memory, identity, &mut passed)?);
+        // The work of a zygote's sandbox cannot make any all the same: its filter and its ids forbid it.
+        let namespaces = if shelters { 2 * slot::SLOTS } else { 0 };
         if between.is_none() {
             steps.push(root::kernel(spec, namespaces));
         }
-        let mut plan = plan(spec, &identity, &hierarchies, entrances.len(), root, steps);
+        let mut plan = plan(spec, identity, &hierarchies, entrances.len(), root, steps);
+        plan.cgroups_follow = record.lasting.as_ref().is_some_and(|kept| kept.cgroups_follow.is_some());
         let network = match spec.network {
             Network::Gate(_) => {
                 let (link, handover) = link::plan(&mut passed)?;
@@ -313,16 +350,16 @@ impl Begun {
             }
             Network::None | Network::Host => None,
         };
-        let zygote = match role {
+        let zygote = match shelters && between.is_none() {
+            true => Some(add_zygote(&mut plan, &mut passed)?),
             // A VM is copied from outside, so it needs no zygote.
-            Role::Nursery if between.is_none() => Some(add_zygote(&mut plan, &mut passed)?),
-            _ => None,
+            false => None,
         };
         for Awaited { stdout, stderr, control } in awaited {
             let (stdout, stderr) = (passed.place(stdout)?, passed.place(stderr)?);
             plan.awaited.push(AwaitedPlan { stdout, stderr, control: passed.place(control)? });
         }
-        if role.is_forked(spec) && between.is_none() {
+        if is_forked && between.is_none() {
             plan.anchor = Some(passed.place(anchor::detached(state)?)?);
             plan.has_nested_forks = hierarchies.limits_pids();
         }
@@ -330,73 +367,40 @@ impl Begun {
             lasting.notes.clone_from(&notes);
             outlive(state, &record, fence.slot(), &mut plan, &mut passed)?;
         }
-        let translation = disk::translation(spec, &identity)?;
-        Ok(Composed {
-            fence,
-            stream,
-            gate,
-            guest,
-            identity,
-            entrances,
-            plan,
-            passed,
-            translation,
-            network,
-            zygote,
-            streams,
-            notes,
-        })
+        let translation = disk::translation(spec, identity)?;
+        Ok(Composed { parts, plan, passed, translation, network, zygote, notes })
     }
 }
 
-impl Composed {
+impl Composed<'_> {
     /// The guest gets its plan, and enters.
-    ///
-    /// Precondition: all is as it was begun with, but for the disk.
-    pub fn finish(
-        self,
-        spec: &Spec,
-        role: Role<'_>,
-        between: Option<&dyn Between>,
-    ) -> Result<Made, CreateError> {
-        let Composed {
-            mut fence,
-            stream,
-            gate,
-            guest,
-            identity,
-            entrances,
-            mut plan,
-            mut passed,
-            translation,
-            network,
-            zygote,
-            streams,
-            notes,
-        } = self;
+    pub fn finish(self, disk: &Disk) -> Result<Made, CreateError> {
+        let Composed { parts, mut plan, mut passed, translation, network, zygote, notes } = self;
+        let Parts { between, mut fence, stream, gate, guest, identity, entrances, spec, is_passing } = parts;
+        let spec = &Spec { disk: disk.clone(), ..spec };
         (plan.disk, plan.start) = disk::plan(spec, &identity, translation, &mut passed)?;
         #[cfg(feature = "weaken")]
-        super::weaken::plan(&mut plan);
+        crate::shared::weaken::plan(&mut plan);
         if let Some(between) = between {
             between.take_over(&mut plan, spec, &mut passed)?;
         }
         send(&stream, plan, entrances, passed)?;
-        if !matches!(role, Role::Passing) {
+        if !is_passing {
             fence.stand_alone(gate.was_passed());
         }
-        let raised = Raised { fence: Box::new(fence), stream, network, notes };
-        Ok(Made { raised, guest, ids: identity.ids, zygote, streams })
+        let raised = Raised { fence, stream, network, notes };
+        Ok(Made { raised, guest, zygote })
     }
 }
 
-/// The interpreter of a nursery is fenced in as all work is, with two exceptions that let it be forked into others: one
-/// system call, and no Landlock domain, which would follow its children into a root where its rules mean nothing.
+/// The interpreter of a zygote's sandbox is fenced in as all work is, with two exceptions that let it be forked into others:
+/// one system call, and no Landlock domain, which would follow its children into a root where its rules mean nothing.
 fn add_zygote(plan: &mut Plan, passed: &mut Passed) -> Result<OwnedFd, CreateError> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
     let (ours, theirs) = pair.host(|| "make a socket pair".into())?;
-    plan.nursery = Some(passed.place(theirs)?);
-    plan.seccomp = ByteBuf::from(seccomp::filter_of_a_nursery());
+    plan.zygote = Some(passed.place(theirs)?);
+    plan.work_seccomp = Some(ByteBuf::from(seccomp::filter_of_a_zygote(plan.work_seccomp.is_some())));
     plan.landlock = None;
     Ok(ours)
 }
@@ -427,7 +431,7 @@ fn outlive(
     passed: &mut Passed,
 ) -> Result<(), CreateError> {
     let Some(kept) = &record.lasting else { return Ok(()) };
-    let directory = lasting::directory(state, &kept.id);
+    let directory = run_directory::of_sandbox(state, &kept.id);
     let listener = lasting::listen(&directory).host(|| format!("listen in {}", directory.display()))?;
     lasting::write(&directory, record).host(|| "write what the next engine has to know".into())?;
     plan.listener = Some(passed.place(listener.into())?);
@@ -437,49 +441,56 @@ fn outlive(
 }
 
 /// The child that had a head start, if it fits; else the guest, for a child that is made when its turn comes.
-enum Beginning {
+enum Launch {
     Waiting(Waiting),
     Guest(File),
 }
 
-impl Beginning {
-    fn choose(state: &Path, own_network: bool, role: Role<'_>) -> Result<Beginning, CreateError> {
-        let fits = own_network && matches!(role, Role::Passing | Role::Lasting);
+impl Launch {
+    fn choose(state: &Path, own_network: bool, nesting: Nesting<'_>) -> Result<Launch, CreateError> {
+        let fits = own_network && matches!(nesting, Nesting::Alone(_)) && !nesting.shelters();
         match head_start::take().filter(|_| fits) {
-            Some(waiting) => Ok(Beginning::Waiting(waiting)),
-            None => guest_executable::open(state).map(Beginning::Guest).host(|| "unpack the guest".into()),
+            Some(waiting) => Ok(Launch::Waiting(waiting)),
+            None => guest_executable::open(state).map(Launch::Guest).host(|| "unpack the guest".into()),
         }
     }
 
     /// The place that the waiting child has its ids of.
     fn slot(&mut self) -> Option<Slot> {
         match self {
-            Beginning::Waiting(waiting) => waiting.slot.take(),
-            Beginning::Guest(_) => None,
+            Launch::Waiting(waiting) => waiting.slot.take(),
+            Launch::Guest(_) => None,
         }
     }
 
     fn launched(
         self,
         own_network: bool,
-        role: Role<'_>,
+        nesting: Nesting<'_>,
         identity: &Identity,
     ) -> Result<Launched, CreateError> {
-        match (self, role) {
-            (Beginning::Waiting(waiting), _) => Ok(waiting.launched),
-            (Beginning::Guest(guest), Role::Nested(nursery) | Role::Copied(nursery, Whose::Own)) => {
+        match (self, nesting) {
+            (Launch::Waiting(waiting), _) => Ok(waiting.launched),
+            (Launch::Guest(guest), Nesting::InZygote(around) | Nesting::InVm(around, IdsOfCopy::Own)) => {
                 let (users, groups) = identity.maps();
-                within::launch(&guest, own_network, nursery, users, groups)
+                nested_launch::launch(&guest, own_network, around, users, groups)
             }
-            (Beginning::Guest(guest), Role::Forked(source, _) | Role::Copied(source, Whose::Source)) => {
+            (
+                Launch::Guest(guest),
+                Nesting::InSource(source, _) | Nesting::InVm(source, IdsOfCopy::Source),
+            ) => {
                 let same = Identity::same_ids();
-                within::launch(&guest, own_network, source, &same, &same)
+                nested_launch::launch(&guest, own_network, source, &same, &same)
             }
-            (Beginning::Guest(guest), Role::Passing | Role::Lasting | Role::Nursery) => {
-                launch(&guest, own_network)
-            }
+            (Launch::Guest(guest), Nesting::Alone(_)) => launch(&guest, own_network),
         }
     }
+}
+
+/// The filter of commands in a sandbox that writes directories of the host.
+pub fn work_seccomp(spec: &Spec) -> Option<ByteBuf> {
+    let writes = spec.workspace.is_some() || spec.mounts.iter().any(|mount| mount.access == Access::Write);
+    writes.then(|| ByteBuf::from(seccomp::filter_without_set_ids().to_vec()))
 }
 
 fn plan(
@@ -500,11 +511,13 @@ fn plan(
         start: None,
         steps,
         ids: identity.ids,
-        install: spec.user == User::Installer,
+        install: spec.user == User::Installer || spec.root_may_install,
         own_network: spec.network != Network::Host,
         link: None,
         cgroup_descriptors,
+        cgroups_follow: false,
         seccomp: ByteBuf::from(seccomp::filter().to_vec()),
+        work_seccomp: work_seccomp(spec),
         disk_seccomp: ByteBuf::from(seccomp::filter_for_the_disk().to_vec()),
         landlock: Some(landlock(spec)),
         // The guest's own process counts where it has the work's id.
@@ -512,25 +525,23 @@ fn plan(
         has_nested_forks: false,
         limit_files: spec.limits.files.into(),
         watch_memory: (!hierarchies.limits_memory()).then_some(watch),
-        time_namespace: probe::has_time_namespace(),
+        time_namespace: kernel::has_time_namespace(),
         listener: None,
         keep: Vec::new(),
         awaited: Vec::new(),
         anchor: None,
-        nursery: None,
+        zygote: None,
         sentry: None,
-        machine: None,
+        vm: None,
         memory_events: None,
     }
 }
 
-pub fn inodes(spec: &Spec) -> u64 {
-    (spec.limits.disk / BYTES_PER_INODE).max(4096)
-}
-
-/// Where the work may write at all. Above an image everything is private, so there it is the whole root.
+/// Where the work may write at all. Above an image everything is private, so there it is the whole root. So it is for a root that
+/// manages users, whose tables are in /etc: the host's files are read-only mounts.
 pub fn landlock(spec: &Spec) -> LandlockPlan {
     let mut writable: Vec<String> = match spec.root {
+        _ if spec.root_may_install => vec!["/".into()],
         Root::HostUsr => {
             ["/tmp", "/var/tmp", root::WORKSPACE, "/home", "/root", "/dev", "/proc"].map(String::from).into()
         }

@@ -3,21 +3,16 @@
 //! In the storage all disks have the same owners, a neutral range that no sandbox runs with: so a copy of a disk
 //! serves a sandbox in any slot. The mount translates them to the slot's range.
 
-use super::create::inodes;
-use super::identity::{Identity, Line};
-use super::launch::user_namespace_to;
-use super::mounts::{Passed, map_ids, node_kind, open_exactly};
-use crate::backend::{CreateError, HostStep};
+use super::mounts::{inodes, map_ids, node_kind, open_exactly};
+use super::passed::Passed;
+use crate::error::{CreateError, HostStep};
+use crate::shared::identity::{Identity, NEUTRAL_ID};
+use crate::shared::user_namespace::{Line, user_namespace_to};
 use paddock_model::{Disk, Spec};
 use paddock_protocol::{DiskPlan, NodeKind, Source};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-
-/// The owner, in storage, of files that belong to root inside.
-///
-/// Host ids that no distribution, container manager or directory service assigns, below those of the slots.
-pub const NEUTRAL_ID: u32 = 0x6F00_0000;
 
 /// The disk, and the tree that it was cloned from.
 pub fn plan(

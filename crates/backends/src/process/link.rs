@@ -1,8 +1,12 @@
 //! The link of a sandbox with network rules, as messages to the kernel's routing: a veth whose two ends lie in the sandbox's
 //! own network namespace, addresses and a default route of each version. The guest asks them, where it alone may.
+//!
+//! Written by hand, as bytes: the guest sends them, which is to stay small, and is told no more than these few
+//! messages, all of which are known when the plan is made.
+//! A client for all of routing would go into every sandbox.
 
-use super::mounts::Passed;
-use crate::backend::{CreateError, HostStep};
+use super::passed::Passed;
+use crate::error::{CreateError, HostStep};
 use crate::handover::Handover;
 use paddock_model::net::place;
 use paddock_protocol::LinkPlan;
@@ -31,7 +35,7 @@ pub fn plan(passed: &mut Passed) -> Result<(LinkPlan, Handover), CreateError> {
 }
 
 /// The same without addresses, for a fence whose link passes on the frames of a VM.
-pub fn for_a_machine(link: &mut LinkPlan) {
+pub fn for_a_vm(link: &mut LinkPlan) {
     link.messages = vec![veth(), far_end_up()];
     link.messages_6.clear();
     link.near_index = Some(INDEX);

@@ -1,10 +1,10 @@
 //! The host's files that go inside, opened so that none can be swapped between the look and the mount.
 
-use super::disk::NEUTRAL_ID;
-use super::identity::{Identity, Line};
-use super::launch::user_namespace_to;
 use super::overlay;
-use crate::backend::{CreateError, HostStep};
+use super::passed::Passed;
+use crate::error::{CreateError, HostStep};
+use crate::shared::identity::{Identity, NEUTRAL_ID};
+use crate::shared::user_namespace::{Line, user_namespace_to};
 use paddock_model::{Access, Disk, Mount, Spec, User};
 use paddock_protocol::{NodeKind, RootPlan, Source, Step};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
@@ -12,37 +12,6 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::io::Error;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-
-/// Descriptors that travel with the plan, in their order.
-#[derive(Default)]
-pub struct Passed {
-    descriptors: Vec<OwnedFd>,
-    /// True if the sandbox's root makes the work's files in a mount, and then gives them to the work.
-    pub made_by_root: bool,
-}
-
-/// One message of the kernel carries at most 253 descriptors; a few are the cgroups'.
-const MOST: usize = 200;
-
-impl Passed {
-    /// Precondition: the cgroups' descriptors are not counted; they travel before these.
-    pub fn add(&mut self, descriptor: OwnedFd) -> Result<Source, CreateError> {
-        self.place(descriptor).map(Source::Descriptor)
-    }
-
-    /// As `add`, for a descriptor that is no mount.
-    pub fn place(&mut self, descriptor: OwnedFd) -> Result<usize, CreateError> {
-        if self.descriptors.len() >= MOST {
-            return Err(CreateError::Guest { reason: format!("more than {MOST} mounts were asked for") });
-        }
-        self.descriptors.push(descriptor);
-        Ok(self.descriptors.len() - 1)
-    }
-
-    pub fn into_descriptors(self) -> Vec<OwnedFd> {
-        self.descriptors
-    }
-}
 
 /// Opens exactly the file that `path` names; a link anywhere in it means that it was changed since it was resolved.
 pub fn open_exactly(path: &Path) -> Result<(OwnedFd, Stat), CreateError> {
@@ -162,11 +131,7 @@ pub fn image_root(
     if !in_memory || own_overlay || overlay::guests_can().host(|| "look at the memory file system".into())? {
         return Ok(RootPlan::Overlay { lower: passed.add(tree)? });
     }
-    let disk = overlay::Disk {
-        bytes: spec.limits.disk,
-        inodes: super::create::inodes(spec),
-        owner: identity.root_host(),
-    };
+    let disk = overlay::Disk { bytes: spec.limits.disk, inodes: inodes(spec), owner: identity.root_host() };
     let root = overlay::mount(tree, disk).host(|| "make the overlay".into())?;
     Ok(RootPlan::Mounted { root: passed.add(root)? })
 }
@@ -235,4 +200,11 @@ fn step(mount: &Mount, memory: u64, identity: &Identity, passed: &mut Passed) ->
     };
     let (source, kind) = user_source(source, identity, passed)?;
     Ok(Step::Bind { source, target, kind, read_only: mount.access == Access::Read, allow_exec: true })
+}
+
+/// One inode for so many bytes of disk, as mkfs would.
+const BYTES_PER_INODE: u64 = 8192;
+
+pub fn inodes(spec: &Spec) -> u64 {
+    (spec.limits.disk / BYTES_PER_INODE).max(4096)
 }

@@ -1,16 +1,16 @@
 //! The parts of each layer that this host has, and how to get the rest.
 
-use super::cgroups::{self, Hierarchies};
-use super::identity::{self, Line, Method};
-use super::launch::user_namespace;
-use crate::backend::CreateError;
+use crate::shared::cgroups::{self, Hierarchies};
+use crate::shared::identity::{self, Method};
+use crate::shared::kernel::has_time_namespace;
+use crate::shared::root_rights;
+use crate::shared::user_namespace::{Line, user_namespace, why_no_user_namespaces};
 use paddock_model::{
-    Availability, Boundary, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees, Identity as Kind,
-    Isolation, LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, Root, SnapshotKind, Spec,
-    Survivor,
+    Availability, Boundary, Capability, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees,
+    Identity as Kind, Isolation, LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, Root,
+    SnapshotKind, Spec, Survivor,
 };
 use std::path::Path;
-use std::sync::OnceLock;
 
 /// The remedy for an ordinary user with one host id.
 pub const LEND_IDS: &str = "run as root: apt-get install uidmap && usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER";
@@ -29,8 +29,12 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         identity: identity::kind(method, spec),
         memory_limit: if hierarchies.limits_memory() { LimitKind::Kernel } else { LimitKind::Watched },
         cpu_limit: if hierarchies.limits_cpu() { LimitKind::Kernel } else { LimitKind::None },
-        // Without a cgroup the kernel counts processes per user of the sandbox's own user namespace.
-        pids_limit: LimitKind::Kernel,
+        // Without a cgroup the kernel counts processes per user of the sandbox's own user namespace. A root that may become
+        // every user has as many counts as there are ids.
+        pids_limit: match spec.root_may_install && !hierarchies.limits_pids() {
+            true => LimitKind::None,
+            false => LimitKind::Kernel,
+        },
         disk_limit: match spec.disk {
             Disk::Memory => DiskLimit::KernelInMemory,
             Disk::Directory { .. } => DiskLimit::Kernel,
@@ -40,8 +44,8 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
             Disk::Memory => SnapshotKind::FilesystemCopy,
             Disk::Directory { .. } => SnapshotKind::FilesystemInstant,
         },
-        fork: match super::landing::missing() {
-            None if spec.live_forks => ForkKind::Interpreter,
+        fork: match crate::live_fork::availability::missing() {
+            None if spec.live_forks && !spec.root_may_install => ForkKind::Interpreter,
             _ => ForkKind::Filesystem,
         },
         survives_pause: vec![Survivor::Files, Survivor::Memory, Survivor::Processes, Survivor::Connections],
@@ -51,6 +55,8 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         time_namespace: if has_time_namespace() { Isolation::On } else { Isolation::Absent },
         // The guest says where it cannot make them.
         system_inodes: Isolation::On,
+        capabilities: vec![Capability::MadeAhead],
+        root_capabilities: root_rights::capabilities(spec),
         weaknesses: Vec::new(),
     };
     guarantees.weaknesses = weaknesses(&guarantees);
@@ -75,7 +81,7 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     };
     note(
         g.network == NetworkEnforcement::Host,
-        "THE NETWORK IS THE HOST'S: the code inside reaches everything this machine reaches, loopback services included",
+        "THE NETWORK IS THE HOST'S: the code inside reaches everything this host reaches, loopback services included",
     );
     note(
         g.memory_limit == LimitKind::Watched,
@@ -89,11 +95,21 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
     // Landlock guards a root that the host's kernel serves; behind another kernel it has nothing to do.
     let shared = g.boundary == Boundary::SharedKernel;
     note(shared && g.landlock_abi.0 == 0, "this kernel has no Landlock");
+    note(
+        !g.root_capabilities.is_empty(),
+        "root inside may install packages: it reads and writes every file of the sandbox, gives files away and becomes any of its \
+         users, so that users inside are no fence against code that runs as root",
+    );
+    note(
+        !g.root_capabilities.is_empty(),
+        "bounds that the kernel counts for each user (watchers of files, queued signals, message queues) hold for all sandboxes \
+         together and not for this one: its root can become many users",
+    );
     note(g.pids_limit == LimitKind::None, "the number of processes is not limited");
     note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");
     // A VM has a disk of its own, whose file system holds nothing else.
     note(
-        g.disk_limit == DiskLimit::Kernel && g.boundary != Boundary::OwnKernel,
+        g.disk_limit == DiskLimit::Kernel && !g.can(Capability::DiskImage),
         "`df` tells how full the storage of all sandboxes is, not this one's disk alone; the limit of the disk holds all the same",
     );
     note(
@@ -101,12 +117,6 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
         "the host's uptime can be seen: this kernel has no time namespaces",
     );
     found
-}
-
-/// A fact about the kernel: asked once.
-pub fn has_time_namespace() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| Path::new("/proc/self/ns/time_for_children").exists())
 }
 
 fn has_seccomp() -> bool {
@@ -129,7 +139,7 @@ pub fn landlock_abi() -> u32 {
 
 /// Looks closer than a run does: it also tries.
 pub fn availability(state: &Path) -> Availability {
-    let swept = super::slot::sweep_all(state);
+    let swept = crate::shared::slot::sweep_all(state);
     let mut checks = vec![user_namespaces(), ids()];
     checks.extend(limits(cgroups::detect()));
     checks.push(landlock());
@@ -179,44 +189,6 @@ fn user_namespaces() -> Check {
             check("user namespaces", CheckState::Missing, format!("{error}: {why}"), Some(remedy))
         }
     }
-}
-
-/// The error of a create that could not clone.
-pub fn no_user_namespaces(error: &std::io::Error) -> CreateError {
-    let (why, remedy) = why_no_user_namespaces();
-    CreateError::Unavailable {
-        missing: format!("new namespaces ({error}): {why}"),
-        remedy: Some(remedy.into()),
-    }
-}
-
-/// A limit of 0 is an order, and not one that was reached.
-pub fn forbids_user_namespaces() -> bool {
-    let limit = std::fs::read_to_string("/proc/sys/user/max_user_namespaces");
-    limit.is_ok_and(|text| text.trim() == "0")
-}
-
-fn why_no_user_namespaces() -> (&'static str, &'static str) {
-    let setting = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_string());
-    if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
-        return (
-            "AppArmor forbids them to unprivileged programs (Ubuntu 23.10 and later)",
-            "run as root: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile paddock /usr/local/bin/paddock \
-             flags=(unconfined) {\\n  userns,\\n}\\n' > /etc/apparmor.d/paddock && apparmor_parser -r /etc/apparmor.d/paddock \
-             (with the path of your paddock), or: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-        );
-    }
-    if setting("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") {
-        return ("this kernel keeps them for root", "run as root: sysctl kernel.unprivileged_userns_clone=1");
-    }
-    if forbids_user_namespaces() {
-        return ("their number is limited to 0", "run as root: sysctl user.max_user_namespaces=65536");
-    }
-    (
-        "the kernel or a container around us refuses them",
-        "inside Docker: docker run --privileged, or --security-opt seccomp=unconfined --security-opt systempaths=unconfined; \
-         else run paddock as root",
-    )
 }
 
 fn ids() -> Check {
@@ -300,7 +272,7 @@ fn file_system(name: &str, need: &str, remedy: &str) -> Check {
 }
 
 fn state_directory(state: &Path) -> Check {
-    match super::guest_executable::open(state) {
+    match crate::shared::guest_executable::open(state) {
         Ok(_) => check("state directory", CheckState::Good, state.display().to_string(), None),
         Err(error) => check(
             "state directory",

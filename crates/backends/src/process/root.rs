@@ -1,14 +1,16 @@
 //! The root that the sandbox sees: a small one around the host's /usr, or an image.
 
-use super::identity::Identity;
-use super::mounts::{Passed, image_root};
-use crate::backend::CreateError;
+use super::mounts::image_root;
+use super::passed::Passed;
+use crate::error::CreateError;
+use crate::shared::identity::Identity;
 use paddock_model::net::place::GATE_4;
 use paddock_model::{Network, Root, Spec, User};
 use paddock_protocol::{Ids, KernelPlan, NodeKind, RootPlan, Source, Step};
 use serde_bytes::ByteBuf;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 pub const HOME: &str = "/home/agent";
 pub const WORKSPACE: &str = paddock_model::WORKSPACE_TARGET;
@@ -67,6 +69,10 @@ const HIDDEN_FROM_ROOT: [&str; 9] = [
 /// Not covered by a device: a device can be opened for writing even on a read-only mount.
 const READ_ONLY_FOR_ROOT: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sysrq-trigger"];
+
+/// Root's programs that manage users ask nobody. No program inside gains rights by asking: setuid means nothing there.
+const PAM: &str = "auth sufficient pam_rootok.so\nauth required pam_unix.so\naccount required pam_permit.so\n\
+                   password required pam_unix.so sha512\nsession required pam_permit.so\n";
 
 pub fn plan(
     spec: &Spec,
@@ -132,12 +138,27 @@ pub fn with_own_inodes(steps: Vec<Step>) -> Vec<Step> {
             Some(Step::System { names, .. }) => names.push((name, *kind)),
             _ => found.push(Step::System {
                 source: Source::System(directory.clone()),
+                shared: has_mounts_below(&directory),
                 path: directory,
                 names: vec![(name, *kind)],
             }),
         }
     }
     found
+}
+
+/// The kernel makes no overlay over a directory with other mounts below it, as a host with a GPU has for its driver's libraries.
+///
+/// Read once: a mount that comes later is noticed by the guest, whose overlay is then refused.
+fn has_mounts_below(directory: &str) -> bool {
+    static MOUNTS: OnceLock<String> = OnceLock::new();
+    let table = MOUNTS.get_or_init(|| std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    mounts_below(table, directory)
+}
+
+fn mounts_below(table: &str, directory: &str) -> bool {
+    let mut places = table.lines().filter_map(|line| line.split(' ').nth(4));
+    places.any(|place| place.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/')))
 }
 
 /// The own files of the sandbox about users, host name and addresses, in place of the files of the host. The time zone
@@ -171,12 +192,15 @@ pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
     ];
     if spec.root == Root::HostUsr {
         steps.push(file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()));
-        steps.push(file("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n".into()));
-        steps.push(file("/etc/group", "root:x:0:\n".into()));
         // Programs that were written for E2B name their files by the home directory of its user.
         steps.push(Step::Link { path: HOME_OF_E2B.into(), target: HOME.into() });
         if let Ok(zone) = std::fs::read_link("/etc/localtime") {
             steps.push(Step::Link { path: "/etc/localtime".into(), target: zone.display().to_string() });
+        }
+        if spec.root_may_install {
+            // Without these the host's adduser and chpasswd end half way.
+            steps.push(directory("/etc/skel", 0o755, root));
+            steps.push(file("/etc/pam.d/other", PAM.into()));
         }
     }
     let (name, home, uid, gid) = match spec.user {
@@ -184,12 +208,17 @@ pub fn own_files(spec: &Spec, ids: Ids) -> Vec<Step> {
         User::Ids { uid, gid } => ("agent", HOME, uid, gid),
         User::Agent | User::Name(_) => ("agent", HOME, 1000, 1000),
     };
-    steps.push(Step::User {
-        passwd_line: format!("{name}:x:{uid}:{gid}:{name}:{home}:/bin/sh"),
-        group_line: format!("{name}:x:{gid}:"),
-        uid,
-        gid,
-    });
+    let passwd_line = format!("{name}:x:{uid}:{gid}:{name}:{home}:/bin/sh");
+    let group_line = format!("{name}:x:{gid}:");
+    if spec.root == Root::HostUsr {
+        let table = |first: &str, line: &str, id: u32| match id {
+            0 => format!("{first}\n"),
+            _ => format!("{first}\n{line}\n"),
+        };
+        steps.push(file("/etc/passwd", table("root:x:0:0:root:/root:/bin/bash", &passwd_line, uid)));
+        steps.push(file("/etc/group", table("root:x:0:", &group_line, gid)));
+    }
+    steps.push(Step::User { passwd_line, group_line, uid, gid });
     steps
 }
 
@@ -243,4 +272,19 @@ fn random_hex() -> String {
 fn boot_id() -> String {
     let hex = random_hex();
     format!("{}-{}-{}-{}-{}\n", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_below_a_directory_is_told_from_one_beside_it() {
+        let table = "30 1 254:0 / / rw - ext4 /dev/vda rw\n\
+                     31 30 0:30 / /usr/lib/firmware ro - overlay overlay ro\n\
+                     32 30 0:31 / /etcetera rw - tmpfs tmpfs rw\n";
+        assert!(mounts_below(table, "/usr"));
+        assert!(!mounts_below(table, "/etc"), "the name only begins in the same way");
+        assert!(!mounts_below("31 30 0:30 / /usr ro - ext4 /dev/vdb ro\n", "/usr"), "a mount of its own");
+    }
 }

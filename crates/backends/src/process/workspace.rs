@@ -2,26 +2,27 @@
 //!
 //! A name that does not exist is made as an empty stand-in, only so that a read-only mount can cover it, and
 //! removed at the end. Where there is no `.git`, the stand-in is not read-only: a directory in it takes its place inside, so that the work
-//! can make a repository ([`super::new_repository`]). While another sandbox covers the same stand-in it stays: removing a mount point removes
+//! can make a repository ([`crate::shared::new_repository`]). While another sandbox covers the same stand-in it stays: removing a mount point removes
 //! the mount in every namespace.
 //!
 //! In two steps, so that the record of what will be made is written before anything is.
 
-use super::identity::Identity;
-use super::mounts::{Passed, node_kind, open_exactly, user_source};
-use super::new_repository;
-use super::placeholder::Placeholder;
+use super::mounts::{node_kind, open_exactly, user_source};
+use super::passed::Passed;
 use super::root::WORKSPACE;
-use super::slot::Slot;
-use crate::backend::{CreateError, HostStep};
+use crate::error::{CreateError, HostStep};
 use crate::held;
+use crate::shared::identity::Identity;
+use crate::shared::new_repository;
+use crate::shared::placeholder::Placeholder;
+use crate::shared::slot::Slot;
 use paddock_model::protected::{self, IN_A_REPOSITORY, Node};
 use paddock_model::{Root, Workspace};
 use paddock_protocol::{NodeKind, ProtectedPath, Step};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 /// The files that are there, and the files that have to be made.
@@ -65,7 +66,7 @@ impl Found {
 
 /// `found`: the names that are held because of the workspace's content.
 ///
-/// Precondition: the caller holds the lock over all stand-ins ([`super::slot::lock_placeholders`]), until
+/// Precondition: the caller holds the lock over all stand-ins ([`crate::shared::slot::lock_placeholders`]), until
 /// [`Survey::make`] is done.
 pub fn survey(workspace: &Workspace, found: held::Found, slot: &Slot) -> Result<Survey, CreateError> {
     let (root, status) = open_exactly(&workspace.directory)?;
@@ -175,7 +176,7 @@ impl Survey {
         for absent in &self.absent {
             let path = self.directory.join(&absent.path);
             if self.new_repository && absent.path == Path::new(".git") {
-                let made = new_repository::make(&absent.parent, &path, self.owner);
+                let made = make_repository(&absent.parent, &path, self.owner);
                 placeholders
                     .extend(made.host(|| format!("make room for a repository in {}", path.display()))?);
                 continue;
@@ -293,4 +294,26 @@ fn text(path: &Path) -> Result<String, CreateError> {
 
 fn refuse(path: &Path, reason: &str) -> CreateError {
     CreateError::Mount { path: path.display().to_string(), reason: reason.into() }
+}
+
+/// `git`: the absolute path of the stand-in, in `parent`.
+fn make_repository(parent: &OwnedFd, git: &Path, owner: (u32, u32)) -> rustix::io::Result<[Placeholder; 2]> {
+    let own = make_or_find(parent.as_fd(), ".git", git.to_path_buf(), owner)?;
+    let directory = new_repository::open_directory(parent.as_fd(), c".git")?;
+    Ok([own, make_or_find(directory.as_fd(), new_repository::NAME, git.join(new_repository::NAME), owner)?])
+}
+
+fn make_or_find(
+    parent: BorrowedFd<'_>,
+    name: &str,
+    path: PathBuf,
+    owner: (u32, u32),
+) -> rustix::io::Result<Placeholder> {
+    match Placeholder::make(parent, name, NodeKind::Directory, owner, path.clone(), "") {
+        Err(rustix::io::Errno::EXIST) => {
+            let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(Placeholder::made(path, found.st_dev, found.st_ino))
+        }
+        made => made,
+    }
 }

@@ -2,7 +2,7 @@
 //! On any file system that the tests' temporary directory has.
 
 use crate::support::{Host, backend, is_root, new_id, spec};
-use paddock_backends::{CreateError, NEUTRAL_ID};
+use paddock_backends::{CreateError, NEUTRAL_ID, Purpose};
 use paddock_model::{Disk, Root, Spec};
 use paddock_protocol::{ExitKind, FromGuest};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -19,9 +19,10 @@ fn new_disk() -> (tempfile::TempDir, PathBuf) {
 
 /// Runs a script in a sandbox of its own, which must succeed.
 fn run(state: &Path, spec: &Spec, script: &str) {
-    let raised = backend(state).create(&new_id(), spec, true).unwrap();
+    let mut raised = backend(state).create(&new_id(), spec, Purpose::Lasting).unwrap();
     let mut host = Host::new(raised.stream);
     host.is_ready();
+    host.limit_work(raised.fence.as_mut());
     host.start(1, script);
     let status = host.hear(|message| match message {
         FromGuest::Exited { status, .. } => Some(status),
@@ -101,7 +102,7 @@ fn what_is_no_disk_is_refused() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for wrong in [path.clone(), link, path.join("absent")] {
         let spec = Spec { disk: Disk::Directory { path: wrong, start: None }, ..spec(None) };
-        let error = backend(state.path()).create(&new_id(), &spec, true).err().unwrap();
+        let error = backend(state.path()).create(&new_id(), &spec, Purpose::Lasting).err().unwrap();
         assert!(matches!(error, CreateError::Mount { .. }), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! The engine is killed at any instant while it makes sandboxes; the next one finds and removes all remains.
 
 use crate::support::{backend, new_id, spec, traces_in_the_end};
+use paddock_backends::Purpose;
 use paddock_model::SandboxId;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -28,7 +29,7 @@ fn an_engine_that_will_be_killed() {
                 loop {
                     let id = new_id();
                     println!("\nmaking {id}");
-                    kept.push(backend.create(&id, &spec(place.as_deref()), true).unwrap());
+                    kept.push(backend.create(&id, &spec(place.as_deref()), Purpose::Lasting).unwrap());
                 }
             });
         }

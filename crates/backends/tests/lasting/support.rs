@@ -1,6 +1,6 @@
 //! A host side that speaks just enough of the protocol, and a look at everything that a sandbox leaves on the host.
 
-use paddock_backends::{Backend, Raised, all};
+use paddock_backends::{Backend, Purpose, Raised, all};
 use paddock_model::{Disk, Limits, Network, Root, SandboxId, Spec, User, Workspace};
 use paddock_protocol::{Decoder, Frame, FromGuest, Start, ToGuest, Who, decode_from_guest, encode_message};
 use std::io::{Read, Write};
@@ -35,6 +35,7 @@ pub fn spec(workspace: Option<&Path>) -> Spec {
         require: Vec::new(),
         scan: Default::default(),
         live_forks: true,
+        root_may_install: false,
     }
 }
 
@@ -82,6 +83,11 @@ impl Host {
         }
     }
 
+    /// To be called before the first command.
+    pub fn limit_work(&self, fence: &mut dyn paddock_backends::Fence) {
+        crate::limits::limit_work(fence, &self.stream);
+    }
+
     pub fn is_ready(&mut self) {
         self.hear(|message| matches!(message, FromGuest::Ready { .. }).then_some(()));
     }
@@ -98,9 +104,10 @@ impl Host {
 
 /// A lasting sandbox that is ready.
 pub fn raise(state: &Path, id: &SandboxId, spec: &Spec) -> (Box<dyn paddock_backends::Fence>, Host) {
-    let Raised { fence, stream, .. } = backend(state).create(id, spec, true).unwrap();
+    let Raised { mut fence, stream, .. } = backend(state).create(id, spec, Purpose::Lasting).unwrap();
     let mut host = Host::new(stream);
     host.is_ready();
+    host.limit_work(fence.as_mut());
     (fence, host)
 }
 

@@ -1,7 +1,7 @@
 //! A running VM is copied as it is.
 
 use super::*;
-use paddock_backends::Stem;
+use paddock_backends::PausedVm;
 
 const NAMES: &str =
     "cat /etc/machine-id /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | od -An -tx1";
@@ -22,12 +22,12 @@ fn can_be_copied(backend: &dyn Backend, spec: &Spec) -> bool {
 }
 
 fn copied(
-    stem: &dyn Stem,
+    paused: &dyn PausedVm,
     id: &paddock_model::SandboxId,
     spec: &Spec,
 ) -> (Box<dyn paddock_backends::Fence>, Talk) {
     let started = Instant::now();
-    let raised = stem.copy(id, spec, true).unwrap_or_else(|error| panic!("{error:?}"));
+    let raised = paused.copy(id, spec, true).unwrap_or_else(|error| panic!("{error:?}"));
     eprintln!("copied after {:?}", started.elapsed());
     let mut talk = Talk::new(raised.stream);
     talk.say(&ToGuest::Resume);
@@ -44,17 +44,17 @@ fn copies_of_a_machine_go_on_by_themselves() {
     if !can_be_copied(backend.as_ref(), &spec) {
         return;
     }
-    let Raised { fence, stream, .. } = backend.create_stem(&first, &spec).unwrap();
+    let Raised { fence, stream, .. } = backend.create(&first, &spec, Purpose::ParentVm).unwrap();
     let mut talk = Talk::new(stream);
     talk.ready();
     assert_eq!(talk.run(1, COUNT), (ExitKind::Exited(0), "begun\n".into()));
     let mut drawn = vec![talk.run(2, NAMES).1];
     drop(talk);
-    let stem = fence.stand(&spec).unwrap_or_else(|error| panic!("{error:?}"));
+    let paused = fence.pause_for_copies(&spec).unwrap_or_else(|error| panic!("{error:?}"));
     let mut copies = Vec::new();
     for number in 0..3 {
         let id = new_id();
-        let (fence, mut talk) = copied(stem.as_ref(), &id, &spec);
+        let (fence, mut talk) = copied(paused.as_ref(), &id, &spec);
         let started = Instant::now();
         let said = talk.run(10, &format!("cat /tmp/loaded; echo {number} > /tmp/loaded"));
         eprintln!("first command after {:?}", started.elapsed());
@@ -73,6 +73,6 @@ fn copies_of_a_machine_go_on_by_themselves() {
     let mut ids: Vec<_> = copies.iter().map(|(id, ..)| id.clone()).collect();
     ids.push(first);
     drop(copies);
-    drop((stem, fence));
+    drop((paused, fence));
     assert_eq!(traces_in_the_end(state.path(), &ids), [""; 0]);
 }

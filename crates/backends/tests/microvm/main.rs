@@ -11,10 +11,13 @@
 
 mod booted;
 mod copies;
+#[path = "../limits/mod.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod limits;
 #[path = "../lasting/support.rs"]
 mod support;
 
-use paddock_backends::{Backend, Raised, all};
+use paddock_backends::{Backend, Purpose, Raised, all};
 use paddock_model::net::NetRules;
 use paddock_model::{Disk, Limits, Network, Root, Spec};
 use paddock_protocol::{Channel, Decoder, ExitKind, Frame, FromGuest, StreamKind, ToGuest};
@@ -38,7 +41,7 @@ fn machines(state: &Path) -> Option<Box<dyn Backend>> {
     }
     let boot = || -> std::io::Result<()> {
         let id = new_id();
-        let mut raised = backend.create(&id, &small(), false).map_err(std::io::Error::other)?;
+        let mut raised = backend.create(&id, &small(), Purpose::Passing).map_err(std::io::Error::other)?;
         raised.fence.destroy().map(drop)
     };
     booted::boot_once(&state.join("machines"), boot).unwrap();
@@ -124,7 +127,7 @@ fn a_machine_runs_commands_behind_a_kernel_of_its_own() {
     for round in 0..3 {
         let id = new_id();
         let started = Instant::now();
-        let Raised { mut fence, stream, .. } = backend.create(&id, &small(), false).unwrap();
+        let Raised { mut fence, stream, .. } = backend.create(&id, &small(), Purpose::Passing).unwrap();
         eprintln!("round {round}: created after {:?}", started.elapsed());
         let mut talk = Talk::new(stream);
         talk.ready();
@@ -174,7 +177,7 @@ fn a_machine_goes_on_from_kept_memory_and_so_does_the_one_it_was_kept_from() {
     let (parent, child) = (new_id(), new_id());
     let spec = in_storage(state.path(), image.path(), "parent");
     assert_eq!(backend.guarantees(&spec).snapshot, paddock_model::SnapshotKind::Memory);
-    let Raised { fence, stream, .. } = backend.create(&parent, &spec, true).unwrap();
+    let Raised { fence, stream, .. } = backend.create(&parent, &spec, Purpose::Lasting).unwrap();
     let mut talk = Talk::new(stream);
     talk.ready();
     let count =
@@ -237,11 +240,11 @@ fn many_begin_with_what_one_has_loaded_and_share_no_name() {
     let (state, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let Some(backend) = machines(state.path()) else { return };
     let spec = Spec { root: tiny_image(image.path()), ..small() };
-    assert!(backend.bake_place(&small(), b"what").unwrap().is_none(), "a part of the host is shared");
-    let place = backend.bake_place(&spec, b"what").unwrap().unwrap();
-    assert_ne!(backend.bake_place(&spec, b"other").unwrap().unwrap(), place);
+    assert!(backend.template_memory(&small(), b"what").unwrap().is_none(), "a part of the host is shared");
+    let place = backend.template_memory(&spec, b"what").unwrap().unwrap();
+    assert_ne!(backend.template_memory(&spec, b"other").unwrap().unwrap(), place);
     let first = new_id();
-    let Raised { mut fence, stream, .. } = backend.create_to_bake(&first, &spec).unwrap();
+    let Raised { mut fence, stream, .. } = backend.create(&first, &spec, Purpose::TemplateMemory).unwrap();
     let mut talk = Talk::new(stream);
     talk.ready();
     let count = "(i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0.1; done) >/dev/null 2>&1 & \
@@ -294,7 +297,7 @@ fn many_begin_with_what_one_has_loaded_and_share_no_name() {
 
     // Changed files of the template have another place, and no sandbox begins with a memory that was cut off.
     std::fs::write(image.path().join("changed"), b"x").unwrap();
-    let other = backend.bake_place(&spec, b"what").unwrap().unwrap();
+    let other = backend.template_memory(&spec, b"what").unwrap().unwrap();
     assert_ne!(other, place);
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("memory"), b"cut off").unwrap();
@@ -326,7 +329,7 @@ fn a_full_disk_keeps_no_memory_and_harms_nobody() {
     let Some(backend) = machines(state.path()) else { return };
     let spec = in_storage(state.path(), image.path(), "disk");
     let id = new_id();
-    let Raised { fence, stream, .. } = backend.create(&id, &spec, true).unwrap();
+    let Raised { fence, stream, .. } = backend.create(&id, &spec, Purpose::Lasting).unwrap();
     let mut talk = Talk::new(stream);
     talk.ready();
     assert_eq!(talk.run(1, "echo mine > /tmp/file; echo set"), (ExitKind::Exited(0), "set\n".into()));
@@ -363,7 +366,7 @@ fn half_of_it_is_refused(backend: &dyn Backend, spec: &Spec, memory: &Path) {
     let spec = Spec { disk: Disk::Directory { path: disk, start: None }, ..spec.clone() };
     let error = backend.create_from_memory(&id, &spec, &half).err().expect("it went on from half of it");
     let whole = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
-    assert!(whole.contains("machine") || whole.contains("memory"), "{whole}");
+    assert!(whole.contains("VM") || whole.contains("memory"), "{whole}");
     eprintln!("refused: {whole}");
     assert_eq!(traces_in_the_end(state, &[id]), living);
 }
@@ -374,7 +377,7 @@ fn what_leads_out_comes_out_of_the_machine() {
     let Some(backend) = machines(state.path()) else { return };
     let id = new_id();
     let spec = Spec { network: Network::Gate(NetRules::default()), ..small() };
-    let Raised { mut fence, stream, network, .. } = backend.create(&id, &spec, false).unwrap();
+    let Raised { mut fence, stream, network, .. } = backend.create(&id, &spec, Purpose::Passing).unwrap();
     let ends = network.unwrap().wait(Duration::from_secs(30)).unwrap();
     let mut talk = Talk::new(stream);
     talk.ready();
@@ -422,6 +425,6 @@ fn memory_that_was_cut_off_is_refused_and_nothing_is_left() {
     std::fs::write(memory.join("state"), b"QEVM and nothing else").unwrap();
     let error = backend.create_from_memory(&id, &spec, &memory).err().expect("it went on from nothing");
     let whole = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
-    assert!(whole.contains("machine") || whole.contains("memory"), "{whole}");
+    assert!(whole.contains("VM") || whole.contains("memory"), "{whole}");
     assert_eq!(traces_in_the_end(state.path(), &[id]), [""; 0]);
 }

@@ -35,10 +35,10 @@ pub struct AgentArgs {
     /// [default: ANTHROPIC_BASE_URL or OPENAI_BASE_URL, or the provider's own, whichever key is set]
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub model: Option<String>,
-    /// What the provider calls the model [default: ANTHROPIC_MODEL or OPENAI_MODEL]
+    /// Name of the model at its provider [default: ANTHROPIC_MODEL or OPENAI_MODEL]
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub name: Option<String>,
-    /// Whose format is spoken [default: by the URL]
+    /// Format of the requests [default: by the URL]
     #[arg(long, value_enum, help_heading = "Model")]
     pub dialect: Option<DialectName>,
     /// The variable that holds the key, or `none` [default: ANTHROPIC_API_KEY or OPENAI_API_KEY]
@@ -48,7 +48,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 8192, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     pub max_tokens: u32,
-    /// What the model is told before the task, instead of Paddock's own words
+    /// Text for the model before the task, instead of Paddock's own words
     #[arg(long, value_name = "TEXT", help_heading = "Model")]
     pub system: Option<String>,
     /// Replies of the model at most [default: 50]
@@ -89,7 +89,7 @@ pub struct AgentArgs {
     pub policy: PolicyFlags,
     #[command(flatten)]
     pub scan: ScanFlags,
-    /// What is to be done; without it, standard input
+    /// The task; without it, standard input
     #[arg(value_name = "TASK")]
     pub task: Option<String>,
 }

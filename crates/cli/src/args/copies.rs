@@ -98,6 +98,9 @@ pub struct ForkArgs {
     /// Only the files; code contexts begin anew
     #[arg(long)]
     pub files_only: bool,
+    /// Make as many as can be made, and say why the others were not; the exit code is then 1 [default: all or none]
+    #[arg(long)]
+    pub partial: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -5,7 +5,7 @@ use super::network::NetworkFlags;
 use clap::Args;
 use paddock_model::SecretLayer;
 
-/// What the sandbox is: the settings that a policy file and a template can hold too.
+/// The description of a sandbox: the settings that a policy file and a template can hold too.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PolicyFlags {
     /// Take settings from a TOML file; flags win over it
@@ -16,7 +16,7 @@ pub struct PolicyFlags {
     /// [default: the host's /usr, read-only]
     #[arg(long, value_name = "REF", help_heading = "Root and backend")]
     pub image: Option<String>,
-    /// What the fence is made of [default: the first usable one]
+    /// Backend of the fence [default: the first usable one]
     #[arg(long, value_name = "NAME", help_heading = "Root and backend")]
     pub backend: Option<String>,
     /// Refuse to run without this guarantee, such as memory-limit or own-kernel; repeatable
@@ -73,9 +73,20 @@ pub struct PolicyFlags {
     /// Working directory inside
     #[arg(short = 'w', long, value_name = "DIR", help_heading = "Inside")]
     pub cwd: Option<String>,
-    /// Who the command runs as: agent, root, a name of the image, UID or UID:GID [default: agent]
+    /// User of the command: agent, root, a name of the image, UID or UID:GID [default: agent]
     #[arg(short, long, value_name = "USER", help_heading = "Inside")]
     pub user: Option<String>,
+    /// Let root inside install packages and manage users: it has capabilities over the sandbox's own files and ids
+    /// [default: it has none]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Inside"
+    )]
+    pub root_may_install: Option<bool>,
     /// Host name inside [default: paddock]
     #[arg(long, value_name = "NAME", help_heading = "Inside")]
     pub hostname: Option<String>,
@@ -94,4 +105,8 @@ pub struct PolicyFlags {
     /// and the like); repeatable
     #[arg(long, value_name = "NAME:HEADER", help_heading = "Network", value_parser = super::secrets::header)]
     pub secret_header: Vec<(String, String)>,
+    /// Set this header in every request to the hosts of this --secret, over what the program sent, with the value in the place
+    /// of `{}`; there is no variable inside then; repeatable
+    #[arg(long, value_name = "NAME:HEADER=TEXT", help_heading = "Network", value_parser = super::secrets::injected)]
+    pub secret_inject: Vec<(String, (String, String))>,
 }

@@ -24,6 +24,9 @@ pub enum SandboxCommand {
     /// Set a new time to live, counted from now
     #[command(after_help = "Example:\n  paddock extend build 2h")]
     Extend(ExtendArgs),
+    /// Print an address of one port inside, with a right to that port and nothing else
+    #[command(after_help = PORT_HELP)]
+    Port(PortArgs),
     /// Change limits, notes and what else can be changed while a sandbox lives
     #[command(after_help = UPDATE_HELP)]
     Update(Box<UpdateArgs>),
@@ -62,6 +65,15 @@ Examples:
   paddock ps -a --metadata owner=me
   paddock kill $(paddock ps -q --template py)";
 
+const PORT_HELP: &str = "\
+Examples:
+  paddock port build 8000
+  paddock port build 8000 --lasts 10m
+  curl \"$(paddock port build 8000)\"
+
+Whoever has the address reaches that port, until the right ends: by its time, with the sandbox, or with the token that asked for it. \
+A path of the program goes before the `?`. The server has to listen on an address: `paddock serve --listen 127.0.0.1:8080`.";
+
 const UPDATE_HELP: &str = "\
 Examples:
   paddock update build --memory 4GiB --cpus 3
@@ -87,20 +99,21 @@ pub struct CreateArgs {
     /// made the sandbox that they come from]
     #[arg(long, value_name = "BOOL", requires = "snapshot")]
     pub live: Option<bool>,
-    /// End it so long from now, such as 90s, 30m or 2h [default: 1 h, none with --persistent]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
-    pub ttl: Option<f64>,
+    /// End it so long from now, such as 90s, 30m or 2h [default: 1 h, none with --persistent]. 2h:pause and 2h:hibernate put it
+    /// to sleep instead, for 30 days; the next call wakes it
+    #[arg(long, value_name = "DURATION[:ACTION]", value_parser = values::ttl)]
+    pub ttl: Option<values::Ttl>,
     /// When nothing runs inside for so long: kill (the default), pause or hibernate it
     #[arg(long, value_name = "SECONDS[:ACTION]", value_parser = values::idle)]
     pub idle: Option<Idle>,
     /// Left alone by the idle reaper, and without a time to live unless --ttl gives one
     #[arg(long)]
     pub persistent: bool,
-    /// Whether it may be hibernated when idle while the host is short of memory: hibernate or keep [default: hibernate where
+    /// When it is idle and the host is short of memory: hibernate or keep [default: hibernate where
     /// nothing in it would be lost]
     #[arg(long, value_name = "ACTION", value_parser = values::under_pressure)]
     pub under_pressure: Option<UnderPressure>,
-    /// Whether its code contexts can be forked as they stand [default: where that is possible]
+    /// Its code contexts can be forked as they stand [default: where that is possible]
     #[arg(long, value_name = "BOOL")]
     pub live_forks: Option<bool>,
     /// A note on the sandbox, for `ps --metadata`; repeatable
@@ -122,6 +135,9 @@ pub struct PsArgs {
     /// Also those that have ended, which are kept for a day
     #[arg(short, long)]
     pub all: bool,
+    /// The oldest first, and not the newest
+    #[arg(long)]
+    pub oldest_first: bool,
     /// Print ids only
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
@@ -194,6 +210,22 @@ pub struct ExtendArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct PortArgs {
+    /// Id or name
+    #[arg(value_parser = values::word)]
+    pub id: String,
+    /// The port on which a program inside listens
+    #[arg(value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// How long the right lasts, a day at most
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = values::duration)]
+    pub lasts: f64,
+    /// Print address, right and end as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct UpdateArgs {
     /// Id or name
     #[arg(value_parser = values::word)]
@@ -222,10 +254,10 @@ pub struct UpdateArgs {
     /// When nothing runs inside for so long: kill (the default), pause or hibernate it
     #[arg(long, value_name = "SECONDS[:ACTION]", value_parser = values::idle)]
     pub idle: Option<Idle>,
-    /// Whether the idle reaper leaves it alone
+    /// The idle reaper leaves it alone
     #[arg(long, value_name = "true|false")]
     pub persistent: Option<bool>,
-    /// Whether it may be hibernated when idle while the host is short of memory: hibernate or keep
+    /// When it is idle and the host is short of memory: hibernate or keep
     #[arg(long, value_name = "ACTION", value_parser = values::under_pressure)]
     pub under_pressure: Option<UnderPressure>,
     /// `none`: nothing leaves it any more

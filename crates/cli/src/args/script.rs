@@ -74,7 +74,7 @@ pub struct ScriptRunArgs {
     pub args: Option<String>,
     #[command(flatten)]
     pub source: SourceFlags,
-    /// What $workspace in names of volumes stands for
+    /// Text for $workspace in names of volumes
     #[arg(long, value_name = "ID", default_value = "default", value_parser = values::word)]
     pub workspace_id: String,
     /// Let this out besides what the header names: a name, *.NAME, an address, a block or preset:NAME. A header alone opens
@@ -87,7 +87,7 @@ pub struct ScriptRunArgs {
     /// the agent which the script asks for, else code-interpreter]
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
-    /// What becomes of what was written to volumes when the script fails [default: keep]
+    /// Fate of the changes in volumes when the script fails [default: keep]
     #[arg(long, value_enum)]
     pub on_failure: Option<OnFailureName>,
     /// How long to wait for a volume that another sandbox writes to
@@ -100,7 +100,7 @@ pub struct ScriptRunArgs {
 
 #[derive(Debug, Args)]
 pub struct ScriptNewArgs {
-    /// What it is to be; without it, a list
+    /// Language of the new file; without it, a list
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Where it is written, or `-` for standard output [default: a name of its own, here]
@@ -138,7 +138,7 @@ pub enum ResourceAction {
     /// Keep a value for scripts, encrypted, or another in its place
     #[command(after_help = SET_HELP)]
     Set {
-        /// What it is, in your own word [default: `variable` for text, else `object`]
+        /// Its type, a word of your own [default: `variable` for text, else `object`]
         #[arg(long = "type", value_name = "TYPE")]
         kind: Option<String>,
         /// This text of it never enters a sandbox: only requests to these hosts carry it; repeatable

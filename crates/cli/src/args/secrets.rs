@@ -40,9 +40,31 @@ pub fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// `NAME:HEADER=TEXT`, where TEXT has `{}` in the place of the value.
+pub fn injected(text: &str) -> Result<(String, (String, String)), String> {
+    let wrong = || {
+        "write NAME:HEADER=TEXT, with the name of a --secret and `{}` for its value, as in API_KEY:Authorization='Bearer {}'".to_string()
+    };
+    let (name, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let (header, text) = rest.split_once('=').ok_or_else(wrong)?;
+    match name.is_empty() || header.trim().is_empty() || text.matches("{}").count() != 1 {
+        true => Err(wrong()),
+        false => Ok((name.to_string(), (header.trim().to_string(), text.to_string()))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_that_the_gate_sets() {
+        let found = ("KEY".to_string(), ("Authorization".to_string(), "Bearer {}".to_string()));
+        assert_eq!(injected("KEY:Authorization=Bearer {}"), Ok(found));
+        for bad in ["KEY", "KEY:x", ":x={}", "KEY:={}", "KEY:x=value", "KEY:x={}{}"] {
+            injected(bad).unwrap_err();
+        }
+    }
 
     #[test]
     fn a_header_of_a_secret() {

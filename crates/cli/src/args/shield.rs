@@ -1,7 +1,7 @@
 //! `shield`: a coding agent on a real repository, behind a fence.
 
-use super::fresh::CallFlags;
 use super::policy::PolicyFlags;
+use super::run::CallFlags;
 use clap::Args;
 
 pub const SHIELD_HELP: &str = "\

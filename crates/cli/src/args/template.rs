@@ -31,8 +31,24 @@ pub enum TemplateAction {
     #[command(after_help = "Example:\n  paddock template build code-interpreter\n  \
                       paddock run --template code-interpreter -- python3 -c 'import pandas'\n\n\
                       FILE is a path with a `/` or `.toml` in it; a plain name is one of the build files that come with\n\
-                      Paddock: agent, bun, claude, code-interpreter, codex, deno, go, minimal, opencode, ruby.")]
+                      Paddock: agent, base, bun, claude, code-interpreter, code-interpreter-v1, codex, deno, go, minimal, opencode, ruby.")]
     Build(TemplateBuildArgs),
+    /// List the builds of templates, the newest first
+    #[command(after_help = "Example:\n  paddock template builds")]
+    Builds {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the log of a build
+    #[command(after_help = "Example:\n  paddock template log 0c6f27a1-8d2e-4f0b-9a5f-2f1b7c3d4e5f")]
+    Log {
+        /// The build's id, as `paddock template builds` shows it
+        build: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a template, as a policy file
     #[command(after_help = "Example:\n  paddock template show py > policy.toml")]
     Show {

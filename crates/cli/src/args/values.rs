@@ -1,6 +1,6 @@
 //! Values that the parser checks itself. Each refusal names the expected value.
 
-use paddock_model::api::{Idle, IdleAction, UnderPressure};
+use paddock_model::api::{Idle, IdleAction, TtlAction, UnderPressure};
 use paddock_model::{parse_bytes, parse_duration};
 
 /// An id or a name: what the server is asked for. Only what cannot be one is refused here.
@@ -55,19 +55,39 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 
 /// `600`, `10m`, `600:hibernate`.
 pub fn idle(text: &str) -> Result<Idle, String> {
+    let (seconds, action) = time_and_action(text)?;
+    let action = match action {
+        TtlAction::Kill => IdleAction::Kill,
+        TtlAction::Pause => IdleAction::Pause,
+        TtlAction::Hibernate => IdleAction::Hibernate,
+    };
+    Ok(Idle { seconds, action })
+}
+
+/// A time to live, and what happens at its end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ttl {
+    pub seconds: f64,
+    pub action: TtlAction,
+}
+
+/// `600`, `10m`, `2h:pause`.
+pub fn ttl(text: &str) -> Result<Ttl, String> {
+    time_and_action(text).map(|(seconds, action)| Ttl { seconds, action })
+}
+
+fn time_and_action(text: &str) -> Result<(f64, TtlAction), String> {
     let (time, action) = text.split_once(':').unwrap_or((text, "kill"));
     let action = match action {
-        "kill" => IdleAction::Kill,
-        "pause" => IdleAction::Pause,
-        "hibernate" => IdleAction::Hibernate,
+        "kill" => TtlAction::Kill,
+        "pause" => TtlAction::Pause,
+        "hibernate" => TtlAction::Hibernate,
         other => {
-            return Err(format!(
-                "`{}` is not an action: write kill, pause or hibernate",
-                other.escape_debug()
-            ));
+            let other = other.escape_debug();
+            return Err(format!("`{other}` is not an action: write kill, pause or hibernate"));
         }
     };
-    Ok(Idle { seconds: duration(time)?, action })
+    Ok((duration(time)?, action))
 }
 
 pub fn under_pressure(text: &str) -> Result<UnderPressure, String> {
@@ -96,6 +116,9 @@ mod tests {
         assert!(under_pressure("kill").is_err());
         assert_eq!(idle("1.5m:hibernate"), Ok(Idle { seconds: 90.0, action: IdleAction::Hibernate }));
         assert!(idle("600:sleep").unwrap_err().contains("`sleep` is not an action"));
+        assert_eq!(ttl("2h"), Ok(Ttl { seconds: 7200.0, action: TtlAction::Kill }));
+        assert_eq!(ttl("90s:pause"), Ok(Ttl { seconds: 90.0, action: TtlAction::Pause }));
+        assert!(ttl("2h:end").unwrap_err().contains("`end` is not an action"));
         assert!(idle(":pause").is_err() && idle("0:pause").is_err());
     }
 

@@ -41,6 +41,8 @@ pub enum VolumeAction {
         path: Option<String>,
         #[command(flatten)]
         version: VersionFlag,
+        #[command(flatten)]
+        live: LiveFlag,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -56,6 +58,8 @@ pub enum VolumeAction {
         to: Option<PathBuf>,
         #[command(flatten)]
         version: VersionFlag,
+        #[command(flatten)]
+        live: LiveFlag,
     },
     /// Put a file into a volume, as a new version
     #[command(after_help = "Example:\n  paddock volume put memory ./today.md notes/today.md")]
@@ -66,6 +70,32 @@ pub enum VolumeAction {
         from: PathBuf,
         /// Its path in the volume [default: the file's own name]
         path: Option<String>,
+        #[command(flatten)]
+        live: LiveFlag,
+    },
+    /// Make a directory in a volume, as a new version
+    #[command(after_help = "Example:\n  paddock volume mkdir memory notes/2026 --parents")]
+    Mkdir {
+        #[arg(value_parser = values::word)]
+        name: String,
+        path: String,
+        /// Make what is missing above it, and be content if it exists
+        #[arg(long, short)]
+        parents: bool,
+        #[command(flatten)]
+        live: LiveFlag,
+    },
+    /// Change the permission bits of a path in a volume, as a new version
+    #[command(after_help = "Example:\n  paddock volume chmod memory 755 notes/run.sh")]
+    Chmod {
+        #[arg(value_parser = values::word)]
+        name: String,
+        /// In octal
+        #[arg(value_parser = octal)]
+        mode: u32,
+        path: String,
+        #[command(flatten)]
+        live: LiveFlag,
     },
     /// Remove a volume with all its versions, or one path of it as a new version
     #[command(
@@ -75,6 +105,9 @@ pub enum VolumeAction {
         #[arg(value_parser = values::word)]
         name: String,
         path: Option<String>,
+        /// The present state in the sandbox that has it to write, in place of the current version
+        #[arg(long, requires = "path")]
+        live: bool,
     },
     /// Let another tenant have a volume too, as OWNER/NAME
     #[command(
@@ -85,7 +118,7 @@ pub enum VolumeAction {
         name: String,
         #[arg(value_parser = values::word)]
         tenant: String,
-        /// Whether it may write too
+        /// The right: to read, or to write too
         #[arg(long, value_enum, default_value = "ro", conflicts_with = "stop")]
         mode: ModeName,
         /// No longer
@@ -126,6 +159,13 @@ pub struct VersionFlag {
     pub version: Option<u64>,
 }
 
+#[derive(Debug, Args)]
+pub struct LiveFlag {
+    /// The present state in the sandbox that has it to write, in place of the current version
+    #[arg(long)]
+    pub live: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeName {
     Ro,
@@ -147,7 +187,7 @@ pub struct VolumeFlags {
     /// A directory that outlives the sandbox, made where it is missing; repeatable
     #[arg(long = "volume", value_name = "NAME:PATH[:ro|rw]", value_parser = mount)]
     pub volumes: Vec<VolumeMount>,
-    /// What becomes of what was written to volumes when the sandbox fails [default: keep]
+    /// Fate of the changes in volumes when the sandbox fails [default: keep]
     #[arg(long, value_enum, requires = "volumes")]
     pub on_failure: Option<OnFailureName>,
     /// Make versions of volumes so often while it runs
@@ -187,6 +227,14 @@ impl VolumeFlags {
     }
 }
 
+fn octal(text: &str) -> Result<u32, String> {
+    let digits = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|_| digits)
+        .ok_or_else(|| "write 1 to 4 octal digits, as in 755".into())
+}
+
 fn mount(text: &str) -> Result<VolumeMount, String> {
     let wrong = || "write NAME:PATH, NAME:PATH:ro or NAME:PATH:rw, as in memory:/data/memory".to_string();
     let (name, rest) = text.split_once(':').ok_or_else(wrong)?;
@@ -212,6 +260,14 @@ fn mount(text: &str) -> Result<VolumeMount, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mode_is_octal() {
+        assert_eq!((octal("755"), octal("0600")), (Ok(0o755), Ok(0o600)));
+        for bad in ["", "8", "u+x", "77777"] {
+            octal(bad).unwrap_err();
+        }
+    }
 
     #[test]
     fn a_volume_its_place_and_its_mode() {

@@ -36,6 +36,9 @@ pub struct TopArgs {
     /// Print the table once
     #[arg(long)]
     pub once: bool,
+    /// Print what these used over the last minutes
+    #[arg(long, requires = "ids")]
+    pub history: bool,
     /// Ids or names [default: all that run]
     #[arg(value_name = "ID", value_parser = values::word)]
     pub ids: Vec<String>,

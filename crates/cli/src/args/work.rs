@@ -74,7 +74,7 @@ pub struct ExecArgs {
     /// Working directory inside
     #[arg(short = 'w', long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// Who the command runs as [default: the sandbox's user]
+    /// User of the command [default: the sandbox's user]
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
     /// Kill the command after so long, such as 30s
@@ -123,7 +123,7 @@ pub struct LogsArgs {
 
 #[derive(Debug, Args)]
 pub struct CpArgs {
-    /// Who reads or writes inside [default: the sandbox's user]
+    /// User that reads or writes inside [default: the sandbox's user]
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
     /// Print what was copied as JSON; not with `-` as the destination

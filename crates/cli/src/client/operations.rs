@@ -1,7 +1,7 @@
 //! Sandboxes of the server as a model's tools need them. Work is killed when its caller gives up.
 
 use super::{Call, Client, ClientError, Target};
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{
     CreateSandbox, CreateSnapshot, Exec, Extend, FileEntry, FilePage, Fork, Forked, MakeDirectory,
     NetworkView, RunCode, Sandbox, SandboxPage, Snapshot, StartExec,
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// How often a lost server is asked again for the end of the running work.
 const ATTEMPTS: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_BETWEEN_ATTEMPTS: Duration = Duration::from_millis(500);
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -59,7 +59,7 @@ impl RemoteSandbox {
                 }
                 Err(error) if error.is_passing() && attempts < ATTEMPTS => {
                     attempts += 1;
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(PAUSE_BETWEEN_ATTEMPTS).await;
                     self.client.revive().await.map_err(told)?;
                 }
                 Err(error) => return Err(told(error)),
@@ -194,13 +194,7 @@ impl Host for RemoteHost {
     }
 
     async fn fork(&self, id: &str, ttl_seconds: f64) -> Result<Sandbox> {
-        let body = Fork {
-            count: None,
-            ttl_seconds: Some(ttl_seconds),
-            metadata: Default::default(),
-            secrets: false,
-            live: None,
-        };
+        let body = Fork { ttl_seconds: Some(ttl_seconds), ..Fork::default() };
         let forked: Forked =
             self.client.post_once(Target::sandbox(id).part("fork"), &body).await.map_err(told)?;
         let child = forked.sandboxes.into_iter().next();

@@ -1,8 +1,8 @@
 //! The user's own server: the first command that needs it starts it, all commands share it, and it ends by itself when
 //! idle.
 
-use super::connection::short_path;
 use crate::env_vars;
+use paddock_client::{ClientError, NotStarted, Revive, short_path};
 use paddock_records::store::{ServerHolder, ServerPhase};
 use rustix::process::geteuid;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A first start may have to make the storage, and a server before it may have to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that serves and is not found at the socket within this time listens elsewhere.
 const ELSEWHERE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(10);
@@ -67,6 +67,21 @@ impl StartError {
             }),
             _ => None,
         }
+    }
+}
+
+pub fn not_started(error: StartError) -> ClientError {
+    failure(error).into()
+}
+
+fn failure(error: StartError) -> NotStarted {
+    let hint = error.hint();
+    NotStarted::new(error, hint)
+}
+
+impl Revive for Starter {
+    fn ensure(&self) -> Result<(), NotStarted> {
+        Starter::ensure(self).map_err(failure)
     }
 }
 
@@ -133,7 +148,7 @@ impl Starter {
                     }
                 }
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > START_TIMEOUT {
                 return Err(StartError::NotReady { log });
             }
             std::thread::sleep(STEP);
@@ -185,7 +200,7 @@ impl Starter {
     fn answers(&self) -> bool {
         let asked = || -> io::Result<bool> {
             let mut stream = connect(&self.socket)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(START_TIMEOUT))?;
             stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
             let mut head = [0; 12];
             stream.read_exact(&mut head)?;

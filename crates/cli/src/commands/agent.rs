@@ -8,13 +8,14 @@ use crate::agent::{AgentError, settings};
 use crate::args::EXIT_SIGNALED;
 use crate::args::agent::{AgentArgs, SandboxMode};
 use crate::args::sandboxes::CreateArgs;
+use crate::args::values::Ttl;
 use crate::caller::Caller;
 use crate::client::operations::RemoteHost;
 use crate::render::style::Style;
 use crate::session::signals::Signals;
 use crate::state;
 use paddock_agent::Client;
-use paddock_model::api::CreateSandbox;
+use paddock_model::api::{CreateSandbox, TtlAction};
 use std::io::{BufRead, Read};
 use std::path::Path;
 
@@ -139,7 +140,7 @@ fn request(args: AgentArgs, time: f64, stays: bool, caller: &Caller) -> Result<C
         name: None,
         template: args.template,
         snapshot: None,
-        ttl: Some(ttl),
+        ttl: Some(Ttl { seconds: ttl, action: TtlAction::Kill }),
         idle: None,
         persistent: false,
         under_pressure: None,

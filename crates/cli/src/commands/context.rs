@@ -10,7 +10,7 @@ use crate::caller::Caller;
 use crate::client::{Call, Client, ClientError, Target};
 use crate::live::{Conversation, Place, Start};
 use crate::{env_file, render};
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::ScanReport;
 use paddock_model::api::{Context, CreateContext, Exec, RunCode};
 use serde::Deserialize;

@@ -6,7 +6,7 @@ use crate::args::sandboxes::CreateArgs;
 use crate::caller::Caller;
 use crate::client::room;
 use crate::{layers, render, state};
-use paddock_model::api::{CreateSandbox, LimitsRequest};
+use paddock_model::api::{CreateSandbox, LimitsRequest, TtlAction};
 use paddock_model::{LimitsLayer, Policy};
 use paddock_settings::{read_secrets, resolve_limits};
 
@@ -42,7 +42,8 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         live: args.live,
         backend: policy.backend,
         require: policy.require,
-        ttl_seconds: args.ttl,
+        ttl_seconds: args.ttl.map(|ttl| ttl.seconds),
+        ttl_action: args.ttl.map(|ttl| ttl.action).filter(|action| *action != TtlAction::Kill),
         idle: args.idle,
         persistent: args.persistent,
         under_pressure: args.under_pressure,
@@ -64,6 +65,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         scan: policy.scan,
         allowed_imports: policy.allowed_imports,
         live_forks: args.live_forks.or(policy.live_forks),
+        root_may_install: policy.root_may_install,
         audit_outputs: policy.audit_outputs,
         host_certs: policy.host_certs,
     })

@@ -1,7 +1,7 @@
-//! A token as E2B's SDKs take it: three variables of their own.
+//! A token as E2B's SDKs take it: four variables of their own.
 
 use super::CommandError;
-use crate::client::address::Address;
+use crate::client::Address;
 use crate::client::{Call, Client, Target};
 use crate::render;
 use base64::Engine as _;
@@ -22,7 +22,9 @@ pub async fn url(client: &Client) -> Result<String, CommandError> {
 /// Lines for a shell.
 pub fn variables(secret: &str, url: &str) -> String {
     let (key, url) = (key(secret), render::escape::line(url));
-    format!("export E2B_API_KEY={key}\nexport E2B_API_URL={url}\nexport E2B_SANDBOX_URL={url}\n")
+    let urls = ["E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"];
+    let lines: String = urls.iter().map(|name| format!("export {name}={url}\n")).collect();
+    format!("export E2B_API_KEY={key}\n{lines}")
 }
 
 /// Older SDKs refuse a key that is not `e2b_` and hexadecimal digits: the bytes of the secret are written so.
@@ -45,7 +47,8 @@ mod tests {
         assert_eq!(
             variables(&secret, "http://localhost:8080"),
             format!(
-                "export E2B_API_KEY=e2b_{digits}\nexport E2B_API_URL=http://localhost:8080\nexport E2B_SANDBOX_URL=http://localhost:8080\n"
+                "export E2B_API_KEY=e2b_{digits}\nexport E2B_API_URL=http://localhost:8080\n\
+                 export E2B_SANDBOX_URL=http://localhost:8080\nexport E2B_VOLUME_API_URL=http://localhost:8080\n"
             )
         );
         assert_eq!(key("other"), "other");

@@ -5,7 +5,7 @@ use super::{CommandError, print_json};
 use crate::args::sandboxes::ExtendArgs;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{Extend, Sandbox};
 
 pub fn execute(args: &ExtendArgs, caller: &mut Caller) -> Result<i32, CommandError> {

@@ -6,7 +6,7 @@ use crate::args::copies::ForkArgs;
 use crate::caller::Caller;
 use crate::client::Target;
 use crate::render;
-use paddock_model::api::{Fork, Forked};
+use paddock_model::api::{Fork, Forked, NotForked};
 
 pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let request = Fork {
@@ -19,6 +19,7 @@ pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError>
             (_, true) => Some(false),
             _ => None,
         },
+        partial: args.partial,
     };
     with_client(caller, async |client, caller| {
         let forked: Forked = client.post_once(Target::sandbox(&args.id).part("fork"), &request).await?;
@@ -31,7 +32,7 @@ pub fn execute(args: ForkArgs, caller: &mut Caller) -> Result<i32, CommandError>
                 let _ = writeln!(caller.stderr, "{}", render::escape::line(&note));
             }
         }
-        Ok(0)
+        Ok(i32::from(!forked.failed.is_empty()))
     })
 }
 
@@ -51,5 +52,30 @@ fn notes(forked: &Forked) -> Vec<String> {
     for left in &forked.left_behind {
         notes.push(format!("exec {} ({}) runs in the source only", left.exec, left.command));
     }
+    let asked = forked.sandboxes.len() + forked.failed.len();
+    for failed in &forked.failed {
+        let NotForked { place, code, message, .. } = failed;
+        notes.push(format!("fork {} of {asked} was not made: {message} ({code})", place + 1));
+        notes.extend(failed.hint.iter().map(|hint| format!("hint: {hint}")));
+    }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fork_that_was_not_made_is_named_with_its_reason() {
+        let text = r#"{"sandboxes": [], "failed": [
+            {"place": 0, "status": 429, "code": "quota_exceeded", "message": "used up", "hint": "end some"},
+            {"place": 1, "status": 507, "code": "disk_full", "message": "full"}]}"#;
+        let forked: Forked = serde_json::from_str(text).expect("an answer");
+        let expected = [
+            "fork 1 of 2 was not made: used up (quota_exceeded)",
+            "hint: end some",
+            "fork 2 of 2 was not made: full (disk_full)",
+        ];
+        assert_eq!(notes(&forked), expected);
+    }
 }

@@ -4,12 +4,12 @@ use super::remote::{each, with_client};
 use super::{CommandError, print, print_json};
 use crate::args::job::{JobAction, JobRunArgs};
 use crate::caller::Caller;
-use crate::client::{Call, Client, ClientError, Target};
+use crate::client::{self, Call, Client, ClientError, Target};
 use crate::copy::{CopyError, download};
 use crate::job::{self, LocalServer, Wanted};
 use crate::render;
 use crate::render::time::now_ms;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{Job, JobArtifact, JobArtifacts, JobPage, JobState};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -93,7 +93,7 @@ fn run(args: JobRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ClientError::Runtime)?;
     let result = runtime.block_on(async {
         let server = LocalServer::start(state_dir, socket).await?;
-        let client = Client::find(&caller.environment)?;
+        let client = client::find(&caller.environment)?;
         let code = job::run(&client, wanted, caller).await;
         // The server waits for connected clients.
         drop(client);

@@ -4,7 +4,7 @@ use super::remote::{each, with_client};
 use super::{CommandError, print};
 use crate::args::sandboxes::KillArgs;
 use crate::caller::Caller;
-use crate::client::calls::Filter;
+use crate::client::Filter;
 use crate::render;
 use paddock_model::api::SandboxState;
 

@@ -6,7 +6,7 @@ use crate::args::copies::MergeArgs;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
 use crate::render;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{MergeReport, MergeRequest};
 
 pub fn execute(args: MergeArgs, caller: &mut Caller) -> Result<i32, CommandError> {

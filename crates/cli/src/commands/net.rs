@@ -9,7 +9,7 @@ use crate::{render, session};
 use paddock_model::api::NetworkView;
 
 /// The server answers earlier when something is decided.
-const PATIENCE: &str = "30";
+const WAIT_SECONDS: &str = "30";
 
 pub fn execute(args: &NetArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     with_client(caller, async |client, caller| {
@@ -41,7 +41,7 @@ pub fn execute(args: &NetArgs, caller: &mut Caller) -> Result<i32, CommandError>
             if !args.follow {
                 return Ok(0);
             }
-            let next = target().query("after", &last.last.to_string()).query("wait_seconds", PATIENCE);
+            let next = target().query("after", &last.last.to_string()).query("wait_seconds", WAIT_SECONDS);
             last = tokio::select! {
                 next = client.json(Call::get(next)) => next?,
                 _ = tokio::signal::ctrl_c() => return Ok(0),

@@ -6,7 +6,7 @@ use crate::args::pool::PoolAction;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
 use crate::render;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{Pool, PoolSize};
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@ use super::remote::with_client;
 use super::{CommandError, print, print_json};
 use crate::args::sandboxes::{PsArgs, StateName};
 use crate::caller::Caller;
-use crate::client::calls::Filter;
+use crate::client::Filter;
 use crate::render;
 use clap::ValueEnum;
 
@@ -18,6 +18,9 @@ pub fn execute(args: PsArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     with_client(caller, async |client, caller| {
         let mut sandboxes = client.sandboxes(&filter).await?;
         sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at_ms));
+        if args.oldest_first {
+            sandboxes.reverse();
+        }
         if args.json {
             print_json(&sandboxes, caller)?;
         } else if args.quiet {

@@ -2,11 +2,11 @@
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};
-use crate::args::machine::QuotaArgs;
+use crate::args::host::QuotaArgs;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
 use crate::render;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{Quota, Tenant};
 use paddock_model::parse_bytes;
 

@@ -2,7 +2,7 @@
 
 use super::CommandError;
 use crate::caller::Caller;
-use crate::client::{Client, ClientError};
+use crate::client::{self, Client, ClientError};
 use crate::render;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub fn with_client<T>(
     caller: &mut Caller,
     work: impl AsyncFnOnce(Arc<Client>, &mut Caller) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let client = Arc::new(Client::find(&caller.environment)?);
+    let client = Arc::new(client::find(&caller.environment)?);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Runtime)?;
     let result = runtime.block_on(work(client, caller));

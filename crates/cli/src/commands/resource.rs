@@ -8,7 +8,7 @@ use crate::client::{Call, Target};
 use crate::render;
 use crate::render::time::now_ms;
 use crate::script::source::input;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{Resource, ResourceList, SetResource};
 use paddock_scripts::parse_value;
 use serde_json::Value;

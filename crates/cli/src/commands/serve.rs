@@ -8,16 +8,17 @@ mod places;
 mod waiting;
 
 use super::CommandError;
-use crate::args::machine::ServeArgs;
+use crate::args::host::ServeArgs;
 use crate::caller::Caller;
 use crate::{render, state};
 use hangup::Terminal;
-use paddock_fleet::{Fleet, FleetError, FleetOptions, ReadyOptions};
+use paddock_fleet::{FirstUseOptions, Fleet, FleetError, FleetOptions, ReadyOptions};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_records::store::{ServerLock, ServerPhase};
 use paddock_server::{Ended, ListenError, Listener, LogError, Options, Reload, Tls, TlsError};
 use paddock_storage::volumes::VolumesOptions;
 use places::Places;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -133,6 +134,7 @@ async fn serve(
     let reload = Reload { tls: tls.clone(), log_filter: args.log_filter.clone() };
     let options = Options {
         domain: args.domain.clone(),
+        public_ports: args.public_ports,
         allow_hosts: args.allow_host.clone(),
         open_metrics: args.open_metrics,
         idle_exit: args.idle_exit.map(Duration::from_secs_f64),
@@ -144,7 +146,8 @@ async fn serve(
     };
     // Only the holder of the lock may touch the socket: it is another server's otherwise.
     let (listeners, addresses) = listen(&places, tls).await?;
-    let (fleet, jobs) = open(args, state_dir, lock).await.map_err(ServeError::Fleet)?;
+    let variables = caller.environment.texts();
+    let (fleet, jobs) = open(args, state_dir, lock, variables).await.map_err(ServeError::Fleet)?;
     fleet.note_phase(ServerPhase::Serving, &addresses);
     for address in &addresses {
         let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(address));
@@ -166,7 +169,12 @@ async fn serve(
 }
 
 /// The sandboxes and jobs that are there already.
-async fn open(args: ServeArgs, state_dir: &Path, lock: ServerLock) -> Result<(Fleet, Jobs), FleetError> {
+async fn open(
+    args: ServeArgs,
+    state_dir: &Path,
+    lock: ServerLock,
+    variables: BTreeMap<String, String>,
+) -> Result<(Fleet, Jobs), FleetError> {
     let usual = FleetOptions::new(state_dir.to_path_buf());
     let options = FleetOptions {
         registries: args.registries,
@@ -180,6 +188,13 @@ async fn open(args: ServeArgs, state_dir: &Path, lock: ServerLock) -> Result<(Fl
             key: args.volumes_key,
             cache_bytes: args.volumes_cache,
         },
+        first_use: FirstUseOptions {
+            names: args.build_on_first_use.into_iter().filter(|name| name != "none").collect(),
+            files: args.build_files,
+            wait: Duration::from_secs_f64(args.build_wait.unwrap_or_default()),
+            variables,
+        },
+        root_may_install: args.root_may_install.into(),
         ..usual
     };
     paddock_engine::descriptors::take_all();

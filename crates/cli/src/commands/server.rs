@@ -3,10 +3,9 @@
 use super::{CommandError, print, print_json};
 use crate::args::server::ServerAction;
 use crate::caller::Caller;
-use crate::client::address::Address;
-use crate::client::{Call, Client, ClientError, ConnectError, Target};
+use crate::client::{self, Address, Call, Client, ClientError, ConnectError, Target};
 use crate::{env_vars, render, state};
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::ServerStatus;
 use paddock_records::store::{ServerHolder, ServerPhase};
 use serde::Serialize;
@@ -64,7 +63,8 @@ struct Server {
 
 impl Server {
     fn named(caller: &Caller) -> Result<Server, CommandError> {
-        let (client, address) = Client::existing(&caller.environment)?;
+        let client = client::existing(&caller.environment)?;
+        let address = client.address().clone();
         let state_dir = match caller.environment.get(env_vars::PADDOCK_URL) {
             Some(_) => None,
             None => Some(state::locate(&caller.environment)?),

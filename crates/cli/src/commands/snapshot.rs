@@ -6,7 +6,7 @@ use crate::args::copies::SnapshotAction;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
 use crate::render;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{CreateSnapshot, Snapshot};
 
 pub fn execute(action: SnapshotAction, caller: &mut Caller) -> Result<i32, CommandError> {

@@ -1,6 +1,6 @@
 //! `paddock template`: named settings.
 
-use super::{CommandError, print, print_json, template_build};
+use super::{CommandError, print, print_json, template_build, template_builds};
 use crate::args::{TemplateAction, TemplateAddArgs};
 use crate::caller::Caller;
 use crate::{layers, render, state};
@@ -13,6 +13,8 @@ pub fn execute(action: TemplateAction, caller: &mut Caller) -> Result<i32, Comma
         TemplateAction::Add(args) => add(*args, caller)?,
         TemplateAction::Show { name, json } => show(&name, json, caller)?,
         TemplateAction::Build(args) => return template_build::execute(args, caller),
+        TemplateAction::Builds { json } => template_builds::list(json, caller)?,
+        TemplateAction::Log { build, json } => template_builds::log(&build, json, caller)?,
         TemplateAction::Rm { name } => {
             let state_dir = state::prepare(&caller.environment)?;
             templates::remove(&state_dir, &name)?;
@@ -31,10 +33,11 @@ fn ls(json: bool, caller: &mut Caller) -> Result<(), CommandError> {
         let built = paddock_builds::record_of(&state_dir, &listed.name, image)?;
         rows.push((listed, built));
     }
+    let building = paddock_builds::first_builds(&state_dir);
     if json {
-        print_json(&render::templates::json(&rows), caller)
+        print_json(&render::templates::json(&rows, &building), caller)
     } else {
-        print(&render::templates::text(&rows, caller.colour_on_stdout()), caller)
+        print(&render::templates::text(&rows, &building, caller.colour_on_stdout()), caller)
     }
 }
 

@@ -10,8 +10,10 @@ use crate::session::SessionError;
 use crate::session::build_progress::Steps;
 use crate::session::signals::Signals;
 use crate::state;
-use paddock_builds::{Build, BuildError, BuildFile, BuildFileError, Built};
-use paddock_model::format_bytes;
+use paddock_builds::{
+    Build, BuildError, BuildFile, BuildFileError, Built, CommandBuild, Event, Target, Watcher,
+};
+use paddock_model::{Network, format_bytes};
 use paddock_settings::templates::{self, TemplateError};
 use serde_json::{Value, json};
 use std::io;
@@ -65,11 +67,13 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
         state: &state_dir,
         file: &source.file,
         directory: source.directory.as_deref(),
-        name: &source.name,
-        replace: args.force,
+        target: Target::Template { name: &source.name, replace: args.force },
         use_cache: !args.no_cache,
         host_certs,
-        caller: &variables,
+        caller: Some(&variables),
+        network: &Network::Host,
+        reach: None,
+        login: None,
     };
     let built = run(&build, caller.terminals.stderr).inspect_err(|error| show_output(error, caller))?;
     if args.json {
@@ -110,11 +114,13 @@ pub fn ensure(name: &str, host_certs: bool, caller: &mut Caller) -> Result<(), C
         state: &state_dir,
         file: &file,
         directory: None,
-        name,
-        replace: false,
+        target: Target::Template { name, replace: false },
         use_cache: true,
         host_certs: host_certs.then_some(true),
-        caller: &variables,
+        caller: Some(&variables),
+        network: &Network::Host,
+        reach: None,
+        login: None,
     };
     match run(&build, caller.terminals.stderr) {
         Ok(_) => Ok(()),
@@ -134,21 +140,38 @@ fn show_output(error: &CommandError, caller: &mut Caller) {
     }
 }
 
+/// Both are told of every event: the person who waits, and the log.
+struct Both<'a>(&'a Steps, &'a CommandBuild);
+
+impl Watcher for Both<'_> {
+    fn event(&self, event: Event<'_>) {
+        self.0.event(event);
+        self.1.event(event);
+    }
+}
+
 fn run(build: &Build<'_>, terminal: bool) -> Result<Built, CommandError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Runtime)?;
     let steps = Steps::new(terminal);
+    let (Target::Template { name, .. } | Target::Kept { id: name }) = build.target;
+    let recorded = CommandBuild::begin(build.state, name)?;
+    let watcher = Both(&steps, &recorded);
     let built = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(SessionError::Streams)?;
         tokio::select! {
-            built = paddock_builds::build(build, &steps) => Ok::<_, CommandError>(built?),
+            built = paddock_builds::build(build, &watcher) => Ok::<_, CommandError>(built?),
             number = signals.next_ending() => Err(SessionError::Interrupted(number).into()),
         }
     });
     steps.clear();
+    let noted =
+        recorded.end(built.as_ref().map(|built| built.bytes).map_err(|error| render::error::chain(error)));
     // Threads of the runtime remove the unfinished build.
     runtime.shutdown_timeout(CLEANING);
-    built
+    let built = built?;
+    noted?;
+    Ok(built)
 }
 
 fn source(args: &TemplateBuildArgs) -> Result<Source, CommandError> {

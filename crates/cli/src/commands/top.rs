@@ -4,11 +4,12 @@ use super::remote::with_client;
 use super::{CommandError, print, print_json};
 use crate::args::watch::TopArgs;
 use crate::caller::Caller;
-use crate::client::calls::Filter;
+use crate::client::Filter;
 use crate::client::{Call, Client, ClientError, Target};
 use crate::render;
+use crate::render::time::now_ms;
 use crate::render::usage::Row;
-use paddock_model::api::{Sandbox, SandboxState, SandboxUsage};
+use paddock_model::api::{Sandbox, SandboxMetrics, SandboxState, SandboxUsage};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 pub fn execute(args: &TopArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     with_client(caller, async |client, caller| {
+        if args.history {
+            return history(&client, args, caller).await;
+        }
         let mut before = BTreeMap::new();
         let rows = look(&client, &args.ids, &mut before).await?;
         if args.json {
@@ -40,6 +44,17 @@ pub fn execute(args: &TopArgs, caller: &mut Caller) -> Result<i32, CommandError>
             rows = look(&client, &args.ids, &mut before).await?;
         }
     })
+}
+
+async fn history(client: &Client, args: &TopArgs, caller: &mut Caller<'_>) -> Result<i32, CommandError> {
+    for id in &args.ids {
+        let found: SandboxMetrics = client.json(Call::get(Target::sandbox(id).part("metrics"))).await?;
+        match args.json {
+            true => print_json(&json!({ "sandbox": id, "metrics": found }), caller)?,
+            false => print(&render::usage::history(&found, now_ms(), caller.colour_on_stdout()), caller)?,
+        }
+    }
+    Ok(0)
 }
 
 /// Processor time and moment of the last look, by id.

@@ -6,7 +6,7 @@ use crate::args::sandboxes::UpdateArgs;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
 use crate::layers;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{LimitsRequest, Sandbox, UpdateSandbox};
 
 pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandError> {

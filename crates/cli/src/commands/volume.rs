@@ -2,16 +2,16 @@
 
 use super::remote::with_client;
 use super::{CommandError, print, print_json};
-use crate::args::volume::{VersionFlag, VolumeAction};
+use crate::args::volume::{LiveFlag, VersionFlag, VolumeAction};
 use crate::caller::Caller;
 use crate::client::{Call, Client, Target};
 use crate::copy::{CopyError, download, upload};
 use crate::render;
 use crate::render::time::now_ms;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{
-    CreateVolume, MountedVolume, RestoreVolume, ShareVolume, Volume, VolumeFiles, VolumeHistory, VolumeList,
-    VolumeMode, VolumeVersion,
+    ChangeMode, CreateVolume, MakeDirectory, MountedVolume, RestoreVolume, ShareVolume, Volume, VolumeFiles,
+    VolumeHistory, VolumeList, VolumeMode, VolumeVersion,
 };
 use std::path::Path;
 
@@ -36,8 +36,9 @@ pub fn execute(action: VolumeAction, caller: &mut Caller) -> Result<i32, Command
                 let volume: Volume = client.json(Call::get(target(&name, &[]))).await?;
                 print_json(&volume, caller)?;
             }
-            VolumeAction::Files { name, path, version, json } => {
-                let target = versioned(target(&name, &["files"]), &version).query_if("path", path.as_deref());
+            VolumeAction::Files { name, path, version, live, json } => {
+                let target = live_if(versioned(target(&name, &["files"]), &version), &live);
+                let target = target.query_if("path", path.as_deref());
                 let listed: VolumeFiles = client.json(Call::get(target)).await?;
                 let files = listed.files;
                 if listed.truncated {
@@ -48,24 +49,37 @@ pub fn execute(action: VolumeAction, caller: &mut Caller) -> Result<i32, Command
                     false => print(&render::volumes::files(&files, now_ms(), colour), caller)?,
                 }
             }
-            VolumeAction::Get { name, path, to, version } => {
+            VolumeAction::Get { name, path, to, version, live } => {
                 let target = versioned(target(&name, &["files", "content"]), &version).query("path", &path);
+                let target = live_if(target, &live);
                 let answer = client.send(Call::get(target)).await?;
                 match to {
                     Some(to) => download::whole(answer, &to, 0o644).await?,
                     None => download::pour(answer, caller.stdout).await?,
                 }
             }
-            VolumeAction::Put { name, from, path } => {
-                let version = put(&client, &name, &from, path).await?;
+            VolumeAction::Put { name, from, path, live } => {
+                let version = put(&client, live_if(target(&name, &["files", "content"]), &live), &from, path);
+                say(&version.await?.version.to_string(), caller)?;
+            }
+            VolumeAction::Mkdir { name, path, parents, live } => {
+                let call = Call::new(Method::POST, live_if(target(&name, &["files", "directory"]), &live));
+                let call = call.json(&MakeDirectory { path, mode: None, parents })?;
+                let version: VolumeVersion = client.json(call).await?;
                 say(&version.version.to_string(), caller)?;
             }
-            VolumeAction::Rm { name, path: None } => {
+            VolumeAction::Chmod { name, mode, path, live } => {
+                let call = Call::new(Method::POST, live_if(target(&name, &["files", "mode"]), &live));
+                let version: VolumeVersion = client.json(call.json(&ChangeMode { path, mode })?).await?;
+                say(&version.version.to_string(), caller)?;
+            }
+            VolumeAction::Rm { name, path: None, .. } => {
                 client.done(Call::new(Method::DELETE, target(&name, &[]))).await?;
                 say(&name, caller)?;
             }
-            VolumeAction::Rm { name, path: Some(path) } => {
-                let call = Call::new(Method::DELETE, target(&name, &["files"]).query("path", &path));
+            VolumeAction::Rm { name, path: Some(path), live } => {
+                let target = live_if(target(&name, &["files"]).query("path", &path), &LiveFlag { live });
+                let call = Call::new(Method::DELETE, target);
                 let version: VolumeVersion = client.json(call).await?;
                 say(&version.version.to_string(), caller)?;
             }
@@ -100,14 +114,13 @@ pub fn execute(action: VolumeAction, caller: &mut Caller) -> Result<i32, Command
 
 async fn put(
     client: &Client,
-    name: &str,
+    target: Target,
     from: &Path,
     path: Option<String>,
 ) -> Result<VolumeVersion, CommandError> {
     let own = || from.file_name().and_then(|name| name.to_str()).map(str::to_string);
     let path = path.or_else(own).ok_or(CopyError::NotText)?;
-    let target = target(name, &["files", "content"]).query("path", &path);
-    Ok(upload::file(client, target, from).await?)
+    Ok(upload::file(client, target.query("path", &path), from).await?)
 }
 
 /// NAME, or TENANT/NAME of one that was shared.
@@ -122,6 +135,10 @@ fn target(name: &str, parts: &[&str]) -> Target {
 
 fn versioned(target: Target, flag: &VersionFlag) -> Target {
     target.query_if("version", flag.version.map(|version| version.to_string()).as_deref())
+}
+
+fn live_if(target: Target, flag: &LiveFlag) -> Target {
+    target.query_if("live", flag.live.then_some("true"))
 }
 
 fn say(text: &str, caller: &mut Caller) -> Result<(), CommandError> {

@@ -5,7 +5,7 @@ use super::{CopyError, pack};
 use crate::client::{Call, Client, ClientError, Target, Upload};
 use crate::session::streams::Stream;
 use bytes::Bytes;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{FileKind, MakeDirectory};
 use std::fs::File;
 use std::io::{self, Read};

@@ -6,7 +6,7 @@ use crate::client::{ClientError, address};
 use crate::commands::CommandError;
 use crate::commands::serve::ServeError;
 use crate::state;
-use paddock_fleet::{Fleet, FleetOptions};
+use paddock_fleet::{Fleet, FleetOptions, STATE_IN_USE};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Listener, Options};
 use std::os::unix::net::UnixStream;
@@ -34,7 +34,7 @@ impl LocalServer {
     pub async fn start(state_dir: PathBuf, socket: PathBuf) -> Result<Option<LocalServer>, CommandError> {
         let fleet = match Fleet::open(FleetOptions::new(state_dir)).await {
             Ok(fleet) => fleet,
-            Err(error) if error.message.contains("uses the state directory") => return Ok(None),
+            Err(error) if error.code == STATE_IN_USE => return Ok(None),
             Err(error) => return Err(ServeError::Fleet(error).into()),
         };
         let jobs = match Jobs::open(fleet.clone(), JobsOptions::default()).await {

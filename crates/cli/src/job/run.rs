@@ -9,7 +9,7 @@ use crate::layers::LayerError;
 use crate::live::Retry;
 use crate::render;
 use crate::session::signals::Signals;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{AttemptEnd, Job, JobSpec, JobState, JobTask, JobTaskPage};
 use std::time::Duration;
 

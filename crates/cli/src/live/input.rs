@@ -6,7 +6,7 @@ use super::{Place, Retry};
 use crate::client::{Call, Client, ClientError, Target};
 use crate::session::streams::Stream;
 use bytes::{Buf, Bytes};
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::StdinReceived;
 use std::sync::Arc;
 use tokio::sync::oneshot;

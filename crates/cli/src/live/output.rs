@@ -142,10 +142,10 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Address;
 
     fn reader() -> Reader {
-        let variables = [("PADDOCK_URL".into(), "unix:/nonexistent".into())];
-        let client = Arc::new(Client::find(&variables.into_iter().collect()).unwrap());
+        let client = Arc::new(Client::new(Address::Unix("/nonexistent".into()), None).unwrap());
         let place = Place { sandbox: "s".into(), exec: 1 };
         let next = Start { stdout: 10, stderr: 0 };
         Reader { client, place, next, follow: true, sender: mpsc::channel(1).0 }

@@ -6,7 +6,7 @@ use paddock_model::api::{Role, Tenant, Token};
 use paddock_model::format_bytes;
 
 pub fn tokens(tokens: &[Token], now_ms: u64, colour: bool) -> String {
-    let mut table = Table::with_header(&["ID", "TENANT", "ROLE", "CREATED", "LABEL"]);
+    let mut table = Table::with_header(&["ID", "TENANT", "ROLE", "CREATED", "EXPIRES", "LABEL"]);
     for token in tokens {
         let role = match token.role {
             Role::Admin => "admin",
@@ -18,6 +18,7 @@ pub fn tokens(tokens: &[Token], now_ms: u64, colour: bool) -> String {
             token.tenant.as_str().into(),
             role.into(),
             time::relative(token.created_at_ms, now_ms).as_str().into(),
+            token.expires_at_ms.map_or_else(|| "-".into(), |end| time::relative(end, now_ms)).as_str().into(),
             token.label.as_deref().unwrap_or("").into(),
         ]);
     }

@@ -129,6 +129,7 @@ mod tests {
             uid: 0,
             gid: 0,
             modified_at_ms: 0,
+            attributes: Default::default(),
             target: Some("to\u{7}".into()),
         });
         Change { kind, path: path.into(), entry }

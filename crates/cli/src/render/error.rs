@@ -17,6 +17,17 @@ pub fn hint(hint: &str, caller: &mut Caller) {
     let _ = writeln!(caller.stderr, "{label} {}", escape::line(hint));
 }
 
+/// The error and its causes in one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(&format!(": {source}"));
+        cause = source.source();
+    }
+    text
+}
+
 fn text(error: &dyn Error, hint: Option<&str>, colour: bool) -> String {
     let mut text = format!("{} {}\n", Style::Bad.paint("error:", colour), escape::line(&error.to_string()));
     let mut cause = error.source();

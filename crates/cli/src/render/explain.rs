@@ -99,6 +99,9 @@ fn gate(rules: &NetRules) -> String {
 fn command(session: &Session) -> Option<Table> {
     let user = match &session.spec.user {
         User::Agent => "agent (1000:1000)".to_string(),
+        User::Root if session.spec.root_may_install => {
+            "root, which may install packages and manage users".to_string()
+        }
         User::Root => "root, without a single capability".to_string(),
         User::Installer => "root, with rights over its own files and ids".to_string(),
         User::Ids { uid, gid } => format!("{uid}:{gid}"),
@@ -295,12 +298,13 @@ mod tests {
             landlock_abi: LandlockLevel(4),
             time_namespace: Isolation::On,
             system_inodes: Isolation::On,
+            capabilities: Vec::new(),
+            root_capabilities: Vec::new(),
             weaknesses: vec!["the network is the host's".into()],
         }
     }
 
     fn session() -> Session {
-        let protect = [".git", "HEAD"].map(Into::into).to_vec();
         Session {
             state_dir: "/state".into(),
             backend: None,
@@ -309,7 +313,7 @@ mod tests {
                 root: Root::HostUsr,
                 workspace: Some(Workspace {
                     directory: "/home/u/p".into(),
-                    protect,
+                    protect: [".git", "HEAD"].map(Into::into).to_vec(),
                     writable: Vec::new(),
                     unprotected: vec![".git".into()],
                 }),
@@ -322,6 +326,7 @@ mod tests {
                 require: vec![Requirement::MemoryLimit, Requirement::OwnKernel],
                 scan: Default::default(),
                 live_forks: false,
+                root_may_install: false,
             },
             argv: vec!["python3".into(), "-c".into(), "print('\u{1b}')".into()],
             env: [("A".into(), "1".into())].into(),

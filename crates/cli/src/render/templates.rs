@@ -2,16 +2,20 @@
 
 use super::style::Style;
 use super::table::{Cell, Table};
-use super::time;
+use super::{escape, time};
 use paddock_builds::TemplateRecord;
+use paddock_model::api::FirstBuild;
 use paddock_model::format_bytes;
 use paddock_settings::templates::Listed;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A template, and the record of its build.
 pub type Row = (Listed, Option<TemplateRecord>);
+/// Templates that are not there yet, because a create has just named them first.
+pub type FirstBuilds = BTreeMap<String, FirstBuild>;
 
-pub fn text(templates: &[Row], colour: bool) -> String {
+pub fn text(templates: &[Row], building: &FirstBuilds, colour: bool) -> String {
     let mut table = Table::with_header(&["NAME", "IMAGE", "BUILT", "SIZE", "COMMAND"]);
     let now = time::now_ms();
     for (Listed { name, settings, built_in }, built) in templates {
@@ -37,10 +41,21 @@ pub fn text(templates: &[Row], colour: bool) -> String {
             Err(error) => table.row([name.as_str().into(), Cell::new(&error.to_string(), Style::Bad)]),
         }
     }
+    for (name, build) in building {
+        let told = match (&build.failure, build.step) {
+            (Some(why), _) => Cell::new(&format!("(the build failed) {}", escape::line(why)), Style::Bad),
+            (None, 0) => "(the build waits for its turn)".into(),
+            (None, step) => {
+                let doing = escape::line(&build.doing);
+                Cell::from(format!("(is built: step {step} of {}) {doing}", build.steps).as_str())
+            }
+        };
+        table.row([name.as_str().into(), told]);
+    }
     table.render(colour)
 }
 
-pub fn json(templates: &[Row]) -> Value {
+pub fn json(templates: &[Row], building: &FirstBuilds) -> Value {
     let entry = |(Listed { name, settings, built_in }, built): &Row| match settings {
         Ok(policy) => {
             let built = built.as_ref().map(
@@ -50,5 +65,6 @@ pub fn json(templates: &[Row]) -> Value {
         }
         Err(error) => json!({ "name": name, "error": error.to_string() }),
     };
-    templates.iter().map(entry).collect()
+    let unbuilt = building.iter().map(|(name, build)| json!({ "name": name, "first_build": build }));
+    templates.iter().map(entry).chain(unbuilt).collect()
 }

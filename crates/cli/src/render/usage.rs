@@ -1,7 +1,8 @@
 //! The resources that sandboxes use.
 
 use super::table::Table;
-use paddock_model::api::{Sandbox, SandboxUsage};
+use super::time;
+use paddock_model::api::{Sandbox, SandboxMetrics, SandboxUsage};
 use paddock_model::format_bytes;
 
 pub struct Row {
@@ -35,6 +36,21 @@ pub fn text(rows: &[Row], colour: bool) -> String {
             .iter()
             .map(|cell| cell.as_str().into()),
         );
+    }
+    table.render(colour)
+}
+
+/// The samples of one sandbox, the oldest first.
+pub fn history(metrics: &SandboxMetrics, now_ms: u64, colour: bool) -> String {
+    let mut table = Table::with_header(&["WHEN", "CPU", "MEMORY", "DISK"]);
+    for sample in &metrics.samples {
+        let cells = [
+            time::relative(sample.at_ms, now_ms),
+            format!("{:.0} %", sample.cpu_percent),
+            format_bytes(sample.memory_bytes),
+            format_bytes(sample.disk_bytes),
+        ];
+        table.row(cells.iter().map(|cell| cell.as_str().into()));
     }
     table.render(colour)
 }

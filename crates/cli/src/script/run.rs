@@ -9,7 +9,7 @@ use crate::commands::CommandError;
 use crate::live::{Conversation, Finish, LiveError, Place, Start};
 use crate::once::{Begun, Once};
 use crate::session::signals::Signals;
-use hyper::Method;
+use paddock_client::Method;
 use paddock_model::api::{Exec, ExecCause, Resource, Sandbox, StartExec};
 use paddock_scripts::{Arguments, Context, Failure, LARGEST_RESULT, Plan, needs, not_started, plan};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A program that tries more hosts than that is not worth more lines.
-const MOST: usize = 500;
+const MOST_HOSTS: usize = 500;
 
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -71,7 +71,7 @@ impl Ledger {
         reason: impl FnOnce() -> String,
     ) -> Option<&mut Host> {
         let key = (!allowed, event.target());
-        if !self.hosts.contains_key(&key) && self.hosts.len() >= MOST {
+        if !self.hosts.contains_key(&key) && self.hosts.len() >= MOST_HOSTS {
             self.others += event.count;
             return None;
         }
@@ -121,10 +121,10 @@ mod tests {
     #[test]
     fn a_flood_of_names_is_counted_and_not_kept() {
         let mut ledger = Ledger::default();
-        for number in 0..MOST + 10 {
+        for number in 0..MOST_HOSTS + 10 {
             let name = format!("n{number}.example");
             ledger.note(&event(&name, Way::Connect, NetOutcome::Denied(Denial::NotAllowed)));
         }
-        assert_eq!((ledger.hosts().len(), ledger.others), (MOST, 20));
+        assert_eq!((ledger.hosts().len(), ledger.others), (MOST_HOSTS, 20));
     }
 }

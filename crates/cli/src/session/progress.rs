@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const WIDTH: u64 = 24;
 const REDRAW: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_secs(1);
+const QUIET_BEFORE_A_LINE: Duration = Duration::from_secs(1);
 
 pub struct Bar {
     terminal: bool,
@@ -44,7 +44,7 @@ impl Progress for Bar {
         if self.terminal && step.drawn.elapsed() >= REDRAW {
             step.drawn = Instant::now();
             let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(step));
-        } else if !self.terminal && !step.said && step.drawn.elapsed() >= LONG {
+        } else if !self.terminal && !step.said && step.drawn.elapsed() >= QUIET_BEFORE_A_LINE {
             step.said = true;
             let _ = writeln!(std::io::stderr(), "paddock: {}", line(step));
         }

@@ -44,7 +44,7 @@ pub struct Interrupts {
 }
 
 const CTRL_C: u8 = 3;
-const SOON: Duration = Duration::from_secs(2);
+const SECOND_CTRL_C_WITHIN: Duration = Duration::from_secs(2);
 const ECHO: &[u8] = b"^C";
 
 impl Interrupts {
@@ -54,7 +54,7 @@ impl Interrupts {
             self.pressed = None;
             return false;
         }
-        let again = self.pressed.is_some_and(|before| now.duration_since(before) < SOON);
+        let again = self.pressed.is_some_and(|before| now.duration_since(before) < SECOND_CTRL_C_WITHIN);
         self.pressed = Some(now);
         again || keys.iter().filter(|key| **key == CTRL_C).count() > 2
     }
@@ -85,6 +85,6 @@ mod tests {
 
         let mut interrupts = Interrupts::default();
         assert!(!interrupts.typed(&[CTRL_C], now));
-        assert!(!interrupts.typed(&[CTRL_C], now + SOON), "long after is a new first");
+        assert!(!interrupts.typed(&[CTRL_C], now + SECOND_CTRL_C_WITHIN), "long after is a new first");
     }
 }

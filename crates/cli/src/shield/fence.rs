@@ -333,6 +333,7 @@ mod tests {
             require: Vec::new(),
             scan: Default::default(),
             live_forks: false,
+            root_may_install: false,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Hostile code may write to the directory meanwhile. Every directory is opened below the first one, never through a link; no
 //! file is opened; and the size of the listing is bounded.
 
-use super::keeper::{Keeper, Kept};
+use super::old_contents::{Kept, OldContents};
 use paddock_model::api::FileKind;
 use paddock_model::protected;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
@@ -77,7 +77,7 @@ pub fn now_ns() -> i64 {
 }
 
 /// `stop`: set when the caller wants no more of it.
-pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -> Listing {
+pub fn list(place: &Place, mut old_contents: Option<&mut OldContents>, stop: &AtomicBool) -> Listing {
     let mut listing = Listing::default();
     let how = ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -114,8 +114,8 @@ pub fn list(place: &Place, mut keeper: Option<&mut Keeper>, stop: &AtomicBool) -
                 continue;
             }
             let Some(mut seen) = look(&directory, name) else { continue };
-            if let Some(keeper) = keeper.as_deref_mut().filter(|_| !is_in_git(&below)) {
-                seen.kept = keeper.keep(&directory, name, &seen);
+            if let Some(old_contents) = old_contents.as_deref_mut().filter(|_| !is_in_git(&below)) {
+                seen.kept = old_contents.keep(&directory, name, &seen);
             }
             if seen.kind == FileKind::Directory {
                 let later = MADE_AGAIN.contains(&name);

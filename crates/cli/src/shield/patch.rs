@@ -1,8 +1,8 @@
-//! The changes of one place as a patch: the old contents, from the keeper, beside the new ones.
+//! The changes of one place as a patch: the old contents, from the old_contents, beside the new ones.
 
 use super::changes::Change;
-use super::keeper::{Keeper, read};
 use super::listing::{Place, Seen, is_in_git, open_below};
+use super::old_contents::{OldContents, read};
 use paddock_engine::Held;
 use paddock_engine::patch::{LARGEST_FILE, LARGEST_PATCH, cut, file, quoted};
 use paddock_model::api::{ChangeKind, FileKind};
@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::os::fd::OwnedFd;
 
 /// A change that cannot be shown is named, with the reason.
-pub fn of(changes: &[Change], place: &Place, keeper: &Keeper) -> String {
+pub fn of(changes: &[Change], place: &Place, old_contents: &OldContents) -> String {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(root) = rustix::fs::open(&place.directory, flags, Mode::empty()) else { return String::new() };
     let mut patch = String::new();
@@ -22,7 +22,9 @@ pub fn of(changes: &[Change], place: &Place, keeper: &Keeper) -> String {
         {
             continue;
         }
-        match sides(change, &root, keeper).and_then(|(old, new)| file(&path, old.as_ref(), new.as_ref())) {
+        match sides(change, &root, old_contents)
+            .and_then(|(old, new)| file(&path, old.as_ref(), new.as_ref()))
+        {
             Ok(text) => patch.push_str(&text),
             Err(why) => {
                 let verb = match change.kind {
@@ -44,7 +46,7 @@ pub fn of(changes: &[Change], place: &Place, keeper: &Keeper) -> String {
 
 type Sides = (Option<Held>, Option<Held>);
 
-fn sides(change: &Change, root: &OwnedFd, keeper: &Keeper) -> Result<Sides, &'static str> {
+fn sides(change: &Change, root: &OwnedFd, old_contents: &OldContents) -> Result<Sides, &'static str> {
     if is_in_git(&change.raw) {
         return Err("it is git's own, which no patch reaches");
     }
@@ -52,16 +54,16 @@ fn sides(change: &Change, root: &OwnedFd, keeper: &Keeper) -> Result<Sides, &'st
         None if change.kind == ChangeKind::Added => None,
         None => return Err("what it was is not kept"),
         Some(was) if was.kind == FileKind::Directory => None,
-        Some(was) => Some(before(was, keeper)?),
+        Some(was) => Some(before(was, old_contents)?),
     };
     let new = change.after.as_ref().map(|now| after(change, now, root)).transpose()?;
     Ok((old, new.flatten()))
 }
 
-fn before(was: &Seen, keeper: &Keeper) -> Result<Held, &'static str> {
+fn before(was: &Seen, old_contents: &OldContents) -> Result<Held, &'static str> {
     match was.kept {
         Some(kept) => {
-            let bytes = keeper.get(kept).map_err(|_| "what it was cannot be read back")?;
+            let bytes = old_contents.get(kept).map_err(|_| "what it was cannot be read back")?;
             Ok(Held::of(was.kind, was.mode, bytes))
         }
         None if was.kind == FileKind::File && was.size > LARGEST_FILE => Ok(Held::too_large(was.mode)),

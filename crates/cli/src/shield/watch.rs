@@ -2,8 +2,8 @@
 //! repository is listed when the command starts, a large one is not waited for.
 
 use super::changes::{Change, compare};
-use super::keeper::Keeper;
 use super::listing::{Listing, Place, list, now_ns};
+use super::old_contents::OldContents;
 use super::patch;
 use crate::session::First;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub struct Watch {
     /// When the command was let in.
     started: Arc<OnceLock<i64>>,
     stop: Arc<AtomicBool>,
-    lister: Option<JoinHandle<(Vec<Listing>, Option<Keeper>)>>,
+    lister: Option<JoinHandle<(Vec<Listing>, Option<OldContents>)>>,
 }
 
 /// The account of a run.
@@ -42,15 +42,16 @@ pub struct Account {
 impl Watch {
     /// `places`, each with the prefix of its paths. `keep`: the directory for contents, if a patch is wanted.
     pub fn begin(places: Vec<(Place, String)>, keep: Option<&Path>) -> std::io::Result<(Watch, First)> {
-        let mut keeper = keep.map(Keeper::new).transpose()?;
-        let at_most = if keeper.is_some() { CONTENTS } else { NAMES };
+        let mut old_contents = keep.map(OldContents::new).transpose()?;
+        let at_most = if old_contents.is_some() { CONTENTS } else { NAMES };
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, done) = sync_channel::<()>(0);
         let (listed, stopped) = (places.clone(), stop.clone());
         let work = move || {
-            let listings = listed.iter().map(|(place, _)| list(place, keeper.as_mut(), &stopped)).collect();
+            let listings =
+                listed.iter().map(|(place, _)| list(place, old_contents.as_mut(), &stopped)).collect();
             drop(sender);
-            (listings, keeper)
+            (listings, old_contents)
         };
         let lister = std::thread::Builder::new().name("paddock-lister".into()).spawn(work)?;
         let started = Arc::new(OnceLock::new());
@@ -68,7 +69,7 @@ impl Watch {
         // A listing that is not done by now would only hold up its reader.
         self.stop.store(true, Ordering::Relaxed);
         let mut account = Account::default();
-        let Some(Ok((before, keeper))) = self.lister.take().map(JoinHandle::join) else {
+        let Some(Ok((before, old_contents))) = self.lister.take().map(JoinHandle::join) else {
             account.notes.push("what was there before could not be listed: no change is told".into());
             return account;
         };
@@ -82,13 +83,13 @@ impl Watch {
             if place.without_repository && after.entries.contains_key(&b".git/HEAD"[..]) {
                 account.notes.push(NEW_REPOSITORY.into());
             }
-            if let Some(keeper) = &keeper {
-                text.push_str(&patch::of(&changes, place, keeper));
+            if let Some(old_contents) = &old_contents {
+                text.push_str(&patch::of(&changes, place, old_contents));
             }
             account.notes.extend(notes(place, before, &after));
             account.changes.extend(changes);
         }
-        account.patch = keeper.map(|_| text);
+        account.patch = old_contents.map(|_| text);
         // Changes that can run code come first; the others are in the order of their paths.
         account.changes.sort_by_key(|change| change.runs_code.is_none());
         account

@@ -14,7 +14,7 @@ const STORE_FILE: &str = "SSL_CERT_FILE";
 const STORE_DIRECTORIES: &str = "SSL_CERT_DIR";
 /// A store is hundreds of files, and many sandboxes are made at once. So the result is kept for 5 seconds; a new
 /// authority is seen after that.
-const KEPT: Duration = Duration::from_secs(5);
+const STORE_KEPT_FOR: Duration = Duration::from_secs(5);
 
 type Variables = BTreeMap<&'static str, OsString>;
 
@@ -24,7 +24,7 @@ pub fn certificates() -> Result<Certificates, CertificatesError> {
     let set = variables(|name| std::env::var_os(name));
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, of, kept)) = &*last
-        && at.elapsed() < KEPT
+        && at.elapsed() < STORE_KEPT_FOR
         && *of == set
     {
         return Ok(kept.to_vec());

@@ -14,10 +14,7 @@ pub use paddock_settings::certificate_variables::{
 };
 
 use crate::FileError;
-use crate::sandbox::Sandbox;
 use paddock_gate::CertificateDer;
-use paddock_model::User;
-use paddock_settings::certificate_variables::FILE;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -28,9 +25,9 @@ pub type Certificates = Vec<CertificateDer<'static>>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CertificatesError {
-    #[error("this machine has no certificates that a sandbox could be given")]
+    #[error("this host has no certificates that a sandbox could be given")]
     None,
-    #[error("the certificates of this machine cannot be read: {0}")]
+    #[error("the certificates of this host cannot be read: {0}")]
     Store(String),
     #[error("{variable} names `{}`, which cannot be used: {detail}", .path.escape_debug())]
     Named { variable: &'static str, path: String, detail: String },
@@ -98,25 +95,6 @@ impl Trust<'_> {
             true => Err(CertificatesError::TooLarge(text.len())),
             false => Ok(text.into_bytes()),
         }
-    }
-
-    /// Writes the file to the path that the variables name, as `user`. Returns when it is there.
-    ///
-    /// Precondition: the inside is ready.
-    pub async fn install(
-        &self,
-        inside: &Sandbox,
-        user: &User,
-        authority: Option<&str>,
-    ) -> Result<(), CertificatesError> {
-        let bundle = self.bundle(authority)?;
-        let files = inside.files(user.clone(), None);
-        let write = async {
-            let mut upload = files.write(FILE, Some(0o444), true)?;
-            upload.write(&bundle).await?;
-            upload.finish().await
-        };
-        write.await.map(drop).map_err(CertificatesError::Install)
     }
 
     /// The owner's own certificates.

@@ -1,7 +1,7 @@
 //! Execs: their output across lost connections, their ends, and their view of each other.
 
 use crate::support::{backend, hear, run, sandbox, script};
-use paddock_engine::{ExecEvent, ExecPhase, ExitKind, KnownExec, Sandbox};
+use paddock_engine::{Begun, ExecEvent, ExecPhase, ExitKind, KnownExec, Sandbox};
 use std::time::{Duration, Instant};
 
 /// Leaves the sandbox, as a killed engine does, and comes back with the bytes that it had kept.
@@ -13,7 +13,7 @@ async fn come_back(
     let guarantees = sandbox.guarantees.clone();
     sandbox.leave();
     let raised = backend(place.state.path()).adopt(&place.id).unwrap();
-    Sandbox::resume(place.id.clone(), guarantees, raised, known).await.unwrap()
+    Sandbox::resume(place.id.clone(), Begun::over(raised, guarantees), known).await.unwrap()
 }
 
 #[tokio::test]
@@ -92,11 +92,9 @@ async fn a_timeout_ends_the_exec_with_its_session_and_nothing_else() {
     let other = sandbox.exec_numbered(1, script("exec sleep 1001")).await.unwrap();
     let mut command = script("trap '' TERM; (sleep 1002; true) & echo begun; sleep 1003; true");
     command.deadline = Some(Duration::from_millis(300));
-    let begun = Instant::now();
     let said = hear(&mut sandbox.exec_numbered(2, command).await.unwrap()).await;
     assert_eq!((said.stdout.as_slice(), said.deadline_passed), (&b"begun\n"[..], true));
     assert_eq!(said.status, Some(ExitKind::Signaled(9)));
-    assert!(begun.elapsed() < Duration::from_secs(10));
     // Execs see each other, though each came behind its own layers.
     let seen = run(&sandbox, 3, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").await;
     assert!(seen.contains("sleep 1001") && !seen.contains("1002") && !seen.contains("1003"), "{seen}");
@@ -120,8 +118,13 @@ async fn frozen_by_signals_work_stands_still_and_tools_do_not() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(size().await, before);
     sandbox.freeze(false).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(size().await > before);
+    // A busy host may give it no processor for a while.
+    let beats_again = async {
+        while size().await <= before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(crate::support::HANG, beats_again).await.expect("it goes on");
     sandbox.end(None).unwrap();
 }
 

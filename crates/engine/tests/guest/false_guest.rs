@@ -1,12 +1,12 @@
 //! A guest that lies: every lie ends in a typed error, soon and with little memory.
 
 use crate::support::{backend, new_id, script, spec};
-use paddock_backends::{CreateError, Fence, FenceUsage, Raised};
-use paddock_engine::{EngineError, ExecEvent, FileErrorKind, Sandbox};
+use paddock_backends::{Fence, FenceUsage, Raised};
+use paddock_engine::{Begun, Command, EngineError, ExecEvent, FileErrorKind, Sandbox};
 use paddock_model::User;
 use paddock_protocol::{
-    Channel, Decoder, ExitKind, Frame, FromGuest, StreamKind, ToGuest, VERSION, WINDOW, WorkUsage,
-    decode_to_guest, encode_data, encode_message,
+    Channel, Decoder, ExitKind, Frame, FromGuest, MAX_FROM_HOST, MAX_PAYLOAD, OLDEST, StreamKind, ToGuest,
+    VERSION, WINDOW, WorkUsage, decode_to_guest, encode_data, encode_message,
 };
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
@@ -16,45 +16,29 @@ use std::time::Duration;
 struct NoFence;
 
 impl Fence for NoFence {
-    fn why_not_started(&mut self) -> Option<CreateError> {
-        None
-    }
     fn kill(&mut self) -> std::io::Result<()> {
         Ok(())
     }
     fn destroy(&mut self) -> std::io::Result<FenceUsage> {
         Ok(FenceUsage::default())
     }
-    fn usage(&self) -> std::io::Result<FenceUsage> {
-        Ok(FenceUsage::default())
-    }
-    fn freeze(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn thaw(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn change_limits(&self, _: &paddock_model::Limits, _: &paddock_model::Limits) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn leave(self: Box<Self>) {}
     fn ended(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
 /// The guest's side: sends the given answer to every request for a start.
-fn false_guest(mut stream: UnixStream, answer: impl Fn(u32) -> Vec<u8> + Send + 'static) {
+fn false_guest(mut stream: UnixStream, version: u32, answer: impl Fn(u32) -> Vec<u8> + Send + 'static) {
     std::thread::spawn(move || {
         let ready = FromGuest::Ready {
-            version: VERSION,
+            version,
             landlock_abi: 0,
             time_namespace: false,
             ready_at: 1,
             shares_system: false,
         };
         stream.write_all(&message(&ready)).unwrap();
-        let mut decoder = Decoder::new();
+        let mut decoder = Decoder::of_host();
         let mut buffer = vec![0; 65536];
         loop {
             match stream.read(&mut buffer) {
@@ -74,12 +58,17 @@ fn false_guest(mut stream: UnixStream, answer: impl Fn(u32) -> Vec<u8> + Send + 
 }
 
 async fn sandbox_of(answer: impl Fn(u32) -> Vec<u8> + Send + 'static) -> Sandbox {
+    sandbox_of_version(VERSION, answer).await
+}
+
+async fn sandbox_of_version(version: u32, answer: impl Fn(u32) -> Vec<u8> + Send + 'static) -> Sandbox {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    false_guest(theirs, answer);
+    false_guest(theirs, version, answer);
     let state = tempfile::tempdir().unwrap();
     let guarantees = backend(state.path()).guarantees(&spec());
-    let raised = Raised { fence: Box::new(NoFence), stream: ours, network: None, notes: Vec::new() };
-    let mut sandbox = Sandbox::over(new_id(), guarantees, raised).unwrap();
+    let raised =
+        Raised { fence: Box::new(NoFence) as Box<dyn Fence>, stream: ours, network: None, notes: Vec::new() };
+    let mut sandbox = Sandbox::start(new_id(), Begun::over(raised, guarantees)).unwrap();
     sandbox.ready().await.unwrap();
     sandbox
 }
@@ -194,6 +183,19 @@ async fn answers_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
+async fn a_guest_of_an_older_build_gets_no_larger_command_than_it_takes() {
+    let of = |bytes: usize| Command { argv: vec!["x".repeat(100_000); bytes / 100_000], ..script("true") };
+    for (version, most) in [(OLDEST, MAX_PAYLOAD), (VERSION, MAX_FROM_HOST)] {
+        let sandbox = sandbox_of_version(version, |exec| ended(exec, 0)).await;
+        let error = sandbox.exec_numbered(1, of(most + 100_000)).await.err().expect("a refusal");
+        assert!(matches!(error, EngineError::CommandTooLarge { most: told, .. } if told == most), "{error}");
+        // The conversation goes on, under the same number too.
+        let mut exec = sandbox.exec_numbered(1, of(most - 100_000)).await.unwrap();
+        assert!(matches!(exec.next().await, ExecEvent::Exited { .. }));
+    }
+}
+
+#[tokio::test]
 async fn a_flood_of_small_frames_stays_small() {
     let sandbox = sandbox_of(|exec| {
         let mut bytes = Vec::new();
@@ -221,8 +223,9 @@ async fn a_guest_that_does_not_say_who_it_is_cannot_be_taken_over() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let state = tempfile::tempdir().unwrap();
     let guarantees = backend(state.path()).guarantees(&spec());
-    let raised = Raised { fence: Box::new(NoFence), stream: ours, network: None, notes: Vec::new() };
-    let taking = Sandbox::resume(new_id(), guarantees, raised, &[]);
+    let raised =
+        Raised { fence: Box::new(NoFence) as Box<dyn Fence>, stream: ours, network: None, notes: Vec::new() };
+    let taking = Sandbox::resume(new_id(), Begun::over(raised, guarantees), &[]);
     std::thread::spawn(move || {
         let mut theirs = theirs;
         let other = FromGuest::Resumed { version: 99, ready_at: 0, execs: Vec::new() };

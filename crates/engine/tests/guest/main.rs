@@ -13,5 +13,6 @@ mod disks;
 mod execs;
 mod false_guest;
 mod files;
+mod late_cgroups;
 mod merges;
 mod support;

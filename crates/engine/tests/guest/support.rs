@@ -1,11 +1,14 @@
 //! A lasting sandbox, and the helpers that every test needs.
 
-use paddock_backends::{Backend, all};
-use paddock_engine::{Command, Download, Exec, ExecEvent, ExitKind, Files, Sandbox, StreamKind};
+use paddock_backends::{Backend, Purpose, all};
+use paddock_engine::{Begun, Command, Download, Exec, ExecEvent, ExitKind, Files, Sandbox, StreamKind};
 use paddock_model::{Disk, Limits, Network, Root, SandboxId, Spec, User};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+
+/// Longer than anything here takes on a busy host: only a wait without end is caught by it.
+pub const HANG: Duration = Duration::from_secs(60);
 
 pub fn backend(state: &Path) -> Box<dyn Backend> {
     all(state).into_iter().find(|backend| backend.name() == "process").unwrap()
@@ -24,6 +27,7 @@ pub fn spec() -> Spec {
         require: Vec::new(),
         scan: Default::default(),
         live_forks: false,
+        root_may_install: false,
     }
 }
 
@@ -46,9 +50,9 @@ impl Place {
 
     pub async fn create(&self) -> Sandbox {
         let backend = backend(self.state.path());
-        let raised = backend.create(&self.id, &self.spec, true).unwrap();
+        let raised = backend.create(&self.id, &self.spec, Purpose::Lasting).unwrap();
         let guarantees = backend.guarantees(&self.spec);
-        let mut sandbox = Sandbox::over(self.id.clone(), guarantees, raised).unwrap();
+        let mut sandbox = Sandbox::start(self.id.clone(), Begun::over(raised, guarantees)).unwrap();
         sandbox.ready().await.unwrap();
         sandbox
     }
@@ -103,7 +107,7 @@ pub async fn hear(exec: &mut Exec) -> Said {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), all).await.expect("it ends in time");
+    tokio::time::timeout(HANG, all).await.expect("it ends in time");
     said
 }
 

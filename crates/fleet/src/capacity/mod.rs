@@ -229,11 +229,12 @@ impl Host {
     }
 
     fn memory(&self, places: &Places) -> Vec<LimitCheck> {
-        let needed = takes::memory(self.sandboxes).saturating_sub(takes::memory(places.taken));
+        let each = |memory: fn(u64) -> u64| {
+            memory(self.sandboxes).saturating_sub(memory(places.taken)) / self.further.max(1)
+        };
+        let takes = Takes { idle: each(takes::idle_memory), working: each(takes::memory_at_work) };
         let check =
             |name: &str, setting: Option<String>, found, in_use: u64, remedy: &dyn Fn(u64) -> String| {
-                let each = needed / self.further.max(1);
-                let takes = Takes { idle: each, working: each };
                 let unit = LimitUnit::Bytes;
                 Question { name, setting, unit, found, in_use, takes, further: self.further, remedy }.answer()
             };
@@ -332,10 +333,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_faster_than_the_number_of_sandboxes() {
-        let (one, ten) = (takes::memory(1000), takes::memory(10_000));
+    fn memory_at_work_grows_faster_than_the_number_of_sandboxes() {
+        let (one, ten) = (takes::memory_at_work(1000), takes::memory_at_work(10_000));
         assert!(ten > 20 * one, "{one} {ten}");
-        assert_eq!(takes::memory(0), 0);
-        assert_eq!(takes::memory(u64::MAX), u64::MAX);
+        assert_eq!(takes::idle_memory(10_000), 10 * takes::idle_memory(1000));
+        for memory in [takes::idle_memory, takes::memory_at_work] {
+            assert_eq!(memory(0), 0);
+            assert_eq!(memory(u64::MAX), u64::MAX);
+        }
     }
 }

@@ -33,7 +33,8 @@ pub const NAMESPACES: Takes = takes(1, 1);
 pub const USER_NAMESPACES_OF_ROOT: Takes = takes(2, 2);
 /// Without one a sandbox is made all the same, and sees the host's uptime.
 pub const TIME_NAMESPACES: Takes = takes(0, 1);
-/// One in each hierarchy, so one of memory.
+/// One in each hierarchy, so one of memory. A sandbox that was made alone has none before its first command; forks and the
+/// sandboxes of pools have theirs from the start.
 pub const CGROUPS: Takes = takes(1, 1);
 /// `tail -f` and most development servers take one. The kernel counts it for the user of the server.
 pub const INOTIFY_INSTANCES: Takes = takes(0, 1);
@@ -50,16 +51,25 @@ pub const RUN_BYTES: Takes = takes(12 << 10, 12 << 10);
 /// Descriptors of a server without sandboxes: 21 were counted, connections are more.
 pub const SERVER_ALONE: u64 = 64;
 
-/// Each of 1,000 idle sandboxes took 0.69 MiB of the host's memory (bench/results/server.md).
-const MEMORY_OF_ONE: u64 = 768 << 10;
+/// Idle sandboxes took 0.69 to 0.84 MiB of the host's memory each, with 100 to 19,600 of them live
+/// (bench/results/scale-16-cores.md).
+const MEMORY_OF_AN_IDLE_ONE: u64 = 864 << 10;
+/// The same where each has a memory cgroup, without what grows with their number.
+const MEMORY_OF_ONE_WITH_A_CGROUP: u64 = 768 << 10;
 /// The kernel keeps 16 bytes for every pair of a memory cgroup and a file system, and a sandbox has seven file systems
 /// (docs/decisions/0057-ten-thousand-at-one-time.md).
 const MEMORY_OF_A_PAIR: u64 = 7 * 16;
 
-/// The memory of the host that this many idle sandboxes take. It grows with their square, because of the pairs. For
-/// 1,000, 5,000 and 9,500 this is 0.86, 1.28 and 1.76 MiB each; 0.89, 1.31 and 1.78 were measured
-/// (bench/results/scale-16-cores.md).
-pub fn memory(sandboxes: u64) -> u64 {
-    let each = MEMORY_OF_ONE.saturating_add(MEMORY_OF_A_PAIR.saturating_mul(sandboxes));
-    sandboxes.saturating_mul(each)
+/// The memory of the host that this many sandboxes take that have not run a command: they have no cgroups
+/// (docs/decisions/0070-an-idle-sandbox-has-no-cgroup.md).
+pub fn idle_memory(sandboxes: u64) -> u64 {
+    sandboxes.saturating_mul(MEMORY_OF_AN_IDLE_ONE)
+}
+
+/// The same for sandboxes that have each run a command, without the memory of their programs. It grows with their square,
+/// because of the pairs. For 1,000, 5,000 and 9,500 this is 0.86, 1.28 and 1.76 MiB each; 0.89, 1.31 and 1.78 were measured
+/// while every sandbox had a cgroup from its start (docs/decisions/0057-ten-thousand-at-one-time.md).
+pub fn memory_at_work(sandboxes: u64) -> u64 {
+    let each = MEMORY_OF_ONE_WITH_A_CGROUP.saturating_add(MEMORY_OF_A_PAIR.saturating_mul(sandboxes));
+    sandboxes.saturating_mul(each).max(idle_memory(sandboxes))
 }

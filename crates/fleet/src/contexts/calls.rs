@@ -8,8 +8,8 @@ use super::runner::{GRACE, describe};
 use super::{DYING, MOST_CONTEXTS, Said};
 use crate::audit;
 use crate::execs::{ExecRecord, KILLED, TrackedExec, end_exec};
+use crate::idempotency::Note;
 use crate::live::Live;
-use crate::once::Note;
 use crate::record::now_ms;
 use crate::request::{check_directory, invalid, refused, seconds};
 use crate::{Actor, Fleet, FleetError, Kind};
@@ -61,12 +61,12 @@ impl Fleet {
                 format!("{MOST_WAITING} calls wait for context {} already", context.id),
             ));
         }
-        let job = self.note_call(live, &context, &call, note, turn.is_none())?;
+        let tracked = self.note_call(live, &context, &call, note, turn.is_none())?;
         let (fleet, live) = (self.clone(), live.clone());
-        let started = job.clone();
+        let started = tracked.clone();
         match turn {
             Some(turn) => {
-                fleet.hand_over(&live, &context, &job, &call).await;
+                fleet.hand_over(&live, &context, &tracked, &call).await;
                 tokio::spawn(async move { hold(turn, &context, &started).await });
             }
             None => {
@@ -84,7 +84,7 @@ impl Fleet {
                 });
             }
         }
-        Ok(job)
+        Ok(tracked)
     }
 
     async fn context_for(&self, live: &Arc<Live>, request: &RunCode) -> Result<Arc<Context>, FleetError> {
@@ -160,23 +160,29 @@ impl Fleet {
             inner.save_exec(&live.id, &record)?;
         }
         note.write(&number)?;
-        let job = Arc::new(TrackedExec::new(&live.id, record, journal).with_said(said));
-        live.add_exec(job.clone());
+        let tracked = Arc::new(TrackedExec::new(&live.id, record, journal).with_said(said));
+        live.add_exec(tracked.clone());
         live.touch();
         inner.counters.execs.fetch_add(1, Ordering::Relaxed);
         inner.tell(live, "exec_started", Some(number.to_string()));
-        Ok(job)
+        Ok(tracked)
     }
 
     /// The call's turn has come: hands it to the interpreter, which is started if there is none.
-    async fn hand_over(&self, live: &Arc<Live>, context: &Arc<Context>, job: &Arc<TrackedExec>, call: &Call) {
-        if !job.runs() {
+    async fn hand_over(
+        &self,
+        live: &Arc<Live>,
+        context: &Arc<Context>,
+        tracked: &Arc<TrackedExec>,
+        call: &Call,
+    ) {
+        if !tracked.runs() {
             return;
         }
-        if let Err(error) = self.try_hand_over(live, context, job, call).await {
+        if let Err(error) = self.try_hand_over(live, context, tracked, call).await {
             let detail = error.to_string();
-            job.close();
-            end_exec(&self.0, live, job, ExecCause::NotStarted { detail }, KILLED);
+            tracked.close();
+            end_exec(&self.0, live, tracked, ExecCause::NotStarted { detail }, KILLED);
         }
     }
 
@@ -184,7 +190,7 @@ impl Fleet {
         &self,
         live: &Arc<Live>,
         context: &Arc<Context>,
-        job: &Arc<TrackedExec>,
+        tracked: &Arc<TrackedExec>,
         call: &Call,
     ) -> Result<(), FleetError> {
         let inside = self.running(live).await?;
@@ -194,7 +200,7 @@ impl Fleet {
         let mut guard = runner.input.clone().lock_owned().await;
         let (log_stdout, log_stderr) = runner.journal.lengths();
         let record = {
-            let mut record = job.record();
+            let mut record = tracked.record();
             if let Part::Call(part) = &mut record.part {
                 part.restarted = restarted;
                 part.turn = Some(Turn {
@@ -210,25 +216,25 @@ impl Fleet {
             record.clone()
         };
         self.0.save_exec(&live.id, &record)?;
-        context.begin(job.clone(), nonce);
+        context.begin(tracked.clone(), nonce);
         // The interpreter died meanwhile, and reported nothing of this call.
         if !runner.runs() {
-            context.release_if(job.number());
+            context.release_if(tracked.number());
             let cause = context.end().unwrap_or(ExecCause::SandboxEnded);
             return Err(has_ended(context, &cause));
         }
-        inside.set_alarm(runner.number(), job.number(), call.timeout, GRACE);
+        inside.set_alarm(runner.number(), tracked.number(), call.timeout, GRACE);
         let Some(input) = guard.input.clone() else {
-            context.release_if(job.number());
+            context.release_if(tracked.number());
             return Err(has_ended(context, &ExecCause::SandboxEnded));
         };
-        let job = job.clone();
+        let tracked = tracked.clone();
         // The interpreter takes in a large program as it reads it; this does not wait for that.
         tokio::spawn(async move {
             tokio::select! {
                 biased;
                 _ = input.write(&bytes) => {}
-                () = job.wait() => {}
+                () = tracked.wait() => {}
             }
             guard.offset += bytes.len() as u64;
         });
@@ -259,21 +265,21 @@ impl Fleet {
     }
 
     /// Interrupts the call, and ends its interpreter if that does not help. A call that still waits just ends.
-    pub(crate) async fn kill_call(&self, live: &Arc<Live>, job: &Arc<TrackedExec>, part: &CallRecord) {
-        job.mark_killed();
+    pub(crate) async fn kill_call(&self, live: &Arc<Live>, tracked: &Arc<TrackedExec>, part: &CallRecord) {
+        tracked.mark_killed();
         let context = live.contexts.get(&part.context);
         let runs = context
             .as_ref()
             .and_then(|context| context.current())
-            .is_some_and(|call| Arc::ptr_eq(&call, job));
+            .is_some_and(|call| Arc::ptr_eq(&call, tracked));
         match (&part.turn, live.running()) {
             // The same as if its time were over.
             (Some(turn), Some(inside)) if runs => {
-                inside.set_alarm(turn.runner, job.number(), Some(Duration::ZERO), GRACE);
+                inside.set_alarm(turn.runner, tracked.number(), Some(Duration::ZERO), GRACE);
             }
             _ => {
-                job.close();
-                end_exec(&self.0, live, job, ExecCause::Killed, KILLED);
+                tracked.close();
+                end_exec(&self.0, live, tracked, ExecCause::Killed, KILLED);
             }
         }
     }
@@ -304,9 +310,9 @@ impl Call {
 }
 
 /// Keeps the turn until the call has ended.
-pub async fn hold(turn: OwnTurn, context: &Context, job: &TrackedExec) {
-    job.wait().await;
-    context.release_if(job.number());
+pub async fn hold(turn: OwnTurn, context: &Context, tracked: &TrackedExec) {
+    tracked.wait().await;
+    context.release_if(tracked.number());
     drop(turn);
 }
 
@@ -325,7 +331,7 @@ fn check_size(request: &RunCode) -> Result<(), FleetError> {
 }
 
 fn has_ended(context: &Context, cause: &ExecCause) -> FleetError {
-    let code = context.runner().and_then(|job| job.record().exit_code).unwrap_or(KILLED);
+    let code = context.runner().and_then(|tracked| tracked.record().exit_code).unwrap_or(KILLED);
     let message = format!("context {} has ended: {}", context.id, describe(cause, code));
     FleetError::new(Kind::Conflict, "context_ended", message)
         .hint("restart it, which begins with nothing remembered, or make another")

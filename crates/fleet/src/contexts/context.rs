@@ -43,7 +43,7 @@ struct State {
 
 /// The running call.
 struct Current {
-    job: Arc<TrackedExec>,
+    tracked: Arc<TrackedExec>,
     nonce: String,
     timed_out: bool,
     failed: bool,
@@ -57,7 +57,7 @@ pub struct Finished {
 
 /// A call that its context has released.
 pub struct Released {
-    pub job: Arc<TrackedExec>,
+    pub tracked: Arc<TrackedExec>,
     pub timed_out: bool,
     /// True if the runner reported a failure.
     pub failed: bool,
@@ -126,7 +126,9 @@ impl Contexts {
 
     /// The context whose interpreter this exec is.
     pub fn of_runner(&self, number: u32) -> Option<Arc<Context>> {
-        self.all().into_iter().find(|context| context.runner().is_some_and(|job| job.number() == number))
+        self.all()
+            .into_iter()
+            .find(|context| context.runner().is_some_and(|tracked| tracked.number() == number))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Context>>> {
@@ -160,7 +162,7 @@ impl Context {
     }
 
     pub fn living_runner(&self) -> Option<Arc<TrackedExec>> {
-        self.runner().filter(|job| job.runs())
+        self.runner().filter(|tracked| tracked.runs())
     }
 
     /// The known place of this runner's process.
@@ -178,7 +180,7 @@ impl Context {
 
     /// How its interpreter ended; `None` if it runs, or never did.
     pub fn end(&self) -> Option<ExecCause> {
-        self.runner().and_then(|job| job.record().cause.clone())
+        self.runner().and_then(|tracked| tracked.record().cause.clone())
     }
 
     pub fn is_busy(&self) -> bool {
@@ -186,7 +188,7 @@ impl Context {
     }
 
     pub fn current(&self) -> Option<Arc<TrackedExec>> {
-        self.state().call.as_ref().map(|call| call.job.clone())
+        self.state().call.as_ref().map(|call| call.tracked.clone())
     }
 
     /// Sets another interpreter, and how much of its streams was taken already: nothing for a new one.
@@ -198,13 +200,13 @@ impl Context {
         self.state().consumed
     }
 
-    pub fn begin(&self, job: Arc<TrackedExec>, nonce: String) {
-        self.state().call = Some(Current { job, nonce, timed_out: false, failed: false });
+    pub fn begin(&self, tracked: Arc<TrackedExec>, nonce: String) {
+        self.state().call = Some(Current { tracked, nonce, timed_out: false, failed: false });
     }
 
     /// The alarm of this call has rung.
     pub fn note_timeout(&self, number: u32) {
-        if let Some(call) = self.state().call.as_mut().filter(|call| call.job.number() == number) {
+        if let Some(call) = self.state().call.as_mut().filter(|call| call.tracked.number() == number) {
             call.timed_out = true;
         }
     }
@@ -234,7 +236,7 @@ impl Context {
 
     pub fn release(&self) -> Option<Released> {
         let call = self.state().call.take()?;
-        Some(Released { job: call.job, timed_out: call.timed_out, failed: call.failed })
+        Some(Released { tracked: call.tracked, timed_out: call.timed_out, failed: call.failed })
     }
 
     /// The same, if this is the context's present interpreter.
@@ -242,21 +244,21 @@ impl Context {
         let mut state = self.state();
         let own = state.runner.as_ref().is_some_and(|own| Arc::ptr_eq(own, runner));
         let call = if own { state.call.take() } else { None }?;
-        Some(Released { job: call.job, timed_out: call.timed_out, failed: call.failed })
+        Some(Released { tracked: call.tracked, timed_out: call.timed_out, failed: call.failed })
     }
 
     /// Releases this call, if it is the running one.
     pub fn release_if(&self, number: u32) {
         let mut state = self.state();
-        if state.call.as_ref().is_some_and(|call| call.job.number() == number) {
+        if state.call.as_ref().is_some_and(|call| call.tracked.number() == number) {
             state.call = None;
         }
     }
 
     pub fn to_api(&self, sandbox: &str) -> api::Context {
         let runner = self.runner();
-        let (exec, started_at_ms, cause) = runner.map_or((0, 0, None), |job| {
-            let record = job.record();
+        let (exec, started_at_ms, cause) = runner.map_or((0, 0, None), |tracked| {
+            let record = tracked.record();
             (record.number, record.started_at_ms, record.cause.clone())
         });
         let state = match (&cause, self.is_busy()) {

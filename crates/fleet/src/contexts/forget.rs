@@ -24,12 +24,16 @@ pub fn forget_old_calls(inner: &Inner, live: &Live) {
         return;
     }
     let old = old_calls(live);
-    live.answered_calls.fetch_sub(old.len() as u32, Ordering::Relaxed);
     for (number, ended_ms) in old {
         match inner.store.put_past_call(&live.id, number, ended_ms) {
-            Ok(()) => live.remove_job(number),
+            Ok(()) => {
+                live.remove_exec(number);
+                live.answered_calls.fetch_sub(1, Ordering::Relaxed);
+            }
             Err(error) => {
                 tracing::warn!(sandbox = %live.id, exec = number, %error, "an old call could not be put aside");
+                // The others count until a later attempt.
+                break;
             }
         }
     }
@@ -65,12 +69,12 @@ fn old_calls(live: &Live) -> Vec<(u32, u64)> {
     let mut runners = BTreeSet::new();
     let mut newest = 0;
     let mut old = Vec::new();
-    for job in live.jobs().iter().rev() {
-        let record = job.record();
+    for tracked in live.execs().iter().rev() {
+        let record = tracked.record();
         let Part::Call(call) = &record.part else { continue };
         let is_last = call.turn.as_ref().is_some_and(|turn| runners.insert(turn.runner));
         newest += 1;
-        if newest > IN_MEMORY && !is_last && job.is_stored() {
+        if newest > IN_MEMORY && !is_last && tracked.is_stored() {
             old.push((record.number, record.ended_at_ms.unwrap_or(record.started_at_ms)));
         }
     }

@@ -11,6 +11,7 @@ pub(super) const PYTHON: &str = concat!(
     include_str!("runners/python_values.py"),
     include_str!("runners/python_ipython.py"),
     include_str!("runners/python_packages.py"),
+    include_str!("runners/python_program.py"),
     include_str!("runners/python.py")
 );
 /// The source of the zygote's program.
@@ -21,6 +22,8 @@ const NODE: &str = concat!(
     include_str!("runners/node_packages.js")
 );
 const BASH: &str = include_str!("runners/bash.sh");
+const R: &str = include_str!("runners/r.R");
+const JAVA: &str = include_str!("runners/jshell.java");
 
 /// Each loader reads the length of the source as a line, then the source, and runs it.
 pub(super) const PYTHON_LOADER: &str = r#"import os
@@ -44,6 +47,30 @@ const s=Buffer.alloc(+h);let n=0;while(n<s.length){const g=f.readSync(c,s,n,s.le
 new Function("require","CONTROL","LANGUAGE",s.toString())(require,c,process.argv[1])}"#;
 const BASH_LOADER: &str = r#"IFS= read -r n <&"$PADDOCK_CONTROL" && LC_ALL=C IFS= read -r -N "$n" s <&"$PADDOCK_CONTROL" && eval "$s""#;
 
+/// R and Java cannot use a socket that they did not make, so that bash turns it into two pipes. The copies do not heed interrupts: those
+/// are for the code. Java reads no source from a pipe: it gets a file that is deleted at once. The template's own runner goes before the one that is here.
+macro_rules! pipes_loader {
+    ($name:literal, $command:literal) => {
+        concat!(
+            r#"IFS= read -r n <&"$PADDOCK_CONTROL" && LC_ALL=C IFS= read -r -N "$n" s <&"$PADDOCK_CONTROL" || exit 1
+f=/etc/paddock/runners/"#,
+            $name,
+            r#"; if [ -x "$f" ]; then exec "$f"; fi
+exec 9<&"$PADDOCK_CONTROL"; [ "$PADDOCK_CONTROL" = 9 ] || exec {PADDOCK_CONTROL}<&-
+unset PADDOCK_CONTROL
+f=${TMPDIR:-/tmp}/.paddock-runner-$BASHPID
+(umask 077; set -C; printf %s "$s" >"$f") && exec 5<"$f" || exit 1
+rm -f -- "$f"
+exec "#,
+            $command,
+            r#" 3< <(trap '' INT; exec cat <&9) 4> >(trap '' INT; exec cat >&9) 9<&-"#
+        )
+    };
+}
+const R_LOADER: &str = pipes_loader!("r", "Rscript --vanilla /dev/fd/5");
+const JAVA_LOADER: &str =
+    pipes_loader!("java", "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 --source 17 /dev/fd/5");
+
 /// The directory in which a template puts the runners of other languages, one executable each.
 const TEMPLATE_RUNNERS: &str = "/etc/paddock/runners";
 
@@ -56,6 +83,8 @@ enum Known {
     JavaScript,
     TypeScript,
     Bash,
+    R,
+    Java,
     /// A language for which the template may have a runner.
     Other(String),
 }
@@ -68,13 +97,15 @@ impl Language {
             "javascript" | "js" | "node" => Known::JavaScript,
             "typescript" | "ts" => Known::TypeScript,
             "bash" => Known::Bash,
+            "r" => Known::R,
+            "java" => Known::Java,
             other => {
                 let known =
                     |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_+".contains(&byte);
                 if other.is_empty() || other.len() > 32 || !other.bytes().all(known) {
                     let shown: String = other.chars().take(40).collect();
                     return Err(invalid(format!("language `{}` is not known", shown.escape_debug()))
-                        .hint("known are python, javascript, typescript, bash and sh, and what the template has runners for"));
+                        .hint("known are python, javascript, typescript, bash, r and java, and what the template has runners for"));
                 }
                 Known::Other(other.into())
             }
@@ -87,7 +118,7 @@ impl Language {
 
     /// True if its interpreter can be forked live into another sandbox: its runner waits in one system call, and can be
     /// told that it is a copy.
-    pub fn is_carried(&self) -> bool {
+    pub fn is_forked_live(&self) -> bool {
         matches!(self.0, Known::Python | Known::Bash)
     }
 
@@ -97,6 +128,8 @@ impl Language {
             Known::JavaScript => "javascript",
             Known::TypeScript => "typescript",
             Known::Bash => "bash",
+            Known::R => "r",
+            Known::Java => "java",
             Known::Other(name) => name,
         }
     }
@@ -108,22 +141,38 @@ impl Language {
                 &["node", "--experimental-vm-modules", "--no-warnings", "-e", NODE_LOADER, self.name()]
             }
             Known::Bash => &["bash", "--norc", "--noprofile", "-c", BASH_LOADER],
-            Known::Other(_) => return self.runner_file().into_iter().collect(),
+            Known::R => &["bash", "--norc", "--noprofile", "-c", R_LOADER],
+            Known::Java => &["bash", "--norc", "--noprofile", "-c", JAVA_LOADER],
+            Known::Other(name) => return vec![runner_file(name)],
         };
         words.iter().map(|word| word.to_string()).collect()
     }
 
-    /// The path of its runner in the template; `None` for a language whose runner is here.
-    pub fn runner_file(&self) -> Option<String> {
-        match &self.0 {
-            Known::Other(name) => Some(format!("{TEMPLATE_RUNNERS}/{name}")),
-            _ => None,
-        }
+    /// The files of the template of which one has to be there; none for a language that every template is taken to have. `path` as the
+    /// variable PATH has it.
+    pub fn wanted_files(&self, path: &str) -> Vec<String> {
+        let program = match &self.0 {
+            Known::Other(_) => None,
+            Known::R => Some("Rscript"),
+            // A Java without its compiler has no jshell.
+            Known::Java => Some("jshell"),
+            _ => return Vec::new(),
+        };
+        let places = path.split(':').filter(|place| place.starts_with('/'));
+        let programs = places.filter_map(|place| program.map(|program| format!("{place}/{program}")));
+        std::iter::once(runner_file(self.name())).chain(programs).collect()
     }
 
     pub fn unknown(&self) -> FleetError {
-        invalid(format!("language `{}` is not known: the template has no runner for it", self.name()))
-            .hint("known are python, javascript, typescript, bash and sh; a template adds one in /etc/paddock/runners")
+        let message = match &self.0 {
+            Known::R => "language `r` is not there: the template has neither Rscript nor a runner for it".into(),
+            Known::Java => {
+                "language `java` is not there: the template has neither jshell, which a JDK brings, nor a runner for it".into()
+            }
+            _ => format!("language `{}` is not known: the template has no runner for it", self.name()),
+        };
+        invalid(message)
+            .hint("known are python, javascript, typescript and bash, r and java where they are installed; a template adds one in /etc/paddock/runners")
     }
 
     /// The sources of a zygote; `None` for a language that has none.
@@ -143,8 +192,14 @@ impl Language {
                 return format!("{}\n{NODE}{types}", NODE.len() + types.len()).into_bytes();
             }
             Known::Bash => BASH,
+            Known::R => R,
+            Known::Java => JAVA,
             Known::Other(_) => return Vec::new(),
         };
         format!("{}\n{source}", source.len()).into_bytes()
     }
+}
+
+fn runner_file(language: &str) -> String {
+    format!("{TEMPLATE_RUNNERS}/{language}")
 }

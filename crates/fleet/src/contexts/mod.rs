@@ -43,6 +43,8 @@ use std::time::Duration;
 /// The most contexts of one sandbox.
 const MOST_CONTEXTS: usize = 32;
 const LONGEST_ID: usize = 64;
+/// Of a sandbox whose variables name none.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How long an interrupt waits for a large program to be taken in; a program that has begun to arrive can be
 /// interrupted.
 const ON_ITS_WAY: Duration = Duration::from_secs(1);
@@ -149,13 +151,19 @@ impl Fleet {
     /// A language without a runner here needs one in the template.
     async fn check_runner(&self, live: &Arc<Live>, language: &Language) -> Result<(), FleetError> {
         let inside = self.running(live).await?;
-        let Some(file) = language.runner_file() else { return Ok(()) };
-        let user = live.record().spec.user.clone();
-        match inside.files(user, None).stat(&file).await {
-            Err(error) if error.kind == FileErrorKind::NotFound => Err(language.unknown()),
-            // Other faults of the runner show when it is started.
-            _ => Ok(()),
+        let (user, path) = {
+            let record = live.record();
+            (record.spec.user.clone(), record.env.get("PATH").cloned())
+        };
+        let files = language.wanted_files(path.as_deref().unwrap_or(USUAL_PATH));
+        for file in &files {
+            match inside.files(user.clone(), None).stat(file).await {
+                Err(error) if error.kind == FileErrorKind::NotFound => {}
+                // Other faults of the runner show when it is started.
+                _ => return Ok(()),
+            }
         }
+        if files.is_empty() { Ok(()) } else { Err(language.unknown()) }
     }
 
     /// Precondition: no other call starts or stops it meanwhile.

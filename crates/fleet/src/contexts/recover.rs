@@ -5,8 +5,8 @@ use super::context::Context;
 use super::records::{Part, Position};
 use super::runner::{Runner, run};
 use crate::execs::{KILLED, TrackedExec, end_exec};
+use crate::idempotency::RequestKey;
 use crate::live::Live;
-use crate::once::RequestKey;
 use crate::{Fleet, Inner};
 use paddock_engine::ResumedExec;
 use paddock_model::api::{ExecCause, StreamName};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 impl Live {
     /// Restores contexts from the records alone, before the guest is asked.
     pub(crate) fn restore_contexts(&self) {
-        let jobs = self.jobs();
+        let execs = self.execs();
         let mut newest = BTreeMap::new();
-        for job in &jobs {
-            if let Part::Runner(part) = &job.record().part {
-                newest.insert(part.context.clone(), (job.clone(), part.clone()));
+        for tracked in &execs {
+            if let Part::Runner(part) = &tracked.record().part {
+                newest.insert(part.context.clone(), (tracked.clone(), part.clone()));
             }
         }
         for (name, (runner, part)) in newest {
@@ -28,16 +28,16 @@ impl Live {
                 continue;
             }
             let context = Context::new(&name, &part.language, part.default, part.cwd, part.env);
-            context.restore(runner.clone(), consumed(&runner, &jobs));
+            context.restore(runner.clone(), consumed(&runner, &execs));
             self.contexts.put(context);
         }
     }
 }
 
 /// The bytes that were taken from an interpreter's streams: up to its last call, by that call, and after it.
-fn consumed(runner: &TrackedExec, jobs: &[Arc<TrackedExec>]) -> Position {
+fn consumed(runner: &TrackedExec, execs: &[Arc<TrackedExec>]) -> Position {
     let (log_stdout, log_stderr) = runner.journal.lengths();
-    match last_call(runner.number(), jobs) {
+    match last_call(runner.number(), execs) {
         None => Position { stdout: log_stdout, stderr: log_stderr, control: 0 },
         Some((call, turn)) => {
             let (stdout, stderr) = call.journal.lengths();
@@ -52,14 +52,14 @@ fn consumed(runner: &TrackedExec, jobs: &[Arc<TrackedExec>]) -> Position {
 }
 
 /// The last call that was handed to this interpreter.
-pub fn last_call_of(runner: u32, jobs: &[Arc<TrackedExec>]) -> Option<Arc<TrackedExec>> {
-    last_call(runner, jobs).map(|(call, _)| call)
+pub fn last_call_of(runner: u32, execs: &[Arc<TrackedExec>]) -> Option<Arc<TrackedExec>> {
+    last_call(runner, execs).map(|(call, _)| call)
 }
 
-fn last_call(runner: u32, jobs: &[Arc<TrackedExec>]) -> Option<(Arc<TrackedExec>, super::records::Turn)> {
-    jobs.iter().rev().find_map(|job| match &job.record().part {
+fn last_call(runner: u32, execs: &[Arc<TrackedExec>]) -> Option<(Arc<TrackedExec>, super::records::Turn)> {
+    execs.iter().rev().find_map(|tracked| match &tracked.record().part {
         Part::Call(part) => {
-            part.turn.clone().filter(|turn| turn.runner == runner).map(|turn| (job.clone(), turn))
+            part.turn.clone().filter(|turn| turn.runner == runner).map(|turn| (tracked.clone(), turn))
         }
         _ => None,
     })
@@ -67,20 +67,20 @@ fn last_call(runner: u32, jobs: &[Arc<TrackedExec>]) -> Option<(Arc<TrackedExec>
 
 impl Fleet {
     /// Goes on with an interpreter that the guest still knows.
-    pub(crate) async fn resume_runner(&self, live: &Arc<Live>, job: Arc<TrackedExec>, exec: ResumedExec) {
+    pub(crate) async fn resume_runner(&self, live: &Arc<Live>, tracked: Arc<TrackedExec>, exec: ResumedExec) {
         let inner = &self.0;
-        let Some(context) = live.contexts.of_runner(job.number()) else {
+        let Some(context) = live.contexts.of_runner(tracked.number()) else {
             // The interpreter of a deleted context, or of one before a restart: no call needs it any more.
-            tokio::spawn(crate::execs::pump(inner.clone(), live.clone(), job, exec.exec));
+            tokio::spawn(crate::execs::pump(inner.clone(), live.clone(), tracked, exec.exec));
             return;
         };
         {
-            let mut guard = job.input.lock().await;
+            let mut guard = tracked.input.lock().await;
             guard.offset = exec.stdin;
             guard.input = exec.stdin_open.then(|| exec.exec.input());
         }
-        let runner = Runner { inner, live, context: &context, job: &job };
-        if let Some((call, turn)) = last_call(job.number(), &live.jobs())
+        let runner = Runner { inner, live, context: &context, tracked: &tracked };
+        if let Some((call, turn)) = last_call(tracked.number(), &live.execs())
             && call.runs()
         {
             if context.current().is_none() {
@@ -89,8 +89,8 @@ impl Fleet {
                 runner.broken("the connection was lost while the code was being handed over");
             }
         }
-        skip_lost(&context, &job, &exec);
-        tokio::spawn(run(inner.clone(), live.clone(), context, job, exec.exec));
+        skip_lost(&context, &tracked, &exec);
+        tokio::spawn(run(inner.clone(), live.clone(), context, tracked, exec.exec));
     }
 
     /// An interpreter that the guest does not know.
@@ -98,22 +98,22 @@ impl Fleet {
         &self,
         live: &Live,
         context: &Context,
-        job: &Arc<TrackedExec>,
+        tracked: &Arc<TrackedExec>,
         cause: ExecCause,
     ) {
-        Runner { inner: &self.0, live, context, job }.ended(cause, KILLED);
+        Runner { inner: &self.0, live, context, tracked }.ended(cause, KILLED);
     }
 
     /// Ends calls whose interpreter the guest does not know, and calls that were never handed over.
     pub(crate) fn end_lost_calls(&self, live: &Arc<Live>) {
-        for job in live.jobs().into_iter().filter(|job| job.runs()) {
-            let Part::Call(part) = job.record().part.clone() else { continue };
+        for tracked in live.execs().into_iter().filter(|tracked| tracked.runs()) {
+            let Part::Call(part) = tracked.record().part.clone() else { continue };
             let context = live.contexts.get(&part.context);
             let current = context.as_ref().and_then(|context| context.current());
-            if current.is_some_and(|current| Arc::ptr_eq(&current, &job)) {
+            if current.is_some_and(|current| Arc::ptr_eq(&current, &tracked)) {
                 continue;
             }
-            end_unstarted(&self.0, live, &job, "the server was killed before the code was started");
+            end_unstarted(&self.0, live, &tracked, "the server was killed before the code was started");
         }
     }
 }
@@ -154,27 +154,27 @@ fn restore_call(runner: &Runner<'_>, call: Arc<TrackedExec>, turn: &super::recor
 }
 
 /// A caller that repeats its request with the same key has it done: see docs/decisions/0017-unfinished-requests.md.
-pub fn end_unstarted(inner: &Inner, live: &Live, job: &Arc<TrackedExec>, why: &str) {
-    job.close();
-    end_exec(inner, live, job, ExecCause::NotStarted { detail: why.into() }, KILLED);
-    let key = job.record().key.clone();
+pub fn end_unstarted(inner: &Inner, live: &Live, tracked: &Arc<TrackedExec>, why: &str) {
+    tracked.close();
+    end_exec(inner, live, tracked, ExecCause::NotStarted { detail: why.into() }, KILLED);
+    let key = tracked.record().key.clone();
     if let Some(RequestKey { tenant, key }) = key
         && let Err(error) = inner.store.forget_key(&tenant, &format!("exec {}", live.id), &key)
     {
-        tracing::error!(sandbox = %live.id, exec = job.number(), %error, "its idempotency key could not be freed");
+        tracing::error!(sandbox = %live.id, exec = tracked.number(), %error, "its idempotency key could not be freed");
     }
 }
 
 /// Counts bytes that were acknowledged but could not be kept on a full disk: offsets stay true, and the gap is shown.
 fn skip_lost(context: &Context, runner: &Arc<TrackedExec>, exec: &ResumedExec) {
-    let job = context.current().unwrap_or_else(|| runner.clone());
+    let tracked = context.current().unwrap_or_else(|| runner.clone());
     let kept = context.consumed();
     for (stream, lost) in [
         (StreamName::Stdout, exec.stdout.saturating_sub(kept.stdout)),
         (StreamName::Stderr, exec.stderr.saturating_sub(kept.stderr)),
     ] {
-        if let Err(error) = job.journal.skip(stream, lost) {
-            tracing::warn!(exec = job.number(), %error, "lost output could not be counted");
+        if let Err(error) = tracked.journal.skip(stream, lost) {
+            tracing::warn!(exec = tracked.number(), %error, "lost output could not be counted");
         }
     }
     context.took(|position| {

@@ -41,7 +41,7 @@ impl Fleet {
         let inner = &self.0;
         let language = Language::named(Some(&context.language))?;
         self.note_beginning(live, language.is_python());
-        let newborn = if language.is_python() { live.take_newborn() } else { None };
+        let waiting = if language.is_python() { live.take_waiting_interpreter() } else { None };
         let (command, output_limit) = {
             let record = live.record();
             let mut env = record.env.clone();
@@ -58,7 +58,7 @@ impl Fleet {
         };
         check_command(&command.argv, &command.env).map_err(refused)?;
         let number =
-            newborn.as_ref().map_or_else(|| live.take_exec_number(), |newborn| newborn.exec.number());
+            waiting.as_ref().map_or_else(|| live.take_exec_number(), |waiting| waiting.exec.number());
         let record = runner_record(actor, context, number, output_limit);
         let directory = live.directory.join("execs").join(number.to_string());
         let journal = Journal::open(&directory, output_limit).map_err(|error| FleetError::storage(&error))?;
@@ -67,32 +67,32 @@ impl Fleet {
         let audited = Command { argv: command.argv[..1].to_vec(), ..command.clone() };
         audit::exec_started(inner, actor, live, number, &audited, &shown, None);
         inner.save_exec(&live.id, &record)?;
-        let job = Arc::new(TrackedExec::new(&live.id, record, journal));
-        let said = newborn.as_ref().map_or_else(Position::default, |newborn| newborn.said);
-        let exec = match newborn {
-            Some(newborn) => {
-                let setup = newborn.setup(&command.env, command.cwd.as_deref());
-                send_first(&job, newborn.exec.input(), newborn.sent, setup).await;
-                newborn.exec
+        let tracked = Arc::new(TrackedExec::new(&live.id, record, journal));
+        let said = waiting.as_ref().map_or_else(Position::default, |waiting| waiting.said);
+        let exec = match waiting {
+            Some(waiting) => {
+                let setup = waiting.setup(&command.env, command.cwd.as_deref());
+                send_first(&tracked, waiting.exec.input(), waiting.sent, setup).await;
+                waiting.exec
             }
             None => match sandbox.exec_numbered(number, command).await {
                 Ok(exec) => {
-                    send_first(&job, exec.input(), 0, language.source()).await;
+                    send_first(&tracked, exec.input(), 0, language.source()).await;
                     exec
                 }
                 Err(error) => {
                     let detail = error.to_string();
-                    end_exec(inner, live, &job, ExecCause::NotStarted { detail }, KILLED);
+                    end_exec(inner, live, &tracked, ExecCause::NotStarted { detail }, KILLED);
                     return Err(error.into());
                 }
             },
         };
-        live.add_exec(job.clone());
+        live.add_exec(tracked.clone());
         live.touch();
-        context.restore(job.clone(), said);
+        context.restore(tracked.clone(), said);
         inner.tell(live, "context_started", Some(context.id.clone()));
-        tokio::spawn(run(inner.clone(), live.clone(), context.clone(), job.clone(), exec));
-        Ok(job)
+        tokio::spawn(run(inner.clone(), live.clone(), context.clone(), tracked.clone(), exec));
+        Ok(tracked)
     }
 }
 
@@ -114,13 +114,13 @@ impl Fleet {
         let directory = live.directory.join("execs").join(number.to_string());
         let journal = Journal::open(&directory, output_limit).map_err(|error| FleetError::storage(&error))?;
         inner.save_exec(&live.id, &record)?;
-        let job = Arc::new(TrackedExec::new(&live.id, record, journal));
-        send_first(&job, exec.input(), 0, first).await;
-        live.add_exec(job.clone());
+        let tracked = Arc::new(TrackedExec::new(&live.id, record, journal));
+        send_first(&tracked, exec.input(), 0, first).await;
+        live.add_exec(tracked.clone());
         live.contexts.put(context.clone());
-        context.restore(job.clone(), Position::default());
+        context.restore(tracked.clone(), Position::default());
         inner.tell(live, "context_started", Some(context.id.clone()));
-        tokio::spawn(run(inner.clone(), live.clone(), context.clone(), job, exec));
+        tokio::spawn(run(inner.clone(), live.clone(), context.clone(), tracked, exec));
         Ok(())
     }
 }
@@ -153,8 +153,8 @@ fn runner_record(actor: &Actor, context: &Context, number: u32, output_limit: u6
 
 /// Sends the bytes that it reads before its first call, after `sent` earlier bytes. They fit into the window of unread
 /// input.
-async fn send_first(job: &TrackedExec, input: Input, sent: u64, bytes: Vec<u8>) {
-    let mut guard = job.input.lock().await;
+async fn send_first(tracked: &TrackedExec, input: Input, sent: u64, bytes: Vec<u8>) {
+    let mut guard = tracked.input.lock().await;
     input.write(&bytes).await;
     guard.offset = sent + bytes.len() as u64;
     guard.input = Some(input);
@@ -165,13 +165,13 @@ pub async fn run(
     inner: Arc<Inner>,
     live: Arc<Live>,
     context: Arc<Context>,
-    job: Arc<TrackedExec>,
+    tracked: Arc<TrackedExec>,
     mut exec: Exec,
 ) {
-    let pumping = job.pumping.lock().await;
+    let pumping = tracked.pumping.lock().await;
     let kills_before = memory_kills(&live);
     let mut out_of_memory = false;
-    let runner = Runner { inner: &inner, live: &live, context: &context, job: &job };
+    let runner = Runner { inner: &inner, live: &live, context: &context, tracked: &tracked };
     loop {
         match exec.next().await {
             ExecEvent::Started | ExecEvent::DeadlinePassed => {}
@@ -192,19 +192,22 @@ pub async fn run(
                 let code = if errno == libc::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE };
                 runner.ended(ExecCause::NotStarted { detail }, code);
                 drop(pumping);
-                return execs::forget_when_stored(&inner, &live, &job).await;
+                return execs::forget_when_stored(&inner, &live, &tracked).await;
             }
             ExecEvent::Exited { status, .. } => {
                 let ending = Ending { status, timed_out: false, kills_before };
-                let (cause, code) =
-                    if out_of_memory { (ExecCause::OutOfMemory, KILLED) } else { ending.cause(&live, &job) };
+                let (cause, code) = if out_of_memory {
+                    (ExecCause::OutOfMemory, KILLED)
+                } else {
+                    ending.cause(&live, &tracked)
+                };
                 runner.ended(cause, code);
             }
             ExecEvent::Closed => {
-                job.close();
-                execs::store_lengths(&inner, &live, &job);
+                tracked.close();
+                execs::store_lengths(&inner, &live, &tracked);
                 drop(pumping);
-                return execs::forget_when_stored(&inner, &live, &job).await;
+                return execs::forget_when_stored(&inner, &live, &tracked).await;
             }
             ExecEvent::Lost { .. } => return,
         }
@@ -215,23 +218,23 @@ pub struct Runner<'a> {
     pub inner: &'a Inner,
     pub live: &'a Live,
     pub context: &'a Context,
-    pub job: &'a Arc<TrackedExec>,
+    pub tracked: &'a Arc<TrackedExec>,
 }
 
 impl Runner<'_> {
     async fn keep(&self, stream: StreamName, bytes: &[u8]) {
         self.inner.counters.output_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        let job = self.context.current().unwrap_or_else(|| self.job.clone());
-        if let Err(error) = job.append(stream, bytes) {
-            tracing::warn!(sandbox = %self.live.id, exec = job.number(), %error, "output could not be kept");
+        let tracked = self.context.current().unwrap_or_else(|| self.tracked.clone());
+        if let Err(error) = tracked.append(stream, bytes) {
+            tracing::warn!(sandbox = %self.live.id, exec = tracked.number(), %error, "output could not be kept");
         }
         self.context.took(|position| match stream {
             StreamName::Stdout => position.stdout += bytes.len() as u64,
             StreamName::Stderr => position.stderr += bytes.len() as u64,
         });
-        let (stdout, stderr) = job.journal.lengths();
-        let room = job.record().output_limit;
-        job.followers.keep_up(stdout + stderr, room).await;
+        let (stdout, stderr) = tracked.journal.lengths();
+        let room = tracked.record().output_limit;
+        tracked.followers.keep_up(stdout + stderr, room).await;
     }
 
     fn hear(&self, bytes: &[u8]) {
@@ -254,61 +257,61 @@ impl Runner<'_> {
     /// The code came to an end, in whatever way, and the interpreter lives.
     pub fn finished(&self, finished: Finished) {
         let Some(call) = self.context.release() else { return };
-        let number = call.job.number();
+        let number = call.tracked.number();
         if let Some(inside) = self.live.running() {
-            inside.set_alarm(self.job.number(), number, None, GRACE);
+            inside.set_alarm(self.tracked.number(), number, None, GRACE);
         }
         let failed = i32::from(call.failed);
-        let (cause, code) = if call.job.was_killed() {
+        let (cause, code) = if call.tracked.was_killed() {
             (ExecCause::Killed, INTERRUPTED)
         } else if call.timed_out {
-            let limit_ms = call.job.record().timeout_ms.unwrap_or(0);
+            let limit_ms = call.tracked.record().timeout_ms.unwrap_or(0);
             (ExecCause::TimeLimit { limit_ms }, TIMED_OUT)
         } else {
             (ExecCause::Exited, finished.exit_code.unwrap_or(failed))
         };
-        call.job.close();
-        end_exec(self.inner, self.live, &call.job, cause, code);
+        call.tracked.close();
+        end_exec(self.inner, self.live, &call.tracked, cause, code);
         forget_old_calls(self.inner, self.live);
     }
 
     /// An impossible message of a runner comes from the code. Later messages could not be told apart from such ones.
     pub fn broken(&self, why: &str) {
         // Marked before the end is announced: the next call must not go to an interpreter that is being ended.
-        self.job.mark_killed();
+        self.tracked.mark_killed();
         self.fail(self.context.release(), why, ExecCause::Killed, KILLED);
         if let Some(inside) = self.live.running() {
-            inside.kill_exec(self.job.number());
+            inside.kill_exec(self.tracked.number());
         }
     }
 
     /// The interpreter has gone, and its running call with it.
     pub fn ended(&self, cause: ExecCause, code: i32) {
         let how = describe(&cause, code);
-        let call = self.context.release_of(self.job);
+        let call = self.context.release_of(self.tracked);
         // The interpreter's end comes first, so that a caller that hears of the call's end finds the context ended.
-        end_exec(self.inner, self.live, self.job, cause.clone(), code);
+        end_exec(self.inner, self.live, self.tracked, cause.clone(), code);
         // A call that began between the two found the interpreter running.
-        let call = call.or_else(|| self.context.release_of(self.job));
+        let call = call.or_else(|| self.context.release_of(self.tracked));
         self.fail(call, &how, cause, code);
         self.inner.tell(self.live, "context_ended", Some(format!("{} {how}", self.context.id)));
     }
 
     fn fail(&self, call: Option<Released>, how: &str, cause: ExecCause, code: i32) {
         let Some(call) = call else { return };
-        if let Part::Call(part) = &mut call.job.record().part {
+        if let Part::Call(part) = &mut call.tracked.record().part {
             part.died = Some(how.into());
         }
-        let (cause, code) = if call.job.was_killed() {
+        let (cause, code) = if call.tracked.was_killed() {
             (ExecCause::Killed, KILLED)
         } else if call.timed_out {
-            let limit_ms = call.job.record().timeout_ms.unwrap_or(0);
+            let limit_ms = call.tracked.record().timeout_ms.unwrap_or(0);
             (ExecCause::TimeLimit { limit_ms }, TIMED_OUT)
         } else {
             (cause, code)
         };
-        call.job.close();
-        end_exec(self.inner, self.live, &call.job, cause, code);
+        call.tracked.close();
+        end_exec(self.inner, self.live, &call.tracked, cause, code);
     }
 }
 

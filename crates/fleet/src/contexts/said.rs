@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// The most bytes that are kept of one call; later bytes are only counted.
-const MOST: u64 = 32 << 20;
+const MOST_BYTES_WRITTEN: u64 = 32 << 20;
 /// The positions of stdout and stderr, and the number of bytes that follow.
 const HEADER: usize = 20;
 /// A bit of the length: the bytes were not kept.
@@ -70,7 +70,7 @@ impl Said {
 
     pub fn append(&self, stdout: u64, stderr: u64, bytes: &[u8]) -> Result<(), JournalError> {
         let mut written = self.written();
-        let keep = written.length + bytes.len() as u64 <= MOST;
+        let keep = written.length + bytes.len() as u64 <= MOST_BYTES_WRITTEN;
         let mut record = Vec::with_capacity(HEADER + if keep { bytes.len() } else { 0 });
         record.extend_from_slice(&stdout.to_le_bytes());
         record.extend_from_slice(&stderr.to_le_bytes());

@@ -1,7 +1,7 @@
 //! Tests of the engine's zygote with Python's runner, which is in this crate.
 
 use super::Language;
-use paddock_backends::Birth;
+use paddock_backends::InterpreterStart;
 use paddock_engine::{Engine, ExecEvent, Zygote};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,15 @@ async fn an_interpreter_is_forked_into_sandboxes() {
     let layers = [paddock_model::Policy::default()];
     let surroundings = paddock_settings::Surroundings { state_dir: state.path(), home: None };
     let spec = paddock_settings::resolve(&layers, surroundings).unwrap().spec;
-    let birth = Birth { env: paddock_settings::default_environment(), cwd: "/workspace".into() };
+    let start = InterpreterStart { env: paddock_settings::default_environment(), cwd: "/workspace".into() };
     let python = Language::named(None).unwrap();
     let sources = python.zygote(&["colorsys".to_string()]).unwrap();
-    let zygote = Zygote::start(&engine, None, &spec, sources, &birth).await.unwrap();
+    let zygote = Zygote::start(&engine, None, &spec, sources, &start).await.unwrap();
     let zygote = Arc::new(zygote);
     for _ in 0..2 {
         let id = paddock_engine::new_id().unwrap();
-        let born = zygote.bear(&engine, id, &spec, &birth, 1).await.unwrap();
-        let (sandbox, mut exec) = (born.sandbox, born.exec);
+        let forked = zygote.fork(&engine, id, &spec, &start, 1).await.unwrap();
+        let (sandbox, mut exec) = (forked.sandbox, forked.exec);
         let code = "import os, sys; print(os.getppid(), 'colorsys' in sys.modules, os.getcwd(), os.getuid())";
         let frame = format!("run 2\ncall 1\nx\ncode {}\n{code}\n", code.len());
         assert!(exec.input().write(frame.as_bytes()).await);

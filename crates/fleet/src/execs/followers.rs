@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// How far the slowest follower may be behind before the exec waits.
 const LEASH: u64 = 1 << 20;
 /// How long an exec waits for followers that stand still.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FOLLOWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The patience of an exec that has just given a follower up.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 /// After this many seconds one second of patience has come back.
@@ -90,10 +90,10 @@ impl Followers {
     /// The patience that is left.
     fn patience(&self, now: Instant) -> Duration {
         match *lock(&self.gave_up) {
-            None => PATIENCE,
+            None => FOLLOWER_TIMEOUT,
             Some(then) => {
                 let back = now.saturating_duration_since(then) / SECONDS_PER_SECOND_OF_PATIENCE;
-                back.clamp(LEAST_PATIENCE, PATIENCE)
+                back.clamp(LEAST_PATIENCE, FOLLOWER_TIMEOUT)
             }
         }
     }
@@ -171,7 +171,7 @@ mod tests {
         for printed in 1..=64 {
             followers.keep_up(printed * MIB, 8 * MIB).await;
         }
-        assert!(began.elapsed() <= PATIENCE + Duration::from_millis(10), "{:?}", began.elapsed());
+        assert!(began.elapsed() <= FOLLOWER_TIMEOUT + Duration::from_millis(10), "{:?}", began.elapsed());
         drop(stalled);
     }
 
@@ -184,10 +184,10 @@ mod tests {
             stalled.push(followers.join(0, Wait::ForThem));
             followers.keep_up(printed * MIB, 8 * MIB).await;
         }
-        assert!(began.elapsed() < PATIENCE + 21 * LEAST_PATIENCE + Duration::from_secs(1));
+        assert!(began.elapsed() < FOLLOWER_TIMEOUT + 21 * LEAST_PATIENCE + Duration::from_secs(1));
         // Long after that a new follower is waited for again.
-        tokio::time::advance(PATIENCE * SECONDS_PER_SECOND_OF_PATIENCE).await;
-        assert_eq!(followers.patience(Instant::now()), PATIENCE);
+        tokio::time::advance(FOLLOWER_TIMEOUT * SECONDS_PER_SECOND_OF_PATIENCE).await;
+        assert_eq!(followers.patience(Instant::now()), FOLLOWER_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,24 +1,24 @@
 //! An exec's standard input, written piece by piece, and again after a lost connection.
 
-use super::tracked::{JobInput, TrackedExec};
+use super::tracked::{TrackedExec, TrackedInput};
 use crate::live::OpenStream;
 use crate::{FleetError, Kind};
 use std::sync::Arc;
 
 pub struct ExecInput {
-    job: Arc<TrackedExec>,
+    tracked: Arc<TrackedExec>,
     _open: OpenStream,
 }
 
 impl ExecInput {
-    pub(super) fn new(job: Arc<TrackedExec>, open: OpenStream) -> ExecInput {
-        ExecInput { job, _open: open }
+    pub(super) fn new(tracked: Arc<TrackedExec>, open: OpenStream) -> ExecInput {
+        ExecInput { tracked, _open: open }
     }
 
     /// `offset`: the place of these bytes in the whole input; bytes that were written before are skipped. Returns the
     /// number of all bytes so far. Waits while the exec does not read.
     pub async fn write(&mut self, offset: Option<u64>, bytes: &[u8]) -> Result<u64, FleetError> {
-        let mut guard = self.job.input.lock().await;
+        let mut guard = self.tracked.input.lock().await;
         let offset = offset.unwrap_or(guard.offset);
         let Some(known) = guard.offset.checked_sub(offset) else {
             return Err(FleetError::new(
@@ -35,16 +35,16 @@ impl ExecInput {
         if new.is_empty() {
             return Ok(guard.offset);
         }
-        let JobInput { offset, input } = &mut *guard;
-        let Some(open) = input else { return Err(closed(&self.job)) };
+        let TrackedInput { offset, input } = &mut *guard;
+        let Some(open) = input else { return Err(closed(&self.tracked)) };
         // An exec that has ended reads no more, and would let this wait for ever.
         let taken = tokio::select! {
             biased;
-            () = self.job.wait() => false,
+            () = self.tracked.wait() => false,
             taken = open.write(new) => taken,
         };
         if !taken {
-            return Err(closed(&self.job));
+            return Err(closed(&self.tracked));
         }
         *offset += new.len() as u64;
         Ok(*offset)
@@ -52,7 +52,7 @@ impl ExecInput {
 
     /// Closes the input.
     pub async fn close(&mut self) -> Result<(), FleetError> {
-        if let Some(input) = self.job.input.lock().await.input.take() {
+        if let Some(input) = self.tracked.input.lock().await.input.take() {
             input.close();
         }
         Ok(())
@@ -60,14 +60,14 @@ impl ExecInput {
 }
 
 impl TrackedExec {
-    pub(super) async fn input_owned(self: Arc<TrackedExec>) -> tokio::sync::OwnedMutexGuard<JobInput> {
+    pub(super) async fn input_owned(self: Arc<TrackedExec>) -> tokio::sync::OwnedMutexGuard<TrackedInput> {
         self.input.clone().lock_owned().await
     }
 }
 
-fn closed(job: &TrackedExec) -> FleetError {
-    let number = job.number();
-    if job.runs() {
+fn closed(tracked: &TrackedExec) -> FleetError {
+    let number = tracked.number();
+    if tracked.runs() {
         let message = format!("exec {number}: its standard input is closed");
         return FleetError::new(Kind::Conflict, "wrong_state", message).hint("start it with `open_stdin`");
     }

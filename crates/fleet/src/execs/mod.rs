@@ -5,6 +5,7 @@ mod followers;
 mod input;
 mod output;
 mod printed;
+mod program;
 mod pump;
 mod signals;
 mod tracked;
@@ -13,6 +14,7 @@ use followers::Wait;
 pub use input::ExecInput;
 pub use output::{OutputFrom, OutputReader, RawPiece, RawReader};
 pub use printed::{Kept, Printed, Record as PrintedRecord};
+pub use program::Program;
 pub use pump::{
     Ending, KILLED, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, end as end_exec, forget_when_stored, memory_kills,
     pump, store_lengths,
@@ -20,8 +22,8 @@ pub use pump::{
 pub use tracked::{ExecRecord, TrackedExec};
 
 use super::contexts::Part;
+use super::idempotency::Note;
 use super::live::Live;
-use super::once::Note;
 use super::record::now_ms;
 use super::request::{check_directory, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, audit};
@@ -57,7 +59,7 @@ impl Fleet {
                 .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
                     FleetError::unless_descriptors_are_left()?;
                     let what = What { argv, request: &request, code: None };
-                    Ok(fleet.start_job(&actor, &live, what, note).await?.to_api())
+                    Ok(fleet.begin_exec(&actor, &live, what, note).await?.to_api())
                 })
                 .await
         })
@@ -85,14 +87,14 @@ impl Fleet {
             fleet
                 .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
                     FleetError::unless_descriptors_are_left()?;
-                    let job = match plain {
+                    let tracked = match plain {
                         Some(code::Plain { argv, stdin }) => {
                             let what = What { argv, request: &start, code: Some((&request, stdin)) };
-                            fleet.start_job(&actor, &live, what, note).await?
+                            fleet.begin_exec(&actor, &live, what, note).await?
                         }
                         None => fleet.start_call(&actor, &live, &request, note).await?,
                     };
-                    Ok(job.to_api())
+                    Ok(tracked.to_api())
                 })
                 .await
         })
@@ -106,41 +108,41 @@ impl Fleet {
         exec: u32,
         patience: Option<Duration>,
     ) -> Result<Exec, FleetError> {
-        let job = self.job(actor, id, exec)?;
+        let tracked = self.tracked_exec(actor, id, exec)?;
         match patience {
-            Some(patience) => drop(tokio::time::timeout(patience, job.wait()).await),
-            None => job.wait().await,
+            Some(patience) => drop(tokio::time::timeout(patience, tracked.wait()).await),
+            None => tracked.wait().await,
         }
         // The timeline has the end before a caller is told of it.
         self.written().await;
-        job.with_output()
+        tracked.with_output()
     }
 
     pub async fn exec(&self, actor: &Actor, id: &str, exec: u32) -> Result<Exec, FleetError> {
-        self.job(actor, id, exec)?.with_output()
+        self.tracked_exec(actor, id, exec)?.with_output()
     }
 
     pub async fn execs(&self, actor: &Actor, id: &str) -> Result<Vec<Exec>, FleetError> {
-        let jobs = self.jobs(actor, id)?;
-        Ok(jobs.iter().map(|job| job.to_api()).collect())
+        let execs = self.tracked_execs(actor, id)?;
+        Ok(execs.iter().map(|tracked| tracked.to_api()).collect())
     }
 
     pub async fn kill_exec(&self, actor: &Actor, id: &str, exec: u32) -> Result<Exec, FleetError> {
-        let job = self.job(actor, id, exec)?;
+        let tracked = self.tracked_exec(actor, id, exec)?;
         let live = self.find(actor, id)?;
-        if job.runs() {
-            let part = job.record().part.clone();
+        if tracked.runs() {
+            let part = tracked.record().part.clone();
             match part {
-                Part::Call(call) => self.kill_call(&live, &job, &call).await,
+                Part::Call(call) => self.kill_call(&live, &tracked, &call).await,
                 Part::Command | Part::Runner(_) => {
-                    job.mark_killed();
+                    tracked.mark_killed();
                     self.running(&live).await?.kill_exec(exec);
                 }
             }
             audit::call(&self.0, actor, &live, "kill_exec", serde_json::json!({ "exec": exec }));
-            let _ = tokio::time::timeout(Duration::from_secs(5), job.wait()).await;
+            let _ = tokio::time::timeout(Duration::from_secs(5), tracked.wait()).await;
         }
-        job.with_output()
+        tracked.with_output()
     }
 
     pub async fn signal_exec(
@@ -151,9 +153,9 @@ impl Fleet {
         signal: &str,
     ) -> Result<(), FleetError> {
         let number = signals::parse(signal)?;
-        let job = self.job(actor, id, exec)?;
+        let tracked = self.tracked_exec(actor, id, exec)?;
         let live = self.find(actor, id)?;
-        if !job.runs() {
+        if !tracked.runs() {
             return Err(FleetError::new(Kind::Gone, "exec_ended", format!("exec {exec} has ended"))
                 .hint("GET of the exec says how; start another"));
         }
@@ -164,7 +166,7 @@ impl Fleet {
             "signal_exec",
             serde_json::json!({ "exec": exec, "signal": number }),
         );
-        let part = job.record().part.clone();
+        let part = tracked.record().part.clone();
         let target = match part {
             Part::Command | Part::Runner(_) => exec,
             Part::Call(call) => call.turn.map(|turn| turn.runner).ok_or_else(|| {
@@ -182,8 +184,8 @@ impl Fleet {
         exec: u32,
         size: TerminalSize,
     ) -> Result<(), FleetError> {
-        let job = self.job(actor, id, exec)?;
-        if !job.record().terminal {
+        let tracked = self.tracked_exec(actor, id, exec)?;
+        if !tracked.record().terminal {
             return Err(invalid(format!("exec {exec} has no terminal")).hint("start it with `terminal`"));
         }
         let live = self.find(actor, id)?;
@@ -192,9 +194,9 @@ impl Fleet {
     }
 
     pub async fn exec_input(&self, actor: &Actor, id: &str, exec: u32) -> Result<ExecInput, FleetError> {
-        let job = self.job(actor, id, exec)?;
+        let tracked = self.tracked_exec(actor, id, exec)?;
         let live = self.find(actor, id)?;
-        Ok(ExecInput::new(job, live.open_stream()))
+        Ok(ExecInput::new(tracked, live.open_stream()))
     }
 
     pub async fn output(
@@ -204,9 +206,9 @@ impl Fleet {
         exec: u32,
         from: OutputFrom,
     ) -> Result<OutputReader, FleetError> {
-        let job = self.job(actor, id, exec)?;
+        let tracked = self.tracked_exec(actor, id, exec)?;
         let open = self.find(actor, id).ok().map(|live| live.open_stream());
-        Ok(OutputReader::new(self.clone(), job, from, wait_for(actor), open))
+        Ok(OutputReader::new(self.clone(), tracked, from, wait_for(actor), open))
     }
 
     pub async fn raw_output(
@@ -218,20 +220,20 @@ impl Fleet {
         offset: u64,
         follow: bool,
     ) -> Result<RawReader, FleetError> {
-        let job = self.job(actor, id, exec)?;
+        let tracked = self.tracked_exec(actor, id, exec)?;
         let open = self.find(actor, id).ok().map(|live| live.open_stream());
-        Ok(RawReader::new(self.clone(), job, stream, offset, (follow, wait_for(actor)), open))
+        Ok(RawReader::new(self.clone(), tracked, stream, offset, (follow, wait_for(actor)), open))
     }
 
     /// One exec, of a sandbox that lives or of one that ended within the last day.
-    fn job(&self, actor: &Actor, id: &str, exec: u32) -> Result<Arc<TrackedExec>, FleetError> {
+    fn tracked_exec(&self, actor: &Actor, id: &str, exec: u32) -> Result<Arc<TrackedExec>, FleetError> {
         let (found, was_given) = match self.find(actor, id) {
-            Ok(live) => match live.job(exec) {
-                Some(job) => return Ok(job),
-                None => (self.stored_job(&live.record().clone(), exec)?, live.has_given(exec)),
+            Ok(live) => match live.exec(exec) {
+                Some(tracked) => return Ok(tracked),
+                None => (self.stored_exec(&live.record().clone(), exec)?, live.has_given(exec)),
             },
             Err(error) => match self.ended(actor, id)? {
-                Some(record) => (self.stored_job(&record, exec)?, false),
+                Some(record) => (self.stored_exec(&record, exec)?, false),
                 None => return Err(error),
             },
         };
@@ -248,17 +250,17 @@ impl Fleet {
         })
     }
 
-    fn jobs(&self, actor: &Actor, id: &str) -> Result<Vec<Arc<TrackedExec>>, FleetError> {
+    fn tracked_execs(&self, actor: &Actor, id: &str) -> Result<Vec<Arc<TrackedExec>>, FleetError> {
         match self.find(actor, id) {
-            Ok(live) => Ok(live.jobs()),
+            Ok(live) => Ok(live.execs()),
             Err(error) => match self.ended(actor, id)? {
-                Some(record) => self.stored_jobs(&record),
+                Some(record) => self.stored_execs(&record),
                 None => Err(error),
             },
         }
     }
 
-    async fn start_job(
+    async fn begin_exec(
         &self,
         actor: &Actor,
         live: &Arc<Live>,
@@ -276,40 +278,10 @@ impl Fleet {
             ));
         }
         let scanned = match &code {
-            Some((code, _)) => self.scan_code(actor, live, ("sh", None), code).await?,
+            Some((code, _)) => self.scan_code(actor, live, (scanned_as(code), None), code).await?,
             None => Default::default(),
         };
-        let (mut command, output_limit) = {
-            let record = live.record();
-            let timeout = match request.timeout_seconds {
-                Some(value) => Some(seconds("timeout_seconds", value)?),
-                None => record.spec.limits.timeout,
-            };
-            let mut env = record.env.clone();
-            env.extend(request.env.clone());
-            let user = match &request.user {
-                Some(user) => user.parse::<User>().map_err(|error| invalid(error.to_string()))?,
-                None => record.spec.user.clone(),
-            };
-            let command = Command {
-                argv,
-                env,
-                cwd: request.cwd.clone().or_else(|| record.cwd.clone()),
-                user,
-                tty: request.terminal.map(window).transpose()?,
-                stdin: request.open_stdin || request.stdin.is_some() || code.is_some(),
-                deadline: timeout,
-                last: false,
-                control: false,
-                zygote: false,
-            };
-            (command, record.spec.limits.output)
-        };
-        if command.tty.is_some() {
-            command.env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
-        }
-        check_command(&command.argv, &command.env).map_err(refused)?;
-        command.cwd.as_deref().map_or(Ok(()), check_directory)?;
+        let (command, output_limit) = command(live, argv, request, code.is_some())?;
         self.note_beginning(live, false);
         let number = live.take_exec_number();
         let line = match &code {
@@ -345,7 +317,7 @@ impl Fleet {
         );
         inner.save_exec(&live.id, &record)?;
         note.write(&number)?;
-        let job = Arc::new(TrackedExec::new(&live.id, record, journal));
+        let tracked = Arc::new(TrackedExec::new(&live.id, record, journal));
         let stdin = match code {
             Some((_, stdin)) => Some(stdin),
             None => request.stdin.as_ref().map(|text| text.clone().into_bytes()),
@@ -356,40 +328,40 @@ impl Fleet {
             Err(error) => {
                 // The exec is in the store already, and must not be recorded as running for ever.
                 let detail = error.to_string();
-                end_exec(inner, live, &job, ExecCause::NotStarted { detail }, KILLED);
+                end_exec(inner, live, &tracked, ExecCause::NotStarted { detail }, KILLED);
                 return Err(error.into());
             }
         };
-        self.feed(&job, exec.input(), stdin, request.open_stdin).await;
-        live.add_exec(job.clone());
+        self.feed(&tracked, exec.input(), stdin, request.open_stdin).await;
+        live.add_exec(tracked.clone());
         live.touch();
         inner.counters.execs.fetch_add(1, Ordering::Relaxed);
         inner.tell(live, "exec_started", Some(number.to_string()));
-        tokio::spawn(pump(inner.clone(), live.clone(), job.clone(), exec));
-        Ok(job)
+        tokio::spawn(pump(inner.clone(), live.clone(), tracked.clone(), exec));
+        Ok(tracked)
     }
 
     /// Writes the known input in the background; an exec that does not read it does not hold the caller up.
     async fn feed(
         &self,
-        job: &Arc<TrackedExec>,
+        tracked: &Arc<TrackedExec>,
         input: paddock_engine::Input,
         stdin: Option<Vec<u8>>,
         keep_open: bool,
     ) {
         let Some(bytes) = stdin else {
             if keep_open {
-                job.input.lock().await.input = Some(input);
+                tracked.input.lock().await.input = Some(input);
             }
             return;
         };
-        let job = job.clone();
+        let tracked = tracked.clone();
         // The lock is taken before another call can write after this.
-        let mut guard = job.clone().input_owned().await;
+        let mut guard = tracked.clone().input_owned().await;
         tokio::spawn(async move {
             tokio::select! {
                 biased;
-                () = job.wait() => {}
+                () = tracked.wait() => {}
                 _ = input.write(&bytes) => {}
             }
             guard.offset = bytes.len() as u64;
@@ -407,6 +379,52 @@ struct What<'a> {
     argv: Vec<String>,
     request: &'a StartExec,
     code: Option<(&'a RunCode, Vec<u8>)>,
+}
+
+/// The command as the guest gets it, and how many bytes of its output are kept. `with_input`: its standard input is written to.
+fn command(
+    live: &Live,
+    argv: Vec<String>,
+    request: &StartExec,
+    with_input: bool,
+) -> Result<(Command, u64), FleetError> {
+    let record = live.record();
+    let timeout = match request.timeout_seconds {
+        Some(value) => Some(seconds("timeout_seconds", value)?),
+        None => record.spec.limits.timeout,
+    };
+    let mut env = record.env.clone();
+    env.extend(request.env.clone());
+    let user = match &request.user {
+        Some(user) => user.parse::<User>().map_err(|error| invalid(error.to_string()))?,
+        None => record.spec.user.clone(),
+    };
+    let mut command = Command {
+        argv,
+        env,
+        cwd: request.cwd.clone().or_else(|| record.cwd.clone()),
+        user,
+        tty: request.terminal.map(window).transpose()?,
+        stdin: request.open_stdin || request.stdin.is_some() || with_input,
+        deadline: timeout,
+        last: false,
+        control: false,
+        zygote: false,
+    };
+    if command.tty.is_some() {
+        command.env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
+    }
+    check_command(&command.argv, &command.env).map_err(refused)?;
+    command.cwd.as_deref().map_or(Ok(()), check_directory)?;
+    Ok((command, record.spec.limits.output))
+}
+
+/// The name by which the scan knows its language.
+fn scanned_as(code: &RunCode) -> &str {
+    match code.language.as_deref() {
+        None | Some("shell") => "sh",
+        Some(language) => language,
+    }
 }
 
 /// A caller that may only look changes nothing, and holds nothing up.

@@ -26,7 +26,7 @@ pub struct OutputFrom {
 /// Reads both streams in the order in which they were written.
 pub struct OutputReader {
     fleet: Fleet,
-    job: Arc<TrackedExec>,
+    tracked: Arc<TrackedExec>,
     reader: Ordered,
     /// Bytes of both streams that were passed.
     position: u64,
@@ -52,14 +52,14 @@ struct Answers {
 impl OutputReader {
     pub(super) fn new(
         fleet: Fleet,
-        job: Arc<TrackedExec>,
+        tracked: Arc<TrackedExec>,
         from: OutputFrom,
         wait: Wait,
         open: Option<OpenStream>,
     ) -> OutputReader {
-        let reader = job.journal.ordered(from.stdout, from.stderr);
-        let follower = from.follow.then(|| job.followers.join(from.stdout + from.stderr, wait));
-        let answers = job.said.as_ref().map(|said| Answers {
+        let reader = tracked.journal.ordered(from.stdout, from.stderr);
+        let follower = from.follow.then(|| tracked.followers.join(from.stdout + from.stderr, wait));
+        let answers = tracked.said.as_ref().map(|said| Answers {
             reader: said.reader(),
             changes: said.follow(),
             skip: from.results,
@@ -67,8 +67,8 @@ impl OutputReader {
         });
         OutputReader {
             fleet,
-            changes: job.journal.follow(),
-            job,
+            changes: tracked.journal.follow(),
+            tracked,
             reader,
             position: from.stdout + from.stderr,
             follow: from.follow,
@@ -85,7 +85,7 @@ impl OutputReader {
         match self.next_event().await {
             Ok(event) => event.map(Ok),
             Err(error) => {
-                tracing::error!(exec = self.job.number(), %error, "output cannot be read");
+                tracing::error!(exec = self.tracked.number(), %error, "output cannot be read");
                 self.finished = true;
                 Some(Err(FleetError::storage(&error)))
             }
@@ -98,7 +98,7 @@ impl OutputReader {
                 return Ok(None);
             }
             // The end is read before the journal: everything printed before the end is in the journal by then.
-            let ended = !self.job.runs();
+            let ended = !self.tracked.runs();
             let most = match self.next_answer()? {
                 Some((position, event)) if position <= self.position => return Ok(Some(event)),
                 Some((position, event)) => {
@@ -130,7 +130,7 @@ impl OutputReader {
             }
             if ended
                 && std::mem::take(&mut self.death)
-                && let Some(error) = self.job.death()
+                && let Some(error) = self.tracked.death()
             {
                 return Ok(Some(OutputEvent::Error { error }));
             }
@@ -140,19 +140,19 @@ impl OutputReader {
             }
             if ended || !self.follow {
                 self.finished = true;
-                return Ok(ended.then(|| OutputEvent::Ended { exec: Box::new(self.job.to_api()) }));
+                return Ok(ended.then(|| OutputEvent::Ended { exec: Box::new(self.tracked.to_api()) }));
             }
             tokio::select! {
                 _ = self.changes.changed() => {}
                 () = answered(self.answers.as_mut()) => {}
-                () = self.job.wait() => {}
+                () = self.tracked.wait() => {}
             }
         }
     }
 
     /// Takes the next answer: the caller hands it out, or puts it back.
     fn next_answer(&mut self) -> Result<Option<(u64, OutputEvent)>, JournalError> {
-        let (Some(answers), Some(said)) = (self.answers.as_mut(), self.job.said.as_ref()) else {
+        let (Some(answers), Some(said)) = (self.answers.as_mut(), self.tracked.said.as_ref()) else {
             return Ok(None);
         };
         if let Some(next) = answers.next.take() {
@@ -192,7 +192,7 @@ async fn answered(answers: Option<&mut Answers>) {
 /// The exact bytes of one stream.
 pub struct RawReader {
     fleet: Fleet,
-    job: Arc<TrackedExec>,
+    tracked: Arc<TrackedExec>,
     stream: StreamName,
     offset: u64,
     /// The reader stops at this offset.
@@ -212,17 +212,17 @@ pub enum RawPiece {
 impl RawReader {
     pub(super) fn new(
         fleet: Fleet,
-        job: Arc<TrackedExec>,
+        tracked: Arc<TrackedExec>,
         stream: StreamName,
         offset: u64,
         (follow, wait): (bool, Wait),
         open: Option<OpenStream>,
     ) -> RawReader {
-        let (stdout, stderr) = job.journal.lengths();
+        let (stdout, stderr) = tracked.journal.lengths();
         let other = if stream == StreamName::Stdout { stderr } else { stdout };
-        let follower = follow.then(|| job.followers.join(offset + other, wait));
-        let changes = job.journal.follow();
-        RawReader { fleet, job, stream, offset, end: u64::MAX, follow, follower, changes, _open: open }
+        let follower = follow.then(|| tracked.followers.join(offset + other, wait));
+        let changes = tracked.journal.follow();
+        RawReader { fleet, tracked, stream, offset, end: u64::MAX, follow, follower, changes, _open: open }
     }
 
     /// Safe to cancel. `None` at the end.
@@ -231,9 +231,9 @@ impl RawReader {
             if self.offset >= self.end {
                 return None;
             }
-            let ended = !self.job.runs();
+            let ended = !self.tracked.runs();
             let most = usize::try_from(self.end - self.offset).unwrap_or(PIECE).min(PIECE);
-            match self.job.journal.read_at(self.stream, self.offset, most) {
+            match self.tracked.journal.read_at(self.stream, self.offset, most) {
                 Err(error) => return Some(Err(FleetError::storage(&error))),
                 Ok(Piece::Bytes(bytes)) => {
                     self.pass(bytes.len() as u64);
@@ -255,15 +255,15 @@ impl RawReader {
             }
             tokio::select! {
                 _ = self.changes.changed() => {}
-                () = self.job.wait() => {}
+                () = self.tracked.wait() => {}
             }
         }
     }
 
     /// Stops before the next gap from `offset` on. Returns the place of the gap, and the length of the stream.
     pub fn stop_at_gap(&mut self, offset: u64) -> (u64, u64) {
-        let (stdout, stderr) = self.job.journal.lengths();
-        self.end = self.job.journal.kept_until(self.stream, offset);
+        let (stdout, stderr) = self.tracked.journal.lengths();
+        self.end = self.tracked.journal.kept_until(self.stream, offset);
         (self.end, if self.stream == StreamName::Stdout { stdout } else { stderr })
     }
 
@@ -271,7 +271,7 @@ impl RawReader {
     fn pass(&mut self, bytes: u64) {
         self.offset += bytes;
         if let Some(follower) = &self.follower {
-            let (stdout, stderr) = self.job.journal.lengths();
+            let (stdout, stderr) = self.tracked.journal.lengths();
             let other = if self.stream == StreamName::Stdout { stderr } else { stdout };
             follower.passed(self.offset + other);
         }

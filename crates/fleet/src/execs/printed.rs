@@ -25,7 +25,7 @@ const LOOKED_THROUGH: u64 = 4 << 20;
 
 /// A call that has ended, and the length of its output by then.
 pub struct Printed {
-    job: Arc<TrackedExec>,
+    tracked: Arc<TrackedExec>,
     stdout: u64,
     stderr: u64,
 }
@@ -53,16 +53,16 @@ pub struct Kept {
 
 impl Printed {
     /// Precondition: the call has ended.
-    pub fn new(job: &Arc<TrackedExec>) -> Printed {
-        let (stdout, stderr) = job.journal.lengths();
-        Printed { job: job.clone(), stdout, stderr }
+    pub fn new(tracked: &Arc<TrackedExec>) -> Printed {
+        let (stdout, stderr) = tracked.journal.lengths();
+        Printed { tracked: tracked.clone(), stdout, stderr }
     }
 
     /// `None` if it printed and returned nothing.
     pub fn record(&self) -> Option<Vec<u8>> {
         let mut record = Record {
-            stdout: kept(&self.job.journal, StreamName::Stdout, self.stdout),
-            stderr: kept(&self.job.journal, StreamName::Stderr, self.stderr),
+            stdout: kept(&self.tracked.journal, StreamName::Stdout, self.stdout),
+            stderr: kept(&self.tracked.journal, StreamName::Stderr, self.stderr),
             ..Record::default()
         };
         self.add_answers(&mut record);
@@ -73,12 +73,12 @@ impl Printed {
     }
 
     pub fn exec(&self) -> u32 {
-        self.job.number()
+        self.tracked.number()
     }
 
     fn add_answers(&self, record: &mut Record) {
-        record.error = self.job.death();
-        let Some(said) = &self.job.said else { return };
+        record.error = self.tracked.death();
+        let Some(said) = &self.tracked.said else { return };
         let (mut reader, mut room) = (said.reader(), RESULTS);
         while reader.read() <= LOOKED_THROUGH {
             match reader.next(said).ok().flatten().map(|placed| placed.answer) {

@@ -22,9 +22,9 @@ pub const KILLED: i32 = 137;
 const STORE_AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs until no process holds the exec's streams any more.
-pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<TrackedExec>, mut exec: Exec) {
+pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, tracked: Arc<TrackedExec>, mut exec: Exec) {
     // A new connection is made only after all bytes of the last one are in the journal.
-    let pumping = job.pumping.lock().await;
+    let pumping = tracked.pumping.lock().await;
     let mut timed_out = false;
     let kills_before = memory_kills(&live);
     loop {
@@ -38,33 +38,33 @@ pub async fn pump(inner: Arc<Inner>, live: Arc<Live>, job: Arc<TrackedExec>, mut
                     StreamKind::Control => continue,
                 };
                 inner.counters.output_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                if let Err(error) = job.append(name, &bytes) {
-                    tracing::warn!(sandbox = %live.id, exec = job.number(), %error, "output could not be kept");
+                if let Err(error) = tracked.append(name, &bytes) {
+                    tracing::warn!(sandbox = %live.id, exec = tracked.number(), %error, "output could not be kept");
                 }
-                let (stdout, stderr) = job.journal.lengths();
-                let room = job.record().output_limit;
-                job.followers.keep_up(stdout + stderr, room).await;
+                let (stdout, stderr) = tracked.journal.lengths();
+                let room = tracked.record().output_limit;
+                tracked.followers.keep_up(stdout + stderr, room).await;
             }
             ExecEvent::DeadlinePassed => timed_out = true,
             ExecEvent::Interrupted { .. } => {}
-            ExecEvent::MemoryExceeded { .. } => end(&inner, &live, &job, ExecCause::OutOfMemory, KILLED),
+            ExecEvent::MemoryExceeded { .. } => end(&inner, &live, &tracked, ExecCause::OutOfMemory, KILLED),
             ExecEvent::StartFailed { step, errno } => {
                 let error = std::io::Error::from_raw_os_error(errno);
                 let detail = format!("{}: {error}", step.escape_debug());
                 let code = if errno == libc::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE };
-                end(&inner, &live, &job, ExecCause::NotStarted { detail }, code);
+                end(&inner, &live, &tracked, ExecCause::NotStarted { detail }, code);
                 drop(pumping);
-                return forget_when_stored(&inner, &live, &job).await;
+                return forget_when_stored(&inner, &live, &tracked).await;
             }
             ExecEvent::Exited { status, .. } => {
-                let (cause, code) = Ending { status, timed_out, kills_before }.cause(&live, &job);
-                end(&inner, &live, &job, cause, code);
+                let (cause, code) = Ending { status, timed_out, kills_before }.cause(&live, &tracked);
+                end(&inner, &live, &tracked, cause, code);
             }
             ExecEvent::Closed => {
-                job.close();
-                store_lengths(&inner, &live, &job);
+                tracked.close();
+                store_lengths(&inner, &live, &tracked);
                 drop(pumping);
-                return forget_when_stored(&inner, &live, &job).await;
+                return forget_when_stored(&inner, &live, &tracked).await;
             }
             // The watcher of the sandbox finds out why, and either resumes this exec or ends it.
             ExecEvent::Lost { .. } => return,
@@ -81,40 +81,40 @@ pub struct Ending {
 }
 
 impl Ending {
-    pub fn cause(&self, live: &Live, job: &TrackedExec) -> (ExecCause, i32) {
+    pub fn cause(&self, live: &Live, tracked: &TrackedExec) -> (ExecCause, i32) {
         let out_of_memory = self.status == ExitKind::Signaled(libc::SIGKILL)
             && memory_kills(live).is_some_and(|now| Some(now) != self.kills_before);
         match self.status {
-            _ if self.timed_out => {
-                let limit_ms = job.record().timeout_ms.unwrap_or(0);
+            _ if self.timed_out || tracked.was_out_of_time() => {
+                let limit_ms = tracked.record().timeout_ms.unwrap_or(0);
                 (ExecCause::TimeLimit { limit_ms }, TIMED_OUT)
             }
             _ if out_of_memory => (ExecCause::OutOfMemory, KILLED),
-            ExitKind::Signaled(signal) if job.was_killed() => (ExecCause::Killed, 128 + signal),
+            ExitKind::Signaled(signal) if tracked.was_killed() => (ExecCause::Killed, 128 + signal),
             ExitKind::Signaled(signal) => (ExecCause::Signaled { signal }, 128 + signal),
             ExitKind::Exited(code) => (ExecCause::Exited, code),
         }
     }
 }
 
-pub fn end(inner: &Inner, live: &Live, job: &Arc<TrackedExec>, cause: ExecCause, code: i32) {
-    let Some(record) = job.end(cause, code, now_ms()) else { return };
+pub fn end(inner: &Inner, live: &Live, tracked: &Arc<TrackedExec>, cause: ExecCause, code: i32) {
+    let Some(record) = tracked.end(cause, code, now_ms()) else { return };
     match inner.save_exec(&live.id, &record) {
-        Ok(()) => job.mark_stored(),
+        Ok(()) => tracked.mark_stored(),
         Err(error) => {
             let why = "the end of an exec is kept in memory until it can be stored";
             tracing::error!(sandbox = %live.id, exec = record.number, %error, why);
         }
     }
     live.touch();
-    audit::exec_ended(inner, live, job);
+    audit::exec_ended(inner, live, tracked);
     inner.tell(live, "exec_ended", Some(format!("{} exit {code}", record.number)));
-    job.announce_end();
+    tracked.announce_end();
 }
 
 /// Stores the new lengths of an exec whose descendants printed after its end.
-pub fn store_lengths(inner: &Inner, live: &Live, job: &TrackedExec) {
-    if let Some(record) = job.printed_more()
+pub fn store_lengths(inner: &Inner, live: &Live, tracked: &TrackedExec) {
+    if let Some(record) = tracked.printed_more()
         && let Err(error) = inner.save_exec(&live.id, &record)
     {
         tracing::warn!(sandbox = %live.id, exec = record.number, %error, "how much it printed could not be stored");
@@ -122,19 +122,19 @@ pub fn store_lengths(inner: &Inner, live: &Live, job: &TrackedExec) {
 }
 
 /// The guest remembers the end until it is in the store: after a kill, the next server finds it there.
-pub async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, job: &TrackedExec) {
-    while !job.is_stored() {
+pub async fn forget_when_stored(inner: &Arc<Inner>, live: &Arc<Live>, tracked: &TrackedExec) {
+    while !tracked.is_stored() {
         tokio::time::sleep(STORE_AGAIN).await;
         if inner.closing.load(Ordering::Relaxed) {
             return;
         }
-        let record = job.record().clone();
+        let record = tracked.record().clone();
         if inner.save_exec(&live.id, &record).is_ok() {
-            job.mark_stored();
+            tracked.mark_stored();
         }
     }
     if let Some(sandbox) = live.running() {
-        sandbox.forget(job.number());
+        sandbox.forget(tracked.number());
     }
 }
 

@@ -3,7 +3,7 @@
 use super::followers::Followers;
 use crate::FleetError;
 use crate::contexts::{Answer, Part, Said};
-use crate::once::RequestKey;
+use crate::idempotency::RequestKey;
 use paddock_engine::Input;
 use paddock_model::api::{CodeError, CodeResult, Exec, ExecCause, ExecState, StreamName};
 use paddock_model::{Captured, ScanReport};
@@ -62,20 +62,21 @@ pub struct TrackedExec {
     pub followers: Followers,
     /// The results of a call in a context.
     pub said: Option<Said>,
-    pub input: Arc<tokio::sync::Mutex<JobInput>>,
+    pub input: Arc<tokio::sync::Mutex<TrackedInput>>,
     /// Held by the task that writes its output into the journal.
     pub pumping: tokio::sync::Mutex<()>,
     record: Mutex<ExecRecord>,
     ended: watch::Sender<bool>,
     /// True if a call ended it.
     killed: AtomicBool,
+    out_of_time: AtomicBool,
     /// True if the store has its end.
     stored: AtomicBool,
     digests: Mutex<Option<(Sha256, Sha256)>>,
 }
 
 #[derive(Default)]
-pub struct JobInput {
+pub struct TrackedInput {
     /// Bytes that were handed to the exec so far.
     pub offset: u64,
     /// `None` if its standard input is closed.
@@ -97,6 +98,7 @@ impl TrackedExec {
             record: Mutex::new(record),
             ended,
             killed: false.into(),
+            out_of_time: false.into(),
             stored: stored.into(),
             digests: Mutex::new(digests),
         }
@@ -195,6 +197,15 @@ impl TrackedExec {
 
     pub fn mark_killed(&self) {
         self.killed.store(true, Ordering::Relaxed);
+    }
+
+    /// The host ends it at its time limit, where its guest keeps no time for it.
+    pub fn mark_out_of_time(&self) {
+        self.out_of_time.store(true, Ordering::Relaxed);
+    }
+
+    pub fn was_out_of_time(&self) -> bool {
+        self.out_of_time.load(Ordering::Relaxed)
     }
 
     pub fn was_killed(&self) -> bool {

@@ -2,15 +2,17 @@
 //! interpreter has done the template's imports and waits for its first call. It is made once, because no interpreter
 //! can be forked from one VM into another.
 
-use super::newborn::NUMBER;
 use super::pool::Blueprint;
+use super::waiting_interpreter::NUMBER;
 use crate::contexts::{Frame, Frames, Language, Position};
 use crate::record::{Record, now_ns};
 use crate::request::chain;
 use crate::{Fleet, FleetError, blocking};
-use paddock_backends::Raised;
-use paddock_engine::{Command, Engine, Exec, ExecEvent, KnownExec, ResumedExec, Sandbox as Inside};
-use paddock_model::{Boundary, Disk, Guarantees, SandboxId, Spec};
+use paddock_backends::{Purpose, tell_waiting};
+use paddock_engine::{
+    Beginning, Begun, Command, Engine, Exec, ExecEvent, KnownExec, Request, ResumedExec, Sandbox as Inside,
+};
+use paddock_model::{Capability, Disk, SandboxId, Spec};
 use paddock_protocol::{ExecPhase, StreamKind};
 use paddock_settings::templates::BUILT_IN;
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 /// The longest time for imports: a large package takes its time, and many times as long in an emulated VM.
 const IMPORTS: Duration = Duration::from_secs(600);
 /// The wait after a failure: the template may have been mended by then.
-const AGAIN: Duration = Duration::from_secs(60);
+const BAKE_PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// The last bytes of the interpreter's output that are kept, to tell why it did not come up.
 const LAST_WORDS: usize = 2000;
 /// This file is written last.
@@ -65,7 +67,7 @@ impl Fleet {
         record: &Record,
         preload: &[String],
     ) -> Option<super::member::Member> {
-        if preload.is_empty() || record.guarantees.boundary != Boundary::OwnKernel {
+        if preload.is_empty() || !record.guarantees.can(Capability::PreparedMemory) {
             return None;
         }
         let template = record.template.as_deref().unwrap_or(BUILT_IN);
@@ -76,7 +78,7 @@ impl Fleet {
             }
             match self.baked(template, &blueprint).await? {
                 Some(baked) => {
-                    self.make_member(&blueprint, &super::pool::Mother::Baked(baked)).await.map(Some)
+                    self.make_member(&blueprint, &super::pool::MemberOrigin::Baked(baked)).await.map(Some)
                 }
                 None => Ok(None),
             }
@@ -96,7 +98,7 @@ impl Fleet {
     ) -> Result<Option<Arc<Baked>>, FleetError> {
         let engine = self.0.engine.clone();
         let (backend, spec, what) = (blueprint.backend.clone(), blueprint.spec.clone(), what(blueprint)?);
-        let asked = blocking(move || Ok(engine.bake_place(backend.as_deref(), &spec, &what)?));
+        let asked = blocking(move || Ok(engine.template_memory(backend.as_deref(), &spec, &what)?));
         let Some(place) = asked.await? else { return Ok(None) };
         if let Some(found) = Baked::find(&place) {
             return Ok(Some(Arc::new(found)));
@@ -106,21 +108,21 @@ impl Fleet {
         if let Some(found) = Baked::find(&place) {
             return Ok(Some(Arc::new(found)));
         }
-        failed.retain(|_, (at, _)| at.elapsed() < AGAIN);
+        failed.retain(|_, (at, _)| at.elapsed() < BAKE_PAUSE_AFTER_FAILURE);
         if let Some((_, why)) = failed.get(&place) {
             return Err(not_made(why.clone()));
         }
         // It takes a while, and a waiting person should know why.
-        eprintln!(
-            "paddock: loading what template {template} preloads, once ({}); sandboxes will begin with it",
+        tell_waiting(&format!(
+            "loading what template {template} preloads, once ({}); sandboxes will begin with it",
             blueprint.preload.join(", ")
-        );
+        ));
         let begun = Instant::now();
         if let Err(error) = self.bake(blueprint, &place).await {
             failed.insert(place, (Instant::now(), chain(&error)));
             return Err(error);
         }
-        eprintln!("paddock: template {template} is loaded after {:.1} s", begun.elapsed().as_secs_f64());
+        tell_waiting(&format!("template {template} is loaded after {:.1} s", begun.elapsed().as_secs_f64()));
         Baked::find(&place).map(Arc::new).map(Some).ok_or_else(|| not_made("it has gone again".into()))
     }
 
@@ -130,8 +132,11 @@ impl Fleet {
         let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
         let (engine, backend, raised_id) = (self.0.engine.clone(), blueprint.backend.clone(), id.clone());
         let user = spec.user.clone();
-        let raised = blocking(move || Ok(engine.raise_to_bake(&raised_id, backend.as_deref(), &spec)?));
-        let mut inside = Inside::start(id, raised.await?)?;
+        let begun = blocking(move || {
+            let beginning = Beginning::Fresh(Purpose::TemplateMemory);
+            Ok(engine.begin(Request::new(&raised_id, backend.as_deref(), &spec, beginning))?)
+        });
+        let mut inside = Inside::start(id, begun.await?)?;
         let loaded = async {
             inside.ready().await?;
             let (mut exec, sent) = start_python(&inside, blueprint, user, true).await?;
@@ -165,8 +170,8 @@ impl Fleet {
 fn what(blueprint: &Blueprint) -> Result<Vec<u8>, FleetError> {
     let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
     let python = Language::named(None)?;
-    let birth = (&blueprint.birth.env, &blueprint.birth.cwd);
-    serde_json::to_vec(&(spec, &blueprint.preload, birth, python.argv(), python.source()))
+    let start = (&blueprint.start.env, &blueprint.start.cwd);
+    serde_json::to_vec(&(spec, &blueprint.preload, start, python.argv(), python.source()))
         .map_err(|error| FleetError::internal(&error))
 }
 
@@ -193,8 +198,8 @@ pub async fn start_python(
     let python = Language::named(None)?;
     let command = Command {
         argv: python.argv(),
-        env: blueprint.birth.env.clone(),
-        cwd: Some(blueprint.birth.cwd.clone()),
+        env: blueprint.start.env.clone(),
+        cwd: Some(blueprint.start.cwd.clone()),
         user,
         control: true,
         ..Command::default()
@@ -276,14 +281,16 @@ impl Baked {
         // Everything inside was written before this time, by the clock that the VM is given.
         let ready_at_ns = now_ns();
         let (engine, raised_id, spec, place) = (engine.clone(), id.clone(), spec.clone(), self.place.clone());
-        let raised =
-            blocking(move || Ok(engine.raise_from_memory(&raised_id, backend.as_deref(), &spec, &place)?));
-        let (raised, guarantees) = raised.await.inspect_err(|_| {
+        let begun = blocking(move || {
+            let beginning = Beginning::FromMemory(&place);
+            Ok(engine.begin(Request::new(&raised_id, backend.as_deref(), &spec, beginning))?)
+        });
+        let begun = begun.await.inspect_err(|_| {
             // The memory was cut off perhaps: it is made again.
             let _ = std::fs::remove_dir_all(&self.place);
         })?;
         let built_ns = (self.interpreter.began_ns, ready_at_ns);
-        Woken::go_on(id, guarantees, raised, Some(&self.interpreter), built_ns).await
+        Woken::go_on(id, begun, Some(&self.interpreter), built_ns).await
     }
 }
 
@@ -291,8 +298,7 @@ impl Woken {
     /// Takes over the guest of a sandbox whose memory others have too, and tells the interpreter in it.
     pub async fn go_on(
         id: SandboxId,
-        guarantees: Guarantees,
-        raised: Raised,
+        begun: Begun,
         interpreter: Option<&Interpreter>,
         built_ns: (i64, i64),
     ) -> Result<Woken, FleetError> {
@@ -302,7 +308,7 @@ impl Woken {
             stderr: said.stderr,
             control: said.control,
         });
-        let (inside, resumed) = Inside::resume(id, guarantees, raised, known.as_slice()).await?;
+        let (inside, resumed) = Inside::resume(id, begun, known.as_slice()).await?;
         let Some(Interpreter { sent, said, .. }) = interpreter.cloned() else {
             return Ok(Woken { inside, exec: None, sent: 0, said: Position::default(), built_ns });
         };

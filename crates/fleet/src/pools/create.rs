@@ -12,7 +12,6 @@ use paddock_records::access::Permit;
 use paddock_records::store::SandboxRow;
 use paddock_settings::templates::BUILT_IN;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ impl Fleet {
         let pool = self.0.pools.named(template)?;
         match pool.take(record, preload)? {
             Taken::Ready(member) => Some(*member),
-            Taken::Blueprint(blueprint, mother) => match self.make_member(&blueprint, &mother).await {
+            Taken::Blueprint(blueprint, origin) => match self.make_member(&blueprint, &origin).await {
                 Ok(member) => Some(member),
                 Err(error) => {
                     // The sandbox is made as if there were no pool, and reports its own failure then.
@@ -77,7 +76,7 @@ impl Fleet {
         let body = match stored {
             Ok(body) => body,
             Err(error) => {
-                inner.counters.create_failed.fetch_add(1, Ordering::Relaxed);
+                inner.counters.count_create(false);
                 self.discard(parts);
                 return Err(error);
             }
@@ -86,16 +85,16 @@ impl Fleet {
         let directory = inner.options.state.join("sandboxes").join(&id);
         let live = Live::new(record, directory, BTreeMap::new());
         *live.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
-        let Parts { inside, newborn, .. } = parts;
-        inside.set_deadline(live.record().time_to_live());
+        let Parts { inside, waiting, .. } = parts;
+        inside.set_deadline(live.record().guest_deadline());
         let inside = Arc::new(inside);
-        if let Some(newborn) = newborn {
-            live.set_newborn(newborn);
+        if let Some(waiting) = waiting {
+            live.set_waiting_interpreter(waiting);
         }
         live.set_running(Some(inside.clone()));
         inner.add(live.clone());
         reaper::watch_over(self, &live, inside);
-        inner.counters.created.fetch_add(1, Ordering::Relaxed);
+        inner.counters.count_create(true);
         inner.tell(&live, "created", None);
         Ok(live)
     }

@@ -5,16 +5,16 @@
 //! with any other: a caller can tell the third create from the first only by its speed. That is why no zygote is forked
 //! here: a sandbox out of a zygote cannot be forked live (decision 55).
 
-use super::keeper;
+use super::filler;
 use super::member::{Member, UNMEASURED_BYTES};
 use super::parent_vms::shares;
 use super::pool::{Blueprint, Pool, Taken};
 use crate::Fleet;
 use crate::pressure::meminfo_bytes;
 use crate::record::Record;
-use paddock_backends::Birth;
+use paddock_backends::InterpreterStart;
 use paddock_model::api::{CreateSandbox, PoolSize};
-use paddock_model::{Boundary, Disk, Spec};
+use paddock_model::{Capability, Disk, Spec};
 use paddock_settings::WORKSPACE_TARGET;
 use paddock_settings::templates::BUILT_IN;
 use std::collections::VecDeque;
@@ -240,7 +240,7 @@ impl Fleet {
             backend: record.backend.clone(),
             spec: record.spec.clone(),
             image: record.image.clone(),
-            birth: birth_of(record, request),
+            start: start_of_interpreter(record, request),
             preload: preload.to_vec(),
             has_interpreter: self.0.pools.demand.begins_with_python(key),
         };
@@ -248,7 +248,7 @@ impl Fleet {
         let template = record.template.as_deref().unwrap_or(BUILT_IN);
         let pool = Arc::new(Pool::by_demand(template, size, blueprint));
         if self.0.pools.demand.add(key, &pool) {
-            keeper::start(self, &pool);
+            filler::start(self, &pool);
         }
     }
 
@@ -278,7 +278,7 @@ impl Fleet {
 
 /// True if a sandbox that is made before the request is the same as one that is made after it.
 fn is_predictable(record: &Record) -> bool {
-    record.guarantees.boundary == Boundary::SharedKernel && !shares(&record.spec)
+    record.guarantees.can(Capability::MadeAhead) && !shares(&record.spec)
 }
 
 /// The tenant is a part of it: a sandbox that was made for one tenant is given to no other.
@@ -289,10 +289,10 @@ fn key_of(record: &Record) -> Option<Key> {
 
 /// Leaves out the variables and directory of this caller alone: the interpreter is told of them when its sandbox is
 /// given away.
-fn birth_of(record: &Record, request: &CreateSandbox) -> Birth {
+fn start_of_interpreter(record: &Record, request: &CreateSandbox) -> InterpreterStart {
     let env = record.env.iter().filter(|(name, _)| !request.env.contains_key(*name));
     let cwd = record.cwd.clone().filter(|_| request.cwd.is_none());
-    Birth {
+    InterpreterStart {
         env: env.map(|(name, value)| (name.clone(), value.clone())).collect(),
         cwd: cwd.unwrap_or_else(|| WORKSPACE_TARGET.into()),
     }

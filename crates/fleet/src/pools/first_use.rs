@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most kinds that are remembered; the one unused for longest is forgotten.
-const MOST: usize = 64;
+const MOST_TEMPLATES: usize = 64;
 /// The last four sandboxes of a kind count, one bit each; two of them make a habit.
 const LAST: u8 = 0b1111;
 const HABIT: u32 = 2;
@@ -27,7 +27,7 @@ impl FirstUse {
         let place = known.iter().position(|(one, _)| *one == key);
         let before = place.and_then(|at| known.remove(at)).map_or(0, |(_, began)| began);
         known.push_back((key, (before << 1 | u8::from(python)) & LAST));
-        if known.len() > MOST {
+        if known.len() > MOST_TEMPLATES {
             known.pop_front();
         }
     }
@@ -76,10 +76,10 @@ mod tests {
     #[test]
     fn who_has_not_come_for_longest_is_forgotten() {
         let first_use = FirstUse::default();
-        for number in (0..=MOST).chain(1..=MOST) {
+        for number in (0..=MOST_TEMPLATES).chain(1..=MOST_TEMPLATES) {
             first_use.note(key(number), true);
         }
         assert!(!first_use.is_python(&key(0)) && first_use.is_python(&key(1)));
-        assert_eq!(first_use.lock().len(), MOST);
+        assert_eq!(first_use.lock().len(), MOST_TEMPLATES);
     }
 }

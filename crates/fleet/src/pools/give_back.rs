@@ -15,7 +15,7 @@ impl Fleet {
     pub(crate) async fn give_back_ready(&self) -> usize {
         let ready = self.all_pools().into_iter().flat_map(|pool| pool.hold_back());
         let parts: Vec<_> = ready.filter_map(Member::take).collect();
-        let count = parts.len() + self.give_back_stems().await;
+        let count = parts.len() + self.give_back_parent_vms().await;
         let fleet = self.clone();
         let taken = tokio::task::spawn_blocking(move || {
             parts.iter().for_each(|parts| fleet.take_down_ready(parts));

@@ -1,12 +1,13 @@
 //! A ready sandbox: its fence is up, and an interpreter in it waits for its first call.
 
 use super::baked::{Woken, start_python};
-use super::newborn::{NUMBER, Newborn};
-use super::pool::{Blueprint, Mother};
+use super::pool::{Blueprint, MemberOrigin};
+use super::waiting_interpreter::{NUMBER, WaitingInterpreter};
 use crate::contexts::Position;
 use crate::record::now_ns;
 use crate::{Fleet, FleetError, Inner};
-use paddock_engine::{Command, ExecEvent, Sandbox as Inside};
+use paddock_backends::Purpose;
+use paddock_engine::{Beginning, Command, ExecEvent, Request, Sandbox as Inside};
 use paddock_model::{SandboxId, Spec};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -43,8 +44,8 @@ pub struct Parts {
     /// The spec, with the disk that was made for it.
     pub spec: Spec,
     /// The interpreter that waits in it, if there is one.
-    pub newborn: Option<Newborn>,
-    /// The nursery that it nests in.
+    pub waiting: Option<WaitingInterpreter>,
+    /// The sandbox that it nests in: of a zygote, or a parent VM.
     pub within: Option<SandboxId>,
     /// The time in which its content was built, from and to.
     pub built_ns: (i64, i64),
@@ -52,8 +53,8 @@ pub struct Parts {
 
 impl Member {
     pub fn lives(&self) -> bool {
-        let lives = |parts: &Parts| match &parts.newborn {
-            Some(newborn) => newborn.lives(),
+        let lives = |parts: &Parts| match &parts.waiting {
+            Some(waiting) => waiting.lives(),
             None => !parts.inside.is_lost(),
         };
         self.parts.as_ref().is_some_and(lives)
@@ -107,8 +108,8 @@ impl Member {
 pub async fn warm_up(inside: &Inside, blueprint: &Blueprint, argv: &[&str]) {
     let command = Command {
         argv: argv.iter().map(ToString::to_string).collect(),
-        env: blueprint.birth.env.clone(),
-        cwd: Some(blueprint.birth.cwd.clone()),
+        env: blueprint.start.env.clone(),
+        cwd: Some(blueprint.start.cwd.clone()),
         user: blueprint.spec.user.clone(),
         deadline: Some(WARM),
         ..Command::default()
@@ -155,27 +156,27 @@ impl Fleet {
     pub(super) async fn make_member(
         &self,
         blueprint: &Blueprint,
-        mother: &Mother,
+        origin: &MemberOrigin,
     ) -> Result<Member, FleetError> {
         // If a parent VM exists, the kept memory need not be read.
-        let stem = match mother {
-            Mother::Baked(_) => self.stem_of(blueprint).map(Mother::ParentVm),
+        let parent = match origin {
+            MemberOrigin::Baked(_) => self.parent_vm_of(blueprint).map(MemberOrigin::ParentVm),
             _ => None,
         };
-        if let Some(stem) = stem {
-            match self.make_from(blueprint, &stem).await {
+        if let Some(parent) = parent {
+            match self.make_from(blueprint, &parent).await {
                 Err(error) => {
                     tracing::warn!(%error, "a sandbox could not be copied from one that stands; it is made anew");
                 }
                 made => return made,
             }
         }
-        self.make_from(blueprint, mother).await
+        self.make_from(blueprint, origin).await
     }
 
-    async fn make_from(&self, blueprint: &Blueprint, mother: &Mother) -> Result<Member, FleetError> {
+    async fn make_from(&self, blueprint: &Blueprint, origin: &MemberOrigin) -> Result<Member, FleetError> {
         let id = paddock_engine::new_id()?;
-        let made = self.make_parts(id.clone(), blueprint, mother).await;
+        let made = self.make_parts(id.clone(), blueprint, origin).await;
         let parts = made.inspect_err(|_| self.free_disk(id.as_str()))?;
         Ok(self.member(id, parts))
     }
@@ -198,7 +199,7 @@ impl Fleet {
         &self,
         id: SandboxId,
         blueprint: &Blueprint,
-        mother: &Mother,
+        origin: &MemberOrigin,
     ) -> Result<Parts, FleetError> {
         let began_ns = now_ns();
         let (fleet, disk_id, mut spec) = (self.clone(), id.clone(), blueprint.spec.clone());
@@ -206,41 +207,41 @@ impl Fleet {
             fleet.give_disk(&disk_id, &mut spec, None, false).map(|()| spec)
         });
         let spec = given.await.map_err(|error| FleetError::internal(&error))??;
-        let birth = &blueprint.birth;
+        let start = &blueprint.start;
         let built_now = |inside: &Inside| (began_ns, i64::try_from(inside.ready_at()).unwrap_or(i64::MAX));
-        let Woken { inside, exec, sent, said, built_ns } = match mother {
-            Mother::Zygote(zygote) => {
-                let born = zygote.bear(&self.0.engine, id.clone(), &spec, birth, NUMBER).await?;
-                let built_ns = built_now(&born.sandbox);
+        let Woken { inside, exec, sent, said, built_ns } = match origin {
+            MemberOrigin::Zygote(zygote) => {
+                let forked = zygote.fork(&self.0.engine, id.clone(), &spec, start, NUMBER).await?;
+                let built_ns = built_now(&forked.sandbox);
                 let said = Position::default();
-                Woken { inside: born.sandbox, exec: Some(born.exec), sent: 0, said, built_ns }
+                Woken { inside: forked.sandbox, exec: Some(forked.exec), sent: 0, said, built_ns }
             }
-            Mother::Baked(baked) => {
+            MemberOrigin::Baked(baked) => {
                 baked.wake(&self.0.engine, id.clone(), blueprint.backend.clone(), &spec).await?
             }
-            Mother::ParentVm(stem) => match stem.wake(id.clone(), &spec).await {
+            MemberOrigin::ParentVm(parent) => match parent.wake(&self.0.engine, id.clone(), &spec).await {
                 Ok(woken) => woken,
                 Err(error) => {
                     // After any failure the next one is made anew.
-                    self.lose_stem(&stem.id).await;
+                    self.lose_parent_vm(&parent.id).await;
                     return Err(error);
                 }
             },
-            Mother::None => {
+            MemberOrigin::None => {
                 let (inside, started) = self.start_alone(id.clone(), blueprint, &spec).await?;
                 let built_ns = built_now(&inside);
                 let (exec, sent) = started.map_or((None, 0), |(exec, sent)| (Some(exec), sent));
                 Woken { inside, exec, sent, said: Position::default(), built_ns }
             }
         };
-        let (env, cwd) = (birth.env.clone(), birth.cwd.clone());
-        let newborn = exec.map(|exec| Newborn { exec, env, cwd, sent, said });
-        let within = match mother {
-            Mother::Zygote(zygote) => Some(zygote.id.clone()),
-            Mother::ParentVm(stem) => Some(stem.id.clone()),
-            Mother::Baked(_) | Mother::None => None,
+        let (env, cwd) = (start.env.clone(), start.cwd.clone());
+        let waiting = exec.map(|exec| WaitingInterpreter { exec, env, cwd, sent, said });
+        let within = match origin {
+            MemberOrigin::Zygote(zygote) => Some(zygote.id.clone()),
+            MemberOrigin::ParentVm(parent) => Some(parent.id.clone()),
+            MemberOrigin::Baked(_) | MemberOrigin::None => None,
         };
-        Ok(Parts { id, inside, spec, newborn, within, built_ns })
+        Ok(Parts { id, inside, spec, waiting, within, built_ns })
     }
 
     /// Makes a sandbox into which nothing can be forked: with an interpreter of its own, started before it is needed,
@@ -253,8 +254,10 @@ impl Fleet {
     ) -> Result<(Inside, Option<(paddock_engine::Exec, u64)>), FleetError> {
         let (engine, backend) = (self.0.engine.clone(), blueprint.backend.clone());
         let (raised_id, raised_spec) = (id.clone(), spec.clone());
-        let raised =
-            tokio::task::spawn_blocking(move || engine.raise(&raised_id, backend.as_deref(), &raised_spec));
+        let raised = tokio::task::spawn_blocking(move || {
+            let beginning = Beginning::Fresh(Purpose::Lasting);
+            engine.begin(Request::new(&raised_id, backend.as_deref(), &raised_spec, beginning))
+        });
         let raised = raised.await.map_err(|error| FleetError::internal(&error))??;
         let mut inside = Inside::start(id, raised)?;
         inside.ready().await?;

@@ -1,8 +1,8 @@
 //! Sandboxes that are ready before a request comes, per template.
 //!
 //! - [`pool`]: one template's: the ready ones, and the wanted number
-//! - [`keeper`]: the task that fills it, and the interpreter that its sandboxes are forked from
-//! - [`member`]: a ready sandbox; [`newborn`]: the interpreter in it
+//! - [`filler`]: the task that fills it, and the interpreter that its sandboxes are forked from
+//! - [`member`]: a ready sandbox; [`waiting_interpreter`]: the interpreter in it
 //! - [`baked`]: memory that they begin with, if nothing can be forked
 //! - [`parent_vms`]: VMs that they are copied from, if the backend can copy VMs
 //! - [`first_use`]: the first use of sandboxes, which decides if an interpreter waits in the next ones
@@ -10,26 +10,27 @@
 //! - [`give_back`]: ready sandboxes go first while memory is short
 //! - [`create`]: from a request to a sandbox that was ready
 //! - [`lent`]: a pool for a while
-//! - [`nurseries`]: nurseries whose interpreters are not forked any more, but in which sandboxes still nest
+//! - [`shelters`]: ended sandboxes in which others still nest
 
 mod baked;
 mod create;
 mod demand;
+mod filler;
 mod first_use;
 mod give_back;
-mod keeper;
 mod lent;
 mod member;
-mod newborn;
-mod nurseries;
 mod parent_vms;
 mod pool;
+mod shelters;
+mod waiting_interpreter;
 
 pub use demand::ReadyOptions;
 pub use lent::LentPool;
-pub use newborn::Newborn;
-pub use nurseries::Nurseries;
+pub(super) use member::Member;
 pub(super) use pool::name_by_demand;
+pub use shelters::Shelters;
+pub use waiting_interpreter::WaitingInterpreter;
 
 use super::request::invalid;
 use super::{Actor, Fleet, FleetError, Kind};
@@ -97,7 +98,7 @@ impl Fleet {
         shown
     }
 
-    /// Returns at once; the keeper does the work.
+    /// Returns at once; the filler does the work.
     pub fn set_pool(&self, actor: &Actor, template: &str, size: PoolSize) -> Result<api::Pool, FleetError> {
         check_admin(actor)?;
         if size.min > size.max || size.max == 0 || size.max > LARGEST {
@@ -142,7 +143,7 @@ impl Fleet {
         let pool = Arc::new(Pool::new(template, size));
         all.insert(template.to_string(), pool.clone());
         drop(all);
-        keeper::start(self, &pool);
+        filler::start(self, &pool);
         pool
     }
 
@@ -173,10 +174,10 @@ impl Fleet {
             // A sandbox that is just being made is taken down by its maker; a half-made one would be left to the next
             // server.
             pool.idle(MAKING).await;
-            keeper::empty(self, &pool).await;
+            filler::empty(self, &pool).await;
         }
-        self.close_stems(MAKING).await;
-        self.leave_nurseries().await;
+        self.close_parent_vms(MAKING).await;
+        self.leave_shelters().await;
     }
 }
 
@@ -184,12 +185,8 @@ fn check_admin(actor: &Actor) -> Result<(), FleetError> {
     if actor.owner || (actor.role == Role::Admin && actor.tenant == Actor::OWNER_TENANT) {
         return Ok(());
     }
-    Err(FleetError::new(
-        Kind::Forbidden,
-        "forbidden",
-        "pools are the machine's owner's to look at and to set",
-    )
-    .hint("ask through the server's unix socket, or with an admin token of the owner's tenant"))
+    Err(FleetError::new(Kind::Forbidden, "forbidden", "pools are the host's owner's to look at and to set")
+        .hint("ask through the server's unix socket, or with an admin token of the owner's tenant"))
 }
 
 fn no_pool(template: &str) -> FleetError {

@@ -6,26 +6,27 @@
 
 use super::baked::{Interpreter, Woken, hear_settled, start_python};
 use super::member::{Member, warm_up};
-use super::pool::{Blueprint, Mother};
+use super::pool::{Blueprint, MemberOrigin};
 use crate::record::{Record, now_ns};
 use crate::{Fleet, FleetError, blocking};
-use paddock_engine::Sandbox as Inside;
+use paddock_backends::{InterpreterStart, PausedVm, Purpose};
+use paddock_engine::{Beginning, Engine, Request, Sandbox as Inside};
 use paddock_model::net::NetRules;
-use paddock_model::{Boundary, Disk, Network, SandboxId, Spec};
+use paddock_model::{Capability, Disk, Network, SandboxId, Spec};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most parent VMs; each holds the memory that its VM has touched.
-const MOST: usize = 4;
+const MOST_PARENT_VMS: usize = 4;
 /// Two requests within ten minutes predict a third.
-const OFTEN: usize = 2;
-const LATELY: Duration = Duration::from_secs(600);
+const REQUESTS_BEFORE_PARENT_VM: usize = 2;
+const REQUESTS_WITHIN: Duration = Duration::from_secs(600);
 /// A parent VM that was not used for this time goes.
-const UNUSED: Duration = Duration::from_secs(900);
+const UNUSED_STAYS: Duration = Duration::from_secs(900);
 /// The wait after a failure, before another attempt.
-const AGAIN: Duration = Duration::from_secs(60);
-const IMPORTS: Duration = Duration::from_secs(600);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(60);
+const IMPORTS_WITHIN: Duration = Duration::from_secs(600);
 
 /// Everything that tells one parent VM from another.
 pub type Key = Vec<u8>;
@@ -47,7 +48,7 @@ struct State {
 pub struct ParentVm {
     pub id: SandboxId,
     inside: Arc<Inside>,
-    standing: Box<dyn paddock_backends::Stem>,
+    paused: Box<dyn PausedVm>,
     /// The interpreter that waits for its first call, if there is one.
     interpreter: Option<Interpreter>,
     began_ns: i64,
@@ -67,10 +68,10 @@ impl ParentVms {
             state.ready.push((key, now, parent.clone()));
             return Ok(parent);
         }
-        state.asked.retain(|(_, at)| now.duration_since(*at) < LATELY);
+        state.asked.retain(|(_, at)| now.duration_since(*at) < REQUESTS_WITHIN);
         state.asked.push_back((key.clone(), now));
-        state.failed.retain(|_, at| now.duration_since(*at) < AGAIN);
-        let often = state.asked.iter().filter(|(known, _)| known == key).count() >= OFTEN;
+        state.failed.retain(|_, at| now.duration_since(*at) < PAUSE_AFTER_FAILURE);
+        let often = state.asked.iter().filter(|(known, _)| known == key).count() >= REQUESTS_BEFORE_PARENT_VM;
         let due = often && !state.making && !state.closed && !state.failed.contains_key(key);
         state.making |= due;
         Err(due)
@@ -84,7 +85,7 @@ impl ParentVms {
             Ok(parent) if state.closed => vec![parent],
             Ok(parent) => {
                 state.ready.push((key, Instant::now(), parent));
-                let surplus = state.ready.len().saturating_sub(MOST);
+                let surplus = state.ready.len().saturating_sub(MOST_PARENT_VMS);
                 state.ready.drain(..surplus).map(|(.., parent)| parent).collect()
             }
             Err(error) => {
@@ -105,7 +106,7 @@ impl ParentVms {
     fn unused(&self) -> Vec<Arc<ParentVm>> {
         let mut state = self.lock();
         let (kept, unused): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut state.ready).into_iter().partition(|(_, at, _)| at.elapsed() < UNUSED);
+            std::mem::take(&mut state.ready).into_iter().partition(|(_, at, _)| at.elapsed() < UNUSED_STAYS);
         state.ready = kept;
         unused.into_iter().map(|(.., parent)| parent).collect()
     }
@@ -147,12 +148,12 @@ impl Fleet {
         let plain = Blueprint::as_wanted(record)?;
         let is_python = key(&plain).is_some_and(|key| self.0.pools.first_use.is_python(&key));
         let with_one = is_python.then(|| Blueprint { has_interpreter: true, ..plain.clone() });
-        let waits = with_one.and_then(|blueprint| Some((self.stem_of(&blueprint)?, blueprint)));
+        let waits = with_one.and_then(|blueprint| Some((self.parent_vm_of(&blueprint)?, blueprint)));
         let (parent, blueprint) = match waits {
             Some(found) => found,
-            None => (self.stem_of(&plain)?, plain),
+            None => (self.parent_vm_of(&plain)?, plain),
         };
-        match self.make_member(&blueprint, &Mother::ParentVm(parent)).await {
+        match self.make_member(&blueprint, &MemberOrigin::ParentVm(parent)).await {
             Ok(member) => Some(member),
             Err(error) => {
                 tracing::warn!(%error, "a sandbox could not be copied from one that stands; it is made anew");
@@ -162,7 +163,7 @@ impl Fleet {
     }
 
     /// The parent VM of this blueprint. If there is none, it is made for later requests.
-    pub(super) fn stem_of(&self, blueprint: &Blueprint) -> Option<Arc<ParentVm>> {
+    pub(super) fn parent_vm_of(&self, blueprint: &Blueprint) -> Option<Arc<ParentVm>> {
         let key = key(blueprint)?;
         if self.0.pressure.holds() {
             return None;
@@ -172,44 +173,44 @@ impl Fleet {
             Err(due) => {
                 if due {
                     let (fleet, blueprint) = (self.clone(), blueprint.clone());
-                    tokio::spawn(async move { fleet.make_stem(key, &blueprint).await });
+                    tokio::spawn(async move { fleet.make_parent_vm(key, &blueprint).await });
                 }
                 None
             }
         }
     }
 
-    async fn make_stem(&self, key: Key, blueprint: &Blueprint) {
+    async fn make_parent_vm(&self, key: Key, blueprint: &Blueprint) {
         let made = ParentVm::make(self, blueprint).await.map(Arc::new);
         let surplus = self.0.pools.parent_vms.put(key, made);
-        self.retire_stems(surplus).await;
+        self.retire_parent_vms(surplus).await;
     }
 
     /// Removes a parent VM that cannot be copied any more, or is stale.
-    pub(super) async fn lose_stem(&self, id: &SandboxId) {
-        self.retire_stems(self.0.pools.parent_vms.take(id).into_iter().collect()).await;
+    pub(super) async fn lose_parent_vm(&self, id: &SandboxId) {
+        self.retire_parent_vms(self.0.pools.parent_vms.take(id).into_iter().collect()).await;
     }
 
-    pub(crate) async fn drop_unused_stems(&self) {
-        self.retire_stems(self.0.pools.parent_vms.unused()).await;
+    pub(crate) async fn drop_unused_parent_vms(&self) {
+        self.retire_parent_vms(self.0.pools.parent_vms.unused()).await;
     }
 
     /// Returns how many went.
-    pub(super) async fn give_back_stems(&self) -> usize {
+    pub(super) async fn give_back_parent_vms(&self) -> usize {
         let all = self.0.pools.parent_vms.give_back();
         let count = all.len();
-        self.retire_stems(all).await;
+        self.retire_parent_vms(all).await;
         count
     }
 
     /// The server ends.
-    pub(super) async fn close_stems(&self, patience: Duration) {
+    pub(super) async fn close_parent_vms(&self, patience: Duration) {
         let all = self.0.pools.parent_vms.close();
         self.0.pools.parent_vms.idle(patience).await;
-        self.retire_stems(all).await;
+        self.retire_parent_vms(all).await;
     }
 
-    async fn retire_stems(&self, parent_vms: Vec<Arc<ParentVm>>) {
+    async fn retire_parent_vms(&self, parent_vms: Vec<Arc<ParentVm>>) {
         let fleet = self.clone();
         let _ = tokio::task::spawn_blocking(move || {
             for parent in parent_vms {
@@ -217,7 +218,7 @@ impl Fleet {
                 if fleet.0.is_held(&parent.id)
                     && let Err(error) = parent.inside.hold_parted()
                 {
-                    tracing::warn!(parent = %parent.id, %error, "a machine that nobody copies any more stays");
+                    tracing::warn!(parent = %parent.id, %error, "a VM that is not copied any more stays");
                 }
             }
         })
@@ -232,14 +233,17 @@ impl ParentVm {
         let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
         let (engine, backend) = (fleet.0.engine.clone(), blueprint.backend.clone());
         let (raised_id, raised_spec) = (id.clone(), spec.clone());
-        let raised = blocking(move || Ok(engine.raise_stem(&raised_id, backend.as_deref(), &raised_spec)?));
-        let mut inside = Inside::start(id.clone(), raised.await?)?;
+        let begun = blocking(move || {
+            let beginning = Beginning::Fresh(Purpose::ParentVm);
+            Ok(engine.begin(Request::new(&raised_id, backend.as_deref(), &raised_spec, beginning))?)
+        });
+        let mut inside = Inside::start(id.clone(), begun.await?)?;
         let made = async {
             inside.ready().await?;
             let interpreter = match blueprint.has_interpreter {
                 true => {
                     let (mut exec, sent) = start_python(&inside, blueprint, spec.user.clone(), true).await?;
-                    let said = tokio::time::timeout(IMPORTS, hear_settled(&mut exec)).await;
+                    let said = tokio::time::timeout(IMPORTS_WITHIN, hear_settled(&mut exec)).await;
                     let said = said.unwrap_or_else(|_| Err("its imports did not end in time".into()));
                     let said = said.map_err(super::baked::not_made)?;
                     Some(Interpreter { sent, said, began_ns })
@@ -256,15 +260,15 @@ impl ParentVm {
         };
         let made: Result<Option<Interpreter>, FleetError> = made.await;
         let inside = Arc::new(inside);
-        let (stands, own_spec) = (inside.clone(), spec.clone());
-        let standing = match made {
+        let (vm, own_spec) = (inside.clone(), spec.clone());
+        let paused = match made {
             Ok(interpreter) => {
-                blocking(move || Ok(stands.stand(&own_spec)?)).await.map(|it| (it, interpreter))
+                blocking(move || Ok(vm.pause_for_copies(&own_spec)?)).await.map(|it| (it, interpreter))
             }
             Err(error) => Err(error),
         };
-        match standing {
-            Ok((standing, interpreter)) => Ok(ParentVm { id, inside, standing, interpreter, began_ns }),
+        match paused {
+            Ok((paused, interpreter)) => Ok(ParentVm { id, inside, paused, interpreter, began_ns }),
             Err(error) => {
                 let _ = tokio::task::spawn_blocking(move || inside.destroy()).await;
                 Err(error)
@@ -273,22 +277,28 @@ impl ParentVm {
     }
 
     /// A sandbox that is a copy of it, and has a disk of its own.
-    pub async fn wake(self: &Arc<Self>, id: SandboxId, spec: &Spec) -> Result<Woken, FleetError> {
+    pub async fn wake(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        id: SandboxId,
+        spec: &Spec,
+    ) -> Result<Woken, FleetError> {
         // Everything inside was written before this time, by the clock that the VM is given.
         let ready_at_ns = now_ns();
-        let (parent, copied_id, copied_spec) = (self.clone(), id.clone(), spec.clone());
-        let raised = blocking(move || {
-            let copied = parent.standing.copy(&copied_id, &copied_spec, true);
-            Ok(copied.map_err(paddock_engine::EngineError::from)?)
-        });
-        let raised = raised.await?;
         let mut guarantees = self.inside.guarantees.clone();
-        guarantees.weaknesses.push(IN_COMMON.into());
+        guarantees.weaknesses.push(self.paused.weakness().into());
         if self.interpreter.is_some() {
             guarantees.weaknesses.push(INTERPRETER_IN_COMMON.into());
         }
+        let (parent, engine) = (self.clone(), engine.clone());
+        let (copied_id, copied_spec) = (id.clone(), spec.clone());
+        let begun = blocking(move || {
+            let beginning = Beginning::CopyOfVm { vm: parent.paused.as_ref(), renamed: true, guarantees };
+            Ok(engine.begin(Request::new(&copied_id, None, &copied_spec, beginning))?)
+        });
+        let begun = begun.await?;
         let built_ns = (self.began_ns, ready_at_ns);
-        Woken::go_on(id, guarantees, raised, self.interpreter.as_ref(), built_ns).await
+        Woken::go_on(id, begun, self.interpreter.as_ref(), built_ns).await
     }
 }
 
@@ -297,22 +307,20 @@ const WARMING: [&[&str]; 4] =
     [&["true"], &["sh", "-c", "true; cat /dev/null"], &[PYTHON, "-c", "import json"], &["true"]];
 const PYTHON: &str = "python3";
 
-const IN_COMMON: &str = "what runs its machine has its addresses in common with other sandboxes that were copied from the same one \
-     (PADDOCK_MACHINE_COPIES=off makes each anew)";
 const INTERPRETER_IN_COMMON: &str =
     "the interpreter that waits in it has its addresses and the seed of hash() in common with theirs";
 
 impl Blueprint {
     /// The blueprint of a wanted sandbox in which nothing runs yet. `None` if it cannot be a copy.
     fn as_wanted(record: &Record) -> Option<Blueprint> {
-        if record.guarantees.boundary != Boundary::OwnKernel || shares(&record.spec) {
+        if !record.guarantees.can(Capability::RunningCopies) || shares(&record.spec) {
             return None;
         }
         Some(Blueprint {
             backend: record.backend.clone(),
             spec: Spec { live_forks: false, ..record.spec.clone() },
             image: record.image.clone(),
-            birth: paddock_backends::Birth { env: paddock_settings::default_environment(), cwd: "/".into() },
+            start: InterpreterStart { env: paddock_settings::default_environment(), cwd: "/".into() },
             preload: Vec::new(),
             has_interpreter: false,
         })
@@ -337,7 +345,7 @@ fn key(blueprint: &Blueprint) -> Option<Key> {
         require: Vec::new(),
         ..blueprint.spec.clone()
     };
-    let interpreter = blueprint.has_interpreter.then_some((&blueprint.birth.env, &blueprint.birth.cwd));
+    let interpreter = blueprint.has_interpreter.then_some((&blueprint.start.env, &blueprint.start.cwd));
     serde_json::to_vec(&(&blueprint.backend, spec, &blueprint.preload, interpreter)).ok()
 }
 

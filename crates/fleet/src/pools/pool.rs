@@ -5,7 +5,7 @@ use super::member::Member;
 use super::parent_vms::ParentVm;
 use crate::clock::boot_ms;
 use crate::record::Record;
-use paddock_backends::Birth;
+use paddock_backends::InterpreterStart;
 use paddock_engine::Zygote;
 use paddock_model::Spec;
 use paddock_model::api::{self, PoolSize};
@@ -39,7 +39,7 @@ pub struct Blueprint {
     pub backend: Option<String>,
     pub spec: Spec,
     pub image: Option<String>,
-    pub birth: Birth,
+    pub start: InterpreterStart,
     pub preload: Vec<String>,
     /// True if an interpreter waits in them.
     pub has_interpreter: bool,
@@ -55,14 +55,14 @@ impl Blueprint {
             && self.image == wanted.image
             && self.backend == wanted.backend
             && self.preload == preload
-            && self.birth.env.keys().all(|name| wanted.env.contains_key(name))
+            && self.start.env.keys().all(|name| wanted.env.contains_key(name))
     }
 
     pub fn is(&self, other: &Blueprint) -> bool {
         let of = |it: &Blueprint| (it.backend.clone(), it.image.clone(), it.preload.clone());
         of(self) == of(other)
             && self.spec == other.spec
-            && (&self.birth.env, &self.birth.cwd) == (&other.birth.env, &other.birth.cwd)
+            && (&self.start.env, &self.start.cwd) == (&other.start.env, &other.start.cwd)
     }
 }
 
@@ -104,12 +104,12 @@ enum ZygoteState {
 /// A ready sandbox, or the blueprint to make one.
 pub enum Taken {
     Ready(Box<Member>),
-    Blueprint(Arc<Blueprint>, Mother),
+    Blueprint(Arc<Blueprint>, MemberOrigin),
 }
 
 /// The origin of a new sandbox's interpreter.
 #[derive(Clone)]
-pub enum Mother {
+pub enum MemberOrigin {
     Zygote(Arc<Zygote>),
     Baked(Arc<Baked>),
     /// It stands in a parent VM that is copied.
@@ -198,7 +198,7 @@ impl Pool {
             }
         }
         state.misses += 1;
-        Some(Taken::Blueprint(blueprint, state.zygote.mother()))
+        Some(Taken::Blueprint(blueprint, state.zygote.origin()))
     }
 
     /// The number to make now, so that at most `at_once` are made at the same time.
@@ -335,8 +335,8 @@ impl Pool {
         self.state().zygote = ZygoteState::None;
     }
 
-    pub fn mother(&self) -> Mother {
-        self.state().zygote.mother()
+    pub fn origin(&self) -> MemberOrigin {
+        self.state().zygote.origin()
     }
 
     pub fn set_baked(&self, baked: Arc<Baked>) {
@@ -445,11 +445,11 @@ impl ZygoteState {
         }
     }
 
-    fn mother(&self) -> Mother {
+    fn origin(&self) -> MemberOrigin {
         match self {
-            ZygoteState::Ready(zygote) => Mother::Zygote(zygote.clone()),
-            ZygoteState::Baked(baked) => Mother::Baked(baked.clone()),
-            _ => Mother::None,
+            ZygoteState::Ready(zygote) => MemberOrigin::Zygote(zygote.clone()),
+            ZygoteState::Baked(baked) => MemberOrigin::Baked(baked.clone()),
+            _ => MemberOrigin::None,
         }
     }
 

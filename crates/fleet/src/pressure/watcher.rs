@@ -164,7 +164,7 @@ fn seen(fleet: &Fleet, live: Arc<Live>) -> Option<Seen<Arc<Live>>> {
         let has_tmpfs = record.spec.mounts.iter().any(|mount| mount.access == Access::Tmpfs);
         (record.under_pressure, record.persistent, record.keeps_memory(), has_tmpfs)
     };
-    let would_lose = has_tmpfs || live.jobs().iter().any(|job| job.runs());
+    let would_lose = has_tmpfs || live.execs().iter().any(|tracked| tracked.runs());
     let consent = Consent::of(word, &Contents { is_persistent, keeps_memory, would_lose });
     Some(Seen {
         quiet: live.quiet_for(),

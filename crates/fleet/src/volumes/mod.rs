@@ -3,18 +3,25 @@
 //! - [`request`]: the volumes that a caller asks for
 //! - [`mount`]: leases and directories, before the fence goes up
 //! - [`settle`]: from a directory to a version, when the sandbox has ended
-//! - [`keeper`]: renews leases, makes checkpoints, stores again
-//! - [`resources`]: make, list, look into, restore, share, remove
+//! - [`upkeep`]: renews leases, makes checkpoints, stores again
+//! - [`resources`]: make, list, restore, share, remove
+//! - [`content`], [`upload`]: look into a volume and change a file of it from outside; [`mounted`]: the same where a sandbox has it
 
-mod keeper;
+mod content;
 mod mount;
+mod mounted;
 mod request;
 mod resources;
 mod settle;
+mod turns;
+mod upkeep;
+mod upload;
 
-pub use keeper::start as start_keeper;
+pub use content::VolumeView;
 pub use request::Wanted;
-pub use resources::VolumeUpload;
+pub use turns::Turns;
+pub use upkeep::start as start_upkeep;
+pub use upload::VolumeUpload;
 
 use super::{Actor, Fleet, FleetError, Kind};
 use paddock_model::api::{MountedVolume, OnFailure, VolumeMode};
@@ -24,6 +31,9 @@ use serde::{Deserialize, Serialize};
 
 /// The most bytes of one volume, if no quota is lower.
 const MOST_BYTES: u64 = 64 << 30;
+
+/// The holder of a sandbox's lease is this and the id of the sandbox.
+const SANDBOX_HOLDER: &str = "sandbox ";
 
 /// A volume of a sandbox, in its record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,7 +122,11 @@ fn split<'a>(actor: &'a Actor, name: &'a str) -> (&'a str, &'a str) {
 impl From<VolumeError> for FleetError {
     fn from(error: VolumeError) -> FleetError {
         let kind = match &error {
-            VolumeError::Name(_) | VolumeError::Target { .. } | VolumeError::Unkept { .. } => Kind::Invalid,
+            VolumeError::Name(_)
+            | VolumeError::Target { .. }
+            | VolumeError::Path { .. }
+            | VolumeError::NotAFile { .. }
+            | VolumeError::Unkept { .. } => Kind::Invalid,
             VolumeError::NotFound(_) | VolumeError::NoVersion { .. } | VolumeError::NoFile { .. } => {
                 Kind::NotFound
             }

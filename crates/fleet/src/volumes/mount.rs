@@ -2,7 +2,7 @@
 
 use super::super::record::Record;
 use super::super::{Actor, Fleet, FleetError, Kind};
-use super::{VolumeRecord, Wanted};
+use super::{SANDBOX_HOLDER, VolumeRecord, Wanted};
 use paddock_model::api::VolumeMode;
 use paddock_model::{Access, Mount};
 use paddock_storage::volumes::Place;
@@ -80,7 +80,7 @@ impl Fleet {
         if !self.places().are_limited() && !actor.owner {
             let why = self.0.storage.why_copy().unwrap_or("it has no storage");
             let message =
-                format!("volumes cannot be written to on this machine, for nothing would limit them: {why}");
+                format!("volumes cannot be written to on this host, for nothing would limit them: {why}");
             return Err(
                 FleetError::new(Kind::Unsupported, "unsupported", message).hint("mount them with mode `ro`")
             );
@@ -94,7 +94,7 @@ impl Fleet {
             Err(error) => return Err(error),
         }
         let limits = self.volume_limits(&wanted.tenant, &wanted.name).await?;
-        let holder = format!("sandbox {sandbox}");
+        let holder = format!("{SANDBOX_HOLDER}{sandbox}");
         let writer = self.0.volumes.acquire(&wanted.tenant, &wanted.name, &holder, own).await?;
         match self.place_to_write(&writer, sandbox, number, limits.bytes).await {
             Ok(place) => {

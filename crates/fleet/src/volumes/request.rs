@@ -9,7 +9,7 @@ use paddock_settings::WORKSPACE_TARGET;
 use paddock_volumes::{check_name, check_target};
 use std::path::PathBuf;
 
-const MOST: usize = 10;
+const MOST_MOUNTS: usize = 10;
 
 /// A volume of one sandbox, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,8 +22,9 @@ pub struct Wanted {
 
 impl Wanted {
     pub fn all(actor: &Actor, mounts: &[VolumeMount], spec: &Spec) -> Result<Vec<Wanted>, FleetError> {
-        if mounts.len() > MOST {
-            return Err(invalid(format!("{} volumes are asked for, and {MOST} are the most", mounts.len())));
+        if mounts.len() > MOST_MOUNTS {
+            let asked = mounts.len();
+            return Err(invalid(format!("{asked} volumes are asked for, and {MOST_MOUNTS} are the most")));
         }
         let mut all: Vec<Wanted> = Vec::new();
         for mount in mounts {

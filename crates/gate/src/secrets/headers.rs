@@ -34,6 +34,15 @@ impl Secrets {
                 }
             }
         }
+        for secret in bound {
+            for (name, text) in &secret.inject {
+                let text = Zeroizing::new(text.replacen("{}", &secret.value, 1));
+                let mut value = HeaderValue::from_str(&text).map_err(|_| Denial::Malformed)?;
+                value.set_sensitive(true);
+                // In the place of all that the program sent under this name.
+                parts.headers.insert(name, value);
+            }
+        }
         Ok(())
     }
 
@@ -45,9 +54,11 @@ impl Secrets {
         }
     }
 
-    /// For a request in the clear: a secret in it that would be put in if it came over TLS.
+    /// For a request in the clear: a secret in it that would be put in if it came over TLS, or would be set there.
     pub fn refuse_clear(&self, parts: &Parts, host: &Host) -> Result<(), Denial> {
-        let would_be = |secret: &&Secret| secret.is_bound_to(host) && carries(parts, secret);
+        let would_be = |secret: &&Secret| {
+            secret.is_bound_to(host) && (!secret.inject.is_empty() || carries(parts, secret))
+        };
         match self.list.iter().find(would_be) {
             Some(secret) => Err(Denial::ClearSecret(secret.name.clone())),
             None => Ok(()),
@@ -179,5 +190,24 @@ mod tests {
             let denied = Denial::SecretHeader { secret: "KEY".into(), header: name.into() };
             assert_eq!(put(carriers, name), Err(denied), "{name}");
         }
+    }
+
+    #[test]
+    fn a_header_is_set_over_what_the_program_sent_and_for_bound_hosts_only() {
+        let mut secrets = secrets();
+        secrets.list[0].inject = vec![(AUTHORIZATION, "Bearer {}".to_string())];
+        let sent = [("authorization", "Bearer own"), ("authorization", "Bearer second"), ("x-other", "kept")];
+        let mut to_api = parts("/x", &sent);
+        secrets.put_into(&mut to_api, &host("api.test"), 443).unwrap();
+        let set: Vec<_> = to_api.headers.get_all(AUTHORIZATION).iter().collect();
+        assert_eq!((set.len(), set[0].to_str().unwrap()), (1, format!("Bearer {VALUE}").as_str()));
+        assert!(set[0].is_sensitive());
+        assert_eq!(to_api.headers["x-other"], "kept");
+        let mut to_other = parts("/x", &sent);
+        secrets.put_into(&mut to_other, &host("evil.test"), 443).unwrap();
+        assert_eq!(to_other.headers.get_all(AUTHORIZATION).iter().count(), 2);
+        let clear = |name: &str| secrets.refuse_clear(&parts("/x", &[("a", "b")]), &Host::Name(host(name)));
+        assert_eq!(clear("api.test"), Err(Denial::ClearSecret("KEY".into())));
+        assert_eq!(clear("evil.test"), Ok(()));
     }
 }

@@ -22,6 +22,7 @@ pub use mask::{Mask, Masked};
 pub use search::Search;
 
 use crate::wire::host::Host;
+use hyper::header::HeaderName;
 use paddock_model::net::{Denial, DomainName, Rule, Target};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
@@ -39,6 +40,8 @@ pub struct Secret {
     /// Names only.
     pub hosts: Vec<Rule>,
     pub carriers: Carriers,
+    /// Headers that are set in each request to the hosts, with `{}` for the value.
+    pub inject: Vec<(HeaderName, String)>,
 }
 
 /// The secrets of one sandbox.
@@ -171,6 +174,7 @@ mod tests {
             value: Zeroizing::new(VALUE.into()),
             hosts: vec![Rule::parse("api.test").unwrap(), Rule::parse("*.org.test:8443").unwrap()],
             carriers: Carriers::default(),
+            inject: Vec::new(),
         };
         Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new()).unwrap()
     }
@@ -199,6 +203,7 @@ mod tests {
                 value: Zeroizing::new(value.into()),
                 hosts: vec![Rule::parse(host).unwrap()],
                 carriers: Carriers::default(),
+                inject: Vec::new(),
             };
             Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new())
                 .err()

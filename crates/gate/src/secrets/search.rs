@@ -10,7 +10,7 @@ pub struct Search {
 }
 
 /// Longer than any placeholder.
-const KEPT: usize = 128;
+const OVERLAP_BYTES: usize = 128;
 
 impl Search {
     pub fn new(secrets: Arc<Secrets>) -> Search {
@@ -19,14 +19,14 @@ impl Search {
 
     /// The name of the secret whose placeholder ends in `piece`.
     pub fn look(&mut self, piece: &[u8]) -> Option<String> {
-        let overlap = &piece[..piece.len().min(KEPT)];
+        let overlap = &piece[..piece.len().min(OVERLAP_BYTES)];
         self.tail.extend_from_slice(overlap);
         let found = found(&self.secrets, &self.tail).or_else(|| found(&self.secrets, piece));
-        if piece.len() >= KEPT {
+        if piece.len() >= OVERLAP_BYTES {
             self.tail.clear();
-            self.tail.extend_from_slice(&piece[piece.len() - KEPT..]);
+            self.tail.extend_from_slice(&piece[piece.len() - OVERLAP_BYTES..]);
         } else {
-            self.tail.drain(..self.tail.len().saturating_sub(KEPT));
+            self.tail.drain(..self.tail.len().saturating_sub(OVERLAP_BYTES));
         }
         found
     }
@@ -65,6 +65,6 @@ mod tests {
     fn what_only_begins_like_one_is_none() {
         let mut search = Search::new(Arc::new(secrets()));
         assert_eq!(search.look(format!("{PLACEHOLDER}0000000000000000000").as_bytes()), None);
-        assert!(search.tail.len() <= KEPT);
+        assert!(search.tail.len() <= OVERLAP_BYTES);
     }
 }

@@ -38,7 +38,7 @@ const CLEAR_HTTP: u16 = 80;
 /// Packets before others get their turn.
 const AT_ONCE: usize = 64;
 /// A client of the name service that says nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
+const NAME_CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs until the link breaks, or until it is dropped.
 pub async fn serve(shared: Arc<Shared>, link: Link) {
@@ -166,9 +166,13 @@ impl Stack {
     async fn serve_names(&self, mut stream: Stream) {
         let mut question = vec![0; LONGEST_QUERY];
         loop {
-            let Ok(Ok(length)) = tokio::time::timeout(PATIENCE, stream.read_u16()).await else { return };
+            let Ok(Ok(length)) = tokio::time::timeout(NAME_CLIENT_TIMEOUT, stream.read_u16()).await else {
+                return;
+            };
             let Some(space) = question.get_mut(..usize::from(length)) else { return };
-            let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, stream.read_exact(space)).await else { return };
+            let Ok(Ok(_)) = tokio::time::timeout(NAME_CLIENT_TIMEOUT, stream.read_exact(space)).await else {
+                return;
+            };
             let answer = self.shared.answer_dns(space);
             let Ok(length) = u16::try_from(answer.len()) else { return };
             let message = [&length.to_be_bytes()[..], &answer].concat();

@@ -1,4 +1,8 @@
 //! One question and its answer (RFC 1035). The rest of a message is not read.
+//!
+//! Written by hand: the question comes from hostile code, and a library for DNS reads everything that a message may hold
+//! (records of every type, compressed names, options), where the gate needs twelve bytes and one name that is not
+//! compressed. A question in another form is refused. A fuzz target covers it.
 
 use paddock_model::net::DomainName;
 use std::net::IpAddr;

@@ -1,4 +1,8 @@
 //! The name that a TLS client asks for, from its first bytes (RFC 8446, RFC 6066).
+//!
+//! Written by hand: the connection is passed on unopened, so the bytes must stay as they are. rustls reads a hello too,
+//! but only as the beginning of a handshake of its own, and it refuses hellos (of versions and extensions that it does
+//! not have) that the real server would accept. A fuzz target covers it.
 
 use super::Incomplete;
 use paddock_model::net::DomainName;

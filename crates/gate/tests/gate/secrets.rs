@@ -108,6 +108,7 @@ async fn world() -> World {
         value: VALUE.to_string().into(),
         hosts: vec![Rule::parse(&format!("api.test:{}", bound.port())).unwrap()],
         carriers: Carriers::default(),
+        inject: Vec::new(),
     };
     let roots = vec![CertificateDer::from_pem_slice(outside.pem().as_bytes()).unwrap()];
     let secrets = Arc::new(Secrets::new(vec![secret], authority, roots).unwrap());
@@ -297,6 +298,7 @@ async fn a_host_that_is_not_itself_gets_nothing() {
             value: VALUE.to_string().into(),
             hosts: vec![Rule::parse(&format!("api.test:{impostor}")).unwrap()],
             carriers: Carriers::default(),
+            inject: Vec::new(),
         };
         let secrets = Arc::new(Secrets::new(vec![secret], Authority::new().unwrap(), Vec::new()).unwrap());
         let texts = [format!("api.test:{impostor}"), format!("127.0.0.1:{impostor}")];

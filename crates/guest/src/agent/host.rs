@@ -37,6 +37,8 @@ pub struct Host {
     /// True once this connection has introduced itself: the first one by its plan, every other by `Resume`.
     pub known: bool,
     decoder: Decoder,
+    /// Descriptors that came and that no message has taken yet, for a host that sends some after the plan.
+    passed: Option<Vec<OwnedFd>>,
 }
 
 impl Host {
@@ -46,7 +48,23 @@ impl Host {
             listener: None,
             outbound: Outbound::default(),
             known: true,
-            decoder: Decoder::new(),
+            decoder: Decoder::of_host(),
+            passed: None,
+        }
+    }
+
+    /// From now on messages may bring descriptors.
+    ///
+    /// Precondition: every connection is a Unix socket.
+    pub fn take_descriptors(&mut self) {
+        self.passed = Some(Vec::new());
+    }
+
+    /// The descriptors that came with a message, if they are as many as it says.
+    pub fn passed(&mut self, count: usize) -> Outcome<Vec<OwnedFd>> {
+        match &mut self.passed {
+            Some(passed) if passed.len() == count => Ok(std::mem::take(passed)),
+            _ => Err(Failure { step: "took descriptors that did not come".into(), errno: Errno::PROTO }),
         }
     }
 
@@ -57,7 +75,11 @@ impl Host {
     /// `Ok(false)` when the host has gone.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Outcome<bool> {
         let Some(control) = &self.control else { return Ok(true) };
-        match rustix::io::read(control, &mut *buffer) {
+        let received = match &mut self.passed {
+            Some(passed) => system::receive_with_descriptors(control, &mut *buffer, passed),
+            None => rustix::io::read(control, &mut *buffer),
+        };
+        match received {
             Ok(0) => Ok(false),
             Ok(count) => {
                 self.decoder.push(&buffer[..count]);
@@ -88,7 +110,8 @@ impl Host {
     /// Forgets the connection, with all half read and half written messages.
     pub fn disconnect(&mut self) {
         self.control = None;
-        self.decoder = Decoder::new();
+        self.decoder = Decoder::of_host();
+        self.passed.iter_mut().for_each(Vec::clear);
         self.outbound = self.outbound.renew();
         self.known = false;
     }

@@ -137,7 +137,7 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd, empty: &OwnedFd, plan: &KernelPlan)
         .iter()
         .filter_map(|kind| Some((bound(root, &format!("{kind}_namespaces"))?, plan.namespaces.into())))
         .collect();
-    // Sandboxes that nest in a nursery count there too, so they have bounds and the nursery has none.
+    // Sandboxes that nest in a zygote's count there too, so they have bounds and the zygote's has none.
     if plan.namespaces == 0 && !without("shared-bounds") {
         let watches = quarter_of_all_watches(root);
         bounds.extend(bound(root, "inotify_instances").map(|file| (file, WATCHERS)));

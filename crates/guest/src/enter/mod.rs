@@ -8,9 +8,10 @@
 //! 5. [`network`]: the link to the gate, of a sandbox that has one
 //! 6. [`rights`]: become an id that no work has, keep only the rights that a supervisor needs
 //!
-//! Or, with a kernel in user space between: [`stage`] instead of 4, for that kernel's runtime; and [`standing`] for the
+//! Or, with a kernel in user space between: [`stage`] instead of 4, for that kernel's runtime; and [`built_root`] for the
 //! guest behind it, whose inside is built already.
 
+mod built_root;
 mod clock;
 mod kernel;
 pub mod network;
@@ -19,7 +20,6 @@ mod rights;
 mod root;
 mod sources;
 mod stage;
-mod standing;
 mod steps;
 mod system_files;
 mod users;
@@ -36,10 +36,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+pub use built_root::enter_built_root;
 pub use clock::file_time;
 pub use place::name_aside;
 pub use stage::{Stage, enter as enter_stage};
-pub use standing::stand;
 pub use users::{KnownUser, find_by_id as find_user_by_id, find_by_name as find_user_by_name};
 
 /// Any directory of the host that is sure to exist, other than the one that the new root is put together on.
@@ -55,8 +55,8 @@ pub struct Inside {
     pub trees: Trees,
     /// Our ends of the streams of the processes that come in from outside; each is taken once.
     pub awaited: Vec<Option<Awaited>>,
-    /// The socket of the nursery's interpreter to its host.
-    pub nursery: Option<OwnedFd>,
+    /// The socket of the zygote to its host.
+    pub zygote: Option<OwnedFd>,
     /// When the inside was built, by the clock that stamps files.
     pub ready_at: u64,
     /// The sandbox's ends of the link to the gate, for the next host.
@@ -69,7 +69,7 @@ pub struct Inside {
 
 impl Inside {
     /// True if it is in a VM, whose kernel serves no other sandbox.
-    pub fn is_in_a_machine(&self) -> bool {
+    pub fn is_in_a_vm(&self) -> bool {
         self.memory_events.is_some()
     }
 }
@@ -102,7 +102,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         }));
     }
     let anchor = plan.anchor.map(&mut take).transpose()?;
-    let nursery = plan.nursery.map(&mut take).transpose()?;
+    let zygote = plan.zygote.map(&mut take).transpose()?;
     let memory_events = plan.memory_events.map(&mut take).transpose()?;
     let handover = plan.link.as_ref().map(|link| take(link.handover)).transpose()?;
     let (new_root, trees) = build(&plan, &mut sources, None)?;
@@ -116,7 +116,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     drop((new_root, sources));
     let streams =
         awaited.iter().flatten().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
-    let lasting = cgroups.iter().chain(&kept).chain(&listener).chain(&nursery).chain(&handover);
+    let lasting = cgroups.iter().chain(&kept).chain(&listener).chain(&zygote).chain(&handover);
     let lasting = lasting.chain(&memory_events).chain(streams).chain(&anchor);
     close_all_but(control, lasting.chain(trees.descriptors()))?;
 
@@ -143,7 +143,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let counters = counters(&plan);
     let confinement = Confinement::prepare(&plan, cgroups, &trees, anchor.as_ref())?;
     drop(anchor);
-    rights::become_guest(plan.ids, nursery.is_some())?;
+    rights::become_guest(plan.ids, zygote.is_some())?;
     let ready_at = if listener.is_some() { ready_at(trees.layer.as_ref())? } else { 0 };
     Ok(Inside {
         confinement,
@@ -152,7 +152,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         listener: listener.map(Entrance::Listener),
         trees,
         awaited,
-        nursery,
+        zygote,
         ready_at,
         network,
         kept,

@@ -11,7 +11,7 @@ use rustix::thread::{
 
 /// The rights that a supervisor needs: to become another user, to signal it and write files for it, and to see it in
 /// /proc. None that mounts or configures.
-const KEPT: CapabilitySet = CapabilitySet::SETUID
+const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETPCAP)
     .union(CapabilitySet::KILL)
@@ -30,9 +30,9 @@ pub fn become_root(ids: Ids) -> Outcome<()> {
 }
 
 /// From here on no process of the work shares an id with the agent (if the host gave more than one id), and none can
-/// trace it or read it in /proc. In a nursery the agent keeps the right that its interpreter is to have.
-pub fn become_guest(ids: Ids, nursery: bool) -> Outcome<()> {
-    let kept = if nursery { KEPT.union(CapabilitySet::SYS_ADMIN) } else { KEPT };
+/// trace it or read it in /proc. In a zygote's sandbox the agent keeps the right that the zygote is to have.
+pub fn become_guest(ids: Ids, zygote: bool) -> Outcome<()> {
+    let kept = if zygote { KEPT_CAPABILITIES.union(CapabilitySet::SYS_ADMIN) } else { KEPT_CAPABILITIES };
     switch(ids, ids.guest)?;
     crate::system::clear_ambient_capabilities().during(|| "clear the ambient capabilities".into())?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };

@@ -41,7 +41,7 @@ pub fn mount(plan: &Plan, sources: &mut Sources, place: Option<&str>) -> Outcome
             let lower = sources.take(lower)?;
             (Some(overlay(&disk, &lower, lasting)?), Some(lower), "upper")
         }
-        RootPlan::Empty | RootPlan::Mounted { .. } | RootPlan::Standing { .. } => (None, None, "."),
+        RootPlan::Empty | RootPlan::Mounted { .. } | RootPlan::Built { .. } => (None, None, "."),
     };
     let mut trees = Trees::default();
     // A build's files are taken out of the layer at its end.

@@ -35,7 +35,9 @@ pub fn perform(
         }
         Step::File { path, mode, content } => {
             trees.built(path, *mode, content);
-            replacing(root, path, |parent, name| create(parent, name, *mode, content))
+            let mut content = content.to_vec();
+            users::keep_added(root, path, &mut content);
+            replacing(root, path, |parent, name| create(parent, name, *mode, &content))
         }
         Step::User { passwd_line, group_line, uid, gid } => {
             for (path, table) in users::add(root, passwd_line, group_line, *uid, *gid)? {
@@ -53,9 +55,9 @@ pub fn perform(
             };
             attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {target}"))
         }
-        Step::System { source, path, names } => {
+        Step::System { source, path, names, shared } => {
             let tree = sources.take(source)?;
-            let own = system_files::mount(root, tree, path, names)?;
+            let own = system_files::mount(root, tree, path, names, *shared)?;
             trees.shares_system |= !own;
             Ok(())
         }

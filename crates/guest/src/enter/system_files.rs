@@ -25,14 +25,21 @@ const PLACE: &str = "/dev";
 const EMPTY: &str = "/proc";
 
 /// `false` where the inodes are the host's: the kernel has no overlays for us, or other mounts lie below the directory.
-pub fn mount(root: &OwnedFd, tree: OwnedFd, path: &str, names: &[(String, NodeKind)]) -> Outcome<bool> {
+/// `shared`: it is known that they will be.
+pub fn mount(
+    root: &OwnedFd,
+    tree: OwnedFd,
+    path: &str,
+    names: &[(String, NodeKind)],
+    shared: bool,
+) -> Outcome<bool> {
     let restrict = |tree: &OwnedFd| limit_mount(tree.as_fd(), MountLimits::host(true, true));
     restrict(&tree).during(|| format!("restrict {path}"))?;
     own_directory(root, EMPTY)?;
     let place = own_directory(root, PLACE)?;
     attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount the host's {path}"))?;
     rustix::process::fchdir(root).during(|| "go to the new root".into())?;
-    let own = !without("own-inodes") && cover(root).is_ok();
+    let own = !shared && !without("own-inodes") && cover(root).is_ok();
     for (name, kind) in names {
         let (from, to) = (below(PLACE, name), below(path, name));
         let from = open_inside(root, &from, OFlags::PATH).during(|| format!("open the host's {to}"))?;

@@ -18,7 +18,7 @@ pub fn add(
     gid: u32,
 ) -> Outcome<Vec<(&'static str, String)>> {
     let mut written = Vec::new();
-    for (path, line, id) in [("/etc/passwd", passwd_line, uid), ("/etc/group", group_line, gid)] {
+    for (path, line, id) in [(TABLES[0], passwd_line, uid), (TABLES[1], group_line, gid)] {
         let mut table = read_table(root, path);
         if fields_of(&table, 2, &id.to_string()).is_some() {
             continue;
@@ -32,6 +32,28 @@ pub fn add(
         written.push((path, table));
     }
     Ok(written)
+}
+
+const TABLES: [&str; 2] = ["/etc/passwd", "/etc/group"];
+
+/// Adds to `own` the lines of the table at `path`, of an earlier life of this disk, whose name and id are not in it. They come from
+/// inside, and are looked up inside only. Other files have none.
+pub fn keep_added(root: &OwnedFd, path: &str, own: &mut Vec<u8>) {
+    if TABLES.contains(&path) {
+        add_strangers(&read_table(root, path), own);
+    }
+}
+
+fn add_strangers(table: &str, own: &mut Vec<u8>) {
+    let ours = String::from_utf8_lossy(own).into_owned();
+    for line in table.lines() {
+        let mut fields = line.split(':');
+        let (Some(name), Some(id)) = (fields.next(), fields.nth(1)) else { continue };
+        if fields_of(&ours, 0, name).is_none() && fields_of(&ours, 2, id).is_none() {
+            own.extend_from_slice(line.as_bytes());
+            own.push(b'\n');
+        }
+    }
 }
 
 pub struct KnownUser {
@@ -81,6 +103,20 @@ fn read_bounded(file: std::fs::File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_that_were_added_stay_and_take_no_place_of_ours() {
+        let own = "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000::/:/bin/sh\n";
+        let table = "root:x:7:0::/:/bin/x\nevil:x:0:0::/:/bin/sh\nagent:x:0:0::/:/bin/sh\nbroken\n\n\
+                     ada:x:1001:100::/home/ada:/bin/sh\ntwin:x:1000:1::/:/bin/sh\n";
+        let kept = |table: &str| {
+            let mut bytes = own.as_bytes().to_vec();
+            add_strangers(table, &mut bytes);
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_eq!(kept(table), format!("{own}ada:x:1001:100::/home/ada:/bin/sh\n"));
+        assert_eq!(kept(""), own);
+    }
 
     #[test]
     fn a_user_is_found_by_name_or_id() {

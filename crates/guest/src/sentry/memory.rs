@@ -1,7 +1,7 @@
 //! The memory of a sandbox, kept in a directory of the host's and brought back from there. Between the two nothing runs inside,
 //! so that the host can keep the disk as it was at the same moment.
 
-use super::Keeper;
+use super::SentryRunner;
 use crate::failure::{During, Failure, Outcome};
 use crate::system;
 use paddock_protocol::{KEEP_MEMORY, RECALL_MEMORY};
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{WaitOptions, test_kill_process, waitpid};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-impl Keeper {
+impl SentryRunner {
     /// Serves one host's command. If that host goes, the sandbox goes on, unless the host said that it need not.
     pub fn obey(&mut self) {
         let Some(Ok(host)) = self.commands.as_ref().map(system::accept) else { return };

@@ -47,7 +47,7 @@ pub fn serve(host: &mut Host, plan: Plan, sentry: SentryPlan, passed: Vec<OwnedF
     };
     let children = system::signal_descriptor(libc::SIGCHLD).during(|| "watch for ended processes".into())?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    let keeper = Keeper {
+    let runner = SentryRunner {
         runtime: Runtime {
             executable: runtime,
             arguments: sentry.arguments,
@@ -65,11 +65,11 @@ pub fn serve(host: &mut Host, plan: Plan, sentry: SentryPlan, passed: Vec<OwnedF
         ended: false,
         _kept: kept,
     };
-    keeper.serve(host, sentry.memory.is_some())
+    runner.serve(host, sentry.memory.is_some())
 }
 
 /// The guest behind the kernel: its input leads to the host, and its plan lies in `place`.
-pub fn stand(place: &str) -> Outcome<()> {
+pub fn run_inner_guest(place: &str) -> Outcome<()> {
     let read = |name: &str| {
         let path = format!("{place}/{name}");
         std::fs::read(&path).during(|| format!("read {path}"))
@@ -82,7 +82,7 @@ pub fn stand(place: &str) -> Outcome<()> {
     rustix::stdio::dup2_stdin(&null).during(|| "set stdin".into())?;
     rustix::stdio::dup2_stdout(&null).during(|| "set stdout".into())?;
     rustix::stdio::dup2_stderr(&null).during(|| "set stderr".into())?;
-    crate::agent::run_standing(control, plan, &built)
+    crate::agent::run_on_built_root(control, plan, &built)
 }
 
 fn plan_in(bytes: &[u8]) -> Outcome<Plan> {
@@ -97,7 +97,7 @@ fn plan_in(bytes: &[u8]) -> Outcome<Plan> {
 }
 
 /// Keeps a kernel in user space running.
-struct Keeper {
+struct SentryRunner {
     runtime: Runtime,
     id: String,
     /// The id that brings a connection to the guest.
@@ -112,7 +112,7 @@ struct Keeper {
     _kept: Vec<OwnedFd>,
 }
 
-impl Keeper {
+impl SentryRunner {
     fn serve(mut self, host: &mut Host, recall: bool) -> Outcome<()> {
         let control = host.control.take();
         let started = match &control {

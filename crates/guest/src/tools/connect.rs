@@ -9,14 +9,14 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 const CHUNK: usize = 64 * 1024;
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn connect(port: u16) -> Outcome<()> {
     let addresses =
         [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))];
     let mut refused = Errno::CONNREFUSED;
     for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return shuttle(stream),
             // Without IPv6 the second answer says nothing about the port.
             Err(error) if address.is_ipv4() => {

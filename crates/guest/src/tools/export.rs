@@ -2,12 +2,11 @@
 //! image below.
 
 use super::archive::{Archive, Extras};
-use super::manifest::OPAQUE;
 use super::walk::{Visit, walk};
-use super::{beneath, node, streams};
+use super::{attributes, beneath, node, streams};
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::NodeType;
-use rustix::fs::{OFlags, Stat, fgetxattr, flistxattr, fstat};
+use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +20,7 @@ pub fn export(layer: BorrowedFd<'_>) -> Outcome<()> {
     let output = BufWriter::with_capacity(64 * 1024, streams::output().during(|| "open the output".into())?);
     let mut exporting =
         Exporting { device: found.st_dev, archive: Archive::new(output), names: HashMap::new() };
-    let attributes = attributes(&root);
+    let attributes = attributes::of_the_user(&root, b".");
     exporting.archive.add(&root, b".", b".", &found, Extras { attributes, sparse: false })?;
     walk(root, true, &mut exporting)?;
     exporting.archive.finish()
@@ -47,13 +46,8 @@ impl Visit for Exporting {
             }
             self.names.insert(found.st_ino, path.to_vec());
         }
-        let flags = match kind {
-            NodeType::File => Some(OFlags::RDONLY | OFlags::NONBLOCK),
-            NodeType::Directory => Some(OFlags::RDONLY | OFlags::DIRECTORY),
-            _ => None,
-        };
-        let opened = flags.and_then(|flags| beneath::open(directory, name, flags).ok());
-        let attributes = opened.as_ref().map(attributes).unwrap_or_default();
+        let has_some = matches!(kind, NodeType::File | NodeType::Directory);
+        let attributes = if has_some { attributes::of_the_user(directory, name) } else { Vec::new() };
         match self.archive.add(directory, name, path, found, Extras { attributes, sparse: true }) {
             Err(Failure { errno: Errno::NOENT | Errno::STALE, .. }) => Ok(false),
             added => added.map(|()| true),
@@ -63,23 +57,4 @@ impl Visit for Exporting {
     fn closed(&mut self, path: &[u8], errno: Errno) -> Outcome<()> {
         Err(errno).during(|| format!("enter {}", super::shown(path)))
     }
-}
-
-/// The user's own. Of an overlay's notes only that a directory is opaque: the others tie a file to one lower layer.
-pub fn attributes(file: &OwnedFd) -> Vec<(String, Vec<u8>)> {
-    let mut names = vec![0; 64 * 1024];
-    let Ok(length) = flistxattr(file, &mut names[..]) else { return Vec::new() };
-    let mut found = Vec::new();
-    for name in names[..length].split(|b| *b == 0).filter_map(|name| std::str::from_utf8(name).ok()) {
-        let kept = name.starts_with("user.") && (!name.starts_with("user.overlay.") || name == OPAQUE);
-        if !kept {
-            continue;
-        }
-        let mut value = vec![0; 64 * 1024];
-        if let Ok(length) = fgetxattr(file, name, &mut value[..]) {
-            value.truncate(length);
-            found.push((name.to_string(), value));
-        }
-    }
-    found
 }

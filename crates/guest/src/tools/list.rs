@@ -1,9 +1,9 @@
 //! A page of a directory, or of the tree below it: sorted by path, part by part, and never more in memory than a page.
 
 use super::walk::{descend, for_each_name};
-use super::{node, shown, streams};
+use super::{node, shown, streams, user_attributes};
 use crate::failure::{During, Outcome};
-use paddock_protocol::{ListRecord, NodeType};
+use paddock_protocol::{Attribute, ListRecord, NodeType};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -84,9 +84,11 @@ impl Page {
                         if self.left == 0 || self.bytes >= MOST_BYTES {
                             return Ok(Ok(true));
                         }
-                        let node = node::describe(&current, &name, &path, &found);
+                        let mut node = node::describe(&current, &name, &path, &found);
+                        node.attributes = user_attributes::of_entry(&current, &name);
                         self.left -= 1;
-                        self.bytes += path.len() + 64;
+                        let told = |one: &Attribute| one.name.len() + one.value.len();
+                        self.bytes += path.len() + 64 + node.attributes.iter().map(told).sum::<usize>();
                         if let Err(failure) = self.answers.put(&ListRecord::Entry(node)) {
                             return Ok(Err(failure));
                         }

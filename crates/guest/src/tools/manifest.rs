@@ -1,10 +1,10 @@
 //! Every entry of the disk's own layer, with the facts that show a change.
 
 use super::walk::{Visit, walk};
-use super::{beneath, node, streams};
+use super::{attributes, beneath, node, streams};
 use crate::failure::{During, Outcome};
 use paddock_protocol::{LayerEntry, NodeType};
-use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags, fgetxattr, fstat, statx};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags, fstat, statx};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -105,11 +105,8 @@ impl Notes {
         if !matches!(node::kind(found), NodeType::File | NodeType::Directory) {
             return Notes::default();
         }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-        let Ok(opened) = beneath::open(directory, name, flags) else { return Notes::default() };
-        let mut value = [0; 256];
-        let origin = fgetxattr(&opened, ORIGIN, &mut value[..]).is_ok();
-        Notes { origin, opaque: has_opaque(&opened) }
+        let origin = attributes::value(directory, name, ORIGIN, &mut [0; 256]).is_ok();
+        Notes { origin, opaque: is_opaque(directory, name) }
     }
 }
 
@@ -118,10 +115,5 @@ pub fn is_whiteout(found: &Stat) -> bool {
 }
 
 pub fn is_opaque(directory: &OwnedFd, name: &[u8]) -> bool {
-    beneath::open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY).is_ok_and(|opened| has_opaque(&opened))
-}
-
-fn has_opaque(directory: &OwnedFd) -> bool {
-    let mut value = [0; 8];
-    fgetxattr(directory, OPAQUE, &mut value[..]).is_ok_and(|length| value[..length] == *b"y")
+    attributes::value(directory, name, OPAQUE, &mut [0; 8]).is_ok_and(|value| *value == *b"y")
 }

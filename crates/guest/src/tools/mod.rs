@@ -4,13 +4,16 @@
 //!   [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`contents`], [`merge`], [`export`],
 //!   [`import`]
 //! - [`node`]: a file as it is described to the host
+//! - [`user_attributes`]: extended attributes that are set and told with a file
 //! - [`walk`]: trees of any depth with one descriptor and little memory
 //! - [`trail`]: from one entry of an archive to the next, however deep
 //! - [`archive`], [`beneath`]: writing an archive; paths that cannot lead out of a tree
+//! - [`attributes`]: extended attributes of a file that is not opened
 //! - [`start`]: the files that were there when the sandbox began
 //! - [`streams`]: the tool's standard streams
 
 mod archive;
+mod attributes;
 mod beneath;
 mod connect;
 mod contents;
@@ -30,6 +33,7 @@ mod start;
 mod streams;
 mod trail;
 mod unpack;
+mod user_attributes;
 mod walk;
 mod watch;
 mod write;
@@ -90,7 +94,7 @@ fn perform(tool: &Tool, reach: &Reach<'_>) -> Outcome<()> {
     };
     match tool {
         Tool::Read { path, offset, length } => read::read(path, *offset, *length),
-        Tool::Write { path, mode, parents } => write::write(path, *mode, *parents),
+        Tool::Write { path, mode, parents, attributes } => write::write(path, *mode, *parents, attributes),
         Tool::Stat { path } => node::stat(path),
         Tool::List { path, recursive, after, limit } => {
             list::list(path, *recursive, after.as_ref().map(|a| a.as_slice()), *limit as usize)

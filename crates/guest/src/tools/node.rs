@@ -1,6 +1,6 @@
 //! A file as it is described to the host.
 
-use super::{shown, streams};
+use super::{shown, streams, user_attributes};
 use crate::failure::{During, Outcome};
 use paddock_protocol::{Node, NodeType};
 use rustix::fs::{AtFlags, CWD, FileType, Stat, readlinkat, statat};
@@ -14,7 +14,7 @@ pub fn stat(path: &[u8]) -> Outcome<()> {
 
 pub fn look(path: &[u8]) -> Outcome<Node> {
     let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).during(|| format!("look at {}", shown(path)))?;
-    Ok(describe(CWD, path, path, &found))
+    Ok(Node { attributes: user_attributes::of(path), ..describe(CWD, path, path, &found) })
 }
 
 /// `name` is the path below `directory`; `path` is the name in the answer.
@@ -33,6 +33,7 @@ pub fn describe(directory: impl AsFd, name: &[u8], path: &[u8], found: &Stat) ->
         gid: found.st_gid,
         modified_ns: nanoseconds(found.st_mtime, found.st_mtime_nsec),
         target,
+        attributes: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::archive::{Archive, Extras};
 use super::walk::{Visit, walk};
-use super::{beneath, export, node, shown, streams};
+use super::{attributes, beneath, node, shown, streams};
 use crate::failure::{During, Failure, Outcome};
 use paddock_protocol::{NodeType, decode_record};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, openat, statat};
@@ -124,13 +124,12 @@ fn add_from_layer(
         name,
         &path,
         &found,
-        Extras { attributes: attributes(&directory, name), sparse: true },
+        Extras { attributes: without_notes(&directory, name), sparse: true },
     )
 }
 
-/// The user's own; nothing where it cannot be opened.
-fn attributes(directory: &OwnedFd, name: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let opened = beneath::open(directory, name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
-    let found = opened.map(|opened| export::attributes(&opened)).unwrap_or_default();
+/// The user's own attributes, and none of the overlay's.
+fn without_notes(directory: &OwnedFd, name: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let found = attributes::of_the_user(directory, name);
     found.into_iter().filter(|(name, _)| !name.starts_with("user.overlay.")).collect()
 }

@@ -166,6 +166,7 @@ impl<'a> Start<'a> {
             gid: 0,
             modified_ns: 0,
             target: None,
+            attributes: Vec::new(),
         };
         let (content, bytes) = match content.len() as u64 > self.largest {
             true => (Content::TooLarge, Vec::new()),
@@ -326,5 +327,15 @@ fn archived(path: &[u8], entry: &mut Entry<'_, impl Read>, largest: u64) -> std:
 }
 
 fn plain(path: &[u8], kind: NodeType, size: u64, mode: u32) -> Node {
-    Node { path: ByteBuf::from(path), kind, size, mode, uid: 0, gid: 0, modified_ns: 0, target: None }
+    Node {
+        path: ByteBuf::from(path),
+        kind,
+        size,
+        mode,
+        uid: 0,
+        gid: 0,
+        modified_ns: 0,
+        target: None,
+        attributes: Vec::new(),
+    }
 }

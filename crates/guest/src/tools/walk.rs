@@ -124,10 +124,9 @@ pub fn walk<V: Visit>(root: OwnedFd, stay: bool, visitor: &mut V) -> Outcome<()>
     Ok(())
 }
 
-/// The directory as a place, and open for its names. Only where the way back is open too.
+/// The directory as a place, and open for its names. To open `.` in it takes the right to search it, as the way back does.
 pub fn descend(current: &OwnedFd, name: &[u8], stay: bool) -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let below = crate::system::open_below(current, name, OFlags::PATH | OFlags::DIRECTORY, stay)?;
-    statat(&below, "..", AtFlags::empty())?;
     let readable = readable(&below)?;
     Ok((below, readable))
 }

@@ -1,7 +1,8 @@
 //! Writes a whole new file in place of the old one, or nothing.
 
-use super::{directory, node, shown, streams};
+use super::{directory, node, shown, streams, user_attributes};
 use crate::failure::{During, Failure, Outcome};
+use paddock_protocol::Attribute;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -11,7 +12,7 @@ use std::os::fd::OwnedFd;
 const DEFAULT_MODE: u32 = 0o644;
 
 /// The old file or link is replaced; a link is not followed. A file that is replaced passes its mode on.
-pub fn write(path: &[u8], mode: Option<u32>, parents: bool) -> Outcome<()> {
+pub fn write(path: &[u8], mode: Option<u32>, parents: bool, attributes: &[Attribute]) -> Outcome<()> {
     let (parent, name) = split(path)?;
     if parents {
         directory::make_all(parent)?;
@@ -27,6 +28,7 @@ pub fn write(path: &[u8], mode: Option<u32>, parents: bool) -> Outcome<()> {
         (None, _) => DEFAULT_MODE,
     };
     let (mut file, unfinished) = Unfinished::create(folder)?;
+    user_attributes::set(&file, attributes, path)?;
     copy_pieces(&mut file, path)?;
     fchmod(&file, Mode::from_raw_mode(mode & 0o7777))
         .during(|| format!("set the mode of {}", shown(path)))?;

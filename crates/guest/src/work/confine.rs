@@ -7,7 +7,7 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
-use paddock_protocol::{Ids, LandlockPlan, Plan, RootPlan};
+use paddock_protocol::{INSTALLER_CAPABILITIES, Ids, LandlockPlan, Plan, RootPlan};
 use rustix::io::Errno;
 use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 use rustix::thread::{
@@ -21,16 +21,19 @@ use std::os::fd::OwnedFd;
 pub struct Confinement {
     pub ids: Ids,
     pub landlock_abi: u32,
-    cgroups: Vec<OwnedFd>,
+    /// `None` while they have not come. Without them nothing starts.
+    cgroups: Option<Vec<OwnedFd>>,
     pids: u64,
     has_nested_forks: bool,
     files: u64,
     landlock: Option<RulesetCreated>,
     /// True if this process itself is in the domain, and with it all its children.
     shared: bool,
-    /// The capabilities that the work keeps in its own user namespace: none, except for a build.
+    /// The capabilities that root of the work keeps in its own user namespace: none, except for an installer.
     kept: CapabilitySet,
     seccomp: BpfProgram,
+    /// The filter of commands, where it is another than that of tools.
+    work_seccomp: Option<BpfProgram>,
     /// The filter of tools that work on the disk itself, as it came.
     disk_seccomp: Vec<u8>,
     /// True if a kernel of the sandbox's own counts the resources of the user that made the sandbox, so that its limits
@@ -56,9 +59,11 @@ const OF_THE_DISK: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
 
-/// The capabilities of a package manager: files of every owner, and programs as other users. None that reaches the
-/// kernel's settings, mounts, devices or other processes.
-const OF_AN_INSTALLER: CapabilitySet = OF_THE_DISK.union(CapabilitySet::SETUID).union(CapabilitySet::SETGID);
+/// The capabilities of a package manager.
+fn of_an_installer() -> CapabilitySet {
+    let bits = INSTALLER_CAPABILITIES.iter().map(|(_, number)| CapabilitySet::from_bits_retain(1 << number));
+    bits.fold(CapabilitySet::empty(), CapabilitySet::union)
+}
 
 impl Confinement {
     /// Precondition: the root is already the sandbox's own, so that Landlock's paths are too.
@@ -83,16 +88,17 @@ impl Confinement {
         Ok(Confinement {
             ids: plan.ids,
             landlock_abi: if landlock.is_some() || without("landlock") { landlock_abi } else { 0 },
-            cgroups,
+            cgroups: (!plan.cgroups_follow).then_some(cgroups),
             pids: plan.limit_pids,
             has_nested_forks: plan.has_nested_forks,
             files: plan.limit_files,
             landlock,
             shared: false,
-            kept: if plan.install { OF_AN_INSTALLER } else { CapabilitySet::empty() },
+            kept: if plan.install { of_an_installer() } else { CapabilitySet::empty() },
             seccomp,
+            work_seccomp: plan.work_seccomp.as_ref().map(|filter| decode_filter(filter)).transpose()?,
             disk_seccomp: plan.disk_seccomp.to_vec(),
-            own_kernel: matches!(plan.root, RootPlan::Standing { .. }),
+            own_kernel: matches!(plan.root, RootPlan::Built { .. }),
         })
     }
 
@@ -103,12 +109,26 @@ impl Confinement {
         self.files = files;
     }
 
+    /// True if the cgroups come with a later message.
+    pub fn awaits_cgroups(&self) -> bool {
+        self.cgroups.is_none()
+    }
+
+    pub fn set_cgroups(&mut self, entrances: Vec<OwnedFd>) {
+        self.cgroups = Some(entrances);
+    }
+
+    fn entrances(&self) -> Outcome<&[OwnedFd]> {
+        let missing = || Failure { step: "wait for its cgroups".into(), errno: Errno::PERM };
+        self.cgroups.as_deref().ok_or_else(missing)
+    }
+
     /// Joins the cgroups that hold the limits. First of all, so that nothing escapes the count.
     pub fn join_cgroups(&self) -> Outcome<()> {
         if without("cgroups") {
             return Ok(());
         }
-        for entrance in &self.cgroups {
+        for entrance in self.entrances()? {
             rustix::io::write(entrance, b"0").during(|| "join the cgroup".into())?;
         }
         Ok(())
@@ -128,23 +148,23 @@ impl Confinement {
     /// Gives up everything. Precondition: called in the child, right before exec.
     pub fn put_on(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.limit_resources()?;
-        self.give_up(uid, gid)
+        self.give_up(uid, gid, self.of_work())
     }
 
     /// The same, but for the one capability that joining other namespaces takes: those that nest in this sandbox's,
-    /// and no others. Precondition: called in the child, right before exec, in a nursery.
+    /// and no others. Precondition: called in the child, right before exec, in a zygote's sandbox.
     pub fn put_on_for_a_zygote(&self, uid: u32, gid: u32) -> Outcome<()> {
         self.limit_resources()?;
         self.become_user(uid, gid)?;
         bound_capabilities(CapabilitySet::SYS_ADMIN)?;
         lock_and_keep(CapabilitySet::SYS_ADMIN)?;
         set_no_new_privs(true).during(|| "set no_new_privs".into())?;
-        self.filter()
+        load(self.of_work())
     }
 
     /// Puts another process under the limits. Precondition: it is a child of this one.
     pub fn take_into_cgroups(&self, pid: u32) -> Outcome<()> {
-        for entrance in &self.cgroups {
+        for entrance in self.entrances()? {
             rustix::io::write(entrance, pid.to_string().as_bytes())
                 .during(|| "put it into the cgroup".into())?;
         }
@@ -154,7 +174,7 @@ impl Confinement {
     /// The same without the work's limits. Precondition: called in a child.
     pub fn put_on_for_a_tool(&self, uid: u32, gid: u32) -> Outcome<()> {
         limit_tool()?;
-        self.give_up(uid, gid)
+        self.give_up(uid, gid, &self.seccomp)
     }
 
     /// Keeps the guest's id and its rights over files, nothing else. Precondition: called in a child.
@@ -169,7 +189,11 @@ impl Confinement {
         load(&decode_filter(&self.disk_seccomp)?)
     }
 
-    fn give_up(&self, uid: u32, gid: u32) -> Outcome<()> {
+    fn of_work(&self) -> &BpfProgram {
+        self.work_seccomp.as_ref().unwrap_or(&self.seccomp)
+    }
+
+    fn give_up(&self, uid: u32, gid: u32, filter: &BpfProgram) -> Outcome<()> {
         self.become_user(uid, gid)?;
         // Only for root inside: a process that becomes another user gives everything up.
         if uid == 0 && !self.kept.is_empty() {
@@ -189,7 +213,7 @@ impl Confinement {
         if !self.shared {
             self.restrict()?;
         }
-        self.filter()
+        load(filter)
     }
 
     fn restrict(&self) -> Outcome<()> {
@@ -197,10 +221,6 @@ impl Confinement {
         let rules = rules.try_clone().during(|| "copy the Landlock rules".into())?;
         let refused = |_| Failure { step: "restrict by Landlock".into(), errno: Errno::PERM };
         rules.restrict_self().map(drop).map_err(refused)
-    }
-
-    fn filter(&self) -> Outcome<()> {
-        load(&self.seccomp)
     }
 
     fn limit_resources(&self) -> Outcome<()> {

@@ -57,8 +57,8 @@ pub fn spawn_with(start: &Start, confinement: &Confinement, inherited: Vec<Owned
     Ok(spawned)
 }
 
-/// `nursery`: the socket of the interpreter of a nursery.
-pub fn spawn(start: &Start, confinement: &Confinement, nursery: Option<&OwnedFd>) -> Outcome<Spawned> {
+/// `zygote`: the socket of a zygote to its host.
+pub fn spawn(start: &Start, confinement: &Confinement, zygote: Option<&OwnedFd>) -> Outcome<Spawned> {
     let mut program = Program::resolve(start, confinement)?;
     let (report, report_child) = pipe("the start report")?;
     let (mut streams, mut stdin, stdout, stderr) = match start.tty {
@@ -66,8 +66,10 @@ pub fn spawn(start: &Start, confinement: &Confinement, nursery: Option<&OwnedFd>
         None => pipes(start.stdin && !start.control, program.uid, program.gid)?,
     };
     if start.zygote {
-        let socket = nursery
-            .ok_or_else(|| Failure { step: "start a zygote in no nursery".into(), errno: Errno::INVAL })?;
+        let socket = zygote.ok_or_else(|| Failure {
+            step: "start a zygote in a sandbox that is not for one".into(),
+            errno: Errno::INVAL,
+        })?;
         let socket = socket.try_clone().during(|| "copy a descriptor".into())?;
         program.env.push(variable(ZYGOTE_VARIABLE, &socket)?);
         streams.kept.push(socket);

@@ -1,4 +1,4 @@
-//! A process that came in from outside: forked from the interpreter of a nursery, which is the template's and not to be
+//! A process that came in from outside: forked from a zygote, which is the template's and not to be
 //! believed, or forked live from another sandbox. So the kernel is asked about it before any code of the caller runs in
 //! it.
 

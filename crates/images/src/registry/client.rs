@@ -50,6 +50,7 @@ impl Client {
     pub fn new(
         reference: &RegistryReference,
         reach: &RegistryReach,
+        login: Option<&Credentials>,
         shared: Arc<Shared>,
     ) -> Result<Self, ImageError> {
         let allowed = reach.clone();
@@ -81,7 +82,10 @@ impl Client {
             .user_agent(concat!("paddock/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| connection_failed(reference, error))?;
-        let credentials = Credentials::find(&reference.registry)?;
+        let credentials = match login {
+            Some(login) => Some(login.clone()),
+            None => Credentials::find(&reference.registry)?,
+        };
         let reference = reference.clone();
         let reach = reach.clone();
         Ok(Self { http, reference, reach, shared, credentials, authorization: Authorization::None })

@@ -12,6 +12,7 @@ const LARGEST_FILE: u64 = 1 << 20;
 /// The name under which Docker stores the credentials for its own registry.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 
+/// A name and a password for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub user: String,

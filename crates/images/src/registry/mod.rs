@@ -3,7 +3,7 @@
 //! - [`client`]: HTTP, with every answer bounded and every refusal a typed error
 //! - [`challenge`]: a registry's demand before it answers
 //! - [`reach`]: the hosts that a caller may make us connect to
-//! - [`credentials`]: the stored credentials of `docker login`
+//! - [`credentials`]: a name and a password for a registry, and those that `docker login` has stored
 
 mod challenge;
 mod client;
@@ -23,16 +23,19 @@ use super::store::Shared;
 use super::{ImageError, Progress, ResolvedImage};
 use client::Client;
 
+pub use credentials::Credentials;
 pub use reach::RegistryReach;
 
+/// `login`: these credentials are sent, and not those that this host has stored for the registry.
 pub async fn pull(
     shared: Arc<Shared>,
     reference: &RegistryReference,
     reach: &RegistryReach,
+    login: Option<&Credentials>,
     progress: &dyn Progress,
 ) -> Result<ResolvedImage, ImageError> {
     reach.check(reference).await?;
-    let mut client = Client::new(reference, reach, shared.clone())?;
+    let mut client = Client::new(reference, reach, login, shared.clone())?;
     let (manifest, digest) = find_manifest(&mut client, reference).await?;
     let config = client.config(&manifest.config).await?;
     let config = Config::parse(&config, manifest.layers.len())?;

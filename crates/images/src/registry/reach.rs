@@ -74,6 +74,12 @@ impl RegistryReach {
         names.iter().any(is_of)
     }
 
+    /// True if the host is named, for all of its ports or for one. Host names have no case.
+    fn names_some_port_of(&self, host: &str) -> bool {
+        let names = self.named();
+        names.iter().any(|name| name.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case(host)))
+    }
+
     fn named(&self) -> &[String] {
         match self {
             RegistryReach::Anywhere | RegistryReach::Public => &[],
@@ -110,8 +116,7 @@ impl Resolve for Guarded {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_string();
         // A name with a port is for that port only, but a resolver is not told the port; the URL was checked before.
-        let trusted = self.proxies.contains(&host)
-            || self.reach.named().iter().any(|name| name.split(':').next() == Some(host.as_str()));
+        let trusted = self.proxies.contains(&host) || self.reach.names_some_port_of(&host);
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
             let usable: Vec<SocketAddr> =
@@ -235,6 +240,13 @@ mod tests {
         assert!(either.allows(&Url::parse("http://127.0.0.1:5000/").unwrap()));
         assert!(either.allows(&Url::parse("https://1.1.1.1/").unwrap()));
         assert!(!either.allows(&Url::parse("http://127.0.0.1:5001/").unwrap()));
+        // A URL and a resolver have the name in small letters, however the operator wrote it.
+        let capitals = RegistryReach::Named(vec!["Registry.Example".into(), "Other.Example:5000".into()]);
+        assert!(capitals.allows(&Url::parse("https://REGISTRY.example/v2/").unwrap()));
+        assert!(
+            capitals.names_some_port_of("registry.example") && capitals.names_some_port_of("other.example")
+        );
+        assert!(!capitals.names_some_port_of("another.example"));
         assert!(reach.names("registry.example:5000") && !reach.names("registry.example"));
         assert!(!RegistryReach::Public.allows(&Url::parse("http://127.0.0.1:80/").unwrap()));
         // A URL writes an address in many ways; the parser knows them.

@@ -18,6 +18,7 @@ mod stream;
 mod tree;
 mod upper;
 
+pub use compression::decoder;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,9 @@ use crate::Refusal;
 const OPAQUE: &[u8] = b"SCHILY.xattr.user.overlay.opaque";
 /// Files that are written anew in every sandbox; those of a build would tell of the host that it ran on.
 const OWN_FILES: [&str; 4] = ["etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/machine-id"];
-/// A build mounts its loans for a step at names in /run that begin so.
-const LENT: &str = "run/paddock";
+/// The places that a build mounts for a step: what it lends to the step (`builds/fetch.rs`), and npm's cache
+/// (`builds/step.rs`). Their content is the host's.
+const LENT: [&str; 2] = ["run/paddock", "run/paddock-npm"];
 
 /// A file of which the archive has only some parts.
 pub struct Holes {
@@ -23,8 +24,7 @@ pub struct Holes {
 }
 
 pub fn is_paddocks_own(path: &Path) -> bool {
-    OWN_FILES.iter().any(|own| path == Path::new(own))
-        || path.as_os_str().as_encoded_bytes().starts_with(LENT.as_bytes())
+    OWN_FILES.iter().any(|own| path == Path::new(own)) || LENT.iter().any(|lent| path.starts_with(lent))
 }
 
 /// The removal in the root below that an entry stands for, besides being an entry itself.

@@ -141,6 +141,7 @@ impl Host for Ledger {
                 sandbox: id.into(),
                 created_at_ms: 0,
                 kind: "filesystem".into(),
+                backend: None,
                 size_bytes: None,
             }
         }))

@@ -24,7 +24,7 @@ pub struct AuditOutput {
     pub results_left_out: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<CodeError>,
-    /// Whether the entry is signed by this server, names exactly this output, and has the digest of every stream of which nothing
+    /// True if the entry is signed by this server, names exactly this output, and has the digest of every stream of which nothing
     /// was left out.
     pub verified: bool,
     /// The reason why it is not.

@@ -84,7 +84,7 @@ pub struct CodeResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub data: Option<serde_json::Value>,
-    /// What a figure shows: `type`, `title`, axes and `elements`, so that a client can draw it itself.
+    /// Content of a figure: `type`, `title`, axes and `elements`, so that a client can draw it itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub chart: Option<serde_json::Value>,

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 pub struct ApiError {
     /// Stable, for programs: `sandbox_not_found`, `quota_exceeded`, ...
     pub code: String,
-    /// What was wrong, with which value.
+    /// The mistake, with the value.
     pub message: String,
-    /// What to do about it.
+    /// The way to mend it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     pub request_id: String,
-    /// What only some codes have.
+    /// Fields that only some codes have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<ErrorDetails>,
 }

@@ -1,6 +1,7 @@
 //! Files inside. Paths are absolute, or relative to the sandbox's working directory; the guest resolves them.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -30,6 +31,10 @@ pub struct FileEntry {
     /// Where a link points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// Extended attributes of the user's namespace that are text, by their names without `user.`; none where they have more than
+    /// 3072 bytes. In answers about one file, and in lists.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

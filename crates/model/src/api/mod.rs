@@ -12,13 +12,20 @@ mod files;
 mod jobs;
 mod network;
 mod pools;
+mod ports;
 mod resources;
 mod sandboxes;
+mod secrets;
 mod server;
 mod snapshots;
+mod templates;
+mod verify;
 mod volumes;
 
-pub use access::{CreateToken, CreatedToken, Quota, Role, Tenant, TenantUsage, Token};
+pub use access::{
+    CreateSignInCode, CreateToken, CreatedToken, Quota, Role, SignIn, SignInCode, Tenant, TenantUsage, Token,
+    UpdateToken,
+};
 pub use audit::{AuditOutput, AuditOutputState, AuditStream};
 pub use changes::{Change, ChangeKind, Changes, MergeConflict, MergeReport, MergeRequest, Since};
 pub use contexts::{CodeError, CodeResult, Context, ContextState, CreateContext};
@@ -38,13 +45,25 @@ pub use jobs::{
 };
 pub use network::{NetworkDecision, NetworkView};
 pub use pools::{Pool, PoolMaker, PoolSize, ZygoteState};
+pub use ports::{SignPort, SignedPort};
 pub use resources::{Resource, ResourceList, SetResource};
 pub use sandboxes::{
-    CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxPage,
-    SandboxState, SandboxUsage, UnderPressure, UpdateSandbox,
+    CreateSandbox, End, EndCause, Event, Extend, Idle, IdleAction, LimitsRequest, Sandbox, SandboxMetrics,
+    SandboxPage, SandboxSample, SandboxState, SandboxUsage, TtlAction, UnderPressure, UpdateSandbox,
 };
-pub use server::{SandboxCounts, ServerStatus};
-pub use snapshots::{CreateSnapshot, Fork, Forked, ForkedContext, LeftBehind, Snapshot, SnapshotPage};
+pub use secrets::{CreateSecret, Secret, SecretPage, UpdateSecret};
+pub use server::{
+    CreateNumbers, HostLoad, MinuteOfCreates, ProcessLoad, SandboxCounts, ServerLoad, ServerStatus,
+};
+pub use snapshots::{
+    CreateSnapshot, Fork, Forked, ForkedContext, LeftBehind, NotForked, Snapshot, SnapshotPage,
+};
+pub use templates::{
+    BuildFailure, BuildLog, BuildLogEntry, BuildMaker, BuildState, BuildStep, BuildTemplate, FirstBuild,
+    FirstBuildState, LogLevel, RegistryLogin, SetTag, Template, TemplateBuild, TemplateBuildPage,
+    TemplateFiles, TemplateTag,
+};
+pub use verify::{VerifyAttack, VerifyLack, VerifyResult, VerifyResults, VerifyRow, VerifyVerdict};
 pub use volumes::{
     CreateVolume, MountedVolume, OnFailure, RestoreVolume, ShareVolume, Volume, VolumeFile, VolumeFiles,
     VolumeHistory, VolumeList, VolumeMode, VolumeMount, VolumeVersion,

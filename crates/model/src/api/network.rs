@@ -21,7 +21,7 @@ pub struct NetworkView {
     pub last: u64,
     /// The rules that what was tried would have needed, as `allow` takes them.
     pub needed: Vec<String>,
-    /// Whether more hosts were tried than are kept.
+    /// True if more hosts were tried than are kept.
     pub needed_more: bool,
 }
 

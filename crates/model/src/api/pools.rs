@@ -32,11 +32,11 @@ pub struct Pool {
     pub hits: u64,
     pub misses: u64,
     pub zygote: ZygoteState,
-    /// What the interpreter has imported before it is forked.
+    /// Modules that the interpreter has imported before it is forked.
     pub preload: Vec<String>,
     #[serde(default)]
     pub made_by: PoolMaker,
-    /// What went wrong last, if it still does.
+    /// The last error, while it lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetResource {
-    /// What it is, in its owner's word: `anthropic`, `postgresql`. Default: `variable` for text, else `object`.
+    /// Its type, a word of its owner's: `anthropic`, `postgresql`. Default: `variable` for text, else `object`.
     #[serde(rename = "type", default)]
     #[cfg_attr(feature = "schema", schema(pattern = "^[A-Za-z0-9_-]{1,64}$"))]
     pub kind: Option<String>,

@@ -17,15 +17,15 @@ pub struct CreateSandbox {
     pub name: Option<String>,
     /// A template that `paddock template ls` lists. `code-interpreter` always exists.
     pub template: Option<String>,
-    /// A directory, an archive or a registry reference. Paths of the host only for the machine's owner.
+    /// A directory, an archive or a registry reference. Paths of the host only for the host's owner.
     pub image: Option<String>,
     /// `image` was chosen by somebody else, such as a model or a script: its registry has to be at a public address, or be one
-    /// that the server names, also for the machine's owner.
+    /// that the server names, also for the host's owner.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub public_image: bool,
     /// Begin with the files of this snapshot (id or name).
     pub snapshot: Option<String>,
-    /// Whether it begins with the code contexts that the snapshot keeps. By default where it can, unless another token made the
+    /// True: it begins with the code contexts that the snapshot keeps. By default where it can, unless another token made the
     /// sandbox that they come from: that sandbox's code has rights over whatever begins with its contexts. `true`: not created
     /// where it cannot. `false`: the files alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,37 +36,42 @@ pub struct CreateSandbox {
     /// Ends the sandbox so many seconds from now, whatever happens. Default 3600; `null` with `persistent`.
     #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
     pub ttl_seconds: Option<f64>,
+    /// The action at the end of the time to live: the sandbox ends (`kill`, the default), is frozen with its memory (`pause`) or
+    /// hibernates. One that sleeps so is kept for 30 days; the next call wakes it, and its time to live begins anew whenever it
+    /// resumes or wakes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_action: Option<TtlAction>,
     pub idle: Option<Idle>,
     /// Left alone by the idle reaper and by the SDK's context managers.
     pub persistent: bool,
-    /// Whether an idle sandbox may be hibernated while the host is short of memory. By default where nothing in it would be lost:
+    /// `hibernate`: it may be hibernated when it is idle and the host is short of memory. By default where nothing in it would be lost:
     /// its backend keeps memory, or no process runs in it; and not where it is `persistent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under_pressure: Option<UnderPressure>,
     pub env: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     pub limits: LimitsRequest,
-    /// `none` (default), `host` (only for the machine's owner), or rules: what may leave through the gate.
+    /// `none` (default), `host` (only for the host's owner), or rules: what may leave through the gate.
     pub network: Option<NetSetting>,
     /// Values that never enter: by the variable that holds a placeholder inside.
     pub secrets: BTreeMap<String, SecretLayer>,
-    /// Whether clients inside believe the certificates that the server's machine believes, as a network that inspects TLS needs
-    /// it: the machine's store, and what SSL_CERT_FILE, SSL_CERT_DIR, NODE_EXTRA_CA_CERTS, PIP_CERT and their like name in the
+    /// True: clients inside believe the certificates that the server's host believes, as a network that inspects TLS needs
+    /// it: the host's store, and those that SSL_CERT_FILE, SSL_CERT_DIR, NODE_EXTRA_CA_CERTS, PIP_CERT and their like name in the
     /// server's environment. By default as the template has it, else not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_certs: Option<bool>,
-    /// Who commands run as: `agent` (default), `root`, a name of the image, UID or UID:GID.
+    /// User of commands: `agent` (default), `root`, a name of the image, UID or UID:GID.
     pub user: Option<String>,
     pub cwd: Option<String>,
     pub hostname: Option<String>,
-    /// A directory of the host at /workspace. Only for the machine's owner.
+    /// A directory of the host at /workspace. Only for the host's owner.
     pub workspace: Option<String>,
     /// Names in the workspace that stay read-only besides the built-in ones.
     pub protect: Vec<String>,
     pub unprotect: Vec<String>,
-    /// HOST[:INSIDE], read-only. Only for the machine's owner.
+    /// HOST[:INSIDE], read-only. Only for the host's owner.
     pub read: Vec<String>,
-    /// HOST[:INSIDE], writable. Only for the machine's owner.
+    /// HOST[:INSIDE], writable. Only for the host's owner.
     pub write: Vec<String>,
     pub tmpfs: Vec<String>,
     /// Directories that outlive the sandbox; at most ten.
@@ -77,16 +82,21 @@ pub struct CreateSandbox {
     /// Modules that code may import, with what is below them; absent: any. Needs `scan`. Only what the template's and the
     /// snapshot's lists allow too.
     pub allowed_imports: Option<Vec<String>>,
-    /// Whether it is made so that its code contexts can be forked as they stand. By default where that is possible, which its
+    /// True: it is made so that its code contexts can be forked as they stand. By default where that is possible, which its
     /// guarantees tell (`fork`). `true`: not created where it is not. `false`: forks have its files alone, and nothing of the
     /// fence is weaker for their sake.
     pub live_forks: Option<bool>,
-    /// Whether the audit keeps what commands and code print, sealed (default), or their digests only. The template's word counts
+    /// True: root inside (`user: root` of it or of an exec) may install packages and manage users. It has six capabilities over the
+    /// sandbox's own files and ids, and none over anything else; `guarantees.root_capabilities` names them. Not created where that
+    /// cannot be had, or the server's owner forbids it. By default as the template has it, else false: root has no capability.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_may_install: Option<bool>,
+    /// True (default): the audit keeps the output of commands and code, sealed. False: their digests only. The template's word counts
     /// before this one.
     pub audit_outputs: Option<bool>,
 }
 
-/// What a caller may say of limits; the rest is as the template or the defaults have it.
+/// The limits that a caller names; the others are as the template or the defaults have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -117,6 +127,18 @@ pub struct Idle {
 #[serde(rename_all = "snake_case")]
 pub enum IdleAction {
     Kill,
+    Pause,
+    Hibernate,
+}
+
+/// The fate of a sandbox whose time to live is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TtlAction {
+    #[default]
+    Kill,
+    /// It is frozen, with its memory.
     Pause,
     Hibernate,
 }
@@ -169,6 +191,9 @@ pub struct Sandbox {
     /// When its time to live ends; none for a persistent sandbox without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,
+    /// The action at that time.
+    #[serde(default)]
+    pub ttl_action: TtlAction,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
     pub persistent: bool,
@@ -180,13 +205,13 @@ pub struct Sandbox {
     pub limits: Limits,
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub guarantees: Guarantees,
-    /// What is looked for in code before it runs.
+    /// The rules of the scan of code before it runs.
     #[serde(default)]
     pub scan: ScanRules,
     /// Secrets, by their variable, and the hosts that they are bound to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, Vec<String>>,
-    /// Its clients believe the certificates that the server's machine believes.
+    /// Its clients believe the certificates that the server's host believes.
     #[serde(default)]
     pub host_certs: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -232,7 +257,7 @@ pub enum EndCause {
     GuestLost {
         detail: String,
     },
-    /// The machine was restarted.
+    /// The host was restarted.
     HostRestarted,
     /// The job that it was made for failed.
     WorkFailed {
@@ -243,7 +268,7 @@ pub enum EndCause {
     },
 }
 
-/// What a sandbox uses or used. A field is absent where nothing on the machine counts it.
+/// The resources that a sandbox uses or used. A field is absent where nothing on the host counts it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SandboxUsage {
@@ -257,6 +282,28 @@ pub struct SandboxUsage {
     pub disk_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
+}
+
+/// The use of the host by a sandbox over the last minutes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SandboxMetrics {
+    /// Between two samples of a sandbox at work, where not more than a thousand are. One that nobody uses has none.
+    pub every_seconds: u64,
+    /// The oldest first; 240 at most. A server that starts anew has none of before.
+    pub samples: Vec<SandboxSample>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SandboxSample {
+    pub at_ms: u64,
+    /// Since the sample before, of one processor: two that are busy are 200.
+    pub cpu_percent: f64,
+    pub memory_bytes: u64,
+    /// The part of it that is the kernel's cache of files, which it takes back when memory is short.
+    pub cache_bytes: u64,
+    pub disk_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -276,7 +323,7 @@ pub struct UpdateSandbox {
     pub metadata: Option<BTreeMap<String, String>>,
     pub idle: Option<Idle>,
     pub persistent: Option<bool>,
-    /// Whether it may be hibernated while the host is short of memory.
+    /// True if it may be hibernated while the host is short of memory.
     pub under_pressure: Option<UnderPressure>,
     /// Of commands from now on: replaces all variables that the creator gave.
     pub env: Option<BTreeMap<String, String>>,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct CreateSnapshot {
     /// Unique among the tenant's snapshots.
     pub name: Option<String>,
-    /// Whether the code contexts are kept too, with all that they know, so that whoever begins with the snapshot has them. They
+    /// True: the code contexts are kept too, with all that they know, so that a sandbox with the snapshot begins with them. They
     /// are kept in memory, in a sandbox that counts as one of the tenant's, until the snapshot is deleted or was not used for a
     /// day. An error if one cannot be.
     pub live: bool,
@@ -28,8 +28,11 @@ pub struct Snapshot {
     /// The sandbox that it was taken of.
     pub sandbox: String,
     pub created_at_ms: u64,
-    /// What it keeps: `filesystem`; or `interpreter`, which is that and code contexts; or `memory` and that.
+    /// Its content: `filesystem`; or `interpreter`, which is that and code contexts; or `memory` and that.
     pub kind: String,
+    /// Of one that keeps memory: the backend that a sandbox needs to go on with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }
@@ -56,32 +59,58 @@ pub struct Fork {
     /// Added to the source's.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// Whether the children get the source's secrets too; by default they have none.
+    /// True: the children get the source's secrets too; by default they have none.
     #[serde(default)]
     pub secrets: bool,
-    /// Whether code contexts go along, with all that they know. By default those that can, unless another token made the source:
+    /// True: code contexts go along, with all that they know. By default those that can, unless another token made the source:
     /// its code has rights over forks with its contexts. The others begin anew, and the answer says why. `true`: it is an error
     /// if one cannot. `false`: only files.
     #[serde(default)]
     pub live: Option<bool>,
+    /// True: each fork is made or fails by itself, and `failed` of the answer says why; each takes room that is free at once, and
+    /// none waits for it. By default all are made or none.
+    // Not written where it is unset: the fingerprint of a request with an idempotency key stays as it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Forked {
     pub sandboxes: Vec<Sandbox>,
-    /// What the children began with.
+    /// The state that the children began with.
     #[serde(default)]
     pub kind: ForkKind,
     /// Why it is not more than files, where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What became of the source's contexts in each child.
+    /// The fate of the source's contexts in each child.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<ForkedContext>,
     /// Commands that ran in the source, and do not in the children.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<LeftBehind>,
+    /// With `partial`: the forks that were not made, by their places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<NotForked>,
+}
+
+/// One of several forks that was not made, while others may have been.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NotForked {
+    /// Its place among all that were asked for, from 0. `sandboxes` has those of the other places, in their order.
+    pub place: u32,
+    /// The status that a request for this one alone would have been answered with.
+    pub status: u16,
+    /// As in an error.
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Time after which there may be room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
 }
 
 /// One context of the source, in one child.
@@ -90,7 +119,7 @@ pub struct Forked {
 pub struct ForkedContext {
     pub sandbox: String,
     pub context: String,
-    /// Whether it goes on with all that it knew.
+    /// True if it goes on with all that it knew.
     pub carried: bool,
     /// Why it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +127,7 @@ pub struct ForkedContext {
     /// How long the source's interpreter stood still for it, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_still_us: Option<u64>,
-    /// What it had open and has no more.
+    /// Files that it had open and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<String>,
 }

@@ -14,7 +14,7 @@ pub struct VolumeMount {
     pub path: String,
     #[serde(default)]
     pub mode: VolumeMode,
-    /// What becomes of what was written when the sandbox fails: out of memory, over a limit, its guest or host lost.
+    /// The fate of the changes when the sandbox fails: out of memory, over a limit, its guest or host lost.
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Commit so often while it runs; absent: only at its end.
@@ -59,7 +59,7 @@ pub struct MountedVolume {
     /// The version that it began with, or that was last made of it; absent for one that was empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// What became of it at the end, in words.
+    /// Its fate at the end, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
 }
@@ -71,7 +71,7 @@ impl MountedVolume {
     pub const KEPT_ASIDE: &str = "kept aside as version";
     pub const DISCARDED: &str = "discarded";
 
-    /// Whether what a writer left is where it was to be.
+    /// True if the files that a writer left are where they were to be.
     pub fn is_settled(&self) -> bool {
         let fine = [Self::COMMITTED, Self::UNCHANGED, Self::KEPT_ASIDE, Self::DISCARDED];
         self.outcome.as_deref().is_some_and(|outcome| fine.iter().any(|words| outcome.starts_with(words)))
@@ -89,6 +89,8 @@ pub struct CreateVolume {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Volume {
+    /// No other volume of the same name had it or will have it.
+    pub id: String,
     pub name: String,
     pub tenant: String,
     pub created_at_ms: u64,
@@ -98,11 +100,11 @@ pub struct Volume {
     /// Of that version.
     pub files: u64,
     pub bytes: u64,
-    /// What all its versions take in the store.
+    /// Size of all its versions in the store.
     pub stored_bytes: u64,
     /// Versions that are kept.
     pub versions: u64,
-    /// Who writes to it now.
+    /// The sandbox that writes to it now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +129,7 @@ pub struct VolumeVersion {
     pub current: bool,
     pub files: u64,
     pub bytes: u64,
-    /// What it added to the store.
+    /// Size that it added to the store.
     pub stored_bytes: u64,
 }
 

@@ -35,7 +35,7 @@ impl std::fmt::Display for SpecialKind {
             SpecialKind::Multicast => "multicast",
             SpecialKind::Documentation => "for documentation only",
             SpecialKind::Reserved => "reserved",
-            SpecialKind::Host => "this machine's own",
+            SpecialKind::Host => "this host's own",
         })
     }
 }

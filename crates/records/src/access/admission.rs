@@ -101,6 +101,15 @@ impl Admission {
         }
     }
 
+    /// Takes room that is free now and that nobody waits for, or none.
+    pub fn acquire_now(&self, tenant: &str, need: Need, quota: &Quota) -> Result<Permit, AdmissionError> {
+        self.ever(tenant, need, quota)?;
+        let mut queue = self.0.lock();
+        self.grant(&mut queue, tenant, need, quota, Instant::now()).map_err(|obstacle| {
+            AdmissionError::NoRoom { tenant: tenant.to_string(), quota: obstacle.unwrap_or("queue") }
+        })
+    }
+
     /// Takes room for a sandbox that exists already, for example after a restart of the server: even beyond the quota.
     pub fn hold(&self, tenant: &str, need: Need) -> Permit {
         let amount = Amount::of(need);
@@ -123,6 +132,38 @@ impl Admission {
         self.0.lock().usage(tenant)
     }
 
+    /// An error if no wait could help.
+    fn ever(&self, tenant: &str, need: Need, quota: &Quota) -> Result<(), AdmissionError> {
+        let never = |quota| AdmissionError::Never { tenant: tenant.to_string(), quota };
+        if quota.creates_per_minute == Some(0) && need.create {
+            return Err(never("creates_per_minute"));
+        }
+        let amount = Amount::of(need);
+        match amount.exceeds(quota).or(amount.exceeds(&self.0.options.machine)) {
+            Some(part) => Err(never(part)),
+            None => Ok(()),
+        }
+    }
+
+    /// Room that is free and that nobody waits for. Otherwise the quota that is used up, if it is not the queue.
+    fn grant(
+        &self,
+        queue: &mut Queue,
+        tenant: &str,
+        need: Need,
+        quota: &Quota,
+        now: Instant,
+    ) -> Result<Permit, Option<&'static str>> {
+        queue.share(tenant).quota = quota.clone();
+        let obstacle = queue.obstacle(tenant, need, &self.0.options.machine, now);
+        let behind = !queue.share(tenant).waiting.is_empty();
+        if obstacle.is_some() || behind || queue.waiting > 0 {
+            return Err(obstacle);
+        }
+        queue.charge(tenant, need);
+        Ok(Permit::new(&self.0, tenant, Amount::of(need)))
+    }
+
     fn enter(
         &self,
         tenant: &str,
@@ -131,23 +172,12 @@ impl Admission {
         now: Instant,
     ) -> Result<Entered, AdmissionError> {
         let options = &self.0.options;
-        let never = |quota| AdmissionError::Never { tenant: tenant.to_string(), quota };
-        if quota.creates_per_minute == Some(0) && need.create {
-            return Err(never("creates_per_minute"));
-        }
-        let amount = Amount::of(need);
-        if let Some(part) = amount.exceeds(quota).or(amount.exceeds(&options.machine)) {
-            return Err(never(part));
-        }
+        self.ever(tenant, need, quota)?;
         let mut queue = self.0.lock();
-        queue.share(tenant).quota = quota.clone();
-        let obstacle = queue.obstacle(tenant, need, &options.machine, now);
-        let behind = !queue.share(tenant).waiting.is_empty();
-        if obstacle.is_none() && !behind && queue.waiting == 0 {
-            queue.charge(tenant, need);
-            drop(queue);
-            return Ok(Entered::Granted(Permit::new(&self.0, tenant, amount)));
-        }
+        let obstacle = match self.grant(&mut queue, tenant, need, quota, now) {
+            Ok(permit) => return Ok(Entered::Granted(permit)),
+            Err(obstacle) => obstacle,
+        };
         if queue.share(tenant).waiting.len() >= options.waiting_per_tenant || queue.waiting >= options.waiting
         {
             let wait = queue.rate_wait(tenant, u64::MAX, now);

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 #[derive(Default)]
 pub struct Revocations {
@@ -14,9 +16,12 @@ pub struct Revocations {
     count: AtomicU64,
 }
 
-/// Tells when one token is revoked.
+/// Tells when one token is revoked, or is valid no more.
 #[derive(Debug, Clone)]
-pub struct Revoked(watch::Receiver<bool>);
+pub struct Revoked {
+    watched: watch::Receiver<bool>,
+    expires: Option<Instant>,
+}
 
 impl Revocations {
     /// Called before a token is looked up; [`Revocations::watch`] takes the count.
@@ -32,11 +37,11 @@ impl Revocations {
             return None;
         }
         if let Some(sender) = used.get(token) {
-            return Some(Revoked(sender.subscribe()));
+            return Some(Revoked::new(sender.subscribe()));
         }
         let (sender, receiver) = watch::channel(false);
         used.insert(token.to_string(), sender);
-        Some(Revoked(receiver))
+        Some(Revoked::new(receiver))
     }
 
     /// Precondition: the store does not know the token any more, or knows it with fewer rights.
@@ -54,12 +59,48 @@ impl Revocations {
 }
 
 impl Revoked {
-    /// Ready when the token is revoked, and never before.
-    pub async fn revoked(mut self) {
-        if self.0.wait_for(|revoked| *revoked).await.is_err() {
-            // The server ends, which ends everything by itself.
-            std::future::pending::<()>().await;
+    fn new(watched: watch::Receiver<bool>) -> Revoked {
+        Revoked { watched, expires: None }
+    }
+
+    /// Of a right that no token can end: one of the owner's socket.
+    pub fn never() -> Revoked {
+        Revoked::new(watch::channel(false).1)
+    }
+
+    /// The token ends by itself after so long.
+    #[must_use]
+    pub fn expiring_in(mut self, left: Duration) -> Revoked {
+        self.expires = Instant::now().checked_add(left);
+        self
+    }
+
+    /// For a right that was derived from the token: it ends after so long, or with the token if that is earlier.
+    #[must_use]
+    pub fn expiring_within(mut self, left: Duration) -> Revoked {
+        let own = Instant::now().checked_add(left);
+        self.expires = match (self.expires, own) {
+            (Some(first), Some(second)) => Some(first.min(second)),
+            (first, second) => first.or(second),
+        };
+        self
+    }
+
+    /// Ready when the token is revoked or has expired, and never before.
+    pub async fn revoked(self) {
+        match self.expires {
+            None => told(self.watched).await,
+            Some(end) => {
+                let _ = tokio::time::timeout_at(end, told(self.watched)).await;
+            }
         }
+    }
+}
+
+async fn told(mut watched: watch::Receiver<bool>) {
+    if watched.wait_for(|revoked| *revoked).await.is_err() {
+        // The server ends, which ends everything by itself.
+        std::future::pending::<()>().await;
     }
 }
 
@@ -86,6 +127,41 @@ mod tests {
         assert!(is_told(&one).await && is_told(&again).await);
         assert!(!is_told(&other).await);
         assert_eq!(revocations.lock().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_expires_ends_by_itself() {
+        let revocations = Revocations::default();
+        let watched = revocations.watch("tk-1", revocations.count()).unwrap();
+        let expiring = watched.clone().expiring_in(Duration::from_secs(60));
+        assert!(!is_told(&expiring).await);
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert!(is_told(&expiring).await);
+        assert!(!is_told(&watched).await);
+        revocations.revoke("tk-1");
+        assert!(is_told(&watched).await);
+        let of_the_socket = Revoked::never();
+        assert!(!is_told(&of_the_socket).await);
+        let of_the_socket = of_the_socket.expiring_within(Duration::from_secs(60));
+        assert!(!is_told(&of_the_socket).await);
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert!(is_told(&of_the_socket).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_derived_right_ends_with_its_own_time_and_with_that_of_its_token() {
+        let revocations = Revocations::default();
+        let watched = revocations.watch("tk-1", revocations.count()).unwrap();
+        let token = watched.expiring_in(Duration::from_secs(60));
+        let (shorter, longer) = (
+            token.clone().expiring_within(Duration::from_secs(30)),
+            token.clone().expiring_within(Duration::from_secs(90)),
+        );
+        tokio::time::advance(Duration::from_secs(31)).await;
+        assert!(is_told(&shorter).await);
+        assert!(!is_told(&longer).await && !is_told(&token).await);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert!(is_told(&longer).await);
     }
 
     #[test]

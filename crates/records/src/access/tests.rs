@@ -45,7 +45,7 @@ fn spawn(
 fn tokens_are_found_by_their_secret_only() {
     let state = tempfile::tempdir().unwrap();
     let store = Store::open(state.path()).unwrap();
-    let made = create_token(&store, "acme", Role::User, Some("ci".into()), 5).unwrap();
+    let made = create_token(&store, "acme", Role::User, Some("ci".into()), 5, None).unwrap();
     assert!(made.secret.starts_with("pdk_") && made.secret.len() == 47, "{}", made.secret);
     assert_eq!(authenticate(&store, &made.secret).unwrap(), Some(made.token.clone()));
     for wrong in
@@ -63,11 +63,11 @@ fn tokens_are_found_by_their_secret_only() {
     store.delete_token(&made.token.id, None).unwrap();
     assert_eq!(authenticate(&store, &made.secret).unwrap(), None);
     for bad in ["", "../x", "A", &"a".repeat(65)] {
-        let error = create_token(&store, bad, Role::User, None, 0).unwrap_err();
+        let error = create_token(&store, bad, Role::User, None, 0, None).unwrap_err();
         assert!(error.to_string().starts_with("tenant name"), "{error}");
     }
     assert!(matches!(
-        create_token(&store, "a", Role::User, Some("x".repeat(201)), 0),
+        create_token(&store, "a", Role::User, Some("x".repeat(201)), 0, None),
         Err(AccessError::Label(201))
     ));
 }
@@ -241,4 +241,25 @@ async fn a_permit_grows_within_the_quota_or_stays() {
     permit.resize(need(2.0, 700), &lower).unwrap();
     drop((permit, other));
     assert_eq!((admission.usage("a").cpus, admission.usage("a").memory_bytes), (0.0, 0));
+}
+
+#[tokio::test]
+async fn room_is_taken_at_once_or_not_at_all() {
+    let admission = Admission::new(options());
+    let held = admission.acquire_now("a", SMALL, &live(1)).unwrap();
+    let full = admission.acquire_now("a", SMALL, &live(1)).unwrap_err();
+    assert_eq!(full, AdmissionError::NoRoom { tenant: "a".into(), quota: "live_sandboxes" });
+    assert_eq!((admission.usage("a").live_sandboxes, admission.waiting()), (1, 0));
+    let never = admission.acquire_now("a", SMALL, &live(0)).unwrap_err();
+    assert!(matches!(never, AdmissionError::Never { .. }), "{never}");
+    // It does not overtake one that waits for more.
+    let log = Log::default();
+    let quota = Quota { memory_bytes: Some(250), ..Quota::default() };
+    let waiting = spawn(&admission, "a", "large", Need { memory_bytes: 200, ..SMALL }, quota.clone(), &log);
+    settle().await;
+    let behind = admission.acquire_now("a", SMALL, &quota).unwrap_err();
+    assert_eq!(behind, AdmissionError::NoRoom { tenant: "a".into(), quota: "queue" });
+    drop(held);
+    waiting.await.unwrap().unwrap();
+    admission.acquire_now("b", SMALL, &Quota::default()).unwrap();
 }

@@ -29,6 +29,7 @@ pub fn create_token(
     role: Role,
     label: Option<String>,
     now_ms: u64,
+    expires_at_ms: Option<u64>,
 ) -> Result<CreatedToken, AccessError> {
     check_tenant_name(tenant)?;
     if let Some(label) = label.as_ref().filter(|label| label.len() > LONGEST_LABEL) {
@@ -37,8 +38,14 @@ pub fn create_token(
     let secret: [u8; 32] = super::random_bytes().map_err(AccessError::Random)?;
     let secret = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
     let id = u64::from_ne_bytes(super::random_bytes().map_err(AccessError::Random)?);
-    let token =
-        Token { id: format!("tk-{id:016x}"), tenant: tenant.to_string(), role, label, created_at_ms: now_ms };
+    let token = Token {
+        id: format!("tk-{id:016x}"),
+        tenant: tenant.to_string(),
+        role,
+        label,
+        created_at_ms: now_ms,
+        expires_at_ms,
+    };
     store.insert_token(&token, &hash(&secret))?;
     Ok(CreatedToken { token, secret })
 }

@@ -1,8 +1,8 @@
 //! The length of a timeline, in a file of its own: a timeline that was cut off at its end does not fit it.
 
+use super::key::SigningKey;
 use super::line::{self, Hash, hex};
 use super::{AuditError, PublicKey};
-use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io;

@@ -2,9 +2,9 @@
 //! the line before `,"hash":`, as they are: nothing is normalised, and every byte is covered.
 
 use super::PublicKey;
+use super::key::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ed25519_dalek::{Signer, SigningKey};
 use sha2::{Digest, Sha256};
 
 pub type Hash = [u8; 32];
@@ -21,7 +21,7 @@ const SUFFIX: usize = HASH.len() + 64 + SIGNATURE.len() + 88 + END.len();
 pub fn seal(key: &SigningKey, object: &str) -> (String, Hash) {
     let body = object.strip_suffix('}').unwrap_or(object);
     let hash = Hash::from(Sha256::digest(body.as_bytes()));
-    let signature = key.sign(&message(&hash)).to_bytes();
+    let signature = key.sign(&message(&hash));
     (format!("{body}{}", suffix(&hash, &signature)), hash)
 }
 

@@ -32,8 +32,8 @@ pub use line::is_signed;
 pub use outputs::{KeptOutput, Outputs};
 pub use verify::{Verdict, Verified, verify};
 
-use ed25519_dalek::SigningKey;
 use head::Head;
+use key::SigningKey;
 use paddock_model::SandboxId;
 use std::collections::HashMap;
 use std::io::{Read, Write};

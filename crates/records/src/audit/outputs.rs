@@ -20,7 +20,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
 /// The most bytes of one sandbox. Its later outputs are kept as digests only.
@@ -58,7 +58,8 @@ pub struct Outputs {
     most: u64,
     total: AtomicU64,
     /// Live sandboxes that have printed since the server began.
-    open: Mutex<HashMap<SandboxId, Open>>,
+    /// Locked for writing only to add or remove sandboxes: the outputs of several are kept at the same time.
+    open: RwLock<HashMap<SandboxId, Mutex<Open>>>,
 }
 
 struct Open {
@@ -79,7 +80,7 @@ impl Outputs {
         let directory = state.join("audit").join("outputs");
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         made.map_err(|source| AuditError::io(&directory, source))?;
-        let outputs = Outputs { directory, vault, most, total: AtomicU64::new(0), open: Mutex::default() };
+        let outputs = Outputs { directory, vault, most, total: AtomicU64::new(0), open: RwLock::default() };
         let there = outputs.all().iter().map(|part| part.bytes).sum();
         outputs.total.store(there, Ordering::Relaxed);
         Ok(outputs)
@@ -116,16 +117,18 @@ impl Outputs {
 
     /// The part, and the offset in it; `None` if the sandbox has no room left.
     fn append(&self, sandbox: &SandboxId, exec: u32, sealed: &[u8]) -> io::Result<Option<(u32, u64)>> {
-        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.directory.join(sandbox.as_str());
-        let open = match all.get_mut(sandbox) {
-            Some(open) => open,
-            None => {
-                std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-                let bytes = parts(&directory).iter().map(|part| part.bytes).sum();
-                all.entry(sandbox.clone()).or_insert(Open { part: exec, bytes })
-            }
-        };
+        let mut all = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        while !all.contains_key(sandbox) {
+            drop(all);
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            let bytes = parts(&directory).iter().map(|part| part.bytes).sum();
+            let open = Mutex::new(Open { part: exec, bytes });
+            self.open.write().unwrap_or_else(PoisonError::into_inner).entry(sandbox.clone()).or_insert(open);
+            all = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        }
+        let Some(open) = all.get(sandbox) else { return Err(ErrorKind::NotFound.into()) };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = sealed.len() as u64;
         if open.bytes + bytes > MOST_OF_ONE {
             return Ok(None);
@@ -145,7 +148,7 @@ impl Outputs {
 
     /// The sandbox has ended, and prints nothing more.
     pub fn close(&self, sandbox: &SandboxId) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(sandbox);
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(sandbox);
     }
 
     /// The record that a signed entry names; `None` if it was removed. The error says which part does not fit.
@@ -175,7 +178,7 @@ impl Outputs {
 
     /// Removes the parts that were written to longest ago, until an eighth is free again, so that this is rare.
     pub fn make_room(&self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.all();
         all.sort_by_key(|part| part.written);
         let mut total: u64 = all.iter().map(|part| part.bytes).sum();

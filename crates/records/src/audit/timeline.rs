@@ -1,9 +1,9 @@
 //! The end of one sandbox's timeline, at which entries are added.
 
 use super::head::{self, Head};
+use super::key::SigningKey;
 use super::line::{self, Hash, NOTHING, hex};
 use super::{AuditActor, AuditEntry, AuditError, AuditEvent, Digested, PublicKey};
-use ed25519_dalek::SigningKey;
 use paddock_model::SandboxId;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};

@@ -1,11 +1,19 @@
 //! Links that let any holder read or write one file until a time: the whole claim is in the link, and sealed.
+//! `ports.rs` has the same for one port.
+
+mod ports;
+
+pub use ports::PortClaim;
 
 use crate::store::{Store, StoreError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+
+const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +55,7 @@ pub struct Signer {
 /// Paths are at most 4096 bytes, six times as many when escaped, then base64; a longer text is not read.
 const LONGEST: usize = 64 * 1024;
 const KEY_NAME: &str = "signing-key";
+const PATHS: &[u8] = b"paddock signed path 1\0";
 
 impl Signer {
     pub fn new(key: [u8; 32]) -> Signer {
@@ -64,20 +73,11 @@ impl Signer {
     }
 
     pub fn sign(&self, claim: &Claim) -> String {
-        // A struct of text and numbers always becomes JSON.
-        let claim = serde_json::to_vec(claim).unwrap_or_default();
-        let mac = self.mac(&claim).finalize().into_bytes();
-        format!("{}.{}", URL_SAFE_NO_PAD.encode(claim), URL_SAFE_NO_PAD.encode(mac))
+        self.seal(PATHS, claim)
     }
 
     pub fn verify(&self, token: &str, now_ms: u64) -> Result<Claim, SigningError> {
-        let (claim, mac) =
-            token.split_once('.').filter(|_| token.len() <= LONGEST).ok_or(SigningError::Forged)?;
-        let decode = |text| URL_SAFE_NO_PAD.decode(text).map_err(|_| SigningError::Forged);
-        let (claim, mac) = (decode(claim)?, decode(mac)?);
-        // Compares in constant time.
-        self.mac(&claim).verify_slice(&mac).map_err(|_| SigningError::Forged)?;
-        let claim: Claim = serde_json::from_slice(&claim).map_err(|_| SigningError::Forged)?;
+        let claim: Claim = self.unseal(PATHS, token)?;
         if claim.expires_ms <= now_ms {
             return Err(SigningError::Expired { expires_ms: claim.expires_ms });
         }
@@ -92,11 +92,30 @@ impl Signer {
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part.as_bytes());
         }
-        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+        // A search for the secret of a signed address derives many: no text is made for each byte.
+        let digits = |byte: u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        mac.finalize().into_bytes().into_iter().flat_map(digits).collect()
     }
 
-    fn mac(&self, claim: &[u8]) -> Hmac<Sha256> {
-        let mut mac = self.keyed(b"paddock signed path 1\0");
+    fn seal(&self, use_of_key: &[u8], claim: &impl Serialize) -> String {
+        // A struct of text and numbers always becomes JSON.
+        let claim = serde_json::to_vec(claim).unwrap_or_default();
+        let mac = self.mac(use_of_key, &claim).finalize().into_bytes();
+        format!("{}.{}", URL_SAFE_NO_PAD.encode(claim), URL_SAFE_NO_PAD.encode(mac))
+    }
+
+    fn unseal<T: DeserializeOwned>(&self, use_of_key: &[u8], token: &str) -> Result<T, SigningError> {
+        let (claim, mac) =
+            token.split_once('.').filter(|_| token.len() <= LONGEST).ok_or(SigningError::Forged)?;
+        let decode = |text| URL_SAFE_NO_PAD.decode(text).map_err(|_| SigningError::Forged);
+        let (claim, mac) = (decode(claim)?, decode(mac)?);
+        // Compares in constant time.
+        self.mac(use_of_key, &claim).verify_slice(&mac).map_err(|_| SigningError::Forged)?;
+        serde_json::from_slice(&claim).map_err(|_| SigningError::Forged)
+    }
+
+    fn mac(&self, use_of_key: &[u8], claim: &[u8]) -> Hmac<Sha256> {
+        let mut mac = self.keyed(use_of_key);
         mac.update(claim);
         mac
     }

@@ -17,6 +17,11 @@ impl Cursor {
         Cursor { created_ms: i64::MAX as u64, id: String::new() }
     }
 
+    /// The place before the oldest row of all, for lists that begin with it.
+    pub fn oldest() -> Cursor {
+        Cursor { created_ms: 0, id: String::new() }
+    }
+
     pub fn parse(text: Option<&str>) -> Result<Cursor, StoreError> {
         let Some(text) = text else { return Ok(Cursor::start()) };
         let parsed = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());

@@ -22,8 +22,10 @@ mod past_calls;
 mod resources;
 mod sandboxes;
 mod schema;
+mod secrets;
 mod settings;
 mod snapshots;
+mod templates;
 mod tenants;
 mod tokens;
 
@@ -38,7 +40,9 @@ pub use living::bodies_of_the_living;
 pub use lock::{ServerHolder, ServerLock, ServerPhase};
 pub use resources::ResourceRow;
 pub use sandboxes::{SandboxQuery, SandboxRow};
-pub use snapshots::SnapshotRow;
+pub use secrets::SecretRow;
+pub use snapshots::{SnapshotFilter, SnapshotRow};
+pub use templates::{TemplateBuildRow, TemplateRow};
 
 use checkpoint::Checkpointer;
 use rusqlite::{Connection, OpenFlags};

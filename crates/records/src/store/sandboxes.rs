@@ -24,6 +24,8 @@ pub struct SandboxQuery<'a> {
     /// 0 counts as 1.
     pub limit: usize,
     pub cursor: Option<&'a str>,
+    /// Else the newest come first.
+    pub oldest_first: bool,
 }
 
 const COLUMNS: &str = "id, tenant, name, state, created_ms, ended_ms, body";
@@ -78,7 +80,10 @@ impl Store {
         mut accept: impl FnMut(&SandboxRow) -> bool,
     ) -> Result<Page<SandboxRow>, StoreError> {
         let limit = query.limit.max(1);
-        let mut position = Cursor::parse(query.cursor)?;
+        let mut position = match query.cursor {
+            None if query.oldest_first => Cursor::oldest(),
+            cursor => Cursor::parse(cursor)?,
+        };
         let mut rows: Vec<SandboxRow> = Vec::new();
         loop {
             let batch = self.batch(query, &position)?;
@@ -104,12 +109,14 @@ impl Store {
     }
 
     fn batch(&self, query: &SandboxQuery, after: &Cursor) -> Result<Vec<SandboxRow>, StoreError> {
-        let mut sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE (created_ms, id) < (:created, :id)");
+        let (behind, order) = if query.oldest_first { (">", "ASC") } else { ("<", "DESC") };
+        let mut sql =
+            format!("SELECT {COLUMNS} FROM sandboxes WHERE (created_ms, id) {behind} (:created, :id)");
         // Every value is named even if it is unused, so that one set of values fits all.
         sql += if query.tenant.is_some() { " AND tenant = :tenant" } else { " AND :tenant IS NULL" };
         sql += if query.state.is_some() { " AND state = :state" } else { " AND :state IS NULL" };
         sql += if query.name.is_some() { " AND name = :name" } else { " AND :name IS NULL" };
-        sql += " ORDER BY created_ms DESC, id DESC LIMIT :limit";
+        sql += &format!(" ORDER BY created_ms {order}, id {order} LIMIT :limit");
         let values = named_params! {
             ":created": after.created_ms, ":id": after.id, ":tenant": query.tenant, ":name": query.name,
             ":state": query.state.map(State), ":limit": BATCH,

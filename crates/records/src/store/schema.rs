@@ -55,11 +55,29 @@ pub(super) const STEPS: &[&str] = &["
         PRIMARY KEY (sandbox, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX past_calls_ended ON past_calls (ended_ms);
+", "
+    CREATE TABLE secrets (
+        id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL,
+        created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, body TEXT NOT NULL, sealed TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX secrets_name ON secrets (tenant, name);
+    CREATE INDEX secrets_newest ON secrets (tenant, created_ms, id);
+", "
+    CREATE TABLE templates (
+        id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, created_ms INTEGER NOT NULL, body TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX templates_name ON templates (tenant, name);
+    CREATE TABLE template_builds (
+        id TEXT PRIMARY KEY, template TEXT NOT NULL, tenant TEXT NOT NULL, finished INTEGER NOT NULL,
+        created_ms INTEGER NOT NULL, body TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX template_builds_of ON template_builds (template, created_ms);
+    CREATE INDEX template_builds_unfinished ON template_builds (tenant) WHERE finished = 0;
 "];
 
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 14] = [
     "sandboxes",
     "execs",
     "snapshots",
@@ -71,6 +89,9 @@ const TABLES: [&str; 11] = [
     "jobs",
     "job_tasks",
     "past_calls",
+    "secrets",
+    "templates",
+    "template_builds",
 ];
 
 pub fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {

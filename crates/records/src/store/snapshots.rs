@@ -11,6 +11,14 @@ pub struct SnapshotRow {
     pub body: String,
 }
 
+/// Which snapshots a list is to have.
+#[derive(Debug, Clone, Default)]
+pub struct SnapshotFilter {
+    pub name: Option<String>,
+    /// The sandbox that they were taken of.
+    pub sandbox: Option<String>,
+}
+
 const COLUMNS: &str = "id, tenant, name, created_ms, body";
 
 impl Store {
@@ -44,14 +52,27 @@ impl Store {
         limit: usize,
         cursor: Option<&str>,
     ) -> Result<Page<SnapshotRow>, StoreError> {
+        self.find_snapshots(tenant, &SnapshotFilter::default(), limit, cursor)
+    }
+
+    /// The same, of those that fit: a page is short only at the end.
+    pub fn find_snapshots(
+        &self,
+        tenant: Option<&str>,
+        filter: &SnapshotFilter,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<Page<SnapshotRow>, StoreError> {
         let limit = limit.max(1);
         let after = Cursor::parse(cursor)?;
         let sql = format!(
             "SELECT {COLUMNS} FROM snapshots WHERE (created_ms, id) < (:created, :id)
-             AND (:tenant IS NULL OR tenant = :tenant) ORDER BY created_ms DESC, id DESC LIMIT :limit"
+             AND (:tenant IS NULL OR tenant = :tenant) AND (:name IS NULL OR name = :name)
+             AND (:sandbox IS NULL OR CASE WHEN json_valid(body) THEN json_extract(body, '$.sandbox') END = :sandbox) ORDER BY created_ms DESC, id DESC LIMIT :limit"
         );
         let values = named_params! {
             ":created": after.created_ms, ":id": after.id, ":tenant": tenant, ":limit": limit.saturating_add(1),
+            ":name": filter.name, ":sandbox": filter.sandbox,
         };
         let rows: Vec<SnapshotRow> =
             self.read(|connection| connection.prepare_cached(&sql)?.query_map(values, row)?.collect())?;

@@ -165,6 +165,18 @@ fn snapshots_have_names_and_pages() {
     assert_eq!((first.rows.len(), second.rows.len(), second.next_cursor), (4, 2, None));
     assert_eq!(store.list_snapshots(Some("b"), 4, None).unwrap().rows.len(), 0);
     assert_eq!(store.snapshot_named("a", "n").unwrap(), Some(row(5, Some("n"))));
+    let of = |number: u64| SnapshotRow {
+        body: format!("{{\"sandbox\": \"sb-{}\"}}", number % 2),
+        ..row(100 + number, Some(&format!("of-{number}")))
+    };
+    (0..6).for_each(|number| store.insert_snapshot(&of(number)).unwrap());
+    let odd = SnapshotFilter { sandbox: Some("sb-1".into()), name: None };
+    let first = store.find_snapshots(Some("a"), &odd, 2, None).unwrap();
+    let second = store.find_snapshots(Some("a"), &odd, 2, first.next_cursor.as_deref()).unwrap();
+    assert_eq!((first.rows, second.rows, second.next_cursor), (vec![of(5), of(3)], vec![of(1)], None));
+    let named = SnapshotFilter { name: Some("of-0".into()), ..SnapshotFilter::default() };
+    let found = store.find_snapshots(Some("a"), &named, 1, None).unwrap();
+    assert_eq!((found.rows, found.next_cursor), (vec![of(0)], None));
     assert!(store.update_snapshot(&row(5, None).id, "new").unwrap());
     assert_eq!(store.snapshot(&row(5, None).id).unwrap().unwrap().body, "new");
     assert!(store.delete_snapshot(&row(5, None).id).unwrap());
@@ -205,6 +217,7 @@ fn tenants_are_everybody_who_has_something() {
         role: Role::ReadOnly,
         label: None,
         created_at_ms: 1,
+        expires_at_ms: None,
     };
     store.insert_token(&token, &[1; 32]).unwrap();
     assert!(matches!(store.insert_token(&token, &[2; 32]), Err(StoreError::Exists { .. })));

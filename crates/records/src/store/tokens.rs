@@ -7,15 +7,8 @@ impl Store {
     /// Only the `hash` of the secret is kept.
     pub fn insert_token(&self, token: &Token, hash: &[u8; 32]) -> Result<(), StoreError> {
         let sql = "INSERT INTO tokens (id, hash, tenant, role, body) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let role = match token.role {
-            Role::Admin => "admin",
-            Role::User => "user",
-            Role::ReadOnly => "read-only",
-        };
         self.write(|connection| {
-            let body = serde_json::to_string(token)
-                .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-            let values = params![token.id, hash, token.tenant, role, body];
+            let values = params![token.id, hash, token.tenant, name_of(token.role), body_of(token)?];
             connection.prepare_cached(sql)?.execute(values).map(drop)
         })
         .map_err(|error| error.taken(&token.id, None))
@@ -47,6 +40,43 @@ impl Store {
         let values = params![id, tenant];
         self.write(|connection| connection.prepare_cached(sql)?.query_row(values, token).optional())
     }
+
+    /// Changes the role of the token of that id, and returns it; with a tenant, only if the token is that tenant's.
+    pub fn set_role_of_token(
+        &self,
+        id: &str,
+        tenant: Option<&str>,
+        role: Role,
+    ) -> Result<Option<Token>, StoreError> {
+        let find = "SELECT body FROM tokens WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)";
+        let change = "UPDATE tokens SET role = ?2, body = ?3 WHERE id = ?1";
+        self.write(|connection| {
+            let found = connection.prepare_cached(find)?.query_row(params![id, tenant], token).optional()?;
+            let Some(found) = found else { return Ok(None) };
+            let changed = Token { role, ..found };
+            let values = params![id, name_of(role), body_of(&changed)?];
+            connection.prepare_cached(change)?.execute(values)?;
+            Ok(Some(changed))
+        })
+    }
+
+    /// Deletes and returns the tokens of a tenant.
+    pub fn delete_tokens_of(&self, tenant: &str) -> Result<Vec<Token>, StoreError> {
+        let sql = "DELETE FROM tokens WHERE tenant = ?1 RETURNING body";
+        self.write(|connection| connection.prepare_cached(sql)?.query_map([tenant], token)?.collect())
+    }
+}
+
+fn name_of(role: Role) -> &'static str {
+    match role {
+        Role::Admin => "admin",
+        Role::User => "user",
+        Role::ReadOnly => "read-only",
+    }
+}
+
+fn body_of(token: &Token) -> rusqlite::Result<String> {
+    serde_json::to_string(token).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 fn token(row: &Row) -> rusqlite::Result<Token> {

@@ -63,7 +63,7 @@ impl FleetSandbox {
 
     async fn put(&self, path: &str, content: Vec<u8>, mode: Option<u32>, parents: bool) -> Result<FileEntry> {
         let FleetHost { fleet, actor } = &self.host;
-        let options = WriteOptions { mode, parents, user: None };
+        let options = WriteOptions { mode, parents, user: None, ..WriteOptions::default() };
         let written = async {
             let mut upload = fleet.write_file(actor, &self.id, path, options).await?;
             upload.write(&content).await?;
@@ -197,13 +197,7 @@ impl Host for FleetHost {
     }
 
     async fn fork(&self, id: &str, ttl_seconds: f64) -> Result<Sandbox> {
-        let request = Fork {
-            count: None,
-            ttl_seconds: Some(ttl_seconds),
-            metadata: Default::default(),
-            secrets: false,
-            live: None,
-        };
+        let request = Fork { ttl_seconds: Some(ttl_seconds), ..Fork::default() };
         let forked = self.told(self.fleet.fork(&self.actor, id, request, None).await).await?;
         let child = forked.sandboxes.into_iter().next();
         child.ok_or_else(|| OperationError::new("internal", "the server made no copy"))

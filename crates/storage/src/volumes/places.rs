@@ -13,7 +13,7 @@ use std::time::SystemTime;
 const MOST_VERSIONS: usize = 32;
 const VERSION: &str = "vv-";
 const WORK: &str = "vw-";
-const FRESH: &str = "vt-";
+const CHECKOUT: &str = "vt-";
 static INSTANTS: AtomicU64 = AtomicU64::new(0);
 
 /// A directory, and the name it has in the storage.
@@ -70,7 +70,7 @@ impl<'a> Places<'a> {
 
     /// An empty directory to write a version out into.
     pub fn fresh(&self, volume: &str, version: u64) -> Result<Place, StorageError> {
-        let name = format!("{FRESH}{volume}-{version}");
+        let name = format!("{CHECKOUT}{volume}-{version}");
         self.remove(&name)?;
         self.make(name, u64::MAX >> 1)
     }
@@ -102,7 +102,7 @@ impl<'a> Places<'a> {
             return Ok(None);
         }
         // The instant before it may still be on its way to the store.
-        let name = format!("{FRESH}{}-{}", of.name, INSTANTS.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{CHECKOUT}{}-{}", of.name, INSTANTS.fetch_add(1, Ordering::Relaxed));
         self.remove(&name)?;
         self.storage.freeze_copy(&of.name, &name)?;
         self.find(&name).map(Some)

@@ -38,6 +38,7 @@ impl Shelf {
             uid: 0,
             gid: 0,
             modified_at_ms: 0,
+            attributes: Default::default(),
             target: None,
         })
     }

@@ -8,14 +8,19 @@ use serde_json::json;
 pub const CHECKS: &[Check] = &[
     Check { operations: &["who_am_i"], title: "the owner of the socket is told who it is", run: who },
     Check {
-        operations: &["create_token", "list_tokens", "revoke_token"],
-        title: "a token is made, listed without its secret, ended",
+        operations: &["create_token", "list_tokens", "update_token", "revoke_token", "revoke_tokens"],
+        title: "a token is made, listed without its secret, gets another role, ended; all of a tenant are ended",
         run: tokens,
+    },
+    Check {
+        operations: &["create_sign_in_code", "sign_in"],
+        title: "a code is exchanged for a token that ends by itself, once",
+        run: sign_in,
     },
     Check { operations: &["list_tenants", "set_quota"], title: "a tenant gets a quota", run: tenants },
     Check {
-        operations: &["server_status", "stop_server"],
-        title: "the server tells of itself; a stop with a parameter that nobody knows stops nothing",
+        operations: &["server_status", "server_load", "last_verify", "stop_server"],
+        title: "the server tells of itself, its host and the last verify; a stop with a parameter that nobody knows stops nothing",
         run: server,
     },
     Check { operations: &["list_templates"], title: "the template is there", run: templates },
@@ -41,7 +46,23 @@ fn tokens(place: &Place) -> Result<()> {
     place.call("DELETE", &format!("/v1/tokens/{id}"), 200)?;
     let left = place.call("GET", "/v1/tokens", 200)?.text();
     ensure!(!left.contains(&id), "a revoked token is still listed");
+    let made = place.post("/v1/tokens", 201, json!({"tenant": "verify-ended", "role": "user"}))?;
+    let id = text(&made["id"])?;
+    let changed = place.ask("PATCH", &format!("/v1/tokens/{id}"), Some(json!({"role": "read-only"})))?;
+    let changed = changed.expect(200)?.json()?;
+    ensure!(changed["role"] == "read-only" && changed["id"] == id, "{changed}");
+    let ended = place.call("DELETE", "/v1/tenants/verify-ended/tokens", 200)?.json()?;
+    ensure!(ended["tokens"][0]["id"] == id && ended["tokens"][1].is_null(), "{ended}");
     Ok(())
+}
+
+fn sign_in(place: &Place) -> Result<()> {
+    let code = place.post("/v1/sign-in-codes", 201, json!({"tenant": "verify", "role": "user"}))?;
+    let code = json!({"code": text(&code["code"])?});
+    let made = place.post("/v1/sign-in", 201, code.clone())?;
+    ensure!(made["tenant"] == "verify" && made["expires_at_ms"].is_u64(), "{made}");
+    place.ask("POST", "/v1/sign-in", Some(code))?.expect(401)?;
+    place.call("DELETE", &format!("/v1/tokens/{}", text(&made["id"])?), 200).map(drop)
 }
 
 fn tenants(place: &Place) -> Result<()> {
@@ -56,6 +77,10 @@ fn tenants(place: &Place) -> Result<()> {
 fn server(place: &Place) -> Result<()> {
     let told = place.get("/v1/server")?;
     ensure!(told.as_object().is_some_and(|fields| !fields.is_empty()), "{told}");
+    let load = place.get("/v1/server/load")?;
+    ensure!(load.as_object().is_some_and(|fields| !fields.is_empty()), "{load}");
+    let last = place.get("/v1/verify")?;
+    ensure!(last["results"].is_array(), "{last}");
     place.call("POST", "/v1/server/stop?now=true", 400)?;
     place.get("/v1/server").map(drop)
 }

@@ -23,7 +23,7 @@ pub const CHECKS: &[Check] = &[
 
 pub fn needs_python(place: &Place) -> Result<()> {
     if place.run(&place.id, "command -v python3 || true")?.is_empty() {
-        return Err(Lacking("this machine's /usr has no python3".to_string()).into());
+        return Err(Lacking("this host's /usr has no python3".to_string()).into());
     }
     Ok(())
 }

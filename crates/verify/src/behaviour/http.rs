@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longest that any one answer may take: the first sandbox of a size boots a VM, perhaps on a busy host.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 #[derive(Debug)]
 pub struct Answer {
@@ -44,8 +44,8 @@ impl Answer {
 
 pub fn send(socket: &Path, method: &str, target: &str, kind: &str, body: &[u8]) -> Result<UnixStream> {
     let mut stream = UnixStream::connect(socket).context("the server's socket")?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     let length = body.len();
     let kind = if kind.is_empty() { String::new() } else { format!("Content-Type: {kind}\r\n") };
     let head =
@@ -66,7 +66,7 @@ pub fn receive(mut stream: UnixStream) -> Result<Answer> {
 
 /// Reads a stream that does not end until `wanted` has come by.
 pub fn wait_for(stream: &mut UnixStream, wanted: &str) -> Result<()> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + ANSWER_TIMEOUT;
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     let (mut seen, mut block) = (Vec::new(), [0u8; 4096]);
     while !String::from_utf8_lossy(&seen).contains(wanted) {

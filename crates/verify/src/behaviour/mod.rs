@@ -2,7 +2,7 @@
 //! only make sense together; each of them is a line of the report.
 //!
 //! - [`place`]: the server, and a sandbox in it; [`http`]: requests by hand
-//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`], [`volumes`], [`resources`], [`jobs`]:
+//! - [`sandboxes`], [`execs`], [`files`], [`copies`], [`code`], [`ports`], [`access`], [`volumes`], [`resources`], [`secrets`], [`templates`], [`jobs`]:
 //!   the checks, by resource
 
 mod access;
@@ -16,6 +16,8 @@ mod place;
 mod ports;
 mod resources;
 mod sandboxes;
+mod secrets;
+mod templates;
 mod volumes;
 
 use crate::fence::{Engine, Identity};
@@ -49,6 +51,8 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         access::CHECKS,
         volumes::CHECKS,
         resources::CHECKS,
+        secrets::CHECKS,
+        templates::CHECKS,
         jobs::CHECKS,
         sandboxes::LAST_CHECKS,
     ]

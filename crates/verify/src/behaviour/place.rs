@@ -97,7 +97,7 @@ impl Place {
     }
 
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Place) -> Result<bool>) -> Result<()> {
-        let end = Instant::now() + http::PATIENCE;
+        let end = Instant::now() + http::ANSWER_TIMEOUT;
         while !holds(self)? {
             crate::interrupt::check()?;
             ensure!(Instant::now() < end, "waited too long until {what}");

@@ -2,8 +2,8 @@
 
 use super::Check;
 use super::code::needs_python;
-use super::place::Place;
-use anyhow::{Result, ensure};
+use super::place::{Place, text};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 pub const CHECKS: &[Check] = &[Check {
@@ -15,8 +15,9 @@ pub const CHECKS: &[Check] = &[Check {
         "through_port_put",
         "through_port_patch",
         "through_port_delete",
+        "sign_port",
     ],
-    title: "a service that listens inside answers by every method",
+    title: "a service that listens inside answers by every method, and to a right of its port alone",
     run: ports,
 }];
 
@@ -54,5 +55,11 @@ fn ports(place: &Place) -> Result<()> {
         };
         ensure!(answer.text() == expected, "{method}: {:?}", answer.text());
     }
+    let signed = place.post(&place.of("/ports/sign"), 200, json!({"port": 8123, "expires_seconds": 60}))?;
+    let (url, right) = (text(&signed["url"])?, text(&signed["token"])?);
+    let at = url.find("/v1/sandboxes/").with_context(|| format!("no path in {url}"))?;
+    ensure!(place.call("GET", &url[at..], 200)?.text() == "GET / ", "by the right");
+    let elsewhere = place.ask("GET", &place.of(&format!("/ports/8124/?paddock_token={right}")), None)?;
+    ensure!(elsewhere.status == 403, "the right at another port: {}", elsewhere.status);
     place.call("DELETE", &place.of(&format!("/execs/{}", service["exec"])), 200).map(drop)
 }

@@ -10,7 +10,11 @@ pub const CHECKS: &[Check] = &[
     Check { operations: &["list_sandboxes"], title: "listed by what was noted on it", run: listed },
     Check { operations: &["update_sandbox"], title: "notes and variables change", run: updated },
     Check { operations: &["extend_sandbox"], title: "gets a new time to live", run: extended },
-    Check { operations: &["sandbox_usage"], title: "says what it uses", run: used },
+    Check {
+        operations: &["sandbox_usage", "sandbox_metrics"],
+        title: "says what it uses and used",
+        run: used,
+    },
     Check { operations: &["get_network"], title: "says what may leave it", run: network },
     Check { operations: &["sandbox_audit"], title: "has a timeline that tells its beginning", run: audited },
     Check {
@@ -74,6 +78,13 @@ fn used(place: &Place) -> Result<()> {
     ensure!(usage.is_object(), "{usage}");
     let found = place.get(&place.of(""))?;
     ensure!(found["guarantees"]["memory_limit"] != "kernel" || usage["memory_bytes"].is_u64(), "{usage}");
+    let used = place.get(&place.of("/metrics"))?;
+    let samples = used["samples"].as_array().map_or(0, Vec::len);
+    ensure!(!usage["cpu_ms"].is_number() || samples > 0, "{used}");
+    let never = place.get(&place.of("/metrics?start_ms=1&end_ms=2"))?;
+    ensure!(never["samples"] == json!([]), "{never}");
+    let backwards = place.ask("GET", &place.of("/metrics?start_ms=2&end_ms=1"), None)?;
+    ensure!(backwards.status == 400, "an end before its start: {}", backwards.status);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// `HOST,HOST PORT`: done as soon as one of them is reached by one of the ways.
 pub fn ways(hosts: &str, port: u16) -> Finding {
@@ -55,12 +55,12 @@ fn plain(host: &str, port: u16) -> io::Result<()> {
     if address.is_loopback() || address.is_unspecified() {
         return Err(io::Error::other("its own"));
     }
-    TcpStream::connect_timeout(&SocketAddr::new(address, port), PATIENCE).map(drop)
+    TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_TIMEOUT).map(drop)
 }
 
 fn proxy() -> io::Result<TcpStream> {
     let stream = TcpStream::connect(("127.0.0.1", PROXY_PORT))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
     Ok(stream)
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The front's answer to every client.
 pub const REACHED: &str = "the front was reached";
 
@@ -62,7 +62,7 @@ fn questions(port: u16) -> Vec<(&'static str, Vec<u8>)> {
 
 fn answer(sent: &[u8], port: u16) -> io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", PROXY_PORT))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let target = format!("127.0.0.1:{port}");
     stream.write_all(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").as_bytes())?;
     let mut head = Vec::new();

@@ -15,7 +15,7 @@ pub const ATTACKS: &[Attack] = &[
 ];
 
 /// Longest wait for an event: the host makes one every 20 milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn watch() -> Finding {
     let flags = i64::from(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
@@ -32,7 +32,7 @@ fn watch() -> Finding {
     if watched == 0 {
         return Finding::new(Outcome::Hidden, "none of the files is here");
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + EVENT_TIMEOUT;
     let mut event = [0u8; 4096];
     while Instant::now() < until {
         if call(libc::SYS_read, [watcher, event.as_mut_ptr() as i64, event.len() as i64, 0, 0, 0]).is_ok() {

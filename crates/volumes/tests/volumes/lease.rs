@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_that_lost_its_lease_cannot_commit() {
-    let place = Place::with_times(100, Duration::from_millis(200));
+    let place = Place::with_times(100, Duration::from_secs(1));
     let directory = place.directory("from");
     std::fs::write(directory.join("file"), "first").unwrap();
     commit(&place.volumes, "fenced", &directory).await;
@@ -15,7 +15,7 @@ async fn a_writer_that_lost_its_lease_cannot_commit() {
     assert!(busy.to_string().contains("the slow one"), "{busy}");
     assert!(busy.hint().unwrap().contains("mode `ro`"));
     assert_eq!(place.volumes.remove(TENANT, "fenced").await.unwrap_err().code(), "volume_busy");
-    tokio::time::sleep(Duration::from_millis(250)).await;
+    tokio::time::sleep(Duration::from_millis(1050)).await;
     let mut quick = place.volumes.acquire(TENANT, "fenced", "the quick one", false).await.unwrap();
     std::fs::write(directory.join("file"), "of the slow one").unwrap();
     let limits = Limits::default();

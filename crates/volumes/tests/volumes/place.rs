@@ -27,6 +27,12 @@ impl Place {
         Place { volumes, ..place }
     }
 
+    /// The same store, as a process that has read nothing of it.
+    pub fn opened_anew(self) -> Place {
+        let volumes = Volumes::new(Location::directory(&self.root.path().join("store")).unwrap(), None, None);
+        Place { volumes, ..self }
+    }
+
     pub fn directory(&self, name: &str) -> std::path::PathBuf {
         let path = self.root.path().join(name);
         std::fs::create_dir_all(&path).unwrap();

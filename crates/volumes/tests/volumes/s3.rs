@@ -74,14 +74,14 @@ impl Drop for Server {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_keeps_volumes_and_fences_writers() {
     let Some(server) = Server::start() else { return };
     let place = Place::new();
     let cache = Cache::open(&place.directory("cache"), 32 << 20).unwrap();
-    let volumes = server.volumes(PATIENCE, Some(Key::new([3; 32])), Some(cache));
+    let volumes = server.volumes(REQUEST_TIMEOUT, Some(Key::new([3; 32])), Some(cache));
     let directory = place.directory("from");
     std::fs::create_dir(directory.join("sub")).unwrap();
     for number in 0..300 {
@@ -105,10 +105,12 @@ async fn a_bucket_keeps_volumes_and_fences_writers() {
     let to = place.directory("after the damage");
     checkout(&volumes, &head, None, &to).await;
     assert_eq!(look(&directory), look(&to));
-    let short = volumes.clone().with_times(2, Duration::ZERO, Duration::from_millis(300));
+    // Long enough for the second writer to ask within it on a busy host.
+    let lease = Duration::from_secs(3);
+    let short = volumes.clone().with_times(2, Duration::ZERO, lease);
     let mut slow = short.acquire(TENANT, "in-a-bucket", "the slow one", false).await.unwrap();
     assert!(matches!(short.acquire(TENANT, "in-a-bucket", "x", false).await, Err(VolumeError::Busy { .. })));
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    tokio::time::sleep(lease + Duration::from_millis(100)).await;
     let quick = volumes.acquire(TENANT, "in-a-bucket", "the quick one", false).await.unwrap();
     std::fs::write(directory.join("large"), "changed").unwrap();
     let lost = slow.commit(&directory, None, Limits::default(), Kind::Commit).await.unwrap_err();
@@ -130,7 +132,7 @@ async fn a_bucket_keeps_volumes_and_fences_writers() {
 async fn a_store_that_fails_is_asked_again_then_said_to_fail() {
     let Some(server) = Server::start() else { return };
     let place = Place::new();
-    let patient = server.volumes(PATIENCE, None, None);
+    let patient = server.volumes(REQUEST_TIMEOUT, None, None);
     let directory = place.directory("from");
     for (number, fault) in ["503", "reset", "slow", "lost"].iter().enumerate() {
         std::fs::write(directory.join("file"), noise(50_000, number as u64)).unwrap();

@@ -132,6 +132,35 @@ async fn versions_are_kept_restored_and_edited() {
     let small = Limits { bytes: 3, ..limits };
     assert_eq!(writer.put_file("more", open(), 0o644, small).await.unwrap_err().code(), "quota_exceeded");
     assert_eq!(writer.remove_path("nothing").await.unwrap_err().code(), "file_not_found");
+    assert_eq!(
+        writer.make_directory("a/b", 0o750, false, limits).await.unwrap_err().code(),
+        "file_not_found"
+    );
+    let made = writer.make_directory("/a/b/", 0o4750, true, limits).await.unwrap();
+    assert_eq!(writer.make_directory("a/b", 0o700, true, limits).await.unwrap().number, made.number);
+    assert_eq!(
+        writer.make_directory("a/b", 0o700, false, limits).await.unwrap_err().code(),
+        "volume_content"
+    );
+    assert_eq!(
+        writer.make_directory("counter", 0o700, true, limits).await.unwrap_err().code(),
+        "volume_content"
+    );
+    writer.change_mode("counter", 0o600).await.unwrap();
+    assert_eq!(writer.change_mode("nothing", 0o600).await.unwrap_err().code(), "file_not_found");
+    let manifest = place.volumes.manifest(writer.head(), None).await.unwrap().unwrap();
+    let mode = |path: &str| manifest.find(path.as_bytes()).unwrap().mode;
+    assert_eq!((mode("a/b"), mode("a"), mode("counter")), (0o750, 0o755, 0o600));
+    let long = ["d"; 300].join("/") + &"n".repeat(256);
+    for path in ["..", "a/../b", "a//b", "./a", "a\0b", long.as_str()] {
+        assert_eq!(writer.remove_path(path).await.unwrap_err().code(), "invalid_request", "{path}");
+        assert_eq!(
+            place.volumes.open_file(writer.head(), None, path).await.err().unwrap().code(),
+            "invalid_request"
+        );
+    }
+    assert_eq!(place.volumes.open_file(writer.head(), None, "a").await.err().unwrap().code(), "not_a_file");
+    writer.remove_path("a").await.unwrap();
     writer.remove_path("counter").await.unwrap();
     writer.release().await.unwrap();
     let head = place.volumes.head(TENANT, "kept").await.unwrap();

@@ -5,8 +5,8 @@
     with Sandbox.create(template="code-interpreter", ttl_seconds=600) as sandbox:
         print(sandbox.run_code("print(sum(range(101)))").stdout)
 
-`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes`, `Resources`, `Jobs` and `Client` have twins
-for asyncio with the same surface, named `Async...`.
+`Sandbox`, `Process`, `Contexts`, `Filesystem`, `Watch`, `Tools`, `Volumes`, `Resources`, `Secrets`, `Templates`, `Jobs`
+and `Client` have twins for asyncio with the same surface, named `Async...`.
 """
 
 from typing import TYPE_CHECKING, Any, List
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ._async.process import AsyncProcess
     from ._async.resources import AsyncResources
     from ._async.sandbox import AsyncSandbox
+    from ._async.secrets import AsyncSecrets
+    from ._async.templates import AsyncTemplates
     from ._async.tools import AsyncTools
     from ._async.volumes import AsyncVolumes
     from ._errors import (
@@ -58,9 +60,12 @@ if TYPE_CHECKING:
         SandboxNotFound,
         ScanDenied,
         ScanFailed,
+        SecretNotFound,
         ServerNotStarted,
         SnapshotNotFound,
         StorageFailed,
+        TemplateBuildFailed,
+        TemplateBuilding,
         TemplateNotFound,
         TokenNotFound,
         TooLarge,
@@ -77,7 +82,7 @@ if TYPE_CHECKING:
     )
     from ._findings import Finding
     from ._jobs import JobArtifact, JobBest, JobInfo, JobTask
-    from ._models import Cause, CodeError, CodeResult, End, Execution, Idle, Result, SandboxInfo, Usage
+    from ._models import Cause, CodeError, CodeResult, End, Execution, Idle, Result, SandboxInfo, Usage, UsageSample
     from ._models_files import FileEntry, FileEvent
     from ._models_more import (
         Change,
@@ -87,12 +92,14 @@ if TYPE_CHECKING:
         MergeReport,
         Network,
         NetworkDecision,
+        PortRight,
         Snapshot,
         TerminalSize,
     )
     from ._models_output import Ended, Failed, Gap, Output, OutputEvent, Shown
     from ._resources import ResourceInfo
     from ._retrying import RetryPolicy
+    from ._secrets import SecretInfo
     from ._sync.client import Client
     from ._sync.contexts import Contexts
     from ._sync.filesystem import Filesystem, Watch
@@ -100,8 +107,11 @@ if TYPE_CHECKING:
     from ._sync.process import Process
     from ._sync.resources import Resources
     from ._sync.sandbox import Sandbox
+    from ._sync.secrets import Secrets
+    from ._sync.templates import Templates
     from ._sync.tools import Tools
     from ._sync.volumes import Volumes
+    from ._templates import BuildLogEntry, TemplateBuild, TemplateInfo
     from ._volumes import VolumeFile, VolumeInfo, VolumeVersion
 
 __all__ = [
@@ -112,9 +122,12 @@ __all__ = [
     "AsyncProcess",
     "AsyncResources",
     "AsyncSandbox",
+    "AsyncSecrets",
+    "AsyncTemplates",
     "AsyncTools",
     "AsyncVolumes",
     "AsyncWatch",
+    "BuildLogEntry",
     "Cause",
     "Change",
     "Client",
@@ -171,6 +184,7 @@ __all__ = [
     "PaddockError",
     "PermissionDenied",
     "PortClosed",
+    "PortRight",
     "Process",
     "QuotaExceeded",
     "RequirementNotMet",
@@ -185,12 +199,20 @@ __all__ = [
     "SandboxNotFound",
     "ScanDenied",
     "ScanFailed",
+    "SecretInfo",
+    "SecretNotFound",
+    "Secrets",
     "ServerNotStarted",
     "Shown",
     "Snapshot",
     "SnapshotNotFound",
     "StorageFailed",
+    "TemplateBuild",
+    "TemplateBuildFailed",
+    "TemplateBuilding",
+    "TemplateInfo",
     "TemplateNotFound",
+    "Templates",
     "TerminalSize",
     "TokenNotFound",
     "TooLarge",
@@ -202,6 +224,7 @@ __all__ = [
     "UnsafeArchive",
     "Unsupported",
     "Usage",
+    "UsageSample",
     "VolumeBusy",
     "VolumeFile",
     "VolumeInfo",
@@ -223,6 +246,8 @@ _MODULES = {
     "._async.process": "AsyncProcess",
     "._async.resources": "AsyncResources",
     "._async.sandbox": "AsyncSandbox",
+    "._async.secrets": "AsyncSecrets",
+    "._async.templates": "AsyncTemplates",
     "._async.tools": "AsyncTools",
     "._async.volumes": "AsyncVolumes",
     "._errors": (
@@ -230,20 +255,22 @@ _MODULES = {
         "FileExists FileNotFound FilesystemError Forbidden GuestLost GuestSilent HostCertsUnusable ImageFailed "
         "InternalError InvalidPath InvalidRequest JobNotFound NameTaken NotADirectory NotAFile NotEmpty NotFound "
         "PaddockError PermissionDenied PortClosed QuotaExceeded RequirementNotMet ResourceNotFound "
-        "SandboxEnded SandboxNotFound ScanDenied ScanFailed ServerNotStarted SnapshotNotFound StorageFailed "
-        "TemplateNotFound TokenNotFound TooLarge Unauthorized Unavailable UnexpectedAnswer UnknownField "
-        "UnsafeArchive Unsupported VolumeBusy VolumeNotFound WaitTimeout WrongState"
+        "SandboxEnded SandboxNotFound ScanDenied ScanFailed SecretNotFound ServerNotStarted SnapshotNotFound "
+        "StorageFailed TemplateBuildFailed TemplateBuilding TemplateNotFound TokenNotFound TooLarge Unauthorized "
+        "Unavailable UnexpectedAnswer UnknownField UnsafeArchive Unsupported VolumeBusy VolumeNotFound WaitTimeout "
+        "WrongState"
     ),
     "._findings": "Finding",
     "._jobs": "JobArtifact JobBest JobInfo JobTask",
-    "._models": "Cause CodeError CodeResult End Execution Idle Result SandboxInfo Usage",
+    "._models": "Cause CodeError CodeResult End Execution Idle Result SandboxInfo Usage UsageSample",
     "._models_files": "FileEntry FileEvent",
     "._models_more": (
-        "Change CodeContext Limits MergeConflict MergeReport Network NetworkDecision Snapshot TerminalSize"
+        "Change CodeContext Limits MergeConflict MergeReport Network NetworkDecision PortRight Snapshot TerminalSize"
     ),
     "._models_output": "Ended Failed Gap Output OutputEvent Shown",
     "._resources": "ResourceInfo",
     "._retrying": "RetryPolicy",
+    "._secrets": "SecretInfo",
     "._sync.client": "Client",
     "._sync.contexts": "Contexts",
     "._sync.filesystem": "Filesystem Watch",
@@ -251,8 +278,11 @@ _MODULES = {
     "._sync.process": "Process",
     "._sync.resources": "Resources",
     "._sync.sandbox": "Sandbox",
+    "._sync.secrets": "Secrets",
+    "._sync.templates": "Templates",
     "._sync.tools": "Tools",
     "._sync.volumes": "Volumes",
+    "._templates": "BuildLogEntry TemplateBuild TemplateInfo",
     "._volumes": "VolumeFile VolumeInfo VolumeVersion",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

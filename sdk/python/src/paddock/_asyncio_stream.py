@@ -78,7 +78,8 @@ class AsyncStream(asyncio.Protocol):
 
     def abort(self) -> None:
         self._closed = True
-        if self._transport is not None:
+        # A transport whose connection is lost has no loop any more, and cannot be aborted.
+        if self._transport is not None and not self._gone.done():
             self._transport.abort()
         self._wake()
 

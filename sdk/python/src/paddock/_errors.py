@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Type
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 from ._findings import Finding
+
+One = TypeVar("One")
 
 
 class PaddockError(Exception):
@@ -126,6 +128,10 @@ class VolumeNotFound(NotFound):
     default_code = "volume_not_found"
 
 
+class SecretNotFound(NotFound):
+    default_code = "secret_not_found"
+
+
 class ResourceNotFound(NotFound):
     default_code = "resource_not_found"
 
@@ -136,6 +142,19 @@ class TokenNotFound(NotFound):
 
 class TemplateNotFound(NotFound):
     default_code = "template_not_found"
+
+
+class TemplateBuilding(PaddockError):
+    """It is built because this create named it first. The message says how far it is, `retry_after` when to ask
+    again."""
+
+    default_code = "template_building"
+
+
+class TemplateBuildFailed(PaddockError):
+    """The template could not be built on its first use; the message names the step."""
+
+    default_code = "template_build_failed"
 
 
 class ImageFailed(PaddockError):
@@ -350,6 +369,16 @@ def from_answer(status: int, body: object, headers: Mapping[str, str]) -> Paddoc
         retry_after=retry_after,
         details=body["details"] if isinstance(body.get("details"), dict) else None,
     )
+
+
+def errors_in_their_places(made: Sequence[One], failed: Iterable[Mapping[str, Any]]) -> List[Union[One, PaddockError]]:
+    """The results of several: those that were made, and the errors in their places, which come in ascending order."""
+    results: List[Union[One, PaddockError]] = list(made)
+    for one in failed:
+        retry_after = one.get("retry_after_seconds")
+        headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        results.insert(one["place"], from_answer(one["status"], one, headers))
+    return results
 
 
 def _seconds(text: Optional[str]) -> Optional[float]:

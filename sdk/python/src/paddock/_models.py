@@ -44,6 +44,20 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class UsageSample:
+    at: datetime
+    #: Since the sample before, of one processor: two that are busy are 200.
+    cpu_percent: float
+    memory_bytes: int
+    disk_bytes: int
+
+    @classmethod
+    def parse(cls, body: Json) -> UsageSample:
+        at = datetime.fromtimestamp(body["at_ms"] / 1000, timezone.utc)
+        return cls(at, body["cpu_percent"], body["memory_bytes"], body["disk_bytes"])
+
+
+@dataclass(frozen=True)
 class Cause:
     """Why something ended: `kind`, and what belongs to that kind (`signal`, `limit_ms`, `detail`, ...)."""
 
@@ -100,6 +114,8 @@ class SandboxInfo:
     workspace: Optional[str]
     created_at: datetime
     expires_at: Optional[datetime]
+    #: The end of its time to live: `kill`, `pause` or `hibernate`.
+    ttl_action: str
     idle: Optional[Idle]
     persistent: bool
     #: `hibernate` or `keep`, as it was asked for; None: hibernated under memory pressure where nothing would be lost.
@@ -131,6 +147,7 @@ class SandboxInfo:
             workspace=body.get("workspace"),
             created_at=moment_of(body["created_at_ms"]),
             expires_at=time_of(body.get("expires_at_ms")),
+            ttl_action=body.get("ttl_action", "kill"),
             idle=Idle(idle["seconds"], idle["action"]) if idle else None,
             persistent=bool(body.get("persistent", False)),
             under_pressure=body.get("under_pressure"),

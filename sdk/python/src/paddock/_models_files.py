@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Optional
+from typing import Mapping, Optional
 
 from ._models import Json, moment_of
 
@@ -23,6 +23,8 @@ class FileEntry:
     target: Optional[str] = None
     #: The path's exact bytes where they are not UTF-8.
     path_bytes: Optional[bytes] = None
+    #: Extended attributes of the user's namespace, by their names without `user.`.
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -49,6 +51,7 @@ class FileEntry:
             modified_at=_safe_moment(body["modified_at_ms"]),
             target=body.get("target"),
             path_bytes=base64.b64decode(encoded) if encoded is not None else None,
+            attributes=body.get("attributes") or {},
         )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Mapping, Optional, Sequence, Tuple
+from urllib.parse import urlsplit
 
+from ._location import Location
 from ._models import Cause, Json, moment_of
 from ._models_files import FileEntry
 
@@ -52,6 +54,29 @@ class NetworkDecision:
     @classmethod
     def parse(cls, body: Json) -> NetworkDecision:
         return cls(**{name: body[name] for name in cls.__dataclass_fields__ if name in body})
+
+
+@dataclass(frozen=True)
+class PortRight:
+    """A right to one port of one sandbox, for somebody who gets no token."""
+
+    #: The address of the port with the right in it; a path on a unix socket, which has no host to name.
+    url: str
+    #: The name that the port has of its own, where the server has a `--domain`.
+    host: Optional[str]
+    #: The right alone: for `Authorization: Bearer`, or for the parameter or the cookie `paddock_token`.
+    token: str
+    expires_at: datetime
+
+    @classmethod
+    def parse(cls, body: Json, location: Location) -> PortRight:
+        url, host, token = str(body["url"]), body.get("host"), str(body["token"])
+        if not location.socket:
+            server = urlsplit(location.base_url)
+            port = f":{server.port}" if server.port else ""
+            own = f"{server.scheme}://{host}{port}/?paddock_token={token}"
+            url = own if host else location.base_url + url
+        return cls(url=url, host=host, token=token, expires_at=moment_of(body["expires_at_ms"]))
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,12 @@ def _secret(name: str, secret: Json) -> Json:
     if kind == "file":
         with open(os.path.expanduser(where), encoding="utf-8") as file:
             return {**secret, "value": file.read().rstrip("\r\n")}
-    raise InvalidRequest(f"secret {name}: `from` is {origin!r}, and has to be env:NAME or file:PATH")
+    if kind in ("secret", "resource"):
+        # The server keeps these, and finds them itself.
+        return {**secret, "from": origin}
+    raise InvalidRequest(
+        f"secret {name}: `from` is {origin!r}, and has to be env:NAME, file:PATH, secret:NAME or resource:NAME.FIELD"
+    )
 
 
 def host_path(path: Optional[HostPath]) -> Optional[str]:
@@ -169,3 +174,12 @@ def terminal_size(terminal: Optional[Terminal]) -> Optional[Dict[str, int]]:
         terminal = TerminalSize()
     rows, columns = (terminal.rows, terminal.columns) if isinstance(terminal, TerminalSize) else terminal
     return {"rows": rows, "columns": columns}
+
+
+def strings(what: str, values: Optional[Sequence[str]]) -> Optional[List[str]]:
+    """A single text where a list belongs would be taken apart into letters."""
+    if values is None:
+        return None
+    if isinstance(values, str):
+        raise InvalidRequest(f"{what} is the text {values!r}, not a list", hint=f"write {what}=[{values!r}]")
+    return [*values]

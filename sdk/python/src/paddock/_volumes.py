@@ -25,6 +25,8 @@ class VolumeInfo:
     #: Tenants that have it too: `ro` or `rw`.
     shared: Mapping[str, str]
     encrypted: bool
+    #: No other volume of the same name had it or will have it.
+    id: str = ""
     raw: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
@@ -40,6 +42,7 @@ class VolumeInfo:
             writer=body.get("writer"),
             shared=body.get("shared") or {},
             encrypted=bool(body.get("encrypted")),
+            id=body.get("id", ""),
             raw=body,
         )
 

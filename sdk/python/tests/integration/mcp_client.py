@@ -11,7 +11,7 @@ import pytest
 from paddock import Client as Paddock
 from paddock import Sandbox
 
-from .conftest import BINARY, Server
+from ..real_server import BINARY, Server
 
 mcp = pytest.importorskip("mcp", reason="the package mcp needs Python 3.10")
 httpx2 = pytest.importorskip("httpx2", reason="the package mcp of this Python has no httpx2")

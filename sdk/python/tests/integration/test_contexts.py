@@ -8,7 +8,7 @@ import pytest
 import paddock
 from paddock import AsyncSandbox, CodeError, CodeResult, Sandbox
 
-from .conftest import Server
+from ..real_server import Server
 
 
 def test_code_remembers_and_gives_its_last_value(sandbox: Sandbox) -> None:

@@ -11,7 +11,7 @@ import pytest
 import paddock
 from paddock import FileEvent, Sandbox
 
-from .conftest import Server
+from ..real_server import Server
 
 
 def test_write_and_read(sandbox: Sandbox) -> None:

@@ -9,7 +9,7 @@ import pytest
 import paddock
 from paddock import AsyncJobs, Ended, Jobs, Output
 
-from .conftest import Server
+from ..real_server import Server
 
 
 def test_an_array_runs_and_leaves_files(server: Server) -> None:

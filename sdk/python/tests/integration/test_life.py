@@ -9,12 +9,13 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import List
 
+import httpx
 import pytest
 
 import paddock
 from paddock import AsyncSandbox, Client, Output, Sandbox
 
-from .conftest import Server
+from ..real_server import Server
 
 
 def test_create_find_and_list(server: Server) -> None:
@@ -37,10 +38,27 @@ def test_create_find_and_list(server: Server) -> None:
     box.kill()
 
 
+def test_a_root_that_installs_is_asked_for(server: Server) -> None:
+    give = "touch /tmp/x && chown 7 /tmp/x && stat -c %u /tmp/x"
+    with Sandbox.create(ttl_seconds=60) as plain:
+        assert not plain.exec(give, user="root").ok
+    if os.geteuid() != 0:
+        # An ordinary user has too few ids.
+        with pytest.raises(paddock.RequirementNotMet, match="root-may-install"):
+            Sandbox.create(root_may_install=True, ttl_seconds=60)
+        return
+    with Sandbox.create(root_may_install=True, ttl_seconds=60) as box:
+        assert box.exec(give, user="root").stdout == "7\n"
+        assert not box.exec("chown 7 /tmp/x").ok
+        assert "CAP_CHOWN" in box.info().guarantees["root_capabilities"]
+
+
 def test_pages(server: Server) -> None:
     boxes = [Sandbox.create(metadata={"pages": "x"}, ttl_seconds=60) for _ in range(5)]
     try:
         found = [box.id for box in Sandbox.list(metadata={"pages": "x"}, page_size=2)]
+        oldest = [box.id for box in Sandbox.list(metadata={"pages": "x"}, page_size=2, oldest_first=True)]
+        assert oldest == found[::-1]
         assert sorted(found) == sorted(box.id for box in boxes)
     finally:
         for box in boxes:
@@ -131,6 +149,12 @@ def test_limits_are_changed_while_it_lives(sandbox: Sandbox) -> None:
     assert refused.value.code == "invalid_request"
 
 
+def test_forks_are_made_each_by_itself(sandbox: Sandbox) -> None:
+    for child in sandbox.fork(2, partial=True):
+        assert isinstance(child, Sandbox)
+        child.kill()
+
+
 def test_fork_changes_and_merge(sandbox: Sandbox) -> None:
     sandbox.files.write("shared.txt", "base")
     children = sandbox.fork(2, metadata={"fork": "yes"})
@@ -203,6 +227,10 @@ def test_over_the_network_with_a_token(server: Server) -> None:
                 assert seen == ["over tcp\n"]
                 assert box.port_url(80).startswith(f"{server.tcp_url}/v1/sandboxes/{box.id}/ports/80/")
                 assert box.files.signed_url("/tmp/x").startswith(server.tcp_url)
+                right = box.sign_port(80, expires_seconds=60)
+                assert right.url.startswith(f"{server.tcp_url}/v1/sandboxes/{box.id}/ports/80/?paddock_token=")
+                assert httpx.get(right.url).json()["code"] == "port_closed"
+                assert httpx.get(right.url.replace("/ports/80/", "/ports/81/")).status_code == 403
                 with pytest.raises(paddock.Forbidden):
                     Sandbox.create(client=client, workspace="/tmp")
 

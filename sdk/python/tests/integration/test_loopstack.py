@@ -7,7 +7,7 @@ import base64
 import json
 from typing import Any, Awaitable, Callable, Dict
 
-from .conftest import Server
+from ..real_server import Server
 from .mcp_client import httpx2, living, over_http, over_stdio, text, token
 
 INIT = {"containerId": "c", "imageName": "template:code-interpreter", "containerName": "box", "projectOutPath": ""}
@@ -77,7 +77,19 @@ LOOPSTACK_MISTAKES = [
         {"containerId": "c", "executable": "ls", "workingDirectory": "../x"},
         "Path traversal detected: ",
     ),
-    ("sandbox_read_file", {"containerId": "c", "path": "../../etc/shadow"}, "Path traversal detected: "),
+    *(
+        (f"sandbox_{tool}", {"containerId": "c", "path": "../../etc/x", **more}, "Path traversal detected: ")
+        for tool, more in [
+            ("read_file", {}),
+            ("write_file", {"content": ""}),
+            ("list_directory", {}),
+            ("create_directory", {}),
+            ("delete", {}),
+            ("exists", {}),
+            ("file_info", {}),
+        ]
+    ),
+    ("sandbox_init", {**INIT, "rootPath": "../x"}, "Path traversal detected: "),
     ("sandbox_command", {"containerId": "c", "executable": "ls", "frob": 1}, "unknown field `frob`"),
 ]
 

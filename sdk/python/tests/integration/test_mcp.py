@@ -20,7 +20,7 @@ import pytest
 from paddock import Client as Paddock
 from paddock import Sandbox
 
-from .conftest import BINARY, Server
+from ..real_server import BINARY, Server
 from .mcp_client import httpx2, living, mcp, over_http, over_stdio, over_stdio_of, text, token
 
 PICTURE = """

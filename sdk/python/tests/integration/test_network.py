@@ -5,7 +5,7 @@ import pytest
 import paddock
 from paddock import Sandbox
 
-from .conftest import Server
+from ..real_server import Server
 
 FETCH = "curl -sS -o /dev/null http://other.invalid/"
 

@@ -6,7 +6,7 @@ import pytest
 
 from paddock import ResourceNotFound, Resources, Sandbox, Volumes
 
-from .conftest import Server
+from ..real_server import Server
 
 
 def test_a_value_is_kept_and_what_is_bound_is_not_shown(server: Server) -> None:

@@ -7,7 +7,7 @@ import pytest
 import paddock
 from paddock import Sandbox
 
-from .conftest import Server
+from ..real_server import Server
 
 SECRETS = {"API_KEY": {"value": "sk-the-real-one", "hosts": ["api.invalid"]}}
 

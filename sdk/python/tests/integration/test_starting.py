@@ -13,7 +13,7 @@ from typing import Iterator, List
 
 import pytest
 
-from .conftest import unmount_below
+from ..real_server import unmount_below
 
 CODE = """
 import sys

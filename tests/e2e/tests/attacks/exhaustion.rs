@@ -114,7 +114,7 @@ fn e12_requests_of_too_much(caller: &Caller) -> Result<()> {
     let before = memory_of(server.process()?)?;
     let of = format!("/v1/sandboxes/{id}/execs");
     let env: serde_json::Map<String, Value> =
-        (0..100_000).map(|number| (format!("V{number}"), json!("x"))).collect();
+        (0..150_000).map(|number| (format!("V{number}"), json!("x"))).collect();
     let argv: Vec<String> = (0..2).map(|_| "y".repeat(1 << 20)).collect();
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     let json_type = "Content-Type: application/json\r\n";
@@ -193,6 +193,7 @@ fn e12_unknown_fields_and_wrong_types(caller: &Caller) -> Result<()> {
             format!("{of}/files/sign"),
             json!({"path": "/tmp/x", "operation": "read", "expires_seconds": 60}),
         ),
+        ("POST", format!("{of}/ports/sign"), json!({"port": 80, "expires_seconds": 60})),
         ("POST", "/v1/tokens".to_string(), json!({"tenant": "team", "role": "user"})),
         ("PUT", "/v1/tenants/team/quota".to_string(), json!({"live_sandboxes": 1})),
     ] {

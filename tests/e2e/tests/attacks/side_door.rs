@@ -347,7 +347,7 @@ fn g14_what_is_anothers(caller: &Caller) -> Result<()> {
         .json()?;
     let snapshot = kept["id"].as_str().context("no snapshot")?.to_string();
     with_token(&url, &mine, "POST", &format!("{of}/execs"), Some(&json!({"command": "echo mine"})))?.ok()?;
-    let requests: [(&str, &str, Option<Value>); 24] = [
+    let requests: [(&str, &str, Option<Value>); 25] = [
         ("GET", "", None),
         ("PATCH", "", Some(json!({"metadata": {}}))),
         ("DELETE", "", None),
@@ -369,6 +369,7 @@ fn g14_what_is_anothers(caller: &Caller) -> Result<()> {
         ("GET", "/files/content?path=/etc/passwd", None),
         ("GET", "/files/watch?path=/tmp", None),
         ("POST", "/files/sign", Some(json!({"path": "/tmp/x", "operation": "read", "expires_seconds": 60}))),
+        ("POST", "/ports/sign", Some(json!({"port": 80, "expires_seconds": 60}))),
         ("GET", "/changes", None),
         ("GET", "/audit", None),
         ("GET", "/ports/80/", None),

@@ -26,7 +26,7 @@ pub fn processes(id: &str) -> Vec<u32> {
 
 pub fn kill(id: &str) -> Result<()> {
     let found = processes(id);
-    ensure!(found.len() == 1, "its machine is one of {found:?}");
+    ensure!(found.len() == 1, "its VM is one of {found:?}");
     let killed = std::process::Command::new("kill").args(["-KILL", &found[0].to_string()]).status()?;
     ensure!(killed.success(), "it could not be killed");
     Ok(())
@@ -35,7 +35,7 @@ pub fn kill(id: &str) -> Result<()> {
 /// The surroundings of code that breaks out of the VM: a second fence, which shares nothing with the host.
 pub fn is_jailed(id: &str) -> Result<()> {
     let found = processes(id);
-    ensure!(found.len() == 1, "its machine is one of {found:?}");
+    ensure!(found.len() == 1, "its VM is one of {found:?}");
     let process = PathBuf::from(format!("/proc/{}", found[0]));
     let status = std::fs::read_to_string(process.join("status"))?;
     let of = |key: &str| -> Vec<&str> {

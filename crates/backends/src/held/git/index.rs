@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LARGEST_MODULES: u64 = 1 << 20;
 /// A repository with a million files has an index of about 100 MiB; reading it takes 50 ms.
 const LARGEST_INDEX: u64 = 128 << 20;
-const MOST: usize = 1024;
+const MOST_SUBMODULES: usize = 1024;
 /// Before the flags of an entry: times, device, inode, mode, ids, size.
 const BEFORE_HASH: usize = 40;
 const MODE_AT: usize = 24;
@@ -29,7 +29,7 @@ pub fn submodules(repository: &Repository, working_tree: &Path) -> BTreeSet<Path
         let entries = entries(&index, 20).or_else(|| entries(&index, 32));
         found.extend(entries.unwrap_or_default());
     }
-    found.into_iter().filter(|path| path.is_relative()).take(MOST).collect()
+    found.into_iter().filter(|path| path.is_relative()).take(MOST_SUBMODULES).collect()
 }
 
 /// Both sizes of a hash, for the fuzzer.
@@ -78,7 +78,7 @@ fn entries(index: &[u8], hash: usize) -> Option<Vec<PathBuf>> {
             0o100_000 | 0o120_000 | 0o040_000 => {}
             _ => return None,
         }
-        if found.len() > MOST {
+        if found.len() > MOST_SUBMODULES {
             break;
         }
     }

@@ -38,6 +38,11 @@ const RENAME_WHITEOUT: u32 = libc::RENAME_WHITEOUT;
 /// Such a mark is a device that every user may make, and on Linux 6.1 it passes Landlock. Of the files that mknod
 /// makes, devices alone have this bit in their mode.
 const DEVICES: u32 = libc::S_IFCHR;
+/// A program with them runs with the rights of its file's owner. A file of a workspace belongs to the owner of the workspace, on the host
+/// too, where no mount without set-user-id stands in the way.
+const SET_IDS: u32 = libc::S_ISUID | libc::S_ISGID;
+/// Flags of open(2) with which its mode counts; without them it may be anything.
+const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
 /// The next open of the file waits for the holder, 45 seconds long: on the host too.
 const LEASES: [u32; 1] = [libc::F_SETLEASE as u32];
 /// The default, Linux32, and the question which one it is: no execution of data, no fixed addresses.
@@ -49,10 +54,41 @@ pub fn filter() -> &'static [u8] {
     COMPILED.get_or_init(|| program::compile(&verdicts(), calls::ARCHITECTURE))
 }
 
-/// The same with one call more, for the interpreter of a nursery: it joins the namespaces of those that it is forked
-/// into. They take the call away again.
-pub fn filter_of_a_nursery() -> Vec<u8> {
+/// The same for work that writes directories of the host: it makes no program there that runs as somebody else.
+pub fn filter_without_set_ids() -> &'static [u8] {
+    static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
+    COMPILED.get_or_init(|| program::compile(&verdicts_without_set_ids(), calls::ARCHITECTURE))
+}
+
+fn verdicts_without_set_ids() -> BTreeMap<u32, Verdict> {
     let mut verdicts = verdicts();
+    let mut check = |call: i64, check: Check| {
+        verdicts.insert(call as u32, Verdict::When(check));
+    };
+    let mode = |argument| Check::NoBits { argument, bits: SET_IDS };
+    let node = |argument| Check::NoBits { argument, bits: SET_IDS | DEVICES };
+    let open = |flags| Check::NotBoth { arguments: [flags, flags + 1], bits: [CREATES, SET_IDS] };
+    check(libc::SYS_fchmod, mode(1));
+    check(libc::SYS_fchmodat, mode(2));
+    check(libc::SYS_fchmodat2, mode(2));
+    check(libc::SYS_mknodat, node(2));
+    check(libc::SYS_openat, open(2));
+    #[cfg(target_arch = "x86_64")]
+    {
+        check(libc::SYS_chmod, mode(1));
+        check(libc::SYS_creat, mode(1));
+        check(libc::SYS_mknod, node(1));
+        check(libc::SYS_open, open(1));
+    }
+    // Its mode is in memory, which a filter does not see. Programs take openat where there is none, as before Linux 5.6.
+    verdicts.insert(libc::SYS_openat2 as u32, Verdict::Errno(libc::ENOSYS));
+    verdicts
+}
+
+/// One of the two with one call more, for a zygote: it joins the namespaces of those that it is forked
+/// into. They take the call away again, and keep all else.
+pub fn filter_of_a_zygote(without_set_ids: bool) -> Vec<u8> {
+    let mut verdicts = if without_set_ids { verdicts_without_set_ids() } else { verdicts() };
     verdicts.insert(libc::SYS_setns as u32, Verdict::Allow);
     program::compile(&verdicts, calls::ARCHITECTURE)
 }
@@ -167,6 +203,41 @@ mod tests {
         assert_eq!(verdict(libc::SYS_prlimit64, [1, 7, 0, 0, 0, 0]), errno(libc::EPERM));
         assert_eq!(verdict(libc::SYS_setpriority, [0, 1, 19, 0, 0, 0]), errno(libc::EPERM));
         assert_eq!(verdict(libc::SYS_personality, [0x0040_0000, 0, 0, 0, 0, 0]), errno(libc::EPERM));
+    }
+
+    #[test]
+    fn work_in_a_workspace_makes_no_file_that_runs_as_its_owner() {
+        let strict = |call: i64, arguments: [u64; 6]| {
+            run(filter_without_set_ids(), calls::ARCHITECTURE, call as u32, arguments)
+        };
+        let (create, read) = (libc::O_CREAT as u64 | libc::O_WRONLY as u64, libc::O_RDONLY as u64);
+        let unnamed = libc::O_TMPFILE as u64 | libc::O_RDWR as u64;
+        let garbage = u64::MAX;
+        for bits in [0o4000, 0o2000, 0o6000] {
+            for (call, place) in [
+                (libc::SYS_fchmod, 1),
+                (libc::SYS_fchmodat, 2),
+                (libc::SYS_fchmodat2, 2),
+                (libc::SYS_mknodat, 2),
+            ] {
+                let with = |mode: u64| std::array::from_fn(|at| if at == place { mode } else { 0 });
+                assert_eq!(strict(call, with(0o100_755 | bits)), errno(libc::EPERM), "{call}");
+                assert_eq!(strict(call, with(0o101_777)), ALLOWED, "{call}");
+                assert_eq!(verdict(call, with(0o100_755 | bits)), ALLOWED, "{call}");
+            }
+            for flags in [create, unnamed] {
+                assert_eq!(strict(libc::SYS_openat, [0, 0, flags, 0o755 | bits, 0, 0]), errno(libc::EPERM));
+                assert_eq!(strict(libc::SYS_openat, [0, 0, flags, 0o644, 0, 0]), ALLOWED);
+            }
+        }
+        let directory = libc::O_DIRECTORY as u64;
+        for flags in [read, directory] {
+            assert_eq!(strict(libc::SYS_openat, [0, 0, flags, garbage, 0, 0]), ALLOWED);
+        }
+        assert_eq!(strict(libc::SYS_openat2, [0; 6]), errno(libc::ENOSYS));
+        assert_eq!(strict(libc::SYS_mknodat, [0, 0, libc::S_IFCHR.into(), 0, 0, 0]), errno(libc::EPERM));
+        let (usual, own) = (verdicts(), verdicts_without_set_ids());
+        assert!(usual.keys().eq(own.keys()), "a call is new or gone");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! makes for the first compiled filter of a host (2 MiB, filled byte by byte) is then there for the work's.
 
 use super::program::Verdict;
-use super::{calls, program};
+use crate::process::seccomp::{calls, program};
 use std::io::{Error, Result};
 
 /// For this thread and its children. Precondition: it creates no further sandbox.

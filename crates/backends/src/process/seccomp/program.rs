@@ -20,9 +20,23 @@ pub enum Verdict {
 /// A check on the low half of an argument: the kernel's own parameters here are all 32 bits wide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
-    AnyOf { argument: u32, values: Vec<u32> },
-    NoneOf { argument: u32, values: Vec<u32> },
-    NoBits { argument: u32, bits: u32 },
+    AnyOf {
+        argument: u32,
+        values: Vec<u32>,
+    },
+    NoneOf {
+        argument: u32,
+        values: Vec<u32>,
+    },
+    NoBits {
+        argument: u32,
+        bits: u32,
+    },
+    /// Refused where both arguments have one of their bits.
+    NotBoth {
+        arguments: [u32; 2],
+        bits: [u32; 2],
+    },
 }
 
 const LOAD: u16 = 0x20;
@@ -139,6 +153,14 @@ fn leaf(verdict: &Verdict) -> Vec<Instruction> {
         Verdict::When(Check::NoBits { argument, bits }) => vec![
             plain(LOAD, argument_at(*argument)),
             Instruction { code: JUMP_IF_ANY_BIT, if_true: 1, if_false: 0, value: *bits },
+            allow,
+            refuse,
+        ],
+        Verdict::When(Check::NotBoth { arguments, bits }) => vec![
+            plain(LOAD, argument_at(arguments[0])),
+            Instruction { code: JUMP_IF_ANY_BIT, if_true: 0, if_false: 2, value: bits[0] },
+            plain(LOAD, argument_at(arguments[1])),
+            Instruction { code: JUMP_IF_ANY_BIT, if_true: 1, if_false: 0, value: bits[1] },
             allow,
             refuse,
         ],

@@ -2,9 +2,9 @@
 //! same place when they have the same environment.
 
 use super::ServeError;
-use crate::args::machine::ServeArgs;
+use crate::args::host::ServeArgs;
 use crate::caller::Environment;
-use crate::client::address::{self, Address};
+use crate::client::{Address, address};
 use crate::commands::CommandError;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -21,18 +21,19 @@ __paddock_run() {
   eval "$__paddock_code"
 }
 
+# Its own names are those of the shell, which the code sees: each begins with __paddock.
 __paddock_call() {
-  local count=$1 name back= has_cwd= status=0
-  local -A had=()
-  local -a added=()
+  local __paddock_count=$1 __paddock_each __paddock_back= __paddock_has_cwd= __paddock_status=0
+  local -A __paddock_had=()
+  local -a __paddock_added=()
   __paddock_code= __paddock_id= __paddock_stdin=/dev/null
   exec 0</dev/null 1>&"$__paddock_out" 2>&"$__paddock_err"
-  while ((count-- > 0)); do
+  while ((__paddock_count-- > 0)); do
     __paddock_read
     case $__paddock_name in
       call) __paddock_id=$__paddock_value ;;
       code) __paddock_code=$__paddock_value ;;
-      cwd) has_cwd=1 back=$PWD __paddock_cwd=$__paddock_value ;;
+      cwd) __paddock_has_cwd=1 __paddock_back=$PWD __paddock_cwd=$__paddock_value ;;
       stdin)
         # A here-string adds a line end; a file that is gone at once does not.
         __paddock_stdin=${TMPDIR:-/tmp}/.paddock-stdin-$BASHPID
@@ -40,31 +41,31 @@ __paddock_call() {
         rm -f -- "$__paddock_stdin"
         ;;
       env)
-        name=${__paddock_value%%=*}
-        [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
-        added+=("$name")
-        [[ -n ${!name+x} ]] && had[$name]=${!name}
-        export "$name=${__paddock_value#*=}"
+        __paddock_each=${__paddock_value%%=*}
+        [[ $__paddock_each =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
+        __paddock_added+=("$__paddock_each")
+        [[ -n ${!__paddock_each+x} ]] && __paddock_had[$__paddock_each]=${!__paddock_each}
+        export "$__paddock_each=${__paddock_value#*=}"
         ;;
     esac
   done
   __paddock_value=
-  if [[ -n $has_cwd ]] && ! cd -- "$__paddock_cwd"; then
-    status=1
+  if [[ -n $__paddock_has_cwd ]] && ! cd -- "$__paddock_cwd"; then
+    __paddock_status=1
   else
     __paddock_run
-    status=$?
+    __paddock_status=$?
   fi
   trap '' INT
   # A copy of the shell that came this far is not the context.
-  [[ $BASHPID == "$__paddock_shell" ]] || exit "$status"
-  if [[ -n $has_cwd ]]; then cd -- "$back" 2>/dev/null; fi
-  for name in "${added[@]}"; do
-    if [[ -n ${had[$name]+x} ]]; then export "$name=${had[$name]}"; else unset "$name"; fi
+  [[ $BASHPID == "$__paddock_shell" ]] || exit "$__paddock_status"
+  if [[ -n $__paddock_has_cwd ]]; then cd -- "$__paddock_back" 2>/dev/null; fi
+  for __paddock_each in "${__paddock_added[@]}"; do
+    if [[ -n ${__paddock_had[$__paddock_each]+x} ]]; then export "$__paddock_each=${__paddock_had[$__paddock_each]}"; else unset "$__paddock_each"; fi
   done
   local LC_ALL=C
   printf 'done 2\ncall %d\n%s\nexit_code %d\n%s\n' \
-    "${#__paddock_id}" "$__paddock_id" "${#status}" "$status" >&"$__paddock_control"
+    "${#__paddock_id}" "$__paddock_id" "${#__paddock_status}" "$__paddock_status" >&"$__paddock_control"
 }
 
 trap '' INT

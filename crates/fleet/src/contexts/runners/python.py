@@ -1,8 +1,8 @@
 # The Python runner of a code context. It shares its process with the code that it runs, so that nothing here is a
 # fence: it only has to work for code that means well, and to fail for itself alone with code that does not.
 # Python 3.8 and later, standard library only; IPython, pandas and matplotlib are used where they are.
-# python_values.py, python_ipython.py and python_packages.py come before it: the four are one program, put together in
-# languages.rs.
+# python_values.py, python_ipython.py, python_packages.py and python_program.py come before it: the five are one program, put
+# together in languages.rs.
 # ruff: noqa: F821
 
 import ast
@@ -272,6 +272,7 @@ class Runner:
                 continue
 
     def serve(self):
+        """Until the host has gone, or has a program that takes the place of the runner."""
         while True:
             if self.idle:
                 # Looked at before it is taken: an interrupt has to know whether a call is on its way.
@@ -279,11 +280,13 @@ class Runner:
                 self.idle = False
             kind, fields = self.control.read()
             if kind is None:
-                return
+                return None
             if kind == "setup":
                 self.setup(fields)
             if kind == "carried":
                 self.carried(dict(fields))
+            if kind == "program":
+                return Program(self, fields)
             if kind != "run":
                 continue
             request = {"env": []}
@@ -538,8 +541,10 @@ def main(rehearsed=False):
     if rehearsed:
         runner.rehearse()
     control.send(Control.encode("ready", [("version", sys.version.split()[0])]))
-    runner.serve()
+    return runner.serve()
 
 
 if CONTROL >= 0:  # noqa: F821 - a zygote calls it in its children
-    main()
+    program = main()
+    if program is not None:
+        program()

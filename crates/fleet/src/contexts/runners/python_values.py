@@ -253,10 +253,29 @@ def axis_chart(axis):
         "title": axis.get_title() or None,
         "x_label": axis.get_xlabel() or None,
         "y_label": axis.get_ylabel() or None,
-        "x_scale": axis.get_xscale(),
-        "y_scale": axis.get_yscale(),
+        **side_of("x", axis.xaxis, kind),
+        **side_of("y", axis.yaxis, kind),
         "elements": elements,
     }
+
+
+def side_of(name, side, kind):
+    """The scale of an axis and, of a chart of points, its ticks: dates are told as such."""
+    scale = side.get_scale()
+    if kind not in ("line", "scatter"):
+        return {f"{name}_scale": scale}
+    places = list(side.get_majorticklocs())[:CHART_POINTS]
+    labels = [label.get_text() for label in side.get_majorticklabels()][:CHART_POINTS]
+    convert = _getattr(side, "get_converter", None)
+    converter = _type(convert() if convert else _getattr(side, "converter", None))
+    if converter.__module__ == "matplotlib.dates":
+        from matplotlib.dates import num2date
+
+        scale, ticks = "datetime", [num2date(place).isoformat() for place in places]
+    else:
+        scale = "categorical" if converter.__module__ == "matplotlib.category" else scale
+        ticks = listed(places)
+    return {f"{name}_scale": scale, f"{name}_ticks": ticks, f"{name}_tick_labels": labels}
 
 
 def name_of(artist):

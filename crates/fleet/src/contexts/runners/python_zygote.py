@@ -323,7 +323,7 @@ def serve(host, renew):
             call("setns", birth.namespaces["pid"], 0)
             child = forks.one()
         except OSError as failure:
-            birth.tell("the nursery could not fork: %s" % failure)
+            birth.tell("the zygote could not fork: %s" % failure)
             child = -1
         if child == 0:
             return born(birth, shared, renew)
@@ -419,4 +419,6 @@ def main():
     return runner["main"]
 
 
-main()(rehearsed=True)
+program = main()(rehearsed=True)
+if program is not None:
+    program()

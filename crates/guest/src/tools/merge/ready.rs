@@ -3,7 +3,7 @@
 use super::undo::Staging;
 use crate::failure::{During, Failure, Outcome};
 use crate::tools::import::{self, Owner};
-use crate::tools::{beneath, export, shown};
+use crate::tools::{attributes, beneath, shown};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, chownat, fstat, futimens, linkat, openat,
     symlinkat, utimensat,
@@ -36,7 +36,7 @@ impl Finish {
         Ok(Finish {
             owner: Owner(Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid))),
             mode: Mode::from_raw_mode(found.st_mode & 0o7777),
-            attributes: export::attributes(directory).into_iter().filter(is_plain).collect(),
+            attributes: attributes::of_the_user(directory, b".").into_iter().filter(is_plain).collect(),
             times: Timestamps { last_access: time, last_modification: time },
         })
     }

@@ -24,7 +24,7 @@ pub struct BestOf {
     pub enough: Option<f64>,
 }
 
-/// What is tried: one of `command` and `code`.
+/// The work that is tried: one of `command` and `code`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -82,7 +82,7 @@ pub struct JobBest {
     /// The candidate's number, from 0.
     pub index: u32,
     pub score: f64,
-    /// What it changed; at most 10,000 paths. The patch is the artifact `winner.patch` of its task.
+    /// Its changes; at most 10,000 paths. The patch is the artifact `winner.patch` of its task.
     pub changes: Vec<Change>,
     /// There were more.
     pub truncated: bool,

@@ -25,12 +25,12 @@ pub struct JobInput {
     pub mode: Option<u32>,
 }
 
-/// What the job's sandboxes may do; what is left out is as the template has it.
+/// The rights of the job's sandboxes; a field that is left out is as the template has it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct JobPolicy {
-    /// `none` (default), `host` (only for the machine's owner), or rules.
+    /// `none` (default), `host` (only for the host's owner), or rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetSetting>,
     /// Values that never enter; kept encrypted until the job has ended.
@@ -46,15 +46,18 @@ pub struct JobPolicy {
     pub live_forks: Option<bool>,
     /// As of a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_may_install: Option<bool>,
+    /// As of a sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_certs: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tmpfs: Vec<String>,
-    /// HOST[:INSIDE], read-only. Only for the machine's owner.
+    /// HOST[:INSIDE], read-only. Only for the host's owner.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
-    /// HOST[:INSIDE], writable. Only for the machine's owner.
+    /// HOST[:INSIDE], writable. Only for the host's owner.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
 }

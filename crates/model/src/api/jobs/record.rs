@@ -46,7 +46,7 @@ pub struct JobCounts {
     pub cancelled: u32,
 }
 
-/// Of all attempts together. A field is absent where nothing on the machine counts it.
+/// Of all attempts together. A field is absent where nothing on the host counts it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobCost {
@@ -110,7 +110,7 @@ pub struct JobTask {
     /// Of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What a script returned, or the value of the code's last expression.
+    /// The result of a script, or the value of the code's last expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Value>))]
     pub result: Option<serde_json::Value>,
@@ -176,7 +176,7 @@ pub enum AttemptEnd {
     Lost,
     /// It could not begin: what was asked for is not allowed or not there. It is not tried again.
     Refused,
-    /// What it left is more than is kept, or cannot be read. It is not tried again.
+    /// Its results are more than is kept, or cannot be read. It is not tried again.
     Outputs,
     Cancelled,
 }

@@ -15,7 +15,7 @@ pub struct JobSpec {
     /// For people: up to 200 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What runs: a line for `/bin/sh -c`, or a list of words. Exactly one of `command`, `code`, `script` and `best_of`.
+    /// The command: a line for `/bin/sh -c`, or a list of words. Exactly one of `command`, `code`, `script` and `best_of`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<JobCommand>,
     /// Source text, as for `run_code`.
@@ -136,7 +136,7 @@ fn objects<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ArrayItem>,
     Ok(Vec::<Item>::deserialize(deserializer)?.into_iter().map(|item| item.0).collect())
 }
 
-/// What one task has besides what all have.
+/// Settings of one task, beside those of all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -180,7 +180,7 @@ pub enum RetryOn {
     Exit,
     Timeout,
     OutOfMemory,
-    /// The sandbox has gone: its guest was lost, or the machine restarted.
+    /// The sandbox has gone: its guest was lost, or the host restarted.
     Lost,
 }
 

@@ -61,7 +61,7 @@ pub async fn answer(inside: Inside, request: Request) -> Result<Response> {
         (Method::DELETE, ["contexts", id]) => delete(inside, id).await,
         (Method::POST, ["contexts", id, "restart"]) => restart(inside, id).await,
         (method, _) => Err(Refusal::new(
-            StatusCode::NOT_FOUND,
+            StatusCode::NOT_IMPLEMENTED,
             "unsupported",
             format!("this server's E2B dialect has no {method} {} of the code interpreter", shorten(&path)),
         )),
@@ -69,7 +69,7 @@ pub async fn answer(inside: Inside, request: Request) -> Result<Response> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Execute {
+pub struct Execute {
     code: String,
     #[serde(default)]
     context_id: Option<String>,
@@ -246,7 +246,7 @@ fn line(value: &Value) -> std::io::Result<Bytes> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct NewContext {
+pub struct NewContext {
     cwd: Option<String>,
     language: Option<String>,
 }

@@ -56,7 +56,7 @@ fn columns(data: &Value) -> Value {
     Value::Object(columns.collect::<Map<_, _>>())
 }
 
-/// With every field that the SDKs read; of ticks nothing is known here.
+/// With every field that the SDKs read, in the shapes of `e2b_charts`.
 fn chart(shown: &Value) -> Value {
     let Some(fields) = shown.as_object() else { return shown.clone() };
     let mut chart = fields.clone();
@@ -73,8 +73,9 @@ fn chart(shown: &Value) -> Value {
     default("title", json!(""));
     default("elements", json!([]));
     if matches!(kind, "line" | "scatter" | "bar" | "box_and_whisker") {
-        for name in ["x_label", "y_label", "x_unit", "y_unit"] {
-            default(name, Value::Null);
+        for (label, unit) in [("x_label", "x_unit"), ("y_label", "y_unit")] {
+            default(label, Value::Null);
+            default(unit, fields.get(label).and_then(Value::as_str).and_then(unit_of).into());
         }
     }
     if matches!(kind, "line" | "scatter") {
@@ -83,14 +84,35 @@ fn chart(shown: &Value) -> Value {
         }
     }
     let elements = chart.get_mut("elements").and_then(Value::as_array_mut);
-    for element in elements.into_iter().flatten() {
+    for (number, element) in elements.into_iter().flatten().enumerate() {
         match kind {
             "superchart" => *element = self::chart(element),
             "pie" if element.get("radius").is_none() => element["radius"] = json!(1.0),
+            "line" if element["label"] == "" => element["label"] = json!(format!("Line {number}")),
+            "bar" | "box_and_whisker" => written_out(element),
             _ => {}
         }
     }
     Value::Object(chart)
+}
+
+/// The part of a label in round or square brackets: `Time (s)`, `Speed [m/s]`.
+fn unit_of(label: &str) -> Option<String> {
+    let between = |open: &str, close: char| {
+        let rest = &label[label.find(open)? + open.len()..];
+        rest.split_once(close).map(|(unit, _)| unit.to_string()).filter(|unit| !unit.is_empty())
+    };
+    between(" (", ')').or_else(|| between("[", ']'))
+}
+
+/// Labels are texts, also those that are numbers; bars without a group have the first.
+fn written_out(element: &mut Value) {
+    if let Some(label) = element.get_mut("label").filter(|label| label.is_number()) {
+        *label = json!(label.to_string());
+    }
+    if element.get("group").is_some_and(|group| group == "") {
+        element["group"] = json!("Group 0");
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +141,15 @@ mod tests {
         for name in ["x_label", "x_unit", "x_ticks", "y_tick_labels", "title"] {
             assert!(line.get(name).is_some(), "{name}");
         }
+        assert_eq!(line["elements"][0]["label"], "Line 0");
+        let bars = chart(&json!({
+            "type": "bar", "x_label": "Time (s)", "y_label": "Speed [m/s]",
+            "elements": [{ "label": 2000, "value": 1, "group": "" }, { "label": "b", "value": 1, "group": "own" }],
+        }));
+        assert_eq!((&bars["x_unit"], &bars["y_unit"]), (&json!("s"), &json!("m/s")));
+        assert_eq!(bars["elements"][0], json!({ "label": "2000", "value": 1, "group": "Group 0" }));
+        assert_eq!(bars["elements"][1]["group"], "own");
+        assert_eq!((unit_of("f(x)"), unit_of("a ()"), unit_of("")), (None, None, None));
         let many = chart(
             &json!({ "type": "superchart", "elements": [{ "type": "box", "elements": [] }, { "type": "pie", "elements": [{ "label": "a", "angle": 90.0 }] }] }),
         );

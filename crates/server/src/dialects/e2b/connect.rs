@@ -4,8 +4,10 @@
 
 use super::errors::{self, Refusal};
 use crate::app::App;
+use crate::bodies::{LargeBodies, WholeBody};
 use crate::errors::{Failure, shorten};
-use crate::extract::{Incoming, whole_body, within_bounds};
+use crate::extract::{Incoming, apart, too_slow, whole_body, within_bounds};
+use crate::unread::RefusedInBody;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -71,7 +73,11 @@ impl RpcError {
     pub fn stream(mut self) -> Response {
         match self.gone.take() {
             Some(gone) => gone.into_response(),
-            None => streamed(Body::from(last(Some(&self)))),
+            None => {
+                let mut response = streamed(Body::from(last(Some(&self))));
+                response.extensions_mut().insert(RefusedInBody);
+                response
+            }
         }
     }
 }
@@ -126,10 +132,9 @@ fn status(code: &str) -> StatusCode {
 }
 
 /// The one message of a call that is answered with one message.
-pub async fn message<T: DeserializeOwned>(app: &App, request: Request) -> Result<T> {
+pub async fn message<T: DeserializeOwned + Send + 'static>(app: &App, request: Request) -> Result<T> {
     require_type(request.headers(), UNARY)?;
-    let body = within_bounds(whole_body(request.into_body(), app).await?).await?;
-    parse(&body.bytes)
+    parsed(whole_body(request.into_body(), app).await?).await
 }
 
 pub fn unary(answered: Result<Value>) -> Response {
@@ -143,6 +148,9 @@ pub fn unary(answered: Result<Value>) -> Response {
 pub struct Envelopes {
     body: Incoming,
     read: BytesMut,
+    large: LargeBodies,
+    /// The time for a large message to find room, and to come.
+    patience: Duration,
 }
 
 impl Envelopes {
@@ -152,24 +160,45 @@ impl Envelopes {
         if encoding.is_some_and(|encoding| encoding != "identity") {
             return Err(RpcError::new("unimplemented", "compressed messages are not taken here"));
         }
-        Ok(Envelopes { body: Incoming::from_request(request, app).await?, read: BytesMut::new() })
+        let (large, patience) = (app.large_bodies().clone(), app.limits().body_timeout);
+        let body = Incoming::from_request(request, app).await?;
+        Ok(Envelopes { body, read: BytesMut::new(), large, patience })
+    }
+
+    /// With room of its own for large messages.
+    pub fn alone(body: Incoming, patience: Duration) -> Envelopes {
+        Envelopes { body, read: BytesMut::new(), large: LargeBodies::default(), patience }
     }
 
     /// `None` at the end. The length is looked at before anything of the message is waited for.
-    pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
+    pub async fn next<T: DeserializeOwned + Send + 'static>(&mut self) -> Result<Option<T>> {
         if !self.fill(HEAD).await? {
             return Ok(None);
         }
         let length = length(&self.read)?;
-        if !self.fill(HEAD + length).await? {
+        parsed(self.whole(length).await?).await.map(Some)
+    }
+
+    /// A large message has room before its first byte is waited for. It comes in the time of a body, so that nobody
+    /// keeps the room by sending slowly.
+    async fn whole(&mut self, length: usize) -> Result<WholeBody> {
+        let (room, patience) = (self.large.room(length, self.patience).await?, self.patience);
+        let whole = match room {
+            None => self.fill(HEAD + length).await?,
+            Some(_) => {
+                let filled = tokio::time::timeout(patience, self.fill(HEAD + length)).await;
+                filled.map_err(|_| too_slow())??
+            }
+        };
+        if !whole {
             return Err(cut());
         }
-        let message = self.read.split_to(HEAD + length).freeze();
-        parse(&message[HEAD..]).map(Some)
+        let bytes = self.read.split_to(HEAD + length).freeze().slice(HEAD..);
+        Ok(WholeBody { bytes, _room: room })
     }
 
     /// The only message.
-    pub async fn single<T: DeserializeOwned>(&mut self) -> Result<T> {
+    pub async fn single<T: DeserializeOwned + Send + 'static>(&mut self) -> Result<T> {
         let message = self.next().await?;
         let message = message.ok_or_else(|| RpcError::invalid("the request has no message"))?;
         match self.fill(1).await? {
@@ -214,10 +243,14 @@ fn cut() -> RpcError {
     RpcError::invalid("the request ended in the middle of an envelope")
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        RpcError::invalid(format!("the message is not valid: {}", shorten(&error.to_string())))
-    })
+/// Values are counted before any is kept: millions of empty ones take much more memory than their text.
+async fn parsed<T: DeserializeOwned + Send + 'static>(message: WholeBody) -> Result<T> {
+    let parse = |message: WholeBody| {
+        serde_json::from_slice(&message.bytes).map_err(|error| {
+            RpcError::invalid(format!("the message is not valid: {}", shorten(&error.to_string())))
+        })
+    };
+    apart(within_bounds(message).await?, parse).await?
 }
 
 fn require_type(headers: &HeaderMap, wanted: &str) -> Result<()> {
@@ -336,8 +369,30 @@ mod tests {
         assert!(of(Body::from(whole.clone())).single::<Value>().await.is_err());
     }
 
+    #[tokio::test]
+    async fn a_message_of_too_many_values_is_refused() {
+        let start = |values: usize| envelope(&json!({ "process": { "args": vec![""; values] } }));
+        assert!(of(Body::from(start(1000))).single::<Value>().await.is_ok());
+        let error = of(Body::from(start(300_000))).single::<Value>().await.expect_err("too many");
+        assert!(error.code == "invalid_argument" && error.message.contains("values"), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn a_large_message_needs_room_and_gives_it_back() {
+        let large = envelope(&json!({ "text": "x".repeat(3 << 20) }));
+        let mut envelopes = of(Body::from(large.clone()));
+        envelopes.patience = Duration::from_millis(1);
+        let room = envelopes.large.room(64 << 20, envelopes.patience).await.expect("room");
+        let error = envelopes.next::<Value>().await.expect_err("no room");
+        assert_eq!(error.code, "unavailable", "{error:?}");
+        drop(room);
+        let mut envelopes = of(Body::from([&large[..], &large[..]].concat()));
+        while envelopes.next::<Value>().await.expect("room").is_some() {}
+        assert!(envelopes.large.room(64 << 20, Duration::from_millis(1)).await.is_ok(), "room is kept");
+    }
+
     fn of(body: Body) -> Envelopes {
-        Envelopes { body: Incoming::new(body, Duration::from_secs(1)), read: BytesMut::new() }
+        Envelopes::alone(Incoming::new(body, Duration::from_secs(1)), Duration::from_secs(60))
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use super::errors::{Refusal, Result};
 use super::inside::HOME;
 use super::json::Json;
-use super::network::{Network, setting};
-use super::views::{self, TEMPLATE_LABEL};
+use super::labels::{AUTO_RESUME_LABEL, TEMPLATE_LABEL, USER_LABEL};
+use super::network::{self, Network, setting};
+use super::timestamps::seconds;
+use super::{public_ports, request_hosts, views, volumes};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::errors::shorten;
@@ -12,19 +14,19 @@ use crate::extract::idempotency_key;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
-use paddock_fleet::Actor;
-use paddock_model::api::CreateSandbox;
+use paddock_fleet::{Actor, FoundTemplate};
+use paddock_model::api::{CreateSandbox, TtlAction};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Names of E2B's own templates that are the built-in environment here.
 const BUILT_IN: [&str; 3] = ["base", "code-interpreter-v1", "code-interpreter"];
+/// Where the home directory of E2B's user leads to in the built-in environment.
+const HOME_OF_AGENT: &str = "/home/agent";
 const TIMEOUT_SECONDS: f64 = 300.0;
 /// Of the older address.
 const OLD_TIMEOUT_SECONDS: f64 = 15.0;
-/// The fleet refuses a time to live of zero, so that this stands for it.
-const SHORTEST_SECONDS: f64 = 0.001;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +37,9 @@ pub struct NewSandbox {
     timeout: Option<f64>,
     #[serde(default)]
     auto_pause: Option<bool>,
+    /// False: the files alone are kept.
+    #[serde(default)]
+    auto_pause_memory: Option<bool>,
     #[serde(default)]
     auto_resume: Option<AutoResume>,
     #[serde(default, rename = "allow_internet_access")]
@@ -50,7 +55,7 @@ pub struct NewSandbox {
     #[serde(default)]
     iam: Option<Value>,
     #[serde(default)]
-    volume_mounts: Option<Vec<Value>>,
+    volume_mounts: Option<Vec<volumes::Mount>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,47 +74,99 @@ pub async fn create(
     let key = idempotency_key(&headers)?;
     wanted.check()?;
     let default = if uri.path().starts_with("/v2/") { TIMEOUT_SECONDS } else { OLD_TIMEOUT_SECONDS };
-    let request = CreateSandbox {
+    let origin = from_template(&app, &actor, &wanted.template_id).await?;
+    let mut request = CreateSandbox {
         ttl_seconds: Some(seconds(wanted.timeout.unwrap_or(default))),
+        ttl_action: wanted.ttl_action(),
         env: wanted.env_vars.clone().unwrap_or_default(),
         metadata: wanted.metadata.clone().unwrap_or_default(),
         network: Some(setting(wanted.internet, wanted.network.as_ref())?),
-        ..from_template(&app, &actor, &wanted.template_id).await?
+        secrets: wanted.network.as_ref().map_or(Ok(BTreeMap::new()), Network::secrets)?,
+        ..origin.request
     };
-    let labels = [(TEMPLATE_LABEL.to_string(), wanted.template_id)].into();
+    let home = request.cwd.as_ref().map(|_| HOME_OF_AGENT);
+    let mounts = wanted.volume_mounts.as_deref().unwrap_or_default();
+    request.volumes = volumes::mounts(&app, &actor, mounts, home).await?;
+    let resumes = wanted.auto_resume.as_ref().is_some_and(|resume| resume.enabled);
+    let resumes = resumes.then(|| (AUTO_RESUME_LABEL.to_string(), "true".to_string()));
+    let user = origin.user.map(|user| (USER_LABEL.to_string(), user));
+    let template = (TEMPLATE_LABEL.to_string(), wanted.template_id);
+    let wanted_public = wanted.network.as_ref().and_then(Network::public_traffic);
+    let public = public_ports::label(&app, &actor, wanted_public)?;
+    let rules = wanted.network.as_ref().map_or(Ok(None), |network| network.rules_label(&app))?;
+    let host = request_hosts::label(wanted.network.as_ref().and_then(Network::request_host))?;
+    let network = network::label(wanted.internet, wanted.network.as_ref());
+    let labels = [template]
+        .into_iter()
+        .chain(user)
+        .chain(resumes)
+        .chain(public)
+        .chain(rules)
+        .chain(host)
+        .chain(network);
+    let labels = labels.collect();
     let sandbox = app.fleet().create_labelled(&actor, request, labels, key).await?;
     Ok((StatusCode::CREATED, Answer(views::opened(&app, &actor, &sandbox))))
 }
 
 impl NewSandbox {
     /// Refuses by name what this server does not have.
-    fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let asked = [
-            ("autoPause (lifecycle on_timeout \"pause\")", self.auto_pause == Some(true)),
-            ("autoResume", self.auto_resume.as_ref().is_some_and(|resume| resume.enabled)),
-            ("mcp", self.mcp.as_ref().is_some_and(|mcp| !mcp.is_null())),
-            ("iam", self.iam.as_ref().is_some_and(|iam| !iam.is_null())),
-            ("volumeMounts", self.volume_mounts.as_ref().is_some_and(|mounts| !mounts.is_empty())),
+            (
+                "mcp (there is no MCP gateway in a sandbox; the address /mcp of this server and `paddock mcp` give an MCP client a \
+                 sandbox, docs/guides/mcp.md)",
+                self.mcp.as_ref().is_some_and(|mcp| !mcp.is_null()),
+            ),
+            (
+                "iam (this server issues no workload tokens; keep a key as a secret of the server, docs/guides/secrets.md)",
+                self.iam.as_ref().is_some_and(|iam| !iam.is_null()),
+            ),
         ];
-        match asked.iter().find(|(_, asked)| *asked) {
-            Some((what, _)) => {
-                Err(Refusal::invalid(format!("{what}: this server's E2B dialect does not have it")))
-            }
-            None => Ok(()),
+        if let Some((what, _)) = asked.iter().find(|(_, asked)| *asked) {
+            return Err(Refusal::invalid(format!("{what}: this server's E2B dialect does not have it")));
+        }
+        let resumes = self.auto_resume.as_ref().is_some_and(|resume| resume.enabled);
+        if resumes && self.ttl_action() != Some(TtlAction::Pause) {
+            return Err(Refusal::invalid(
+                "autoResume is for a sandbox that is paused with its memory: set autoPause, and autoPauseMemory not to false",
+            ));
+        }
+        Ok(())
+    }
+
+    fn ttl_action(&self) -> Option<TtlAction> {
+        match (self.auto_pause, self.auto_pause_memory) {
+            (Some(true), Some(false)) => Some(TtlAction::Hibernate),
+            (Some(true), _) => Some(TtlAction::Pause),
+            _ => None,
         }
     }
 }
 
+/// The origin of a new sandbox, and the user that it has by default where its template names one.
+struct Origin {
+    request: CreateSandbox,
+    user: Option<String>,
+}
+
 /// E2B's own names are the built-in environment, unless somebody made a template of that name; a snapshot is a template too.
-async fn from_template(app: &App, actor: &Actor, name: &str) -> Result<CreateSandbox> {
-    if is_template(app, actor, name).await? {
-        return Ok(CreateSandbox { template: Some(name.to_string()), ..CreateSandbox::default() });
+async fn from_template(app: &App, actor: &Actor, name: &str) -> Result<Origin> {
+    app.fleet().ensure_template(actor, name).await?;
+    if let Some(found) = made_template(app, actor, name)? {
+        let request = CreateSandbox { template: Some(name.to_string()), ..CreateSandbox::default() };
+        return Ok(Origin { request, user: found.user });
     }
     if BUILT_IN.contains(&name) {
-        return Ok(CreateSandbox { cwd: Some(HOME.into()), ..CreateSandbox::default() });
+        let request = CreateSandbox { cwd: Some(HOME.into()), ..CreateSandbox::default() };
+        return Ok(Origin { request, user: None });
     }
     match app.fleet().snapshot(actor, name).await {
-        Ok(snapshot) => Ok(CreateSandbox { snapshot: Some(snapshot.id), ..CreateSandbox::default() }),
+        Ok(snapshot) => {
+            let (backend, snapshot) = (snapshot.backend, Some(snapshot.id));
+            let request = CreateSandbox { snapshot, backend, ..CreateSandbox::default() };
+            Ok(Origin { request, user: None })
+        }
         Err(_) => Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "template_not_found",
@@ -122,21 +179,16 @@ async fn from_template(app: &App, actor: &Actor, name: &str) -> Result<CreateSan
 }
 
 /// Made on this server; the built-in one alone is none of these.
-async fn is_template(app: &App, actor: &Actor, name: &str) -> Result<bool> {
-    let made = app.fleet().templates(actor).await?;
-    Ok(name != BUILT_IN[2] && made.iter().any(|template| template == name))
+fn made_template(app: &App, actor: &Actor, name: &str) -> Result<Option<FoundTemplate>> {
+    let found = app.fleet().find_template(actor, name)?;
+    Ok(found.filter(|found| name != BUILT_IN[2] || found.has_image))
 }
 
 /// True if a sandbox can be made from the template of this name.
 pub async fn has_template(app: &App, actor: &Actor, name: &str) -> Result<bool> {
     Ok(BUILT_IN.contains(&name)
-        || is_template(app, actor, name).await?
+        || made_template(app, actor, name)?.is_some()
         || app.fleet().snapshot(actor, name).await.is_ok())
-}
-
-/// A time to live that the fleet takes; what it does not take it refuses itself.
-pub fn seconds(timeout: f64) -> f64 {
-    if timeout == 0.0 { SHORTEST_SECONDS } else { timeout }
 }
 
 #[cfg(test)]
@@ -153,12 +205,23 @@ mod tests {
         ] {
             from_value::<NewSandbox>(body).expect("valid").check().expect("to be had");
         }
-        for (field, value) in [
-            ("autoPause", json!(true)),
-            ("autoResume", json!({ "enabled": true })),
-            ("mcp", json!({ "a": 1 })),
-            ("volumeMounts", json!([{ "name": "a", "path": "/a" }])),
+        for (body, action) in [
+            (json!({ "templateID": "base", "autoPause": true }), Some(TtlAction::Pause)),
+            (
+                json!({ "templateID": "base", "autoPause": true, "autoResume": { "enabled": true } }),
+                Some(TtlAction::Pause),
+            ),
+            (
+                json!({ "templateID": "base", "autoPause": true, "autoPauseMemory": false }),
+                Some(TtlAction::Hibernate),
+            ),
+            (json!({ "templateID": "base", "autoPause": false, "autoPauseMemory": false }), None),
         ] {
+            let wanted: NewSandbox = from_value(body).expect("valid");
+            wanted.check().expect("to be had");
+            assert_eq!(wanted.ttl_action(), action);
+        }
+        for (field, value) in [("autoResume", json!({ "enabled": true })), ("mcp", json!({ "a": 1 }))] {
             let wanted: NewSandbox =
                 from_value(json!({ "templateID": "base", field: value })).expect("valid");
             let refusal = wanted.check().expect_err(field);

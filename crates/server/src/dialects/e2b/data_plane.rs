@@ -1,18 +1,22 @@
-//! Requests for one sandbox: the header `E2b-Sandbox-Id` says which, `E2b-Sandbox-Port` which of its doors.
+//! Requests for one sandbox: the header `E2b-Sandbox-Id` says which, `E2b-Sandbox-Port` which of its doors. With `--domain` the host
+//! name may say both.
 
 use super::connect::RpcError;
 use super::errors::{Refusal, Result};
 use super::grants::Grant;
 use super::inside::Inside;
-use super::{code, files, filesystem, process, process_calls};
+use super::signatures::{self, Operation, Wanted};
+use super::{code, files, filesystem, process, process_calls, sandboxes, versions};
 use crate::app::App;
 use crate::auth;
 use crate::errors::shorten;
+use crate::own_token;
 use crate::peer::Peer;
+use crate::ports;
 use crate::proxy;
 use crate::revoked::{self, Leash};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use paddock_fleet::{Admitted, Revoked};
 use paddock_model::api::SandboxState;
@@ -27,6 +31,8 @@ const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
 /// Where E2B's own agent would listen.
 const ENVD: u16 = 49983;
 const CODE_INTERPRETER: u16 = 49999;
+const HEALTH: &str = "/health";
+const FILES: &str = "/files";
 /// No name of a sandbox is longer, and no token.
 const LONGEST_ID: usize = 128;
 const LONGEST_TOKEN: usize = 256;
@@ -35,14 +41,36 @@ pub fn is_for_sandbox(headers: &HeaderMap) -> bool {
     headers.contains_key(SANDBOX)
 }
 
+/// True if a request to the host name of a port inside is for the dialect: its token is one of E2B's. The two doors of E2B's own are
+/// ports like others where nothing tells that an SDK asks.
+pub fn is_for_named(port: u16, uri: &Uri, headers: &HeaderMap) -> bool {
+    match port {
+        ENVD | CODE_INTERPRETER if headers.contains_key(ENVD_TOKEN) || is_for_sandbox(headers) => true,
+        ENVD if uri.path() == FILES && signatures::is_signed(uri) => true,
+        _ => headers.contains_key(TRAFFIC_TOKEN),
+    }
+}
+
+/// The sandbox and the port are those of the host name, whatever the headers say.
+pub fn named(headers: &mut HeaderMap, sandbox: &str, port: u16) {
+    let id = HeaderValue::from_str(sandbox).unwrap_or(HeaderValue::from_static(""));
+    headers.insert(SANDBOX, id);
+    headers.insert(PORT, HeaderValue::from(port));
+}
+
 pub async fn answer(State(app): State<App>, request: Request) -> Response {
+    let warning = versions::warning(&app, request.headers());
+    versions::told(answered(app, request).await, warning)
+}
+
+async fn answered(app: App, request: Request) -> Response {
     let is_call =
         request.uri().path().starts_with("/process.") || request.uri().path().starts_with("/filesystem.");
     let refuse = |refusal: Refusal| match is_call {
         true => RpcError::from(refusal).unary(),
         false => refusal.into_response(),
     };
-    match enter(&app, request.headers()).await {
+    match enter(&app, request.method(), request.uri(), request.headers()).await {
         Err(refusal) => refuse(refusal),
         Ok((inside, port, revoked)) => {
             auth::is_known(request.extensions());
@@ -61,7 +89,7 @@ pub async fn answer(State(app): State<App>, request: Request) -> Response {
 }
 
 /// Admits the caller by its token. Returns the running sandbox, the port that the request names, and the watch for a revocation.
-async fn enter(app: &App, headers: &HeaderMap) -> Result<(Inside, u16, Revoked)> {
+async fn enter(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(Inside, u16, Revoked)> {
     let id = text(headers, SANDBOX, LONGEST_ID)?.unwrap_or_default();
     let port = match text(headers, PORT, 5)? {
         None => ENVD,
@@ -69,17 +97,23 @@ async fn enter(app: &App, headers: &HeaderMap) -> Result<(Inside, u16, Revoked)>
             Refusal::invalid(format!("the header E2b-Sandbox-Port: {port:?} is not 1 to 65535"))
         })?,
     };
-    let Admitted { actor, revoked } = admit(app, headers, id, port).await?;
+    let is_signed = port == ENVD && uri.path() == FILES && !headers.contains_key(ENVD_TOKEN);
+    let Admitted { actor, revoked } = match is_signed && signatures::is_signed(uri) {
+        true => Wanted::of(uri.query())?.admit(app, Operation::of(method), id).await?,
+        false => admit(app, headers, id, port).await?,
+    };
     if actor.only_reads() {
         return Err(auth::reads_only().into());
     }
     tracing::Span::current().record("tenant", actor.tenant.as_str());
     let found = app.fleet().get(&actor, id).await;
     let sandbox = found.map_err(|error| Refusal::of(id, error))?;
-    match sandbox.state {
-        SandboxState::Running => Ok((Inside { app: app.clone(), actor, sandbox }, port, revoked)),
-        _ => Err(Refusal::gone(id)),
-    }
+    // A look at its health resumes nothing.
+    let sandbox = match uri.path() {
+        HEALTH if port == ENVD && sandbox.state != SandboxState::Running => return Err(Refusal::gone(id)),
+        _ => sandboxes::running(app, &actor, sandbox).await?,
+    };
+    Ok((Inside { app: app.clone(), actor, sandbox }, port, revoked))
 }
 
 /// Commands and files want the one token; other ports take either.
@@ -122,29 +156,44 @@ async fn envd(inside: Inside, request: Request) -> Result<Response> {
         return Ok(filesystem::answer(inside, name, request).await);
     }
     match (method, path.as_str()) {
-        (Method::GET, "/health") => Ok(StatusCode::NO_CONTENT.into_response()),
-        (Method::GET, "/files") => files::read(inside, request).await,
-        (Method::POST, "/files") => files::write(inside, request).await,
+        (Method::GET, HEALTH) => Ok(StatusCode::NO_CONTENT.into_response()),
+        (Method::GET, FILES) => files::read(inside, request).await,
+        (Method::POST, FILES) => files::write(inside, request).await,
+        (method, path) if path.starts_with("/contexts") || path.starts_with("/execute") => {
+            Err(Refusal::invalid(format!(
+                "{method} {} is for the code interpreter: the header E2b-Sandbox-Port has to be 49999",
+                shorten(path)
+            )))
+        }
         (method, path) => Err(Refusal::new(
-            StatusCode::NOT_FOUND,
+            StatusCode::NOT_IMPLEMENTED,
             "unsupported",
             format!("this server's E2B dialect has no {method} {} of a sandbox", shorten(path)),
         )),
     }
 }
 
-/// Another port inside: what listens there answers. The headers that open the sandbox do not go inside.
+/// Another port inside: what listens there answers. The headers that open the sandbox do not go inside, nor does a key.
 async fn through(inside: Inside, port: u16, mut request: Request, leash: Leash) -> Result<Response> {
     let peer = request.extensions().get::<Peer>().copied();
+    let mut secrets = own_token::shown(&inside.app, request.headers()).await;
+    for name in [ENVD_TOKEN, TRAFFIC_TOKEN] {
+        secrets.extend(text(request.headers(), name, LONGEST_TOKEN)?.map(str::to_string));
+    }
+    secrets.extend(ports::take_own_tokens(&inside.app, &mut request).await);
     for name in [SANDBOX, PORT, ENVD_TOKEN, TRAFFIC_TOKEN] {
         request.headers_mut().remove(name);
+    }
+    own_token::clean_headers(request.headers_mut(), &secrets);
+    if own_token::holds(request.uri().path().as_bytes(), &secrets) {
+        return Err(Refusal::invalid("the path holds a token of this server, which does not go inside"));
     }
     let place = proxy::Inside {
         sandbox: inside.id().to_string(),
         port,
         prefix: String::new(),
         rest: request.uri().path().to_string(),
-        query: request.uri().query().map(|query| format!("?{query}")).unwrap_or_default(),
+        query: own_token::clean_query(request.uri().query(), &secrets),
     };
     let answered = proxy::forward(&inside.app, &inside.actor, &place, request, peer, Some(leash)).await;
     answered.map_err(|failure| match failure.code {

@@ -1,15 +1,23 @@
 //! A file as E2B describes it.
 
+use super::errors::{Refusal, Result};
 use super::inside::Inside;
 use super::timestamps::rfc3339;
+use axum::http::HeaderMap;
 use paddock_model::api::{FileEntry, FileKind};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const METADATA_HEADER: &str = "x-metadata-";
+/// E2B keeps the metadata of a file in attributes whose names begin so.
+const ATTRIBUTE_PREFIX: &str = "e2b.";
 
 pub fn describe(inside: &Inside, entry: &FileEntry) -> Value {
-    described(entry, inside.is_built_in())
+    described(entry, inside.is_built_in() || inside.template_user().is_some())
 }
 
-fn described(entry: &FileEntry, built_in: bool) -> Value {
+/// `has_user`: the id of an ordinary user is E2B's `user`.
+fn described(entry: &FileEntry, has_user: bool) -> Value {
     let kind = match entry.kind {
         FileKind::File => "FILE_TYPE_FILE",
         FileKind::Directory => "FILE_TYPE_DIRECTORY",
@@ -24,16 +32,37 @@ fn described(entry: &FileEntry, built_in: bool) -> Value {
         "size": entry.size.to_string(),
         "mode": entry.mode & 0o777,
         "permissions": permissions(entry),
-        "owner": owner(entry.uid, built_in),
-        "group": owner(entry.gid, built_in),
+        "owner": owner(entry.uid, has_user),
+        "group": owner(entry.gid, has_user),
         "modifiedTime": rfc3339(entry.modified_at_ms),
-        "metadata": {},
+        "metadata": metadata(entry),
         "isSymlink": entry.kind == FileKind::Link,
     });
     if let Some(target) = &entry.target {
         described["symlinkTarget"] = json!(target);
     }
     described
+}
+
+/// The attributes that E2B's clients set, which are those of one prefix.
+pub fn metadata(entry: &FileEntry) -> BTreeMap<&str, &str> {
+    let ours = entry.attributes.iter();
+    ours.filter_map(|(name, value)| Some((name.strip_prefix(ATTRIBUTE_PREFIX)?, value.as_str()))).collect()
+}
+
+/// The metadata that the headers of an upload give, as attributes of its files.
+pub fn attributes_of(headers: &HeaderMap) -> Result<BTreeMap<String, String>> {
+    let mut attributes = BTreeMap::new();
+    for (name, value) in headers {
+        let Some(key) = name.as_str().strip_prefix(METADATA_HEADER) else { continue };
+        let value = value
+            .to_str()
+            .map_err(|_| Refusal::invalid(format!("the header {name}: its value is not printable ASCII")))?;
+        if attributes.insert(format!("{ATTRIBUTE_PREFIX}{key}"), value.to_string()).is_some() {
+            return Err(Refusal::invalid(format!("the header {name} is given twice")));
+        }
+    }
+    Ok(attributes)
 }
 
 /// The last part of a path.
@@ -44,10 +73,10 @@ pub fn name(path: &str) -> &str {
     }
 }
 
-fn owner(id: u32, built_in: bool) -> String {
+fn owner(id: u32, has_user: bool) -> String {
     match id {
         0 => "root".into(),
-        1000 if built_in => "user".into(),
+        1000 if has_user => "user".into(),
         id => id.to_string(),
     }
 }
@@ -80,6 +109,7 @@ mod tests {
             uid: 1000,
             gid: 0,
             modified_at_ms: 0,
+            attributes: [("e2b.owner".into(), "me".into()), ("other".into(), "x".into())].into(),
             target: None,
         };
         let found = described(&entry, true);
@@ -88,11 +118,23 @@ mod tests {
         assert_eq!((&found["permissions"], &found["mode"]), (&json!("-rw-r--r--"), &json!(0o644)));
         assert_eq!((&found["owner"], &found["group"]), (&json!("user"), &json!("root")));
         assert_eq!(found["modifiedTime"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(found["metadata"], json!({ "owner": "me" }));
         assert!(found.get("symlinkTarget").is_none());
         let link = FileEntry { kind: FileKind::Link, target: Some("/tmp".into()), mode: 0o777, ..entry };
         let found = described(&link, false);
         assert_eq!((&found["isSymlink"], &found["symlinkTarget"]), (&json!(true), &json!("/tmp")));
         assert_eq!((&found["permissions"], &found["owner"]), (&json!("Lrwxrwxrwx"), &json!("1000")));
+    }
+
+    #[test]
+    fn headers_give_metadata() {
+        let mut headers = HeaderMap::new();
+        headers.insert("X-Metadata-Owner", "a b".parse().expect("a value"));
+        headers.insert("content-type", "text/plain".parse().expect("a value"));
+        let found = attributes_of(&headers).map_err(|_| ()).expect("valid");
+        assert_eq!(found, BTreeMap::from([("e2b.owner".to_string(), "a b".to_string())]));
+        headers.append("X-Metadata-Owner", "c".parse().expect("a value"));
+        assert!(attributes_of(&headers).is_err());
     }
 
     #[test]

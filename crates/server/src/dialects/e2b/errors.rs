@@ -73,6 +73,32 @@ impl Refusal {
     pub fn is_gone(&self) -> bool {
         self.gone.is_some()
     }
+
+    /// As E2B writes it. Of the proxy's refusals the SDKs know the words, and no code.
+    pub fn body(&self) -> serde_json::Value {
+        let code = self.status().as_u16();
+        match &self.gone {
+            Some(id) => json!({ "sandboxId": id, "message": self.message(), "code": code }),
+            None => {
+                json!({ "code": code, "message": self.message(), "error_code": error_code(&self.failure) })
+            }
+        }
+    }
+}
+
+/// E2B's word for a mistake where it has one, and this server's own for the others: their list is open.
+fn error_code(failure: &Failure) -> &'static str {
+    match failure.code {
+        "internal" => "internal_server_error",
+        "host_out_of_memory"
+        | "too_many_sandboxes"
+        | "too_many_processes"
+        | "too_many_open_files"
+        | "too_many_namespaces"
+        | "too_many_mounts"
+        | "too_many_cgroups" => "sandbox_capacity_unavailable",
+        code => code,
+    }
 }
 
 /// True if an error tells that the sandbox itself is not there any more.
@@ -95,12 +121,14 @@ impl From<FleetError> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = self.status();
-        let mut body = json!({ "code": status.as_u16(), "message": self.message() });
-        if let Some(id) = &self.gone {
-            body["sandboxId"] = json!(id);
+        let body = self.body();
+        let building = self.failure.code == "template_building";
+        let mut response = written(self.failure, &body);
+        if building {
+            // Python's SDK would ask three times more before it says why: a build takes minutes.
+            response.headers_mut().insert("should-retry", HeaderValue::from_static("false"));
         }
-        written(self.failure, &body)
+        response
     }
 }
 
@@ -137,8 +165,10 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_says_what_to_do_and_nothing_of_the_host() {
         let refusal = Refusal::from(FleetError::new(Kind::Invalid, "invalid_request", "no").hint("yes"));
-        assert_eq!(body(refusal).await, (400, json!({ "code": 400, "message": "no; yes" })));
+        let said = json!({ "code": 400, "message": "no; yes", "error_code": "invalid_request" });
+        assert_eq!(body(refusal).await, (400, said));
         let inner = Refusal::from(FleetError::new(Kind::Internal, "internal", "/var/lib/paddock"));
         assert!(!inner.message().contains("/var"));
+        assert_eq!(inner.body()["error_code"], "internal_server_error");
     }
 }

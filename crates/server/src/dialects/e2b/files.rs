@@ -4,7 +4,7 @@ use super::errors::{Refusal, Result};
 use super::inside::{Inside, User, basic_user};
 use super::multipart::{Multipart, boundary};
 use super::signatures::{Operation, Wanted};
-use super::{entries, sandboxes};
+use super::{entries, packed, sandboxes};
 use crate::app::App;
 use crate::auth;
 use crate::errors::shorten;
@@ -13,17 +13,13 @@ use crate::revoked::{self, Leash};
 use crate::stream;
 use axum::Json;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use flate2::write::GzDecoder;
 use paddock_fleet::{Admitted, Upload, WriteOptions};
-use paddock_model::api::{FileEntry, SandboxState};
+use paddock_model::api::FileEntry;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::collections::BTreeMap;
 
-/// Compressed bytes that are unpacked at a time: they become a thousand times as many at most.
-const COMPRESSED_PIECE: usize = 4096;
-const METADATA: &str = "x-metadata-";
 /// Of one form.
 const MOST_FILES: usize = 1000;
 
@@ -35,29 +31,41 @@ pub async fn read(inside: Inside, request: Request) -> Result<Response> {
     let opened = fleet.read_file(&inside.actor, id, &path, 0, None, user.name.as_deref()).await;
     let mut file = opened.map_err(|error| refused(id, error))?;
     file.look_ahead().await.map_err(|error| refused(id, error))?;
-    Ok(stream::download(&inside.app, file, stream::OCTETS))
+    let mut response = stream::download(&inside.app, file, stream::OCTETS);
+    if packed::is_wanted(request.headers()) {
+        response = packed::gzip(response);
+    }
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    Ok(response)
 }
 
 pub async fn write(inside: Inside, request: Request) -> Result<Response> {
     let wanted = Wanted::of(request.uri().query())?;
     let user = user(&inside, &wanted, request.headers())?;
-    if let Some(name) = request.headers().keys().find(|name| name.as_str().starts_with(METADATA)) {
-        return Err(Refusal::invalid(format!(
-            "the header {name}: metadata of files is not kept by this server; write the file without it"
-        )));
-    }
+    let attributes = entries::attributes_of(request.headers())?;
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().to_string();
     let encoding = Encoding::of(request.headers())?;
-    let to = Destination { inside: &inside, user, path: wanted.path };
-    let body = Incoming::from_request(request, &inside.app).await?;
+    let to = Destination { inside: &inside, user, path: wanted.path, attributes };
+    let mut body = Incoming::from_request(request, &inside.app).await?;
+    if encoding == Encoding::Gzip {
+        body = body.gunzip();
+    }
     let written = match boundary(&kind) {
-        Some(boundary) if encoding == Encoding::Plain => to.form(Multipart::new(body, &boundary)).await?,
-        Some(_) => {
-            return Err(Refusal::invalid("a form cannot be compressed; send application/octet-stream"));
+        Some(boundary) => {
+            let mut form = Multipart::new(body, &boundary);
+            let written = to.form(&mut form).await;
+            if written.is_err() {
+                form.pass_over().await;
+            }
+            written?
         }
         None if kind.split(';').next().is_some_and(|kind| kind.trim() == stream::OCTETS) => {
-            vec![to.octets(body, encoding).await?]
+            let written = to.octets(&mut body).await;
+            if written.is_err() {
+                body.pass_over().await;
+            }
+            vec![written?]
         }
         None => {
             return Err(Refusal::invalid(format!(
@@ -71,7 +79,8 @@ pub async fn write(inside: Inside, request: Request) -> Result<Response> {
 }
 
 fn described(entry: &FileEntry) -> Value {
-    json!({ "name": entries::name(&entry.path), "type": "file", "path": entry.path })
+    let metadata = entries::metadata(entry);
+    json!({ "name": entries::name(&entry.path), "type": "file", "path": entry.path, "metadata": metadata })
 }
 
 pub async fn read_signed(State(app): State<App>, request: Request) -> Result<Response> {
@@ -90,11 +99,13 @@ async fn signed(app: App, request: Request, operation: Operation) -> Result<Resp
         return Err(Refusal::unauthorized("the API key that this address was signed for was revoked"));
     };
     auth::is_known(request.extensions());
+    // Its role may have changed since it signed.
+    if actor.only_reads() {
+        return Err(auth::reads_only().into());
+    }
     let leash = Leash::new(revoked, &request);
     let sandbox = sandboxes::find(&app, &actor, &signed.sandbox).await?;
-    if sandbox.state != SandboxState::Running {
-        return Err(Refusal::gone(&signed.sandbox));
-    }
+    let sandbox = sandboxes::running(&app, &actor, sandbox).await?;
     let inside = Inside { app, actor, sandbox };
     let answering = async {
         let answered = match operation {
@@ -139,11 +150,18 @@ struct Destination<'a> {
     user: User,
     /// For the only file; else each names itself.
     path: Option<String>,
+    /// Of each file.
+    attributes: BTreeMap<String, String>,
 }
 
 impl Destination<'_> {
     async fn open(&self, path: &str) -> Result<Upload<FileEntry>> {
-        let options = WriteOptions { mode: None, parents: true, user: self.user.name.clone() };
+        let options = WriteOptions {
+            mode: None,
+            parents: true,
+            user: self.user.name.clone(),
+            attributes: self.attributes.clone(),
+        };
         let (fleet, id) = (self.inside.fleet(), self.inside.id());
         let path = self.user.path(path)?;
         fleet.write_file(&self.inside.actor, id, &path, options).await.map_err(|error| refused(id, error))
@@ -153,30 +171,16 @@ impl Destination<'_> {
         upload.finish().await.map_err(|error| refused(self.inside.id(), error))
     }
 
-    async fn octets(&self, mut body: Incoming, encoding: Encoding) -> Result<FileEntry> {
+    async fn octets(&self, body: &mut Incoming) -> Result<FileEntry> {
         let path = self.path.as_deref().ok_or_else(|| Refusal::invalid("the parameter path is missing"))?;
         let mut upload = self.open(path).await?;
-        let failed = |error| refused(self.inside.id(), error);
-        let mut unpacking = (encoding == Encoding::Gzip).then(|| GzDecoder::new(Vec::new()));
         while let Some(bytes) = body.next().await? {
-            let Some(decoder) = &mut unpacking else {
-                upload.write(&bytes).await.map_err(failed)?;
-                continue;
-            };
-            for piece in bytes.chunks(COMPRESSED_PIECE) {
-                decoder.write_all(piece).map_err(|error| not_gzip(&error))?;
-                let unpacked = std::mem::take(decoder.get_mut());
-                upload.write(&unpacked).await.map_err(failed)?;
-            }
-        }
-        if let Some(decoder) = unpacking {
-            let rest = decoder.finish().map_err(|error| not_gzip(&error))?;
-            upload.write(&rest).await.map_err(failed)?;
+            upload.write(&bytes).await.map_err(|error| refused(self.inside.id(), error))?;
         }
         self.finish(upload).await
     }
 
-    async fn form(&self, mut form: Multipart) -> Result<Vec<FileEntry>> {
+    async fn form(&self, form: &mut Multipart) -> Result<Vec<FileEntry>> {
         let mut written = Vec::new();
         while let Some(part) = form.next().await? {
             if part.name != "file" {
@@ -201,10 +205,6 @@ impl Destination<'_> {
             false => Ok(written),
         }
     }
-}
-
-fn not_gzip(error: &std::io::Error) -> Refusal {
-    Refusal::invalid(format!("the body is not gzip: {error}"))
 }
 
 /// A path that is no file is the caller's mistake, whatever is there.

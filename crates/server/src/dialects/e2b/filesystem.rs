@@ -100,7 +100,7 @@ impl Files {
         }
     }
 
-    /// Missing parents are made too. A directory that exists is answered with `already_exists`.
+    /// Missing parents are made too. A directory that exists is answered with `already_exists`, a file with `invalid_argument`.
     async fn make_directory(&self, request: Request) -> Result<Value> {
         let wanted: AtPath = connect::message(&self.inside.app, request).await?;
         let path = self.user.path(&wanted.path)?;
@@ -108,6 +108,16 @@ impl Files {
             Err(error) if error.code == "file_not_found" => self.make(&path, true).await,
             made => made,
         };
+        let is_file = match &made {
+            Err(error) if error.code == "file_exists" => {
+                let found = self.look(&path).await;
+                found.is_ok_and(|entry| matches!(entry.kind, FileKind::File | FileKind::Other))
+            }
+            _ => false,
+        };
+        if is_file {
+            return Err(RpcError::invalid(format!("{path}: it exists and is no directory")));
+        }
         let entry = made.map_err(|error| self.failed(error))?;
         Ok(json!({ "entry": describe(&self.inside, &entry) }))
     }

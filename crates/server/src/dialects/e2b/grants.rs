@@ -1,10 +1,12 @@
-//! Tokens that open one sandbox: E2B's SDKs show one with every request to a sandbox.
+//! Tokens that open one sandbox or one volume: E2B's SDKs show one with every request to it.
 //!
 //! A token names the API key that it was given to and is sealed with the server's own key. Nothing is stored: it is valid as long
-//! as that API key is, and only for that sandbox.
+//! as that API key is, and only for that sandbox or volume.
 
 use crate::app::App;
-use paddock_fleet::{Admitted, FleetError};
+use paddock_fleet::{Admitted, FleetError, same_secret};
+
+const VOLUME_PURPOSE: &str = "e2b volume content";
 
 /// The purpose of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,25 +34,28 @@ impl Grant {
     /// learns nothing of whether it exists.
     pub async fn admit(self, app: &App, sandbox: &str, token: &str) -> Result<Option<Admitted>, FleetError> {
         let Some((key, _)) = token.split_once('.') else { return Ok(None) };
-        if !same(self.token(app, sandbox, key).as_bytes(), token.as_bytes()) {
+        if !same_secret(&self.token(app, sandbox, key), token) {
             return Ok(None);
         }
         app.fleet().admit_token(key).await
     }
 }
 
-/// In a time that does not depend on where they differ.
-pub fn same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+/// The token of a volume for the API key of this id: the key, the volume's own id, and the seal over both and the name.
+pub fn volume_token(app: &App, name: &str, id: &str, key: &str) -> String {
+    format!("{key}.{id}.{}", app.fleet().derived_secret(VOLUME_PURPOSE, &[name, id, key]))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_same_bytes_are_the_same() {
-        assert!(same(b"", b"") && same(b"abc", b"abc"));
-        assert!(!same(b"abc", b"abd") && !same(b"abc", b"ab") && !same(b"", b"a"));
+/// The holder of the API key that the token was sealed for, and the id of the volume. The volume is not looked up.
+pub async fn admit_to_volume(
+    app: &App,
+    name: &str,
+    token: &str,
+) -> Result<Option<(Admitted, String)>, FleetError> {
+    let mut parts = token.split('.');
+    let (Some(key), Some(id)) = (parts.next(), parts.next()) else { return Ok(None) };
+    if !same_secret(&volume_token(app, name, id, key), token) {
+        return Ok(None);
     }
+    Ok(app.fleet().admit_token(key).await?.map(|admitted| (admitted, id.to_string())))
 }

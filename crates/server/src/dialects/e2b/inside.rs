@@ -1,7 +1,9 @@
 //! One request to a sandbox that was let in: on whose behalf, as which user inside, and from where its paths begin.
 
 use super::errors::{Refusal, Result};
+use super::labels::USER_LABEL;
 use crate::app::App;
+use crate::dialects::clean;
 use crate::errors::shorten;
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
@@ -42,7 +44,16 @@ impl Inside {
     }
 
     pub fn user(&self, named: Option<&str>) -> User {
-        User::of(named, self.is_built_in())
+        match (named.filter(|name| !name.is_empty()), self.template_user()) {
+            (None, Some(default)) => User { name: None, ..User::of_template(default) },
+            (Some(named), Some(_)) => User::of_template(named),
+            (named, None) => User::of(named, self.is_built_in()),
+        }
+    }
+
+    /// The user of its template, where that names one; it has E2B's user then.
+    pub fn template_user(&self) -> Option<&str> {
+        self.sandbox.metadata.get(USER_LABEL).map(String::as_str)
     }
 
     /// Made around the host's own programs, and not from an image with users of its own.
@@ -52,7 +63,17 @@ impl Inside {
 }
 
 impl User {
-    fn of(named: Option<&str>, built_in: bool) -> User {
+    /// A user of a template that has E2B's user.
+    fn of_template(name: &str) -> User {
+        let home = match name {
+            USER => Some(HOME),
+            "root" => Some(HOME_OF_ROOT),
+            _ => None,
+        };
+        User { name: Some(name.to_string()), shown: Some(name.to_string()), home }
+    }
+
+    pub fn of(named: Option<&str>, built_in: bool) -> User {
         let user = |name: Option<&str>, shown: Option<&str>, home| User {
             name: name.map(str::to_string),
             shown: shown.map(str::to_string),
@@ -98,19 +119,6 @@ pub fn basic_user(headers: &HeaderMap) -> Result<Option<String>> {
     let text = String::from_utf8(decoded).map_err(|_| refuse())?;
     let (user, _password) = text.split_once(':').ok_or_else(refuse)?;
     Ok(Some(user.to_string()))
-}
-
-/// Without empty parts, `.` and `..`.
-fn clean(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::borrow::Cow;
 
-const HEADER: &str = "x-api-key";
+pub const HEADER: &str = "x-api-key";
 const PREFIX: &str = "e2b_";
 const OWN_PREFIX: &str = "pdk_";
 
@@ -46,7 +46,7 @@ fn key(headers: &HeaderMap) -> Result<&str, Refusal> {
 }
 
 /// `pdk_` and base64, as the server writes its tokens.
-fn own_form(key: &str) -> Cow<'_, str> {
+pub fn own_form(key: &str) -> Cow<'_, str> {
     let bytes = key.strip_prefix(PREFIX).filter(|digits| digits.len() == 64).and_then(hexadecimal);
     match bytes {
         Some(bytes) => format!("{OWN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)).into(),

@@ -1,8 +1,9 @@
-//! Pages of sandboxes, newest first.
+//! Pages of sandboxes by age.
 
 use super::errors::{Refusal, Result};
+use super::labels::TEMPLATE_LABEL;
 use super::timestamps;
-use super::views::{self, TEMPLATE_LABEL};
+use super::views;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::errors::shorten;
@@ -37,34 +38,37 @@ pub async fn list(
     Caller(actor): Caller,
     uri: Uri,
 ) -> Result<(HeaderMap, Answer<Vec<Value>>)> {
-    let wanted: Wanted = parsed(&uri)?;
-    if wanted.order.as_deref().is_some_and(|order| order != "desc") {
-        return Err(Refusal::invalid(
-            "order: this server lists the newest first (desc) and in no other order",
-        ));
-    }
+    let filter = filter(&uri)?;
+    let page = app.fleet().list(&actor, &filter).await?;
+    Ok((next(page.next_cursor), Answer(page.sandboxes.iter().map(views::listed).collect())))
+}
+
+/// The sandboxes that a query asks for.
+pub fn filter(uri: &Uri) -> Result<ListFilter> {
+    let wanted: Wanted = parsed(uri)?;
+    let oldest_first = match wanted.order.as_deref() {
+        None | Some("desc") => false,
+        Some("asc") => true,
+        Some(other) => {
+            return Err(Refusal::invalid(format!("order: {:?} is neither asc nor desc", shorten(other))));
+        }
+    };
     let after = wanted.started_after.as_deref().map(|text| {
         timestamps::parse(text)
             .ok_or_else(|| Refusal::invalid(format!("startedAfter: {:?} is no time", shorten(text))))
     });
-    let after = after.transpose()?;
+    let after = after.transpose()?.map(|after| u64::try_from(after).unwrap_or_default());
     let mut metadata = wanted.metadata.as_deref().map(pairs).transpose()?.unwrap_or_default();
     metadata.extend(wanted.template.map(|template| (TEMPLATE_LABEL.to_string(), template)));
-    let filter = ListFilter {
+    Ok(ListFilter {
         states: states(&wanted.state)?,
         metadata,
         limit: page_limit(wanted.limit)?,
         cursor: wanted.next_token,
+        oldest_first,
+        created_after_ms: after,
         ..ListFilter::default()
-    };
-    let mut page = app.fleet().list(&actor, &filter).await?;
-    if let Some(after) = after {
-        let found = page.sandboxes.len();
-        page.sandboxes.retain(|sandbox| i64::try_from(sandbox.created_at_ms).is_ok_and(|at| at > after));
-        // They come by age: behind the first that is too old all are.
-        page.next_cursor = page.next_cursor.filter(|_| page.sandboxes.len() == found);
-    }
-    Ok((next(page.next_cursor), Answer(page.sandboxes.iter().map(views::listed).collect())))
+    })
 }
 
 /// Parameters that are not known are left alone.

@@ -1,6 +1,7 @@
-//! The use of a sandbox at this moment. No history is kept: the list has one entry.
+//! The use of a sandbox over the last minutes, and now.
 
-use super::errors::Result;
+use super::errors::{Refusal, Result};
+use super::listing::parsed;
 use super::sandboxes::find;
 use super::timestamps::rfc3339_unsigned;
 use super::views::cpus;
@@ -8,35 +9,59 @@ use crate::app::App;
 use crate::auth::Caller;
 use axum::Json as Answer;
 use axum::extract::{Path, State};
+use axum::http::Uri;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Between two looks at the processor time.
-const APART: Duration = Duration::from_millis(100);
+/// Seconds since 1970.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Wanted {
+    start: Option<i64>,
+    end: Option<i64>,
+}
 
 pub async fn read(
     State(app): State<App>,
     Caller(actor): Caller,
     Path(id): Path<String>,
+    uri: Uri,
 ) -> Result<Answer<Vec<Value>>> {
+    let wanted: Wanted = parsed(&uri)?;
+    let (start, end) = (wanted.start.map(beginning).transpose()?, wanted.end.map(beginning).transpose()?);
     let sandbox = find(&app, &actor, &id).await?;
-    let (before, began) = (app.fleet().usage(&actor, &sandbox.id).await?, Instant::now());
-    tokio::time::sleep(APART).await;
-    let now = app.fleet().usage(&actor, &sandbox.id).await?;
-    let spent_ms = now.cpu_ms.zip(before.cpu_ms).map_or(0.0, |(now, before)| (now - before).max(0.0));
-    // Of one processor, as E2B counts: two that are busy are 200.
-    let percent = spent_ms / (began.elapsed().as_secs_f64() * 1000.0) * 100.0;
-    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(Answer(vec![json!({
-        "timestamp": rfc3339_unsigned(u64::try_from(at.as_millis()).unwrap_or(u64::MAX)),
-        "timestampUnix": at.as_secs(),
-        "cpuCount": cpus(&sandbox),
-        "cpuUsedPct": (percent * 100.0).round() / 100.0,
-        "memUsed": now.memory_bytes.unwrap_or_default(),
-        "memTotal": sandbox.limits.memory,
-        // The kernel's cache is part of what is used here.
-        "memCache": 0,
-        "diskUsed": now.disk_bytes.unwrap_or_default(),
-        "diskTotal": sandbox.limits.disk,
-    })]))
+    // The second that ends is part of it.
+    let end = end.map(|end| end.saturating_add(999));
+    let found = app.fleet().usage_history(&actor, &sandbox.id, start, end).await?;
+    let described = |sample: &paddock_model::api::SandboxSample| {
+        json!({
+            "timestamp": rfc3339_unsigned(sample.at_ms),
+            "timestampUnix": sample.at_ms / 1000,
+            "cpuCount": cpus(&sandbox),
+            "cpuUsedPct": sample.cpu_percent,
+            "memUsed": sample.memory_bytes.saturating_sub(sample.cache_bytes),
+            "memTotal": sandbox.limits.memory,
+            "memCache": sample.cache_bytes,
+            "diskUsed": sample.disk_bytes,
+            "diskTotal": sandbox.limits.disk,
+        })
+    };
+    Ok(Answer(found.samples.iter().map(described).collect()))
+}
+
+/// The first millisecond of a second.
+fn beginning(second: i64) -> Result<u64> {
+    let millisecond = u64::try_from(second).ok().and_then(|second| second.checked_mul(1000));
+    millisecond.ok_or_else(|| Refusal::invalid(format!("{second} is no second since 1970")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_milliseconds() {
+        assert_eq!(beginning(7).expect("a time"), 7000);
+        assert!(beginning(-1).is_err() && beginning(i64::MAX).is_err());
+    }
 }

@@ -1,14 +1,18 @@
 //! E2B's protocol: its unmodified SDKs use this server as their cloud.
 //!
-//! - [`sandboxes`], [`create`], [`listing`], [`metrics`], [`network`], [`snapshots`]: the control plane, for who holds an API key
+//! - [`sandboxes`], [`create`], [`listing`], [`metrics`], [`network`], [`header_rules`], [`snapshots`]: the control plane, for who holds an API key
 //!   ([`key`]); [`views`]: a sandbox as E2B describes it
+//! - [`templates`], [`template_builds`]: templates, their tags and their builds
 //! - [`data_plane`]: requests that name a sandbox in a header; [`grants`]: the tokens that open one sandbox, [`inside`]: one
 //!   request that was let in, and its user, home and paths
+//! - [`public_ports`]: ports that are open without a token; [`request_hosts`]: the name that programs inside are asked as
 //! - [`connect`], [`messages`]: the framing of E2B's remote calls; [`process`], [`process_calls`], [`ends`], [`registry`]: commands;
 //!   [`filesystem`], [`entries`], [`watch`], [`watchers`]: directories and what happens in them
-//! - [`files`], [`multipart`], [`signatures`]: whole files over HTTP
-//! - [`code`], [`code_results`]: the code interpreter
-//! - [`json`], [`errors`], [`unsupported`], [`timestamps`]: bodies, refusals, and how time is written
+//! - [`files`], [`packed`], [`multipart`], [`signatures`]: whole files over HTTP
+//! - [`volumes`], [`volume_content`]: directories that outlive sandboxes, and their files for who holds a volume's token
+//! - [`secrets`]: values that are kept under a name; [`code`], [`code_results`]: the code interpreter
+//! - [`fuzz`]: entries for the fuzz targets
+//! - [`json`], [`errors`], [`unsupported`], [`versions`], [`timestamps`]: bodies, refusals, warnings, and how time is written
 //!
 //! Everything is done by the same calls of the fleet as `/v1`. The routes are not in the OpenAPI document: E2B describes them, and
 //! a second description could only differ from it.
@@ -23,33 +27,50 @@ mod entries;
 mod errors;
 mod files;
 mod filesystem;
+/// For the fuzz targets.
+pub mod fuzz;
 mod grants;
+mod header_rules;
 mod inside;
 mod json;
 mod key;
+mod labels;
 mod listing;
 mod messages;
 mod metrics;
 mod multipart;
 mod network;
+mod packed;
 mod process;
 mod process_calls;
+mod public_ports;
 mod registry;
+mod request_hosts;
 mod sandboxes;
+mod secrets;
 mod signatures;
 mod snapshots;
+mod template_builds;
+mod templates;
 mod timestamps;
 mod unsupported;
+mod versions;
 mod views;
+mod volume_content;
+mod volumes;
 mod watch;
 mod watchers;
 
 use crate::app::App;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{any, delete, get, post, put};
+use axum::routing::{delete, get, post, put};
 
-pub use data_plane::{ROUTE_NAME, answer as data_plane, is_for_sandbox};
+pub use data_plane::{ROUTE_NAME, answer as data_plane, is_for_named, is_for_sandbox, named};
+pub use key::{HEADER as KEY_HEADER, own_form};
+pub use public_ports::visitor;
+pub use request_hosts::request_host;
+pub use unsupported::{refuse, speaks};
 
 /// The memory of the dialect between requests. A new server goes on without it.
 #[derive(Default)]
@@ -57,6 +78,8 @@ pub struct State {
     processes: registry::Processes,
     watchers: watchers::Watchers,
     executions: code::Executions,
+    versions: versions::Seen,
+    issued: signatures::Issued,
 }
 
 /// The control plane, and the address of signed URLs, which name no sandbox.
@@ -74,12 +97,24 @@ pub fn routes(app: &App) -> Router<App> {
         .route("/sandboxes/{id}/snapshots", post(snapshots::create))
         .route("/sandboxes/{id}/fork", post(snapshots::fork))
         .route("/snapshots", get(snapshots::list))
-        .route("/templates/{id}", delete(snapshots::delete).fallback(unsupported::refuse))
-        .route("/templates/aliases/{alias}", get(snapshots::alias))
+        .route("/v3/templates", post(templates::create))
+        .route("/templates/{id}", delete(templates::delete).fallback(unsupported::refuse))
+        .route("/templates/aliases/{alias}", get(templates::alias))
+        .route("/templates/tags", post(templates::assign_tags).delete(templates::remove_tags))
+        .route("/templates/{id}/tags", get(templates::tags))
+        .route("/templates/{id}/files/{hash}", get(template_builds::files))
+        .route("/v2/templates/{id}/builds/{build}", post(template_builds::start))
+        .route("/templates/{id}/builds/{build}/status", get(template_builds::status))
+        .route("/volumes", post(volumes::create).get(volumes::list))
+        .route("/volumes/{id}", get(volumes::get).delete(volumes::delete))
+        .route("/secrets", post(secrets::create).get(secrets::list))
+        .route("/secrets/{*key}", get(secrets::get).post(secrets::update).delete(secrets::delete))
         .merge(unsupported::routes())
         .method_not_allowed_fallback(unsupported::refuse)
         .route_layer(from_fn_with_state(app.clone(), key::require));
     keyed
         .route("/files", get(files::read_signed).post(files::write_signed))
-        .route("/volumecontent/{*path}", any(unsupported::refuse))
+        .route(template_builds::UPLOADS, put(template_builds::upload))
+        .merge(volume_content::routes(app))
+        .layer(from_fn_with_state(app.clone(), versions::warn))
 }

@@ -1,4 +1,7 @@
 //! Forms with files (`multipart/form-data`), read piece by piece: nothing is held but a piece and the head of a part.
+//!
+//! The crate multer (3.1) is not used: it takes in everything that has arrived before it gives out the first piece, so a client that
+//! sends faster than a sandbox writes would fill the server's memory, and only the length of the whole form bounds it.
 
 use super::errors::{Refusal, Result};
 use crate::errors::shorten;
@@ -98,6 +101,11 @@ impl Multipart {
             }
             self.more().await?;
         }
+    }
+
+    /// For a form that was refused: the client shall read why.
+    pub async fn pass_over(&mut self) {
+        self.body.pass_over().await;
     }
 
     async fn more(&mut self) -> Result<()> {

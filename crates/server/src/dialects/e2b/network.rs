@@ -1,20 +1,29 @@
 //! E2B's rules for what leaves a sandbox, as rules of the gate. Rules of others open public addresses only.
 
 use super::errors::{Refusal, Result};
+use super::header_rules::{self, HeaderRules};
 use super::json::Json;
+use super::labels::{NETWORK_LABEL, REQUEST_HOST_LABEL, RULES_LABEL, ShownNetwork, shown_network};
 use super::sandboxes::find;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::errors::shorten;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use paddock_model::api::UpdateSandbox;
+use paddock_model::SecretLayer;
+use paddock_model::api::{Sandbox, UpdateSandbox};
 use paddock_model::net::{NetLayer, NetSetting};
 use serde::Deserialize;
-use serde_json::Value;
-use std::net::IpAddr;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Every name and every public address, on all ports: what E2B allows where nothing else is said.
 const EVERYTHING: [&str; 3] = ["*:*", "0.0.0.0/0:*", "[::]/0:*"];
+/// Of the description that is kept for a look.
+const LONGEST_LABEL: usize = 8 << 10;
+/// The gate takes no more rules than these.
+pub const MOST_BLOCKS: usize = 1024;
 /// E2B's word for all traffic.
 const ALL_TRAFFIC: &str = "0.0.0.0/0";
 
@@ -27,7 +36,8 @@ pub struct Network {
     internet: Option<bool>,
     dns_servers: Option<Vec<Value>>,
     egress_proxy: Option<Value>,
-    rules: Option<Value>,
+    rules: Option<HeaderRules>,
+    allow_public_traffic: Option<bool>,
     mask_request_host: Option<String>,
     https_ports: Option<Vec<Value>>,
 }
@@ -39,10 +49,32 @@ pub async fn update(
     Json(wanted): Json<Network>,
 ) -> Result<StatusCode> {
     let sandbox = find(&app, &actor, &id).await?;
+    let stay = [
+        ("allowPublicTraffic", wanted.allow_public_traffic.is_some()),
+        ("maskRequestHost", wanted.mask_request_host.is_some()),
+    ];
+    if let Some((what, _)) = stay.iter().find(|(_, said)| *said) {
+        return Err(Refusal::invalid(format!("{what}: it is said when a sandbox is made, and stays")));
+    }
+    wanted.keeps_rules_of(&app, &sandbox)?;
     let network = setting(wanted.internet, Some(&wanted))?;
     let change = UpdateSandbox { network: Some(network), ..UpdateSandbox::default() };
-    app.fleet().update(&actor, &sandbox.id, change).await?;
+    let public = shown_network(&sandbox).and_then(|shown| shown.network.get("allowPublicTraffic")?.as_bool());
+    let mask = sandbox.metadata.get(REQUEST_HOST_LABEL).cloned();
+    let told = Network { allow_public_traffic: public, mask_request_host: mask, ..wanted };
+    let labels = [(NETWORK_LABEL.to_string(), label(told.internet, Some(&told)).map(|(_, text)| text))];
+    app.fleet().update_labelled(&actor, &sandbox.id, change, labels.into()).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The label by which a look at the sandbox tells its network. A description that is too long for a label is not told.
+pub fn label(internet: Option<bool>, wanted: Option<&Network>) -> Option<(String, String)> {
+    if internet.is_none() && wanted.is_none() {
+        return None;
+    }
+    let shown = ShownNetwork { internet, network: wanted.map_or_else(|| json!({}), Network::shown) };
+    let text = serde_json::to_string(&shown).ok().filter(|text| text.len() <= LONGEST_LABEL);
+    text.map(|text| (NETWORK_LABEL.to_string(), text))
 }
 
 /// `internet`: false is the same as denying everything.
@@ -54,18 +86,18 @@ pub fn setting(internet: Option<bool>, wanted: Option<&Network>) -> Result<NetSe
     let deny = wanted.deny_out.as_deref().unwrap_or_default();
     let denies_all = internet == Some(false) || deny.iter().any(|rule| rule == ALL_TRAFFIC);
     let layer = if denies_all {
+        // With E2B a rule for a host does not open it; a secret of the gate would.
+        let closed = wanted.rules.iter().flat_map(header_rules::hosts);
+        let closed = closed.filter(|host| !allow.iter().any(|rule| is_within(host, rule)));
         NetLayer {
             allow_public: allow.iter().map(|rule| on_all_ports(rule)).collect(),
+            deny: closed.map(|host| on_all_ports(host_alone(host))).collect(),
             ..NetLayer::default()
         }
-    } else if !allow.is_empty() && !deny.is_empty() {
-        return Err(Refusal::invalid(
-            "network: allowOut makes exceptions from denyOut only where denyOut is [\"0.0.0.0/0\"]; here a denial always wins",
-        ));
     } else {
         NetLayer {
             allow_public: EVERYTHING.map(String::from).into(),
-            deny: deny.iter().map(|rule| on_all_ports(rule)).collect(),
+            deny: without_exceptions(deny, allow)?,
             ..NetLayer::default()
         }
     };
@@ -73,16 +105,63 @@ pub fn setting(internet: Option<bool>, wanted: Option<&Network>) -> Result<NetSe
 }
 
 impl Network {
+    pub fn public_traffic(&self) -> Option<bool> {
+        self.allow_public_traffic
+    }
+
+    pub fn request_host(&self) -> Option<&str> {
+        self.mask_request_host.as_deref()
+    }
+
+    /// For a look at the sandbox: what was asked for, with the names of headers and without their values, unless these name secrets.
+    fn shown(&self) -> Value {
+        let mut shown = serde_json::Map::new();
+        let mut put =
+            |name: &str, value: Option<Value>| shown.extend(value.map(|value| (name.into(), value)));
+        put("allowOut", self.allow_out.as_ref().map(|rules| json!(rules)));
+        put("denyOut", self.deny_out.as_ref().map(|rules| json!(rules)));
+        put("allowPublicTraffic", self.allow_public_traffic.map(|open| json!(open)));
+        put("maskRequestHost", self.mask_request_host.as_ref().map(|host| json!(host)));
+        put("rules", self.rules.as_ref().map(header_rules::shown));
+        Value::Object(shown)
+    }
+
+    /// The secrets that stand for the headers of `rules`.
+    pub fn secrets(&self) -> Result<BTreeMap<String, SecretLayer>> {
+        self.rules.as_ref().map_or(Ok(BTreeMap::new()), header_rules::secrets)
+    }
+
+    /// The label of a sandbox with these rules, by which a change of its network is known not to change them. Nothing can be
+    /// learnt of the values from it.
+    pub fn rules_label(&self, app: &App) -> Result<Option<(String, String)>> {
+        let secrets = self.secrets()?;
+        if secrets.is_empty() {
+            return Ok(None);
+        }
+        let text = serde_json::to_string(&secrets).map_err(|_| Refusal::invalid("network.rules"))?;
+        Ok(Some((RULES_LABEL.to_string(), app.fleet().derived_secret("e2b header rules", &[&text]))))
+    }
+
+    /// The gate knows the values since the sandbox was made, and can neither forget them nor learn new ones.
+    fn keeps_rules_of(&self, app: &App, sandbox: &Sandbox) -> Result<()> {
+        let wanted = self.rules_label(app)?.map(|(_, label)| label);
+        match sandbox.metadata.get(RULES_LABEL) == wanted.as_ref() {
+            true => Ok(()),
+            false => Err(Refusal::invalid(
+                "rules: they are said when a sandbox is made, and stay; a change of its network has to repeat them as they are, or \
+                 another sandbox has to be made",
+            )),
+        }
+    }
+
     /// Refuses by name what the gate does not do for E2B's clients.
     fn check(&self) -> Result<()> {
         let is_some = |value: &Option<Value>| {
-            value.as_ref().is_some_and(|value| !value.is_null() && *value != serde_json::json!({}))
+            value.as_ref().is_some_and(|value| !value.is_null() && *value != json!({}))
         };
         let asked = [
             ("dnsServers", self.dns_servers.as_ref().is_some_and(|servers| !servers.is_empty())),
             ("egressProxy", is_some(&self.egress_proxy)),
-            ("rules", is_some(&self.rules)),
-            ("maskRequestHost", self.mask_request_host.is_some()),
             ("httpsPorts", self.https_ports.as_ref().is_some_and(|ports| !ports.is_empty())),
         ];
         match asked.iter().find(|(_, asked)| *asked) {
@@ -91,6 +170,113 @@ impl Network {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// True if an entry of `allowOut` is for this host of `rules`.
+fn is_within(host: &str, rule: &str) -> bool {
+    let host = host_alone(host);
+    rule.eq_ignore_ascii_case(host)
+        || rule.strip_prefix('*').is_some_and(|end| {
+            end.starts_with('.') && host.to_ascii_lowercase().ends_with(&end.to_ascii_lowercase())
+        })
+}
+
+fn host_alone(host: &str) -> &str {
+    host.split_once(':').map_or(host, |(name, _)| name)
+}
+
+/// With E2B an allowed address wins over a denied block around it, and with the gate a denial always wins. So the blocks are
+/// denied without the addresses that are allowed. Names are exceptions from a denial of everything alone, as E2B has it.
+fn without_exceptions(deny: &[String], allow: &[String]) -> Result<Vec<String>> {
+    let mut holes = Vec::new();
+    for rule in allow {
+        holes.push(block(rule).ok_or_else(|| {
+            Refusal::invalid(format!(
+                "network.allowOut: {:?} is not an address or a block of addresses; a name is an exception only where denyOut is \
+                 [{ALL_TRAFFIC:?}]",
+                shorten(rule)
+            ))
+        })?);
+    }
+    let mut rules = Vec::new();
+    for rule in deny {
+        match block(rule).filter(|_| !holes.is_empty()) {
+            Some(whole) => {
+                let left = holes.iter().fold(vec![whole], |left, hole| {
+                    left.iter().flat_map(|piece| piece.without(*hole)).take(MOST_BLOCKS + 1).collect()
+                });
+                rules.extend(left.iter().map(|piece| on_all_ports(&piece.to_string())));
+            }
+            None => rules.push(on_all_ports(rule)),
+        }
+        if rules.len() > MOST_BLOCKS {
+            return Err(Refusal::invalid(format!(
+                "network: denyOut without allowOut is more than {MOST_BLOCKS} blocks of addresses; allow fewer exceptions"
+            )));
+        }
+    }
+    Ok(rules)
+}
+
+fn block(rule: &str) -> Option<Block> {
+    let (address, length) =
+        rule.split_once('/').map_or((rule, None), |(address, length)| (address, Some(length)));
+    let address: IpAddr = address.parse().ok()?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let length =
+        length.map_or(Some(longest), |length| length.parse().ok().filter(|length| *length <= longest))?;
+    let bits = match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    };
+    Some(Block { bits, length, longest }.cut())
+}
+
+/// Addresses with the same first bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Block {
+    bits: u128,
+    length: u32,
+    /// The bits of one address.
+    longest: u32,
+}
+
+impl Block {
+    /// Without the bits that do not count.
+    fn cut(self) -> Block {
+        let free = self.longest - self.length;
+        let bits = self.bits.checked_shr(free).and_then(|bits| bits.checked_shl(free)).unwrap_or_default();
+        Block { bits, ..self }
+    }
+
+    fn has(self, other: Block) -> bool {
+        self.longest == other.longest
+            && self.length <= other.length
+            && Block { length: self.length, ..other }.cut().bits == self.bits
+    }
+
+    /// The blocks that are left of it when a hole is cut out: its halves, and theirs, as far as the hole reaches.
+    fn without(self, hole: Block) -> Vec<Block> {
+        if hole.has(self) {
+            return Vec::new();
+        }
+        if !self.has(hole) {
+            return vec![self];
+        }
+        let length = self.length + 1;
+        let upper = Block { bits: self.bits | (1 << (self.longest - length)), length, ..self };
+        [Block { length, ..self }, upper].into_iter().flat_map(|half| half.without(hole)).collect()
+    }
+}
+
+impl std::fmt::Display for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.longest {
+            32 => write!(f, "{}", Ipv4Addr::from(self.bits as u32))?,
+            _ => write!(f, "{}", Ipv6Addr::from(self.bits))?,
+        }
+        write!(f, "/{}", self.length)
     }
 }
 
@@ -111,7 +297,7 @@ fn on_all_ports(rule: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{from_value, json};
+    use serde_json::from_value;
 
     fn layer(internet: Option<bool>, wanted: Value) -> NetLayer {
         match setting(internet, Some(&from_value(wanted).expect("valid"))).expect("to be had") {
@@ -129,6 +315,29 @@ mod tests {
     }
 
     #[test]
+    fn an_allowed_address_is_cut_out_of_a_denied_block() {
+        let found = layer(
+            None,
+            json!({ "allowOut": ["8.8.8.8"], "denyOut": ["8.8.8.8/30", "9.9.9.9", "evil.example"] }),
+        );
+        assert_eq!(found.deny, ["8.8.8.9/32:*", "8.8.8.10/31:*", "9.9.9.9/32:*", "evil.example:*"]);
+        let found =
+            layer(None, json!({ "allowOut": ["10.0.0.0/8", "::1"], "denyOut": ["10.1.0.0/16", "::/126"] }));
+        assert_eq!(found.deny, ["[::]/128:*", "[::2]/127:*"]);
+        let whole = layer(None, json!({ "allowOut": ["::1"], "denyOut": ["::/0"] }));
+        assert_eq!(whole.deny.len(), 128);
+        for (allow, word) in [(json!(["web.example"]), "exception"), (json!(["1.2.3.4/33"]), "1.2.3.4/33")] {
+            let wanted: Network =
+                from_value(json!({ "allowOut": allow, "denyOut": ["8.0.0.0/8"] })).expect("valid");
+            let refusal = setting(None, Some(&wanted)).expect_err("no address");
+            assert!(refusal.message().contains(word), "{}", refusal.message());
+        }
+        let many: Vec<String> = (0..100).map(|number| format!("2001:db8:{number:x}::1")).collect();
+        let wanted: Network = from_value(json!({ "allowOut": many, "denyOut": ["::/0"] })).expect("valid");
+        assert!(setting(None, Some(&wanted)).expect_err("too many").message().contains("1024"));
+    }
+
+    #[test]
     fn exceptions_from_a_denial_of_everything_are_the_only_way_out() {
         let found = layer(
             None,
@@ -136,9 +345,6 @@ mod tests {
         );
         assert_eq!(found.allow_public, ["api.example.com:*", "1.1.1.0/24:*", "[2606:4700::1111]:*"]);
         assert!(found.deny.is_empty() && found.allow.is_empty());
-        let both: Network =
-            from_value(json!({ "allowOut": ["8.8.8.8"], "denyOut": ["8.0.0.0/8"] })).expect("valid");
-        assert!(setting(None, Some(&both)).is_err());
         let proxy: Network = from_value(json!({ "egressProxy": { "url": "x" } })).expect("valid");
         assert!(setting(None, Some(&proxy)).expect_err("refused").message().contains("egressProxy"));
     }

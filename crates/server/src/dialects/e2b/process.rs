@@ -101,10 +101,12 @@ pub async fn commands(inside: &Inside) -> Result<Vec<Exec>> {
     Ok(all.into_iter().filter(|exec| exec.state == ExecState::Running && exec.context.is_none()).collect())
 }
 
-/// E2B resolves it at the user's home, and refuses one that is not there before anything runs.
+/// E2B resolves it at the user's home, and refuses one that is not there before anything runs. Where none is given, it is the
+/// one that the template names, or else the home.
 async fn working_directory(inside: &Inside, user: &User, given: Option<&str>) -> Result<Option<String>> {
     let Some(given) = given.filter(|given| !given.is_empty()) else {
-        return Ok(user.home.map(str::to_string));
+        let home = user.home.filter(|_| inside.template_user().is_none());
+        return Ok(home.map(str::to_string));
     };
     let path = user.path(given)?;
     // Through the directory itself, so that a link to one counts.

@@ -1,12 +1,12 @@
 //! The processes that were started through this dialect: what the API of execs does not keep of them.
 
 use super::messages::{ProcessConfig, Selector};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// By their sandbox and the number of their exec. One leaves when it ends.
+/// By their sandbox, and then by the number of their exec. One leaves when it ends, and a sandbox with its last.
 #[derive(Default)]
-pub struct Processes(Mutex<HashMap<(String, u32), Started>>);
+pub struct Processes(Mutex<HashMap<String, BTreeMap<u32, Started>>>);
 
 #[derive(Debug, Clone)]
 pub struct Started {
@@ -18,27 +18,32 @@ pub struct Started {
 
 impl Processes {
     pub fn add(&self, sandbox: &str, exec: u32, started: Started) {
-        self.lock().insert((sandbox.to_string(), exec), started);
+        self.lock().entry(sandbox.to_string()).or_default().insert(exec, started);
     }
 
     pub fn remove(&self, sandbox: &str, exec: u32) {
-        self.lock().remove(&(sandbox.to_string(), exec));
+        let mut all = self.lock();
+        if let Some(own) = all.get_mut(sandbox) {
+            own.remove(&exec);
+            if own.is_empty() {
+                all.remove(sandbox);
+            }
+        }
     }
 
     pub fn get(&self, sandbox: &str, exec: u32) -> Option<Started> {
-        self.lock().get(&(sandbox.to_string(), exec)).cloned()
+        self.lock().get(sandbox)?.get(&exec).cloned()
     }
 
     /// The exec that a client means; the newest of those with a tag.
     pub fn find(&self, sandbox: &str, selector: &Selector) -> Option<u32> {
         let Some(tag) = &selector.tag else { return selector.pid };
-        let table = self.lock();
-        let tagged =
-            table.iter().filter(|((of, _), started)| of == sandbox && started.tag.as_ref() == Some(tag));
-        tagged.map(|((_, exec), _)| *exec).max()
+        let all = self.lock();
+        let mut newest_first = all.get(sandbox)?.iter().rev();
+        newest_first.find(|(_, started)| started.tag.as_ref() == Some(tag)).map(|(exec, _)| *exec)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, u32), Started>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<u32, Started>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,5 +67,8 @@ mod tests {
         assert_eq!(all.find("c", &by_tag), None);
         assert_eq!(all.find("a", &Selector { pid: Some(9), tag: None }), Some(9));
         assert_eq!(all.find("a", &Selector::default()), None);
+        all.remove("a", 1);
+        all.remove("b", 3);
+        assert!(all.lock().is_empty(), "a sandbox leaves with its last process");
     }
 }

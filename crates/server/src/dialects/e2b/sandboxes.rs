@@ -1,8 +1,8 @@
 //! The life of a sandbox: look, connect, prolong, pause, end.
 
-use super::create::seconds;
 use super::errors::{Refusal, Result};
 use super::json::Json;
+use super::timestamps::seconds;
 use super::views;
 use crate::app::App;
 use crate::auth::Caller;
@@ -66,9 +66,11 @@ pub async fn connect(
     let sandbox = find(&app, &actor, &id).await?;
     let timeout = seconds(wanted.timeout.unwrap_or(TIMEOUT_SECONDS));
     let was_paused = matches!(sandbox.state, SandboxState::Paused | SandboxState::Hibernated);
-    if sandbox.state == SandboxState::Paused && wanted.memory == Some(false) {
-        app.fleet().resume(&actor, &sandbox.id).await?;
-        app.fleet().hibernate(&actor, &sandbox.id).await?;
+    if was_paused && wanted.memory == Some(false) {
+        if sandbox.state == SandboxState::Paused {
+            app.fleet().resume(&actor, &sandbox.id).await?;
+        }
+        app.fleet().hibernate_files(&actor, &sandbox.id).await?;
     }
     let sandbox = if was_paused { wake_up(&app, &actor, &id).await? } else { sandbox };
     let ends = sandbox.expires_at_ms.map(|at| at as f64 / 1000.0);
@@ -80,6 +82,17 @@ pub async fn connect(
     };
     let status = if was_paused { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Answer(views::opened(&app, &actor, &sandbox))))
+}
+
+/// The sandbox as a request to its inside finds it: one that is paused is gone, unless it resumes by itself.
+pub async fn running(app: &App, actor: &Actor, sandbox: Sandbox) -> Result<Sandbox> {
+    match sandbox.state {
+        SandboxState::Running => Ok(sandbox),
+        SandboxState::Paused | SandboxState::Hibernated if views::auto_resumes(&sandbox) => {
+            Ok(wake_up(app, actor, &sandbox.id).await?)
+        }
+        _ => Err(Refusal::gone(&sandbox.id)),
+    }
 }
 
 async fn wake_up(app: &App, actor: &Actor, id: &str) -> std::result::Result<Sandbox, FleetError> {
@@ -138,7 +151,7 @@ pub async fn pause(
     }
     fleet.extend(&actor, &sandbox.id, Extend { ttl_seconds: PAUSED_SECONDS }).await?;
     let paused = match wanted.memory {
-        Some(false) => fleet.hibernate(&actor, &sandbox.id).await,
+        Some(false) => fleet.hibernate_files(&actor, &sandbox.id).await,
         _ => fleet.pause(&actor, &sandbox.id).await,
     };
     if let Err(error) = paused {

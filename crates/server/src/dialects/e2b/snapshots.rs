@@ -1,18 +1,21 @@
 //! Snapshots, which are templates to E2B, and forks.
 
-use super::create::{has_template, seconds};
 use super::errors::{Refusal, Result};
 use super::json::Json;
 use super::listing::{next, page_limit, parsed};
 use super::sandboxes::find;
+use super::timestamps::seconds;
 use super::views;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::errors::shorten;
+use crate::errors::hide_host_of;
 use axum::Json as Answer;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use paddock_model::api::{CreateSnapshot, Fork, Snapshot};
+use paddock_fleet::Keeps;
+use paddock_model::SnapshotKind;
+use paddock_model::api::{Fork, NotForked, Snapshot};
+use paddock_records::store::SnapshotFilter;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,13 +37,15 @@ pub async fn create(
     Json(wanted): Json<NewSnapshot>,
 ) -> Result<(StatusCode, Answer<Value>)> {
     let sandbox = find(&app, &actor, &id).await?;
-    if wanted.memory == Some(true) {
-        return Err(Refusal::invalid(
-            "memory: a snapshot of this server's E2B dialect keeps files, and no memory",
-        ));
+    if wanted.memory == Some(true) && sandbox.guarantees.snapshot != SnapshotKind::Memory {
+        return Err(Refusal::invalid(format!(
+            "memory: a snapshot of this sandbox keeps files alone, because its backend `{}` keeps no memory of it; make it from a \
+             template whose backend keeps memory, or leave the memory out",
+            sandbox.guarantees.backend
+        )));
     }
-    let request = CreateSnapshot { name: wanted.name, live: false };
-    let snapshot = app.fleet().create_snapshot(&actor, &sandbox.id, request).await?;
+    let keeps = if wanted.memory == Some(false) { Keeps::FilesAlone } else { Keeps::Files };
+    let snapshot = app.fleet().snapshot_keeping(&actor, &sandbox.id, wanted.name, keeps).await?;
     Ok((StatusCode::CREATED, Answer(described(&snapshot))))
 }
 
@@ -66,45 +71,10 @@ pub async fn list(
 ) -> Result<(HeaderMap, Answer<Vec<Value>>)> {
     let wanted: Wanted = parsed(&uri)?;
     let limit = page_limit(wanted.limit)?;
-    let page = app.fleet().snapshots(&actor, limit, wanted.next_token.as_deref()).await?;
-    let fits = |snapshot: &&Snapshot| {
-        wanted.sandbox_id.as_ref().is_none_or(|id| *id == snapshot.sandbox)
-            && wanted.name.as_ref().is_none_or(|name| Some(name) == snapshot.name.as_ref())
-    };
-    let found = page.snapshots.iter().filter(fits).map(described).collect();
+    let filter = SnapshotFilter { name: wanted.name, sandbox: wanted.sandbox_id };
+    let page = app.fleet().snapshots_like(&actor, &filter, limit, wanted.next_token.as_deref()).await?;
+    let found = page.snapshots.iter().map(described).collect();
     Ok((next(page.next_cursor), Answer(found)))
-}
-
-/// Of a snapshot. Templates are their owner's, and are removed with `paddock template rm`.
-pub async fn delete(
-    State(app): State<App>,
-    Caller(actor): Caller,
-    Path(id): Path<String>,
-) -> Result<StatusCode> {
-    match app.fleet().delete_snapshot(&actor, &id).await {
-        Ok(_) => Ok(StatusCode::NO_CONTENT),
-        Err(error) if error.code == "snapshot_not_found" => Err(Refusal::new(
-            StatusCode::NOT_FOUND,
-            "snapshot_not_found",
-            format!("there is no snapshot {:?}", shorten(&id)),
-        )),
-        Err(error) => Err(error.into()),
-    }
-}
-
-pub async fn alias(
-    State(app): State<App>,
-    Caller(actor): Caller,
-    Path(alias): Path<String>,
-) -> Result<Answer<Value>> {
-    match has_template(&app, &actor, &alias).await? {
-        true => Ok(Answer(json!({ "templateID": alias, "public": false }))),
-        false => Err(Refusal::new(
-            StatusCode::NOT_FOUND,
-            "template_not_found",
-            format!("template {:?} was not found", shorten(&alias)),
-        )),
-    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,9 +97,43 @@ pub async fn fork(
         return Err(Refusal::invalid(format!("count: {count} is not 1 to {MOST_FORKS}")));
     }
     let ttl_seconds = Some(seconds(wanted.timeout.unwrap_or(FORK_TIMEOUT_SECONDS)));
-    let request = Fork { count: Some(count), ttl_seconds, ..Fork::default() };
-    let forked = app.fleet().fork(&actor, &sandbox.id, request, None).await?;
+    let request = Fork { count: Some(count), ttl_seconds, partial: true, ..Fork::default() };
+    let mut forked = app.fleet().fork(&actor, &sandbox.id, request, None).await?;
+    hide_host_of(&mut forked.failed);
     let children =
         forked.sandboxes.iter().map(|child| json!({ "sandbox": views::opened(&app, &actor, child) }));
-    Ok((StatusCode::CREATED, Answer(children.collect())))
+    Ok((StatusCode::CREATED, Answer(in_their_places(children.collect(), &forked.failed))))
+}
+
+/// E2B's list has an error in the place of a fork that was not made.
+fn in_their_places(mut results: Vec<Value>, failed: &[NotForked]) -> Vec<Value> {
+    // In ascending order, so that each finds the places before its own taken.
+    for one in failed {
+        let message =
+            one.hint.as_ref().map_or_else(|| one.message.clone(), |hint| format!("{}; {hint}", one.message));
+        let place = results.len().min(one.place as usize);
+        results.insert(place, json!({ "error": { "code": one.status, "message": message } }));
+    }
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_stands_in_the_place_of_its_fork() {
+        let failed = [(0, None), (2, Some("wait"))].map(|(place, hint)| NotForked {
+            place,
+            status: 429,
+            code: "quota_exceeded".into(),
+            message: "full".into(),
+            hint: hint.map(String::from),
+            retry_after_seconds: Some(5),
+        });
+        let results = in_their_places(vec![json!("first"), json!("second")], &failed);
+        let error = |message: &str| json!({ "error": { "code": 429, "message": message } });
+        assert_eq!(results, [error("full"), json!("first"), error("full; wait"), json!("second")]);
+        assert_eq!(in_their_places(Vec::new(), &failed[..1]), [error("full")]);
+    }
 }

@@ -1,18 +1,15 @@
 //! A sandbox as E2B describes it.
 
 use super::grants::Grant;
+use super::labels::{AUTO_RESUME_LABEL, OWN_LABELS, TEMPLATE_LABEL, shown_network};
 use super::timestamps::rfc3339_unsigned;
 use crate::app::App;
 use paddock_fleet::Actor;
-use paddock_model::api::{Sandbox, SandboxState};
+use paddock_model::api::{Sandbox, SandboxState, TtlAction};
 use serde_json::{Map, Value, json};
 
 /// The version of E2B's agent whose protocol is spoken. SDKs choose by it what they ask for.
 pub const ENVD_VERSION: &str = "0.6.13";
-/// Labels of the server's own among the metadata begin so; E2B's clients do not see them.
-const OWN_LABELS: &str = "paddock.";
-/// The template as its creator named it.
-pub const TEMPLATE_LABEL: &str = "paddock.e2b.template";
 /// Where nothing else is said.
 const DEFAULT_TEMPLATE: &str = "base";
 /// E2B names a machine of its own here, and nobody uses it.
@@ -28,7 +25,7 @@ pub fn opened(app: &App, actor: &Actor, sandbox: &Sandbox) -> Value {
         "sandboxID": sandbox.id,
         "clientID": CLIENT,
         "envdVersion": ENVD_VERSION,
-        "envdAccessToken": Grant::Envd.token(app, &sandbox.id, &actor.token),
+        "envdAccessToken": envd_token(app, actor, sandbox),
         "trafficAccessToken": Grant::Traffic.token(app, &sandbox.id, &actor.token),
         "domain": app.options().domain,
     });
@@ -36,6 +33,13 @@ pub fn opened(app: &App, actor: &Actor, sandbox: &Sandbox) -> Value {
         view["alias"] = json!(name);
     }
     view
+}
+
+/// Opens the commands and files of a sandbox. URLs are signed with it, so that it is remembered.
+fn envd_token(app: &App, actor: &Actor, sandbox: &Sandbox) -> String {
+    let token = Grant::Envd.token(app, &sandbox.id, &actor.token);
+    app.e2b().issued.note(&token, &sandbox.id, &actor.token);
+    token
 }
 
 /// As a list has it.
@@ -61,6 +65,11 @@ pub fn listed(sandbox: &Sandbox) -> Value {
     if let Some(name) = &sandbox.name {
         view["alias"] = json!(name);
     }
+    let mounts: Vec<Value> =
+        sandbox.volumes.iter().map(|volume| json!({ "name": volume.name, "path": volume.path })).collect();
+    if !mounts.is_empty() {
+        view["volumeMounts"] = json!(mounts);
+    }
     view
 }
 
@@ -68,11 +77,32 @@ pub fn listed(sandbox: &Sandbox) -> Value {
 pub fn detail(app: &App, actor: &Actor, sandbox: &Sandbox) -> Value {
     let mut view = listed(sandbox);
     view["domain"] = json!(app.options().domain);
-    view["lifecycle"] = json!({ "autoResume": false, "onTimeout": "kill" });
+    let on_timeout = match sandbox.ttl_action {
+        TtlAction::Kill => "kill",
+        TtlAction::Pause | TtlAction::Hibernate => "pause",
+    };
+    view["lifecycle"] = json!({ "autoResume": auto_resumes(sandbox), "onTimeout": on_timeout });
+    match sandbox.state {
+        SandboxState::Paused => view["pauseMode"] = json!("full"),
+        SandboxState::Hibernated => {
+            let with_memory = app.fleet().sleeps_with_memory(sandbox);
+            view["pauseMode"] = json!(if with_memory { "full" } else { "filesystem" });
+        }
+        _ => {}
+    }
+    if let Some(shown) = shown_network(sandbox) {
+        view["allowInternetAccess"] = json!(shown.internet);
+        view["network"] = shown.network;
+    }
     if !actor.only_reads() {
-        view["envdAccessToken"] = json!(Grant::Envd.token(app, &sandbox.id, &actor.token));
+        view["envdAccessToken"] = json!(envd_token(app, actor, sandbox));
     }
     view
+}
+
+/// True if a request to the paused sandbox resumes it.
+pub fn auto_resumes(sandbox: &Sandbox) -> bool {
+    sandbox.metadata.contains_key(AUTO_RESUME_LABEL)
 }
 
 /// E2B counts whole processors.

@@ -17,11 +17,11 @@ const MOST_WATCHERS: usize = 64;
 /// Events that nobody has asked for yet.
 const MOST_EVENTS: usize = 10_000;
 
+/// By their sandbox, and then by their own id.
 #[derive(Default)]
-pub struct Watchers(Mutex<HashMap<String, Watcher>>);
+pub struct Watchers(Mutex<HashMap<String, HashMap<String, Watcher>>>);
 
 struct Watcher {
-    sandbox: String,
     collected: Arc<Mutex<Collected>>,
     /// Ends the watch when this is dropped.
     _ends: DropGuard,
@@ -38,7 +38,7 @@ pub async fn create(files: &Files, request: Request) -> Result<Value> {
     let wanted: WatchRequest = connect::message(&app, request).await?;
     let sandbox = files.inside.id().to_string();
     // Before anything is begun; others may begin theirs at the same time, so that it is looked at again.
-    check_room(&lock(&app.e2b().watchers.0), &sandbox)?;
+    app.e2b().watchers.check_room(&sandbox)?;
     let own = Files {
         inside: Inside {
             app: app.clone(),
@@ -50,8 +50,8 @@ pub async fn create(files: &Files, request: Request) -> Result<Value> {
     let mut events = Events::open(own, &wanted).await?;
     let id = new_id()?;
     let (collected, ends) = (Arc::new(Mutex::new(Collected::default())), CancellationToken::new());
-    let watcher = Watcher { sandbox, collected: collected.clone(), _ends: ends.clone().drop_guard() };
-    app.e2b().watchers.add(&id, watcher)?;
+    let watcher = Watcher { collected: collected.clone(), _ends: ends.clone().drop_guard() };
+    app.e2b().watchers.add(&sandbox, &id, watcher)?;
     let watched = id.clone();
     tokio::spawn(async move {
         loop {
@@ -62,7 +62,7 @@ pub async fn create(files: &Files, request: Request) -> Result<Value> {
                     Next::Event(event) => lock(&collected).add(event),
                     // The directory has gone: what was seen until then can still be asked for.
                     Next::End => return,
-                    Next::Lost(_) => return app.e2b().watchers.forget(&watched),
+                    Next::Lost(_) => return app.e2b().watchers.forget(&sandbox, &watched),
                 },
             }
         }
@@ -89,26 +89,37 @@ pub async fn events(inside: &Inside, request: Request) -> Result<Value> {
 pub async fn remove(inside: &Inside, request: Request) -> Result<Value> {
     let wanted: OfWatcher = connect::message(&inside.app, request).await?;
     inside.app.e2b().watchers.collected(inside.id(), &wanted.watcher_id)?;
-    inside.app.e2b().watchers.forget(&wanted.watcher_id);
+    inside.app.e2b().watchers.forget(inside.id(), &wanted.watcher_id);
     Ok(json!({}))
 }
 
 impl Watchers {
-    fn add(&self, id: &str, watcher: Watcher) -> Result<()> {
-        let mut table = lock(&self.0);
-        check_room(&table, &watcher.sandbox)?;
-        table.insert(id.to_string(), watcher);
+    fn add(&self, sandbox: &str, id: &str, watcher: Watcher) -> Result<()> {
+        let mut all = lock(&self.0);
+        check_count(all.get(sandbox).map_or(0, HashMap::len))?;
+        all.entry(sandbox.to_string()).or_default().insert(id.to_string(), watcher);
         Ok(())
     }
 
-    fn forget(&self, id: &str) {
-        lock(&self.0).remove(id);
+    fn check_room(&self, sandbox: &str) -> Result<()> {
+        check_count(lock(&self.0).get(sandbox).map_or(0, HashMap::len))
+    }
+
+    /// A sandbox leaves with its last watcher.
+    fn forget(&self, sandbox: &str, id: &str) {
+        let mut all = lock(&self.0);
+        if let Some(own) = all.get_mut(sandbox) {
+            own.remove(id);
+            if own.is_empty() {
+                all.remove(sandbox);
+            }
+        }
     }
 
     /// Another sandbox's watcher is nobody's here.
     fn collected(&self, sandbox: &str, id: &str) -> Result<Arc<Mutex<Collected>>> {
-        let table = lock(&self.0);
-        let found = table.get(id).filter(|watcher| watcher.sandbox == sandbox);
+        let all = lock(&self.0);
+        let found = all.get(sandbox).and_then(|own| own.get(id));
         found.map(|watcher| watcher.collected.clone()).ok_or_else(|| {
             RpcError::not_found(format!(
                 "there is no watcher {:?} in this sandbox",
@@ -118,13 +129,13 @@ impl Watchers {
     }
 }
 
-fn check_room(table: &HashMap<String, Watcher>, sandbox: &str) -> Result<()> {
-    match table.values().filter(|watcher| watcher.sandbox == sandbox).count() {
-        count if count >= MOST_WATCHERS => Err(RpcError::new(
+fn check_count(count: usize) -> Result<()> {
+    match count >= MOST_WATCHERS {
+        true => Err(RpcError::new(
             "resource_exhausted",
             format!("this sandbox has {MOST_WATCHERS} watchers already; stop one of them first"),
         )),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 
@@ -152,22 +163,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn watcher(sandbox: &str) -> Watcher {
+    fn watcher() -> Watcher {
         let ends = CancellationToken::new();
-        Watcher { sandbox: sandbox.into(), collected: Arc::default(), _ends: ends.drop_guard() }
+        Watcher { collected: Arc::default(), _ends: ends.drop_guard() }
     }
 
     #[test]
     fn watchers_are_counted_and_belong_to_their_sandbox() {
         let all = Watchers::default();
         for number in 0..MOST_WATCHERS {
-            all.add(&number.to_string(), watcher("a")).expect("room");
+            all.add("a", &number.to_string(), watcher()).expect("room");
         }
-        assert_eq!(all.add("more", watcher("a")).expect_err("full").code, "resource_exhausted");
-        all.add("b", watcher("b")).expect("room for another sandbox");
+        assert_eq!(all.add("a", "more", watcher()).expect_err("full").code, "resource_exhausted");
+        all.add("b", "b", watcher()).expect("room for another sandbox");
         assert_eq!(all.collected("a", "b").err().map(|error| error.code), Some("not_found"));
-        all.forget("0");
-        all.add("more", watcher("a")).expect("room again");
+        all.forget("a", "0");
+        all.add("a", "more", watcher()).expect("room again");
+        all.forget("b", "b");
+        assert!(!lock(&all.0).contains_key("b"));
     }
 
     #[test]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from functools import cached_property
 from typing import (
-    IO,
     TYPE_CHECKING,
     Any,
     AsyncIterator,
     Callable,
-    Iterable,
     List,
     Literal,
     Mapping,
@@ -23,36 +22,32 @@ from typing import (
 
 from .. import _requests as requests
 from .._defaults import async_default_client
-from .._errors import InvalidRequest, PaddockError, SandboxEnded, SandboxNotFound
-from .._models import CodeError, CodeResult, Execution, Json, Result, SandboxInfo, Usage
+from .._errors import InvalidRequest, SandboxEnded, SandboxNotFound
+from .._models import CodeError, CodeResult, Execution, Json, Result, SandboxInfo, Usage, UsageSample
 from .._requests import Command, HostPath, Terminal, VolumeMounts, given
-from .._waiting import CHUNK, async_chunks
+from .._waiting import CHUNK
 from .client import LONG_PATIENCE, AsyncClient, quoted
 from .contexts import AsyncContexts
+from .copies import AsyncCopies
 from .filesystem import AsyncFilesystem
+from .following import Input, TextCallback, feed, follow, warn
 from .process import AsyncProcess
 
 if TYPE_CHECKING:
     import httpx
 
-    from .._following import Callbacks
-    from .._models_more import Change, CodeContext, Limits, MergeReport, Network, Snapshot
+    from .._models_more import CodeContext, Limits, Network, PortRight, Snapshot
     from .tools import AsyncTools
 
-Input = Union[str, bytes, IO[bytes], IO[str]]
-TextCallback = Callable[[str], object]
 
-
-class AsyncSandbox:
+class AsyncSandbox(AsyncCopies):
     """A place to run code that nobody has read. Made by `create`, found again by `connect`.
 
     As a context manager it is killed at the end of the block, also when an exception passes, unless it is persistent.
     """
 
     def __init__(self, client: AsyncClient, info: SandboxInfo) -> None:
-        self._client = client
-        self._info = info
-        self._path = f"/v1/sandboxes/{quoted(info.id)}"
+        super().__init__(client, info)
         self._process = os.getpid()
         client.users.add(self)
         #: Files inside; `files` is another name of it.
@@ -69,6 +64,7 @@ class AsyncSandbox:
         image: Optional[HostPath] = None,
         snapshot: Union[str, Snapshot, None] = None,
         ttl_seconds: Optional[float] = None,
+        ttl_action: Optional[str] = None,
         idle_seconds: Optional[float] = None,
         idle_action: str = "kill",
         persistent: bool = False,
@@ -95,6 +91,7 @@ class AsyncSandbox:
         scan: Optional[str] = None,
         allowed_imports: Optional[Sequence[str]] = None,
         live_forks: Optional[bool] = None,
+        root_may_install: Optional[bool] = None,
         audit_outputs: Optional[bool] = None,
         live: Optional[bool] = None,
         client: Optional[AsyncClient] = None,
@@ -107,6 +104,7 @@ class AsyncSandbox:
             snapshot: begin with the files of a snapshot.
             ttl_seconds: it ends so many seconds from now, whatever happens (the server's default is an hour, and
                 none with `persistent`).
+            ttl_action: `kill` (the default); or `pause` or `hibernate`: it then sleeps for 30 days, or until a call.
             idle_seconds: it ends, or what `idle_action` (`kill`, `pause`, `hibernate`) says, after so long without a
                 running command, a stream and use of the processor.
             persistent: left alone by the idle reaper and by context managers.
@@ -135,6 +133,10 @@ class AsyncSandbox:
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
                 refuses to create it where it is not; `False` gives it a fence with nothing weaker for forks.
+            root_may_install: whether root inside may install packages and manage users: it then has capabilities over
+                the sandbox's own files and ids, which `info().guarantees["root_capabilities"]` names. By default as the
+                template has it, else root has none. `True` refuses to create it where that cannot be had or is
+                forbidden.
             audit_outputs: whether the audit keeps what commands and code print, encrypted (default), or their digests
                 only; the template's word counts before this one.
             live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can,
@@ -147,8 +149,9 @@ class AsyncSandbox:
             image=requests.image(image),
             snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
             backend=backend,
-            require=_strings("require", require),
+            require=requests.strings("require", require),
             ttl_seconds=ttl_seconds,
+            ttl_action=ttl_action,
             idle=requests.idle(idle_seconds, idle_action),
             persistent=persistent or None,
             under_pressure=under_pressure,
@@ -162,15 +165,16 @@ class AsyncSandbox:
             cwd=cwd,
             hostname=hostname,
             workspace=requests.host_path(workspace),
-            protect=_strings("protect", protect),
-            unprotect=_strings("unprotect", unprotect),
+            protect=requests.strings("protect", protect),
+            unprotect=requests.strings("unprotect", unprotect),
             read=requests.host_mounts(read),
             write=requests.host_mounts(write),
-            tmpfs=_strings("tmpfs", tmpfs),
+            tmpfs=requests.strings("tmpfs", tmpfs),
             volumes=requests.volume_mounts(volumes),
             scan=scan,
-            allowed_imports=_strings("allowed_imports", allowed_imports),
+            allowed_imports=requests.strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
+            root_may_install=root_may_install,
             audit_outputs=audit_outputs,
             live=live,
         )
@@ -193,14 +197,17 @@ class AsyncSandbox:
         name: Optional[str] = None,
         template: Optional[str] = None,
         metadata: Optional[Mapping[str, str]] = None,
+        oldest_first: bool = False,
         page_size: Optional[int] = None,
         client: Optional[AsyncClient] = None,
     ) -> AsyncIterator[AsyncSandbox]:
-        """All sandboxes that fit, those that ended within a day included; asks for page after page."""
+        """All sandboxes that fit, also those that ended within a day, the newest first; asks for page after page."""
         client = client or async_default_client()
         fields = given(state=state, name=name, template=template)
         query: List[Tuple[str, str]] = list(fields.items())
         query += [("metadata", f"{key}={value}") for key, value in (metadata or {}).items()]
+        if oldest_first:
+            query.append(("order", "asc"))
         if page_size is not None:
             query.append(("limit", str(page_size)))
         async for body in client.pages("/v1/sandboxes", "sandboxes", query):
@@ -223,15 +230,11 @@ class AsyncSandbox:
             if exception is None:
                 raise
             # The caller's own exception counts; the time to live ends the sandbox.
-            _warn("could not kill sandbox %s: %s", self.id, error)
+            warn("could not kill sandbox %s: %s", self.id, error)
 
     def __repr__(self) -> str:
         named = f" {self.name}" if self.name else ""
         return f"<{type(self).__name__} {self.id}{named} {self.state}>"
-
-    @property
-    def id(self) -> str:
-        return self._info.id
 
     @property
     def name(self) -> Optional[str]:
@@ -347,12 +350,12 @@ class AsyncSandbox:
             return Result.parse(started)
         process = AsyncProcess(self._client, self.id, started["exec"], stdin_offset=0)
         if streamed is not None:
-            await _feed(process, streamed)
+            await feed(process, streamed)
         if background:
             return process
         if not followed:
             return await process.wait()
-        return await _followed(process, _callbacks(on_stdout, on_stderr))
+        return await follow(process, on_stdout, on_stderr)
 
     async def run_code(
         self,
@@ -391,7 +394,7 @@ class AsyncSandbox:
         started = await self._client.call("POST", f"{self._path}/code", json=body, idempotent=True, patience=patience)
         process = AsyncProcess(self._client, self.id, started["exec"])
         if followed:
-            return Execution.of(await _followed(process, _callbacks(on_stdout, on_stderr, on_result, on_error)))
+            return Execution.of(await follow(process, on_stdout, on_stderr, on_result, on_error))
         return Execution.parse(started) if started["state"] == "ended" else Execution.of(await process.wait())
 
     def process(self, exec: int) -> AsyncProcess:
@@ -421,93 +424,6 @@ class AsyncSandbox:
     async def wake(self) -> SandboxInfo:
         return await self._act("POST", "/wake", patience=LONG_PATIENCE)
 
-    async def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> Snapshot:
-        """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it."""
-        wanted = given(name=name, live=live or None)
-        body = await self._client.call("POST", f"{self._path}/snapshots", json=wanted, patience=LONG_PATIENCE)
-        from .._models_more import Snapshot
-
-        return Snapshot.parse(body)
-
-    @overload
-    async def fork(
-        self,
-        count: None = None,
-        *,
-        ttl_seconds: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
-        secrets: bool = False,
-        live: Optional[bool] = None,
-    ) -> AsyncSandbox: ...
-
-    @overload
-    async def fork(
-        self,
-        count: int,
-        *,
-        ttl_seconds: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
-        secrets: bool = False,
-        live: Optional[bool] = None,
-    ) -> List[AsyncSandbox]: ...
-
-    async def fork(
-        self,
-        count: Optional[int] = None,
-        *,
-        ttl_seconds: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
-        secrets: bool = False,
-        live: Optional[bool] = None,
-    ) -> Union[AsyncSandbox, List[AsyncSandbox]]:
-        """New sandboxes that begin with what this one has, which goes on running.
-
-        Its files, and the Python and bash contexts that can be forked as they stand, with all that they know; others
-        begin anew. `live=True` raises where one cannot; `live=False` forks only files.
-
-        `fork()` is one sandbox; `fork(3)` is a list of three (and `fork(1)` a list of one). 100 at most.
-        They have none of its secrets, unless `secrets` is true.
-        """
-        body = given(
-            count=count,
-            ttl_seconds=ttl_seconds,
-            metadata=dict(metadata) if metadata else None,
-            secrets=secrets or None,
-            live=live,
-        )
-        forked = await self._client.call(
-            "POST", f"{self._path}/fork", json=body, idempotent=True, patience=LONG_PATIENCE
-        )
-        children = [type(self)(self._client, SandboxInfo.parse(item)) for item in forked["sandboxes"]]
-        return children[0] if count is None else children
-
-    async def changes(self, since: str = "start") -> List[Change]:
-        """What it changed since its `start`, its `snapshot` or its `parent`, sorted by path."""
-        body = await self._client.call("GET", f"{self._path}/changes", query={"since": since}, patience=LONG_PATIENCE)
-        from .._models_more import Change
-
-        return [Change.parse(change) for change in body["changes"]]
-
-    async def changes_patch(self, since: str = "start") -> str:
-        """The same as a patch for `patch -p1` and `git apply`; what is no text is only named in it."""
-        answer = await self._client.request(
-            "GET", f"{self._path}/changes/patch", query={"since": since}, patience=LONG_PATIENCE
-        )
-        return answer.text
-
-    async def merge(self, from_: Union[AsyncSandbox, str], paths: Iterable[str] = ()) -> MergeReport:
-        """Brings what the fork `from_` changed into this, its parent: all of it, or only the given paths.
-
-        Where both changed the same path nothing at all is merged, and `MergeReport.conflicts` says where.
-        """
-        source = from_ if isinstance(from_, str) else from_.id
-        chosen = _strings("paths", list(paths) if not isinstance(paths, str) else paths)
-        body = {"from": source, "paths": chosen or []}
-        report = await self._client.call("POST", f"{self._path}/merge", json=body, patience=LONG_PATIENCE)
-        from .._models_more import MergeReport
-
-        return MergeReport.parse(report)
-
     async def network(self, after: int = 0) -> Network:
         """What may leave it, what went through, and the decisions after number `after`."""
         from .._models_more import Network
@@ -516,6 +432,13 @@ class AsyncSandbox:
 
     async def usage(self) -> Usage:
         return Usage.parse(await self._client.call("GET", f"{self._path}/usage"))
+
+    async def metrics(self, start: Optional[datetime] = None, end: Optional[datetime] = None) -> List[UsageSample]:
+        """What it used over the last minutes, the oldest first, and now: a sample every five seconds of work."""
+        moments = {"start_ms": start, "end_ms": end}
+        query = {name: str(int(at.timestamp() * 1000)) for name, at in moments.items() if at is not None}
+        body = await self._client.call("GET", f"{self._path}/metrics", query=query)
+        return [UsageSample.parse(sample) for sample in body["samples"]]
 
     async def set_metadata(self, metadata: Mapping[str, str]) -> SandboxInfo:
         """Replaces all metadata."""
@@ -563,6 +486,18 @@ class AsyncSandbox:
         """The address of an HTTP server inside. Requests to it need the token that requests to Paddock need."""
         return self._client.url_of(self._port_path(port) + path.lstrip("/"))
 
+    async def sign_port(self, port: int, *, expires_seconds: float = 3600) -> PortRight:
+        """A right to this port and nothing else, for somebody who gets no token, such as a browser or another service.
+
+        It ends with its time (a day at most), with the sandbox, and with the token that this client has.
+        """
+        from .._models_more import PortRight
+
+        self._port_path(port)
+        wanted = {"port": port, "expires_seconds": expires_seconds}
+        body = await self._client.call("POST", f"{self._path}/ports/sign", json=wanted, repeatable=True)
+        return PortRight.parse(body, self._client.location)
+
     def port_client(self, port: int) -> httpx.AsyncClient:
         """An HTTP client for a server inside, to be closed by the caller: `client.get("/index.html")`."""
         return self._client.http_below(self._port_path(port))
@@ -590,50 +525,3 @@ class AsyncSandbox:
 
     async def _release(self) -> None:
         await self._client.release(self)
-
-
-async def _feed(process: AsyncProcess, stdin: Union[bytes, IO[bytes], IO[str]]) -> None:
-    """All of its input. A command that ends before it has read all is no failure."""
-    try:
-        if isinstance(stdin, (bytes, bytearray, memoryview)):
-            await process.write_stdin(bytes(stdin))
-        else:
-            async for piece in async_chunks(stdin):
-                await process.write_stdin(piece)
-        await process.close_stdin()
-    except PaddockError:
-        if await process.poll() is None:
-            raise
-
-
-async def _followed(process: AsyncProcess, callbacks: Callbacks) -> Result:
-    try:
-        return await process._follow(callbacks)
-    except BaseException:
-        # A callback raised, or the caller was interrupted: nobody waits for the command any more.
-        try:
-            await process.kill()
-        except PaddockError as error:
-            _warn("could not kill %r: %s", process, error)
-        raise
-
-
-def _callbacks(*functions: Any) -> Callbacks:
-    from .._following import Callbacks
-
-    return Callbacks(*functions)
-
-
-def _warn(text: str, *values: object) -> None:
-    import logging
-
-    logging.getLogger("paddock").warning(text, *values)
-
-
-def _strings(what: str, values: Optional[Sequence[str]]) -> Optional[List[str]]:
-    """A single text where a list belongs would be taken apart into letters."""
-    if values is None:
-        return None
-    if isinstance(values, str):
-        raise InvalidRequest(f"{what} is the text {values!r}, not a list", hint=f"write {what}=[{values!r}]")
-    return [*values]

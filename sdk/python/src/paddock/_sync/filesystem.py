@@ -6,7 +6,7 @@ from __future__ import annotations
 import json as json_module
 import os
 from contextlib import ExitStack
-from typing import IO, TYPE_CHECKING, Any, Iterator, Callable, List, Optional, Tuple, Union
+from typing import IO, TYPE_CHECKING, Any, Iterator, Callable, List, Mapping, Optional, Tuple, Union
 
 from .._errors import FilesystemError, UnexpectedAnswer, UnsafeArchive
 from .._requests import DEFAULT_MAXIMUM, given
@@ -55,14 +55,17 @@ class Filesystem:
         mode: Optional[int] = None,
         parents: bool = True,
         user: Optional[str] = None,
+        attributes: Optional[Mapping[str, str]] = None,
     ) -> FileEntry:
         """Text (as UTF-8), bytes or what an open file still has. Readers inside see the old file or the new one,
-        never half of it; missing directories are made unless `parents` is False."""
+        never half of it; missing directories are made unless `parents` is False. `attributes` are extended
+        attributes of the user's namespace, by their names without `user.`."""
         query = given(
             path=path,
             mode=None if mode is None else f"{mode:o}",
             parents="true" if parents else None,
             user=user,
+            attributes=json_module.dumps(dict(attributes)) if attributes else None,
         )
         content, repeatable = _body(data)
         body = self._client.call(

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from functools import cached_property
 from typing import (
-    IO,
     TYPE_CHECKING,
     Any,
     Iterator,
     Callable,
-    Iterable,
     List,
     Literal,
     Mapping,
@@ -24,36 +23,32 @@ from typing import (
 
 from .. import _requests as requests
 from .._defaults import default_client
-from .._errors import InvalidRequest, PaddockError, SandboxEnded, SandboxNotFound
-from .._models import CodeError, CodeResult, Execution, Json, Result, SandboxInfo, Usage
+from .._errors import InvalidRequest, SandboxEnded, SandboxNotFound
+from .._models import CodeError, CodeResult, Execution, Json, Result, SandboxInfo, Usage, UsageSample
 from .._requests import Command, HostPath, Terminal, VolumeMounts, given
-from .._waiting import CHUNK, chunks
+from .._waiting import CHUNK
 from .client import LONG_PATIENCE, Client, quoted
 from .contexts import Contexts
+from .copies import Copies
 from .filesystem import Filesystem
+from .following import Input, TextCallback, feed, follow, warn
 from .process import Process
 
 if TYPE_CHECKING:
     import httpx
 
-    from .._following import Callbacks
-    from .._models_more import Change, CodeContext, Limits, MergeReport, Network, Snapshot
+    from .._models_more import CodeContext, Limits, Network, PortRight, Snapshot
     from .tools import Tools
 
-Input = Union[str, bytes, IO[bytes], IO[str]]
-TextCallback = Callable[[str], object]
 
-
-class Sandbox:
+class Sandbox(Copies):
     """A place to run code that nobody has read. Made by `create`, found again by `connect`.
 
     As a context manager it is killed at the end of the block, also when an exception passes, unless it is persistent.
     """
 
     def __init__(self, client: Client, info: SandboxInfo) -> None:
-        self._client = client
-        self._info = info
-        self._path = f"/v1/sandboxes/{quoted(info.id)}"
+        super().__init__(client, info)
         self._process = os.getpid()
         client.users.add(self)
         #: Files inside; `files` is another name of it.
@@ -70,6 +65,7 @@ class Sandbox:
         image: Optional[HostPath] = None,
         snapshot: Union[str, Snapshot, None] = None,
         ttl_seconds: Optional[float] = None,
+        ttl_action: Optional[str] = None,
         idle_seconds: Optional[float] = None,
         idle_action: str = "kill",
         persistent: bool = False,
@@ -96,6 +92,7 @@ class Sandbox:
         scan: Optional[str] = None,
         allowed_imports: Optional[Sequence[str]] = None,
         live_forks: Optional[bool] = None,
+        root_may_install: Optional[bool] = None,
         audit_outputs: Optional[bool] = None,
         live: Optional[bool] = None,
         client: Optional[Client] = None,
@@ -108,6 +105,7 @@ class Sandbox:
             snapshot: begin with the files of a snapshot.
             ttl_seconds: it ends so many seconds from now, whatever happens (the server's default is an hour, and
                 none with `persistent`).
+            ttl_action: `kill` (the default); or `pause` or `hibernate`: it then sleeps for 30 days, or until a call.
             idle_seconds: it ends, or what `idle_action` (`kill`, `pause`, `hibernate`) says, after so long without a
                 running command, a stream and use of the processor.
             persistent: left alone by the idle reaper and by context managers.
@@ -136,6 +134,10 @@ class Sandbox:
             allowed_imports: modules that code may import, with what is below them; any without it. Needs `scan`.
             live_forks: whether its code contexts can be forked as they stand: by default where that is possible. `True`
                 refuses to create it where it is not; `False` gives it a fence with nothing weaker for forks.
+            root_may_install: whether root inside may install packages and manage users: it then has capabilities over
+                the sandbox's own files and ids, which `info().guarantees["root_capabilities"]` names. By default as the
+                template has it, else root has none. `True` refuses to create it where that cannot be had or is
+                forbidden.
             audit_outputs: whether the audit keeps what commands and code print, encrypted (default), or their digests
                 only; the template's word counts before this one.
             live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can,
@@ -148,8 +150,9 @@ class Sandbox:
             image=requests.image(image),
             snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
             backend=backend,
-            require=_strings("require", require),
+            require=requests.strings("require", require),
             ttl_seconds=ttl_seconds,
+            ttl_action=ttl_action,
             idle=requests.idle(idle_seconds, idle_action),
             persistent=persistent or None,
             under_pressure=under_pressure,
@@ -163,15 +166,16 @@ class Sandbox:
             cwd=cwd,
             hostname=hostname,
             workspace=requests.host_path(workspace),
-            protect=_strings("protect", protect),
-            unprotect=_strings("unprotect", unprotect),
+            protect=requests.strings("protect", protect),
+            unprotect=requests.strings("unprotect", unprotect),
             read=requests.host_mounts(read),
             write=requests.host_mounts(write),
-            tmpfs=_strings("tmpfs", tmpfs),
+            tmpfs=requests.strings("tmpfs", tmpfs),
             volumes=requests.volume_mounts(volumes),
             scan=scan,
-            allowed_imports=_strings("allowed_imports", allowed_imports),
+            allowed_imports=requests.strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
+            root_may_install=root_may_install,
             audit_outputs=audit_outputs,
             live=live,
         )
@@ -194,14 +198,17 @@ class Sandbox:
         name: Optional[str] = None,
         template: Optional[str] = None,
         metadata: Optional[Mapping[str, str]] = None,
+        oldest_first: bool = False,
         page_size: Optional[int] = None,
         client: Optional[Client] = None,
     ) -> Iterator[Sandbox]:
-        """All sandboxes that fit, those that ended within a day included; asks for page after page."""
+        """All sandboxes that fit, also those that ended within a day, the newest first; asks for page after page."""
         client = client or default_client()
         fields = given(state=state, name=name, template=template)
         query: List[Tuple[str, str]] = list(fields.items())
         query += [("metadata", f"{key}={value}") for key, value in (metadata or {}).items()]
+        if oldest_first:
+            query.append(("order", "asc"))
         if page_size is not None:
             query.append(("limit", str(page_size)))
         for body in client.pages("/v1/sandboxes", "sandboxes", query):
@@ -224,15 +231,11 @@ class Sandbox:
             if exception is None:
                 raise
             # The caller's own exception counts; the time to live ends the sandbox.
-            _warn("could not kill sandbox %s: %s", self.id, error)
+            warn("could not kill sandbox %s: %s", self.id, error)
 
     def __repr__(self) -> str:
         named = f" {self.name}" if self.name else ""
         return f"<{type(self).__name__} {self.id}{named} {self.state}>"
-
-    @property
-    def id(self) -> str:
-        return self._info.id
 
     @property
     def name(self) -> Optional[str]:
@@ -348,12 +351,12 @@ class Sandbox:
             return Result.parse(started)
         process = Process(self._client, self.id, started["exec"], stdin_offset=0)
         if streamed is not None:
-            _feed(process, streamed)
+            feed(process, streamed)
         if background:
             return process
         if not followed:
             return process.wait()
-        return _followed(process, _callbacks(on_stdout, on_stderr))
+        return follow(process, on_stdout, on_stderr)
 
     def run_code(
         self,
@@ -392,7 +395,7 @@ class Sandbox:
         started = self._client.call("POST", f"{self._path}/code", json=body, idempotent=True, patience=patience)
         process = Process(self._client, self.id, started["exec"])
         if followed:
-            return Execution.of(_followed(process, _callbacks(on_stdout, on_stderr, on_result, on_error)))
+            return Execution.of(follow(process, on_stdout, on_stderr, on_result, on_error))
         return Execution.parse(started) if started["state"] == "ended" else Execution.of(process.wait())
 
     def process(self, exec: int) -> Process:
@@ -422,93 +425,6 @@ class Sandbox:
     def wake(self) -> SandboxInfo:
         return self._act("POST", "/wake", patience=LONG_PATIENCE)
 
-    def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> Snapshot:
-        """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it."""
-        wanted = given(name=name, live=live or None)
-        body = self._client.call("POST", f"{self._path}/snapshots", json=wanted, patience=LONG_PATIENCE)
-        from .._models_more import Snapshot
-
-        return Snapshot.parse(body)
-
-    @overload
-    def fork(
-        self,
-        count: None = None,
-        *,
-        ttl_seconds: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
-        secrets: bool = False,
-        live: Optional[bool] = None,
-    ) -> Sandbox: ...
-
-    @overload
-    def fork(
-        self,
-        count: int,
-        *,
-        ttl_seconds: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
-        secrets: bool = False,
-        live: Optional[bool] = None,
-    ) -> List[Sandbox]: ...
-
-    def fork(
-        self,
-        count: Optional[int] = None,
-        *,
-        ttl_seconds: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
-        secrets: bool = False,
-        live: Optional[bool] = None,
-    ) -> Union[Sandbox, List[Sandbox]]:
-        """New sandboxes that begin with what this one has, which goes on running.
-
-        Its files, and the Python and bash contexts that can be forked as they stand, with all that they know; others
-        begin anew. `live=True` raises where one cannot; `live=False` forks only files.
-
-        `fork()` is one sandbox; `fork(3)` is a list of three (and `fork(1)` a list of one). 100 at most.
-        They have none of its secrets, unless `secrets` is true.
-        """
-        body = given(
-            count=count,
-            ttl_seconds=ttl_seconds,
-            metadata=dict(metadata) if metadata else None,
-            secrets=secrets or None,
-            live=live,
-        )
-        forked = self._client.call(
-            "POST", f"{self._path}/fork", json=body, idempotent=True, patience=LONG_PATIENCE
-        )
-        children = [type(self)(self._client, SandboxInfo.parse(item)) for item in forked["sandboxes"]]
-        return children[0] if count is None else children
-
-    def changes(self, since: str = "start") -> List[Change]:
-        """What it changed since its `start`, its `snapshot` or its `parent`, sorted by path."""
-        body = self._client.call("GET", f"{self._path}/changes", query={"since": since}, patience=LONG_PATIENCE)
-        from .._models_more import Change
-
-        return [Change.parse(change) for change in body["changes"]]
-
-    def changes_patch(self, since: str = "start") -> str:
-        """The same as a patch for `patch -p1` and `git apply`; what is no text is only named in it."""
-        answer = self._client.request(
-            "GET", f"{self._path}/changes/patch", query={"since": since}, patience=LONG_PATIENCE
-        )
-        return answer.text
-
-    def merge(self, from_: Union[Sandbox, str], paths: Iterable[str] = ()) -> MergeReport:
-        """Brings what the fork `from_` changed into this, its parent: all of it, or only the given paths.
-
-        Where both changed the same path nothing at all is merged, and `MergeReport.conflicts` says where.
-        """
-        source = from_ if isinstance(from_, str) else from_.id
-        chosen = _strings("paths", list(paths) if not isinstance(paths, str) else paths)
-        body = {"from": source, "paths": chosen or []}
-        report = self._client.call("POST", f"{self._path}/merge", json=body, patience=LONG_PATIENCE)
-        from .._models_more import MergeReport
-
-        return MergeReport.parse(report)
-
     def network(self, after: int = 0) -> Network:
         """What may leave it, what went through, and the decisions after number `after`."""
         from .._models_more import Network
@@ -517,6 +433,13 @@ class Sandbox:
 
     def usage(self) -> Usage:
         return Usage.parse(self._client.call("GET", f"{self._path}/usage"))
+
+    def metrics(self, start: Optional[datetime] = None, end: Optional[datetime] = None) -> List[UsageSample]:
+        """What it used over the last minutes, the oldest first, and now: a sample every five seconds of work."""
+        moments = {"start_ms": start, "end_ms": end}
+        query = {name: str(int(at.timestamp() * 1000)) for name, at in moments.items() if at is not None}
+        body = self._client.call("GET", f"{self._path}/metrics", query=query)
+        return [UsageSample.parse(sample) for sample in body["samples"]]
 
     def set_metadata(self, metadata: Mapping[str, str]) -> SandboxInfo:
         """Replaces all metadata."""
@@ -564,6 +487,18 @@ class Sandbox:
         """The address of an HTTP server inside. Requests to it need the token that requests to Paddock need."""
         return self._client.url_of(self._port_path(port) + path.lstrip("/"))
 
+    def sign_port(self, port: int, *, expires_seconds: float = 3600) -> PortRight:
+        """A right to this port and nothing else, for somebody who gets no token, such as a browser or another service.
+
+        It ends with its time (a day at most), with the sandbox, and with the token that this client has.
+        """
+        from .._models_more import PortRight
+
+        self._port_path(port)
+        wanted = {"port": port, "expires_seconds": expires_seconds}
+        body = self._client.call("POST", f"{self._path}/ports/sign", json=wanted, repeatable=True)
+        return PortRight.parse(body, self._client.location)
+
     def port_client(self, port: int) -> httpx.Client:
         """An HTTP client for a server inside, to be closed by the caller: `client.get("/index.html")`."""
         return self._client.http_below(self._port_path(port))
@@ -591,50 +526,3 @@ class Sandbox:
 
     def _release(self) -> None:
         self._client.release(self)
-
-
-def _feed(process: Process, stdin: Union[bytes, IO[bytes], IO[str]]) -> None:
-    """All of its input. A command that ends before it has read all is no failure."""
-    try:
-        if isinstance(stdin, (bytes, bytearray, memoryview)):
-            process.write_stdin(bytes(stdin))
-        else:
-            for piece in chunks(stdin):
-                process.write_stdin(piece)
-        process.close_stdin()
-    except PaddockError:
-        if process.poll() is None:
-            raise
-
-
-def _followed(process: Process, callbacks: Callbacks) -> Result:
-    try:
-        return process._follow(callbacks)
-    except BaseException:
-        # A callback raised, or the caller was interrupted: nobody waits for the command any more.
-        try:
-            process.kill()
-        except PaddockError as error:
-            _warn("could not kill %r: %s", process, error)
-        raise
-
-
-def _callbacks(*functions: Any) -> Callbacks:
-    from .._following import Callbacks
-
-    return Callbacks(*functions)
-
-
-def _warn(text: str, *values: object) -> None:
-    import logging
-
-    logging.getLogger("paddock").warning(text, *values)
-
-
-def _strings(what: str, values: Optional[Sequence[str]]) -> Optional[List[str]]:
-    """A single text where a list belongs would be taken apart into letters."""
-    if values is None:
-        return None
-    if isinstance(values, str):
-        raise InvalidRequest(f"{what} is the text {values!r}, not a list", hint=f"write {what}=[{values!r}]")
-    return [*values]

@@ -55,32 +55,80 @@ class Volumes:
         path, _ = _at(name, "/share")
         return VolumeInfo.parse(self._client.call("POST", path, json={"tenant": tenant, "mode": mode}))
 
-    def files(self, name: str, path: Optional[str] = None, *, version: Optional[int] = None) -> List[VolumeFile]:
-        """What is in it, at or below a path; at most 10,000."""
-        place, query = _at(name, "/files", path=path, version=version)
+    def files(
+        self,
+        name: str,
+        path: Optional[str] = None,
+        *,
+        version: Optional[int] = None,
+        depth: Optional[int] = None,
+        live: bool = False,
+    ) -> List[VolumeFile]:
+        """What is in it, at or below a path, so many levels deep; at most 10,000.
+
+        Args:
+            live: as the sandbox that has it to write has it now; a version of that is made first.
+        """
+        place, query = _at(name, "/files", path=path, version=version, depth=depth, live=_live(live))
         body = self._client.call("GET", place, query=query)
         return [VolumeFile.parse(item) for item in body["files"]]
 
-    def read(self, name: str, path: str, *, version: Optional[int] = None) -> bytes:
+    def stat(self, name: str, path: str = "", *, version: Optional[int] = None, live: bool = False) -> VolumeFile:
+        """What a path is; the empty one is the volume itself. Links are not followed."""
+        place, query = _at(name, "/files/stat", path=path, version=version, live=_live(live))
+        return VolumeFile.parse(self._client.call("GET", place, query=query))
+
+    def read(self, name: str, path: str, *, version: Optional[int] = None, live: bool = False) -> bytes:
         """The content of a file."""
-        place, query = _at(name, "/files/content", path=path, version=version)
+        place, query = _at(name, "/files/content", path=path, version=version, live=_live(live))
         return (self._client.request("GET", place, query=query, patience=LONG_PATIENCE)).content
 
-    def write(self, name: str, path: str, content: Union[str, bytes]) -> VolumeVersion:
-        """Puts a file into it, as a new version."""
+    def write(
+        self,
+        name: str,
+        path: str,
+        content: Union[str, bytes],
+        *,
+        mode: Optional[int] = None,
+        live: bool = False,
+    ) -> VolumeVersion:
+        """Puts a file into it, as a new version.
+
+        Args:
+            live: through the sandbox that has it to write, if there is one; without this such a volume is refused.
+        """
         data = content.encode() if isinstance(content, str) else content
-        place, query = _at(name, "/files/content", path=path)
+        octal = None if mode is None else f"{mode:o}"
+        place, query = _at(name, "/files/content", path=path, mode=octal, live=_live(live))
         response = self._client.request("PUT", place, query=query, content=lambda: data, patience=LONG_PATIENCE)
         return VolumeVersion.parse(response.json())
 
-    def delete(self, name: str, path: str) -> VolumeVersion:
+    def make_directory(
+        self, name: str, path: str, *, mode: Optional[int] = None, parents: bool = False, live: bool = False
+    ) -> VolumeVersion:
+        """Makes a directory in it, as a new version."""
+        place, query = _at(name, "/files/directory", live=_live(live))
+        body = {"path": path, "mode": mode, "parents": parents}
+        return VolumeVersion.parse(self._client.call("POST", place, query=query, json=body))
+
+    def change_mode(self, name: str, path: str, mode: int, *, live: bool = False) -> VolumeVersion:
+        """Other permission bits, as a new version."""
+        place, query = _at(name, "/files/mode", live=_live(live))
+        body = {"path": path, "mode": mode}
+        return VolumeVersion.parse(self._client.call("POST", place, query=query, json=body))
+
+    def delete(self, name: str, path: str, *, live: bool = False) -> VolumeVersion:
         """Takes a file, or a directory with what is in it, out of it, as a new version."""
-        place, query = _at(name, "/files", path=path)
+        place, query = _at(name, "/files", path=path, live=_live(live))
         return VolumeVersion.parse(self._client.call("DELETE", place, query=query))
 
     def close(self) -> None:
         """Closes the connections; the next request opens new ones."""
         self._client.close()
+
+
+def _live(live: bool) -> Optional[str]:
+    return "true" if live else None
 
 
 def _at(name: str, more: str = "", **query: Any) -> Any:

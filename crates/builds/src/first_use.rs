@@ -1,0 +1,441 @@
+//! Templates that come with Paddock, and that are built when a create names them first.
+//!
+//! The build runs in the background, for the owner of the host. A create waits for it as long as the owner says, and is
+//! then told how far it is: minutes would be longer than clients wait. A create never gets another template in its place,
+//! so that sandboxes of one name never change under a program that runs.
+//!
+//! ```text
+//! builds/first-use/NAME.json  how far the build is, or why it failed
+//! builds/first-use/NAME.lock  locked while it runs
+//! ```
+
+use super::builder::{self, Build, Target};
+use super::error::{self, BuildError};
+use super::fetch::Variables;
+use super::file::{self, BuildFile, BuildFileError, Step};
+use super::run::{Event, Watcher};
+use paddock_model::Network;
+use paddock_model::api::{FirstBuild, FirstBuildState};
+use paddock_settings::templates::{self, TemplateError};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
+
+/// A build that failed is not begun again within this time.
+const UNTIL_AGAIN: Duration = Duration::from_secs(600);
+/// Build files of the owner's are read whole.
+const LARGEST_FILE: u64 = 1 << 20;
+/// Characters of the last lines that a failed step printed, for the server's log.
+const LOGGED_OUTPUT: usize = 4096;
+/// Builds that run at one time: each may take gigabytes of memory.
+const AT_ONE_TIME: usize = 1;
+
+/// The choice of the owner of the host.
+#[derive(Debug, Clone, Default)]
+pub struct FirstUseOptions {
+    /// The templates that are built so; none by default.
+    pub names: Vec<String>,
+    /// A directory whose `NAME.toml` takes the place of the build file that comes with Paddock.
+    pub files: Option<PathBuf>,
+    /// How long a create waits for the build.
+    pub wait: Duration,
+    /// The server's variables, of which a build reads proxies and package indexes.
+    pub variables: Variables,
+}
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FirstUseError {
+    #[error("template `{name}` is being built for the first time: {}", shown(.build))]
+    Building { name: String, build: FirstBuild },
+    #[error("template `{name}` could not be built: {}", .build.failure.as_deref().unwrap_or("it is not known why"))]
+    Failed { name: String, build: FirstBuild },
+    #[error("there is no build file for `{0}`, which is to be built on first use")]
+    NoFile(String),
+    #[error("`{}` cannot be read for build files", .path.display())]
+    Unreadable { path: PathBuf, source: Arc<io::Error> },
+    #[error("the build file of `{name}` is not usable")]
+    Unusable { name: String, source: Arc<BuildFileError> },
+    #[error(transparent)]
+    Template(Arc<TemplateError>),
+}
+
+impl FirstUseError {
+    pub fn hint(&self) -> String {
+        match self {
+            FirstUseError::Building { .. } => {
+                "ask again in a minute; `paddock template ls` and GET /v1/templates show how far it is".into()
+            }
+            FirstUseError::Failed { name, .. } => format!(
+                "the owner of the host sees more with `paddock template build {name}`; it is tried again by a create after ten minutes"
+            ),
+            FirstUseError::NoFile(_) => format!("known are {}", super::SHIPPED.join(", ")),
+            FirstUseError::Unreadable { .. } | FirstUseError::Unusable { .. } => {
+                "mend it, or start the server without --build-files".into()
+            }
+            FirstUseError::Template(error) => error.hint().unwrap_or_default(),
+        }
+    }
+}
+
+fn shown(build: &FirstBuild) -> String {
+    match build.step {
+        0 => "it waits for its turn".into(),
+        step => format!("step {step} of {}, {}", build.steps, build.doing),
+    }
+}
+
+/// The builds of one state directory.
+pub struct FirstUse {
+    state: PathBuf,
+    options: FirstUseOptions,
+    files: BTreeMap<String, BuildFile>,
+    running: Mutex<HashMap<String, Running>>,
+    slots: Semaphore,
+}
+
+struct Running {
+    /// `None`: the template is there.
+    seen: watch::Receiver<Option<FirstBuild>>,
+    began: Instant,
+    task: Option<AbortHandle>,
+}
+
+impl FirstUse {
+    /// Reads all build files now, so that a mistake in one is found before a create needs it.
+    pub fn open(state: &Path, mut options: FirstUseOptions) -> Result<Arc<FirstUse>, FirstUseError> {
+        if let Some(path) = options.files.take() {
+            let found = fs::canonicalize(&path);
+            let unreadable = |source| FirstUseError::Unreadable { path, source: Arc::new(source) };
+            options.files = Some(found.map_err(unreadable)?);
+        }
+        let mut files = BTreeMap::new();
+        for name in &options.names {
+            let text = text_of(options.files.as_deref(), name)?;
+            let unusable = |source| FirstUseError::Unusable { name: name.clone(), source: Arc::new(source) };
+            let file = file::parse(&text).map_err(unusable)?;
+            if rustix::process::geteuid().is_root() || !needs_root(&file) {
+                files.insert(name.clone(), file);
+            } else {
+                tracing::info!(template = name, "is not built on first use: its packages need root");
+            }
+        }
+        let running = Mutex::default();
+        let slots = Semaphore::new(AT_ONE_TIME);
+        Ok(Arc::new(FirstUse { state: state.to_path_buf(), options, files, running, slots }))
+    }
+
+    /// True if a create that names this template begins its build.
+    pub fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name)
+    }
+
+    /// Ready when a create may go on: the template is there, or is none of those that are built so.
+    pub async fn ensure(self: &Arc<Self>, name: &str) -> Result<(), FirstUseError> {
+        if !self.has(name) || is_there(&self.state, name)? {
+            return Ok(());
+        }
+        let mut seen = self.join(name);
+        let is_over =
+            |seen: &Option<FirstBuild>| seen.as_ref().is_none_or(|b| b.state == FirstBuildState::Failed);
+        // Dropped by a server that ends: the last state is told.
+        let _ = tokio::time::timeout(self.options.wait, seen.wait_for(is_over)).await;
+        let build = seen.borrow().clone();
+        let name = name.to_string();
+        match build {
+            None => Ok(()),
+            Some(build) if build.state == FirstBuildState::Failed => {
+                Err(FirstUseError::Failed { name, build })
+            }
+            Some(build) => Err(FirstUseError::Building { name, build }),
+        }
+    }
+
+    /// Ends the builds: the server stops. Their finished steps are kept.
+    pub fn abort(&self) {
+        let running = std::mem::take(&mut *self.running());
+        running.into_values().filter_map(|running| running.task).for_each(|task| task.abort());
+    }
+
+    /// The build that runs or failed lately, else a new one.
+    fn join(self: &Arc<Self>, name: &str) -> watch::Receiver<Option<FirstBuild>> {
+        let mut running = self.running();
+        if let Some(known) = running.get(name) {
+            let failed = known.seen.borrow().as_ref().is_some_and(|b| b.state == FirstBuildState::Failed);
+            let is_over = known.seen.borrow().is_none() || (failed && known.began.elapsed() > UNTIL_AGAIN);
+            if !is_over {
+                return known.seen.clone();
+            }
+        }
+        let (progress, seen) = Progress::new(&self.state, name);
+        let (first_use, own) = (self.clone(), name.to_string());
+        let task = tokio::spawn(async move { first_use.run(&own, progress).await });
+        let began = Instant::now();
+        let kept = Running { seen: seen.clone(), began, task: Some(task.abort_handle()) };
+        running.insert(name.to_string(), kept);
+        seen
+    }
+
+    async fn run(&self, name: &str, progress: Progress) {
+        let Ok(_slot) = self.slots.acquire().await else { return };
+        let Some(file) = self.files.get(name) else { return };
+        let build = Build {
+            state: &self.state,
+            file,
+            directory: self.options.files.as_deref(),
+            target: Target::Template { name, replace: false },
+            use_cache: true,
+            host_certs: None,
+            caller: Some(&self.options.variables),
+            network: &Network::Host,
+            reach: None,
+            login: None,
+        };
+        match builder::build(&build, &progress).await {
+            Ok(built) => {
+                tracing::info!(template = name, seconds = built.took.as_secs(), "the template is built");
+                progress.done();
+            }
+            // A command of the owner's was first.
+            Err(BuildError::Template(TemplateError::Exists(_))) => progress.done(),
+            Err(error) => {
+                if let BuildError::Step { output, .. } = &error {
+                    let text = output.to_text();
+                    let from = text.floor_char_boundary(text.len().saturating_sub(LOGGED_OUTPUT));
+                    tracing::warn!(template = name, output = &text[from..], "the step that failed said");
+                }
+                let words = error::chain(&error);
+                tracing::warn!(template = name, error = words, "the template could not be built");
+                // The directory of the build files is the host's.
+                let is_base = matches!(error, BuildError::Base { .. });
+                progress.failed(if is_base { error.to_string() } else { error::told(&error) });
+            }
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<String, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The builds that run, and those that failed last, by the names of their templates.
+pub fn first_builds(state: &Path) -> BTreeMap<String, FirstBuild> {
+    let entries = fs::read_dir(directory(state)).into_iter().flatten().flatten();
+    let names =
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_string()));
+    let read = |name: String| {
+        let build: FirstBuild = serde_json::from_slice(&fs::read(place(state, &name, "json")).ok()?).ok()?;
+        // A server that was killed could not say that its build is over.
+        let runs = || {
+            let lock = File::open(place(state, &name, "lock")).ok()?;
+            Some(matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+        };
+        let is_told = build.state == FirstBuildState::Failed || runs() == Some(true);
+        // The owner may have built it since.
+        let is_missing = matches!(is_there(state, &name), Ok(false));
+        (is_told && is_missing).then_some((name, build))
+    };
+    names.filter_map(read).collect()
+}
+
+/// One build, for creates that wait, for `paddock template ls` and for the server's log.
+struct Progress {
+    state: PathBuf,
+    name: String,
+    seen: watch::Sender<Option<FirstBuild>>,
+    _lock: Option<File>,
+}
+
+impl Progress {
+    fn new(state: &Path, name: &str) -> (Progress, watch::Receiver<Option<FirstBuild>>) {
+        let started_at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64);
+        let building = FirstBuildState::Building;
+        let first = FirstBuild {
+            state: building,
+            step: 0,
+            steps: 0,
+            doing: String::new(),
+            started_at_ms,
+            failure: None,
+        };
+        let (sender, receiver) = watch::channel(Some(first.clone()));
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory(state));
+        let lock = made.and_then(|()| {
+            let lock =
+                File::options().write(true).create(true).truncate(false).open(place(state, name, "lock"))?;
+            // A reader holds it for a moment only.
+            lock.lock()?;
+            Ok(lock)
+        });
+        let lock = lock.inspect_err(
+            |error| tracing::warn!(template = name, %error, "`paddock template ls` will not show the build"),
+        );
+        let progress =
+            Progress { state: state.to_path_buf(), name: name.into(), seen: sender, _lock: lock.ok() };
+        progress.write(&first);
+        tracing::info!(template = name, "a create named it first: it is built");
+        (progress, receiver)
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut FirstBuild)) {
+        let mut told = None;
+        self.seen.send_modify(|seen| {
+            if let Some(build) = seen {
+                change(build);
+                told = Some(build.clone());
+            }
+        });
+        told.iter().for_each(|build| self.write(build));
+    }
+
+    fn failed(&self, why: String) {
+        self.tell(|build| (build.state, build.failure) = (FirstBuildState::Failed, Some(why)));
+    }
+
+    fn done(&self) {
+        let _ = fs::remove_file(place(&self.state, &self.name, "json"));
+        self.seen.send_replace(None);
+    }
+
+    /// A reader sees the old state or the new one, never a part.
+    fn write(&self, build: &FirstBuild) {
+        let written = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(directory(&self.state))?;
+            file.write_all(&serde_json::to_vec(build)?)?;
+            file.persist(place(&self.state, &self.name, "json")).map(drop).map_err(|error| error.error)
+        };
+        if let Err(error) = written() {
+            tracing::warn!(template = self.name, %error, "the state of the build is not written");
+        }
+    }
+}
+
+impl Watcher for Progress {
+    fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Step { number, total, what } => {
+                tracing::info!(
+                    template = self.name,
+                    step = number,
+                    of = total,
+                    what,
+                    "the template is being built"
+                );
+                self.tell(|build| (build.step, build.steps, build.doing) = (number, total, what.to_string()));
+            }
+            Event::Note { .. } | Event::Output { .. } | Event::Done { .. } => {}
+        }
+    }
+}
+
+fn text_of(files: Option<&Path>, name: &str) -> Result<String, FirstUseError> {
+    if let Some(path) = files.map(|directory| directory.join(format!("{name}.toml"))) {
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_string(&mut text));
+        match read {
+            Ok(_) => return Ok(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(FirstUseError::Unreadable { path, source: Arc::new(source) }),
+        }
+    }
+    super::shipped(name)
+        .map(String::from)
+        .ok_or_else(|| FirstUseError::NoFile(name.chars().take(80).collect()))
+}
+
+fn is_there(state: &Path, name: &str) -> Result<bool, FirstUseError> {
+    match templates::load(state, name) {
+        Err(TemplateError::Missing(_)) => Ok(false),
+        // The built-in one has no file.
+        Ok(policy) => Ok(name != templates::BUILT_IN || policy.image.is_some()),
+        Err(error) => Err(FirstUseError::Template(Arc::new(error))),
+    }
+}
+
+/// Packages of Debian belong to more users than an ordinary user has ids for.
+fn needs_root(file: &BuildFile) -> bool {
+    file.base.starts_with("debian:") || file.steps.iter().any(|step| matches!(step, Step::Apt { .. }))
+}
+
+fn directory(state: &Path) -> PathBuf {
+    state.join("builds/first-use")
+}
+
+fn place(state: &Path, name: &str, kind: &str) -> PathBuf {
+    directory(state).join(format!("{name}.{kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(files: &Path, names: &[&str]) -> FirstUseOptions {
+        FirstUseOptions {
+            names: names.iter().map(ToString::to_string).collect(),
+            files: Some(files.to_path_buf()),
+            ..FirstUseOptions::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_build_that_fails_is_told_to_everybody_and_not_begun_again() {
+        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
+        let mut options = options(files.path(), &["own"]);
+        options.wait = Duration::from_secs(60);
+        let first_use = FirstUse::open(state.path(), options).unwrap();
+        let error = first_use.ensure("own").await.unwrap_err();
+        assert!(matches!(&error, FirstUseError::Failed { .. }), "{error}");
+        assert!(error.to_string().contains("nowhere"), "{error}");
+        let told = first_builds(state.path());
+        assert_eq!((told["own"].state, told["own"].step), (FirstBuildState::Failed, 1));
+        let again = first_use.ensure("own").await.unwrap_err();
+        assert!(matches!(&again, FirstUseError::Failed { build, .. } if *build == told["own"]), "{again}");
+        first_use.ensure("other").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_create_that_does_not_wait_is_told_how_far_the_build_is() {
+        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
+        let first_use = FirstUse::open(state.path(), options(files.path(), &["own"])).unwrap();
+        // The task of the build cannot have run: this test has one thread, and has not given it away.
+        let held = first_use.slots.acquire().await.unwrap();
+        let error = first_use.ensure("own").await.unwrap_err();
+        assert!(matches!(error, FirstUseError::Building { .. }), "{error}");
+        assert_eq!(first_builds(state.path())["own"].state, FirstBuildState::Building);
+        first_use.abort();
+        drop(held);
+        // The lock went with the task.
+        while !first_builds(state.path()).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn a_template_that_is_there_is_not_built() {
+        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
+        templates::save(state.path(), "own", &Default::default(), false).unwrap();
+        let first_use = FirstUse::open(state.path(), options(files.path(), &["own"])).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(first_use.ensure("own")).unwrap();
+        assert!(first_builds(state.path()).is_empty());
+    }
+
+    #[test]
+    fn a_mistake_is_found_when_the_server_starts() {
+        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(files.path().join("broken.toml"), "packages = []\n").unwrap();
+        let open = |name: &str| FirstUse::open(state.path(), options(files.path(), &[name])).err();
+        let unusable = open("broken").unwrap();
+        assert!(unusable.to_string().contains("broken"), "{unusable}");
+        assert!(matches!(open("nothing"), Some(FirstUseError::NoFile(_))));
+        assert!(open("code-interpreter-v1").is_none());
+    }
+}

@@ -1,0 +1,4 @@
+//! A body that came packed.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| paddock_server::e2b_fuzz::fuzz_e2b_gzip(data));

@@ -1,0 +1,292 @@
+/** Paddock as the sandbox of a Mastra workspace: `new Workspace({ sandbox: new PaddockSandbox() })`. */
+
+import {
+  MastraSandbox, ProcessHandle, SandboxNotReadyError, SandboxProcessManager, validateSandboxFileMode, type CommandResult, type MastraSandboxOptions,
+  type ProcessInfo, type ProviderStatus, type SandboxFileInput, type SandboxInfo, type SandboxNetworking, type SandboxStartOptions,
+  type SandboxCloneOptions, type SandboxStartResult, type SpawnProcessOptions, type WriteFilesOptions,
+} from '@mastra/core/workspace'
+import { defaultClient, type Client } from '../client.js'
+import type { CreateOptions } from '../create.js'
+import { ExecNotFoundError, SandboxEndedError, SandboxNotFoundError, UnsupportedError } from '../errors.js'
+import type { Snapshot } from '../models.js'
+import type { Process } from '../process.js'
+import { Sandbox } from '../sandbox.js'
+
+export interface PaddockSandboxOptions extends Omit<MastraSandboxOptions, 'processes'> {
+  /** The sandbox of this name is used again if it is there. Default: a new one. */
+  id?: string | undefined
+  /** A sandbox that exists, by Paddock's own id; it is used, and none is made in its place. */
+  sandboxId?: string | undefined
+  /** What `snapshot()` writes, and what a new sandbox begins with where it was written. Default: `snapshot()` keeps one without a name. */
+  checkpoint?: string | undefined
+  /** What a new sandbox begins with as long as `checkpoint` was never written. It is never written here. */
+  seedCheckpoint?: string | undefined
+  /** How a new sandbox is made. */
+  create?: Omit<CreateOptions, 'name'> | undefined
+  /** Default: the server of the environment, started if need be. */
+  client?: Client | undefined
+}
+
+/** A sandbox of Mastra. `stop` hibernates it, so that the next `start` finds its files; `destroy` ends it. */
+export class PaddockSandbox extends MastraSandbox {
+  readonly id: string
+  readonly name = 'PaddockSandbox'
+  readonly provider = 'paddock'
+  status: ProviderStatus = 'pending'
+  /** `snapshot()` writes what a later sandbox can begin with. */
+  override readonly supportsCheckpoints = true
+  declare readonly processes: PaddockProcesses
+  override readonly networking: SandboxNetworking = { getPortUrl: (port) => this.#portUrl(port) }
+  readonly #client: Client
+  readonly #create: Omit<CreateOptions, 'name'>
+  readonly #sandboxId: string | undefined
+  readonly #checkpoint: string | undefined
+  readonly #seedCheckpoint: string | undefined
+  #sandbox: Sandbox | undefined
+
+  constructor(options: PaddockSandboxOptions = {}) {
+    const { id, sandboxId, checkpoint, seedCheckpoint, create, client, ...rest } = options
+    super({ ...rest, name: 'PaddockSandbox', processes: new PaddockProcesses() })
+    this.id = id ?? `mastra-${crypto.randomUUID()}`
+    this.#client = client ?? defaultClient()
+    this.#create = create ?? {}
+    this.#sandboxId = sandboxId
+    this.#checkpoint = checkpoint
+    this.#seedCheckpoint = seedCheckpoint
+  }
+
+  /** The sandbox of this package, once it has started. */
+  get paddock(): Sandbox {
+    if (!this.#sandbox) throw new SandboxNotReadyError(this.id)
+    return this.#sandbox
+  }
+
+  override async start(options: SandboxStartOptions = {}): Promise<SandboxStartResult> {
+    const signal = options.abortSignal
+    const found = await this.#find(signal)
+    if (found) {
+      if (found.state === 'hibernated') await found.wake({ signal })
+      if (found.state === 'paused') await found.resume({ signal })
+      this.#sandbox = found
+      return { outcome: 'connected' }
+    }
+    if (this.#sandboxId !== undefined) {
+      throw new SandboxNotFoundError(`the sandbox ${this.#sandboxId} is not there any more`, { hint: 'leave `sandboxId` out to make a new one' })
+    }
+    const snapshot = (await this.#lastOf(this.#checkpoint, signal)) ?? (await this.#lastOf(this.#seedCheckpoint, signal))
+    const begin = snapshot === undefined ? {} : { snapshot }
+    this.#sandbox = await Sandbox.create({ ...this.#create, ...begin, name: this.id, client: this.#client, signal })
+    return { outcome: 'created' }
+  }
+
+  /** Another sandbox of the same settings. Nothing is made before its `start`. */
+  clone(options: SandboxCloneOptions = {}): PaddockSandbox {
+    const { id, sandboxId, env, workingDirectory, idleTimeoutMinutes, checkpointName, seedCheckpointName, actingUserId } = options
+    const create = { ...this.#create }
+    if (idleTimeoutMinutes !== undefined) create.idleMs = idleTimeoutMinutes * 60_000
+    if (actingUserId !== undefined) create.metadata = { ...create.metadata, 'mastra.acting-user': actingUserId }
+    return new PaddockSandbox({
+      id,
+      sandboxId,
+      checkpoint: checkpointName,
+      seedCheckpoint: seedCheckpointName ?? this.#seedCheckpoint,
+      create,
+      client: this.#client,
+      env: { ...this.getEnv(), ...env },
+      ...(workingDirectory ?? this.workingDirectory ? { workingDirectory: workingDirectory ?? this.workingDirectory } : {}),
+    } as PaddockSandboxOptions)
+  }
+
+  override async stop(): Promise<void> {
+    const sandbox = this.#sandbox
+    if (sandbox) await unlessGone(sandbox.hibernate())
+  }
+
+  override async destroy(): Promise<void> {
+    const sandbox = this.#sandbox ?? (await this.#find())
+    this.#sandbox = undefined
+    if (sandbox) await unlessGone(sandbox.kill())
+  }
+
+  override async writeFiles(files: SandboxFileInput[], options: WriteFilesOptions = {}): Promise<void> {
+    for (const { mode } of files) if (mode !== undefined) validateSandboxFileMode(mode)
+    await this.ensureRunning()
+    for (const { path, content, mode } of files) await this.paddock.files.write(path, content, { mode, signal: options.abortSignal })
+  }
+
+  override async snapshot(): Promise<void> {
+    await this.ensureRunning()
+    if (this.#checkpoint === undefined) return void (await this.paddock.snapshot())
+    // The new one is there before the old ones go.
+    const name = `${this.#checkpoint}.${Date.now()}`
+    await this.paddock.snapshot({ name })
+    for (const old of await this.#writtenAs(this.#checkpoint)) if (old.name !== name) await this.#client.deleteSnapshot(old)
+  }
+
+  override getInstructions(): string {
+    const network = this.#sandbox?.lastInfo.guarantees['network']
+    const reach = network === 'none' ? ' It has no network.' : network === 'gate' ? ' Only some hosts can be reached.' : ''
+    return `Commands run in an isolated Linux sandbox, in ${this.workingDirectory ?? '/workspace'}. Files there stay between commands.${reach}`
+  }
+
+  override async getInfo(): Promise<SandboxInfo> {
+    const info = await this.#sandbox?.info()
+    return {
+      id: this.id,
+      name: this.name,
+      provider: this.provider,
+      status: this.status,
+      createdAt: info?.createdAt ?? new Date(0),
+      ...(info?.expiresAt ? { timeoutAt: info.expiresAt } : {}),
+      metadata: info ? { sandboxId: info.id, state: info.state, ...info.metadata } : {},
+    }
+  }
+
+  async #find(signal?: AbortSignal): Promise<Sandbox | undefined> {
+    try {
+      const found = await Sandbox.connect(this.#sandboxId ?? this.id, { client: this.#client, signal })
+      return found.state === 'ended' ? undefined : found
+    } catch (error) {
+      if (error instanceof SandboxNotFoundError) return undefined
+      throw error
+    }
+  }
+
+  async #lastOf(checkpoint: string | undefined, signal?: AbortSignal): Promise<Snapshot | undefined> {
+    if (checkpoint === undefined) return undefined
+    const written = await this.#writtenAs(checkpoint, signal)
+    return written.sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime()).at(-1)
+  }
+
+  /** Each carries its time behind the name, because names are unique. */
+  async #writtenAs(checkpoint: string, signal?: AbortSignal): Promise<Snapshot[]> {
+    const all = await this.#client.snapshots({ signal })
+    return all.filter(({ name }) => name === checkpoint || (name?.startsWith(`${checkpoint}.`) && /^\d+$/.test(name.slice(checkpoint.length + 1))))
+  }
+
+  async #portUrl(port: number): Promise<string | null> {
+    try {
+      return await this.paddock.portUrl(port)
+    } catch (error) {
+      // A server that listens on a unix socket only has no address for others.
+      if (error instanceof UnsupportedError) return null
+      throw error
+    }
+  }
+}
+
+/** Processes of a sandbox; a process that is not known here is looked for in the sandbox. */
+export class PaddockProcesses extends SandboxProcessManager<PaddockSandbox> {
+  override async spawn(command: string, options: SpawnProcessOptions = {}): Promise<ProcessHandle> {
+    const env = { ...this.env, ...options.env }
+    const process = await this.sandbox.paddock.commands.start(command, {
+      env: Object.fromEntries(Object.entries(env).filter((pair): pair is [string, string] => pair[1] !== undefined)),
+      cwd: options.cwd ?? this.sandbox.workingDirectory,
+      timeoutMs: options.timeout,
+      openStdin: options.stdinMode !== 'ignore',
+      signal: options.abortSignal,
+    })
+    const handle = new PaddockProcess(process, command, options)
+    this._tracked.set(handle.pid, handle)
+    return handle
+  }
+
+  override async list(): Promise<ProcessInfo[]> {
+    const all = await this.sandbox.paddock.commands.list()
+    const known = await Promise.all(all.map(async (process) => ({ process, result: await process.poll() })))
+    return known.map(({ process, result }) => ({
+      pid: String(process.exec),
+      running: result === undefined,
+      ...(result ? { exitCode: result.exitCode, command: result.command } : {}),
+    }))
+  }
+
+  override async get(pid: string): Promise<ProcessHandle | undefined> {
+    const tracked = this._tracked.get(pid)
+    if (tracked || this._dismissed.has(pid) || !/^\d+$/.test(pid)) return tracked
+    const process = this.sandbox.paddock.commands.connect(Number(pid))
+    try {
+      await process.poll()
+    } catch (error) {
+      if (error instanceof ExecNotFoundError) return undefined
+      throw error
+    }
+    const handle = new PaddockProcess(process, undefined, {})
+    this._tracked.set(pid, handle)
+    return handle
+  }
+}
+
+class PaddockProcess extends ProcessHandle {
+  readonly pid: string
+  exitCode: number | undefined
+  readonly #process: Process
+  readonly #done: Promise<CommandResult>
+  #killed = false
+
+  constructor(process: Process, command: string | undefined, options: SpawnProcessOptions) {
+    super(options)
+    this.#process = process
+    this.pid = String(process.exec)
+    if (command !== undefined) this.command = command
+    this.#done = this.#follow()
+    // A caller need not wait; an error is told to those who do.
+    this.#done.catch(() => {})
+    options.abortSignal?.addEventListener('abort', () => void this.kill().catch(() => {}), { once: true })
+    if (options.abortSignal?.aborted) void this.kill().catch(() => {})
+  }
+
+  override async wait(options: Parameters<ProcessHandle['wait']>[0] = {}): Promise<CommandResult> {
+    const { abortSignal } = options
+    const stop = (): void => void this.kill().catch(() => {})
+    abortSignal?.addEventListener('abort', stop, { once: true })
+    if (abortSignal?.aborted) stop()
+    try {
+      return await this.#done
+    } finally {
+      abortSignal?.removeEventListener('abort', stop)
+    }
+  }
+
+  async kill(): Promise<boolean> {
+    if (this.exitCode !== undefined) return false
+    this.#killed = true
+    await this.#process.kill()
+    return true
+  }
+
+  async sendStdin(data: string): Promise<void> {
+    await this.#process.writeStdin(data)
+  }
+
+  override async closeStdin(): Promise<void> {
+    await this.#process.closeStdin()
+  }
+
+  async #follow(): Promise<CommandResult> {
+    const result = await this.#process.wait({ onStdout: (text) => this.emitStdout(text), onStderr: (text) => this.emitStderr(text) })
+    this.exitCode = result.exitCode
+    return {
+      success: result.ok,
+      exitCode: result.exitCode,
+      stdout: this.stdout,
+      stderr: this.stderr,
+      executionTimeMs: (result.endedAt ?? new Date()).getTime() - result.startedAt.getTime(),
+      timedOut: result.timedOut,
+      killed: this.#killed || result.timedOut,
+      stdoutTruncated: this.stdoutTruncated,
+      stderrTruncated: this.stderrTruncated,
+      stdoutDroppedBytes: this.stdoutDroppedBytes,
+      stderrDroppedBytes: this.stderrDroppedBytes,
+      ...(this.command === undefined ? {} : { command: this.command }),
+    }
+  }
+}
+
+async function unlessGone(action: Promise<unknown>): Promise<void> {
+  try {
+    await action
+  } catch (error) {
+    if (!(error instanceof SandboxEndedError) && !(error instanceof SandboxNotFoundError)) throw error
+  }
+}

@@ -1,0 +1,112 @@
+/** Module systems, other runtimes, and what a browser would load. */
+
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import * as esm from 'paddock'
+import { TCP_URL, temporaryDirectory } from './setup.js'
+
+const require = createRequire(import.meta.url)
+const ROOT = process.cwd()
+const PROGRAM = `
+const sandbox = await Sandbox.create({ ttlMs: 60000 })
+const lines = []
+await sandbox.commands.run('echo out', { onStdout: (text) => lines.push(text) })
+await sandbox.files.write('f', 'content')
+const { text } = await sandbox.runCode('6 * 7')
+console.log(lines.join('').trim(), await sandbox.files.read('f'), text)
+await sandbox.kill()
+`
+
+describe('modules', () => {
+  test('the packed package works by itself, in both module systems', () => {
+    const place = temporaryDirectory()
+    const packed = execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', place], { cwd: ROOT, encoding: 'utf8' }).trim()
+    mkdirSync(join(place, 'node_modules'))
+    execFileSync('tar', ['-xf', join(place, packed), '-C', join(place, 'node_modules')])
+    renameSync(join(place, 'node_modules', 'package'), join(place, 'node_modules', 'paddock'))
+    assert.deepEqual(readdirSync(join(place, 'node_modules', 'paddock', 'dist')).sort(), ['cjs', 'esm'])
+    writeFileSync(join(place, 'program.mjs'), `import { Sandbox } from 'paddock'\n${PROGRAM}`)
+    writeFileSync(join(place, 'program.cjs'), `const { Sandbox } = require('paddock');(async () => {${PROGRAM}})()`)
+    for (const program of ['program.mjs', 'program.cjs']) {
+      assert.equal(execFileSync(process.execPath, [program], { cwd: place, encoding: 'utf8' }), 'out content 42\n')
+    }
+  })
+  test('CommonJS has the same names', () => {
+    assert.deepEqual(Object.keys(require('paddock')).sort(), Object.keys(esm).sort())
+  })
+  test('CommonJS works', () => {
+    const program = `const { Sandbox } = require('paddock');(async () => {${PROGRAM}})()`
+    assert.equal(execFileSync(process.execPath, ['--input-type=commonjs', '-e', program], { cwd: ROOT, encoding: 'utf8' }), 'out content 42\n')
+  })
+  test('the providers for CommonJS load', () => {
+    assert.equal(typeof require('paddock/computesdk').paddock, 'function')
+    assert.equal(typeof require('paddock/mastra').PaddockSandbox, 'function')
+  })
+  test('there is no dependency at run time', () => {
+    const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    assert.equal(manifest.dependencies, undefined)
+    assert.deepEqual(Object.keys(manifest.peerDependenciesMeta).sort(), Object.keys(manifest.peerDependencies).sort())
+  })
+  test('every entry of exports exists', () => {
+    const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    const files = JSON.stringify(exports).match(/\.\/dist\/[^"]+/g) ?? []
+    assert.ok(files.length > 8)
+    for (const file of files) assert.ok(existsSync(join(ROOT, file)), file)
+  })
+  test('only the platform directory imports modules of Node', () => {
+    const directory = join(ROOT, 'dist', 'esm')
+    for (const name of readdirSync(directory).filter((one) => one.endsWith('.js'))) {
+      assert.doesNotMatch(readFileSync(join(directory, name), 'utf8'), /from ['"]node:|import\(['"]node:|Buffer\./, name)
+    }
+  })
+  test('the stand-in for browsers has every name of the platform', async () => {
+    const node = await import(join(ROOT, 'dist/esm/platform/node.js'))
+    const web = await import(join(ROOT, 'dist/esm/platform/web.js'))
+    const used = ['defaultSocket', 'ensureRunning', 'makeWire', 'upload', 'download', 'absolutePath', 'readSecretFile']
+    for (const name of used) {
+      assert.equal(typeof node[name], 'function')
+      assert.throws(() => web[name](), esm.UnsupportedError)
+    }
+  })
+  test('without Node all but the socket works', () => {
+    const token = process.env['PADDOCK_TEST_TOKEN'] ?? ''
+    const program = `
+const { log } = console
+// Node loads its own fetch late, and that needs the versions.
+await fetch('data:,')
+Object.defineProperty(process, 'versions', { value: {} })
+const { Client, Sandbox: Boxes, UnsupportedError } = await import('paddock')
+const client = new Client({ url: '${TCP_URL}', token: '${token}' })
+const Sandbox = { create: (options) => Boxes.create({ ...options, client }) }
+${PROGRAM}
+try { await new Client({ url: 'unix:/x/y' }).whoami() } catch (error) { log(error instanceof UnsupportedError) }
+`
+    assert.equal(execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd: ROOT, encoding: 'utf8' }), 'out content 42\ntrue\n')
+  })
+})
+
+/** The executable that npm fetched, without its script that would put it into place. */
+function runtime(...places: string[]): string | undefined {
+  const kept = process.env['PADDOCK_TEST_JAVASCRIPT_RUNTIMES'] ?? join(ROOT, 'node_modules')
+  return places.map((place) => join(kept, place)).find(existsSync)
+}
+
+describe('other runtimes', () => {
+  const source = `import { Sandbox } from '${join(ROOT, 'dist/esm/index.js')}'\n${PROGRAM}`
+  for (const [name, executable, ...options] of [
+    ['Bun', runtime('@oven/bun-linux-x64/bin/bun', '@oven/bun-linux-x64-baseline/bin/bun', '@oven/bun-linux-aarch64/bin/bun', 'bun/bin/bun.exe'), 'run'],
+    ['Deno', runtime('@deno/linux-x64-glibc/deno', '@deno/linux-arm64-glibc/deno'), 'run', '--allow-all', '--no-config'],
+  ] as [string, string | undefined, ...string[]][]) {
+    const skip = executable ? false : `${name.toLowerCase()}: it could not be fetched from npm for this host`
+    test(`${name} speaks to the unix socket`, { skip }, () => {
+      const program = join(temporaryDirectory(), 'program.mjs')
+      writeFileSync(program, source)
+      const done = spawnSync(executable ?? '', [...options, program], { encoding: 'utf8', timeout: 60_000 })
+      assert.equal(done.stdout, 'out content 42\n', done.stderr)
+    })
+  }
+})

@@ -1,0 +1,256 @@
+"""The requests of E2B's clients as an OpenAPI document for schemathesis, with the ids of things that are there.
+
+It is no second description of the dialect: of answers it has the statuses and fields without which the SDKs fail, and of requests what
+may be sent. It is made for one server and forgotten.
+"""
+import http.client
+import json
+import struct
+import urllib.parse
+
+# Each operation that ends or changes a sandbox has some of its own.
+MORTAL = ("kill", "timeout", "connect", "connect-v2", "pause", "fork", "snapshots", "network")
+FILES = ["/tmp/there/file", "/etc/passwd", "/tmp/there", "/nowhere/at/all", "/proc/self/mem", ""]
+DIRECTORIES = ["/tmp/there", "/tmp", "~", "/tmp/there/file", "/nowhere/at/all"]
+# Each call for a process has one of its own, because most of them end it.
+PROCESSES = ("SendSignal", "SendInput", "CloseStdin", "Update")
+TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "number"}, {"type": "boolean"}
+TEXTS = {"type": "array", "items": TEXT}
+PAIRS = {"type": "object", "additionalProperties": TEXT}
+REFUSED = {"type": "object", "required": ["code", "message"], "properties": {"code": {"type": ["integer", "string"]}, "message": TEXT}}
+
+
+def one_of(*values):
+    return {"type": "string", "enum": list(values)}
+
+
+def thing(required=(), **properties):
+    return {"type": "object", "required": list(required), "properties": properties}
+
+
+def answer_of(*fields):
+    return {"type": "object", "required": list(fields)}
+
+
+def list_of(*fields):
+    return {"type": "array", "items": answer_of(*fields)}
+
+
+OPENED = answer_of("templateID", "sandboxID", "clientID", "envdVersion", "envdAccessToken", "trafficAccessToken")
+LISTED = ("templateID", "sandboxID", "clientID", "startedAt", "endAt", "envdVersion", "cpuCount", "memoryMB", "diskSizeMB", "state")
+SECRET = ("secretID", "name", "currentVersion", "metadata", "createdAt", "updatedAt")
+STAT = ("name", "type", "path", "size", "mode", "uid", "gid", "atime", "mtime", "ctime")
+
+
+class Furniture:
+    """Things that requests are pointed at, made by the words of E2B."""
+
+    def __init__(self, url, key):
+        self.address, self.key = urllib.parse.urlsplit(url), key
+        self.steady = self.control("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 3600})
+        self.mortal = {name: [self.sandbox() for _ in range(2)] for name in MORTAL}
+        for name in ("file", "move"):
+            self.inside("POST", f"/files?path=/tmp/there/{name}", b"hello", "application/octet-stream")
+        self.context = json.loads(self.inside("POST", "/contexts", b"{}", port="49999"))["id"]
+        self.watcher = json.loads(self.inside("POST", "/filesystem.Filesystem/CreateWatcher", b'{"path": "/tmp"}'))["watcherId"]
+        self.processes = {name: self.process(terminal=name == "Update") for name in PROCESSES}
+        place = f"/sandboxes/{self.steady['sandboxID']}/snapshots"
+        self.snapshots = [self.control("POST", place, {})["snapshotID"] for _ in range(2)]
+        self.build = self.control("POST", "/v3/templates", {"name": "made-up"})
+        place = f"/templates/{self.build['templateID']}/files/{'0' * 64}"
+        self.grant = self.control("GET", place, None)["url"].rsplit("/", 1)[1]
+        self.volume = self.control("POST", "/volumes", {"name": "there"})
+        self.control("POST", "/volumes", {"name": "short"})
+        for name in ("there", "short"):
+            self.control("POST", "/secrets", {"name": name, "value": "a-long-value"})
+
+    def sandbox(self):
+        return self.control("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 3600})["sandboxID"]
+
+    def process(self, terminal):
+        """The number of a command that reads until its input ends."""
+        message = {"process": {"cmd": "/bin/cat"}, "stdin": True, **({"pty": {"size": {"cols": 80, "rows": 24}}} if terminal else {})}
+        message = json.dumps(message).encode()
+        connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=60)
+        try:
+            headers = {**self.headers("49983"), "Content-Type": "application/connect+json"}
+            connection.request("POST", "/process.Process/Start", struct.pack(">BI", 0, len(message)) + message, headers)
+            answer = connection.getresponse()
+            _, length = struct.unpack(">BI", answer.read(5))
+            return json.loads(answer.read(length))["event"]["start"]["pid"]
+        finally:
+            connection.close()
+
+    def control(self, method, path, body):
+        headers = {"X-API-KEY": self.key, "Content-Type": "application/json"}
+        return json.loads(self.ask(method, path, json.dumps(body), headers) or "null")
+
+    def inside(self, method, path, body, kind="application/json", port="49983"):
+        return self.ask(method, path, body, {**self.headers(port), "Content-Type": kind})
+
+    def headers(self, port):
+        return {"E2b-Sandbox-Id": self.steady["sandboxID"], "E2b-Sandbox-Port": port, "X-Access-Token": self.steady["envdAccessToken"]}
+
+    def ask(self, method, path, body, headers):
+        connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=60)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            said = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise SystemExit(f"{method} {path} was answered with {answer.status}: {said[:300]!r}")
+        return said
+
+
+def document(there):
+    """The document, for a server with these things."""
+    paths = {}
+
+    def operation(method, path, statuses, body=None, query=None, headers=None, kind="application/json", **places):
+        parameters = [
+            {"name": name, "in": where, "required": where == "path" or where == "header", "schema": schema}
+            for where, given in (("path", places), ("query", query or {}), ("header", headers or {})) for name, schema in given.items()
+        ]
+        refused = {"description": "refused", "content": {"application/json": {"schema": REFUSED}}}
+        answers = {str(status): answered(schema) for status, schema in statuses.items()}
+        described = {"operationId": f"{method} {path}", "parameters": parameters, "responses": {**answers, "4XX": refused}}
+        if body is not None:
+            described["requestBody"] = {"required": True, "content": {kind: {"schema": body}}}
+        paths.setdefault(path, {})[method] = described
+
+    control(operation, there)
+    kept(operation, there)
+    inside(operation, there)
+    return {"openapi": "3.1.0", "info": {"title": "E2B's clients", "version": "0"}, "paths": paths}
+
+
+def answered(schema):
+    if schema is None:
+        return {"description": "done"}
+    kind, schema = schema if isinstance(schema, tuple) else ("application/json", schema)
+    return {"description": "done", "content": {kind: {"schema": schema}}}
+
+
+def control(operation, there):
+    """Sandboxes, snapshots and templates."""
+    new = thing(
+        ["templateID"], templateID=one_of("base", "base", "base", "no-such"), timeout={"type": "number", "minimum": 1, "maximum": 600},
+        metadata=PAIRS, envVars={"type": "object", "propertyNames": {"pattern": "^[A-Z]{1,9}$"}, "additionalProperties": one_of("x", "")},
+        autoPause=FLAG, autoPauseMemory=FLAG, autoResume=thing(enabled=FLAG), allow_internet_access=FLAG)
+    pages = {"limit": {"type": "integer", "minimum": 1, "maximum": 1000}}
+    mortal = {name: one_of(*ids, "sb-0000000000000000") for name, ids in there.mortal.items()}
+    steady = one_of(there.steady["sandboxID"], there.steady["sandboxID"], "sb-0000000000000000")
+    for path in ("/v2/sandboxes", "/sandboxes"):
+        operation("post", path, {201: OPENED}, new)
+        query = {**pages, "state": one_of("running", "paused", "running,paused"), "order": one_of("asc", "desc"), "metadata": TEXT,
+                 "template": TEXT, "startedAfter": {"type": "string", "format": "date-time"}}
+        operation("get", path, {200: list_of(*LISTED)}, query=query)
+    operation("get", "/sandboxes/{id}", {200: answer_of(*LISTED)}, id=steady)
+    operation("delete", "/sandboxes/{id}", {204: None}, id=mortal["kill"])
+    seconds = {"type": "number", "minimum": 600, "maximum": 3600}
+    operation("post", "/sandboxes/{id}/timeout", {204: None}, thing(["timeout"], timeout=seconds), id=mortal["timeout"])
+    for path, name in (("/sandboxes/{id}/connect", "connect"), ("/v2/sandboxes/{id}/connect", "connect-v2")):
+        operation("post", path, {200: OPENED, 201: OPENED}, thing(timeout=seconds, memory=FLAG), id=mortal[name])
+    operation("post", "/sandboxes/{id}/pause", {204: None}, thing(memory=FLAG, requireHealthyGuest=FLAG), id=mortal["pause"])
+    times = {"start": {"type": "integer"}, "end": {"type": "integer"}}
+    operation("get", "/sandboxes/{id}/metrics", {200: list_of("timestamp", "cpuCount", "memUsed", "diskTotal")}, query=times, id=steady)
+    rules = {"type": "array", "items": one_of("0.0.0.0/0", "1.1.1.1", "8.0.0.0/8", "::/0", "web.example", "no address"), "maxItems": 3}
+    network = thing(allowOut=rules, denyOut=rules, allow_internet_access=FLAG)
+    operation("put", "/sandboxes/{id}/network", {204: None}, network, id=mortal["network"])
+    operation("post", "/sandboxes/{id}/snapshots", {201: answer_of("snapshotID", "names")}, thing(memory={"const": False}), id=mortal["snapshots"])
+    fork = thing(count={"type": "integer", "minimum": 1, "maximum": 2}, timeout=seconds)
+    operation("post", "/sandboxes/{id}/fork", {201: {"type": "array", "items": {"type": "object"}}}, fork, id=mortal["fork"])
+    operation("get", "/snapshots", {200: list_of("snapshotID", "names")}, query={**pages, "sandboxID": TEXT, "name": TEXT})
+    operation("delete", "/templates/{id}", {204: None}, id=one_of(*there.snapshots, "no-such"))
+    template, build = one_of(there.build["templateID"], "no-such"), one_of(there.build["buildID"], "no-such")
+    made = answer_of("templateID", "buildID", "public", "names", "tags", "aliases")
+    name = {"type": "string", "pattern": "^[a-z]{1,12}(:[a-z]{1,5})?$"}
+    operation("post", "/v3/templates", {202: made}, thing(["name"], name=name, tags=TEXTS, cpuCount={"const": 1}, memoryMB={"const": 512}))
+    digits = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    operation("get", "/templates/{id}/files/{hash}", {201: answer_of("present")}, id=template, hash=digits)
+    status = answer_of("templateID", "buildID", "status", "logs", "logEntries")
+    offset = {"logsOffset": {"type": "integer", "minimum": 0}, "limit": {"type": "integer", "minimum": 1, "maximum": 100}}
+    operation("get", "/templates/{id}/builds/{build}/status", {200: status}, query=offset, id=template, build=build)
+    steps = {"type": "array", "maxItems": 3, "items": thing(["type"], type=one_of("RUN", "ENV", "WORKDIR", "USER", "COPY", "DANCE"), args=TEXTS)}
+    start = thing(["fromImage"], fromImage={"const": "127.0.0.1:1/none"}, steps=steps)
+    operation("post", "/v2/templates/{id}/builds/{build}", {202: None}, start, id=template, build=build)
+    operation("get", "/templates/aliases/{alias}", {200: answer_of("templateID", "public")}, alias=one_of("base", "no-such", "a/b", "x:y"))
+    operation("get", "/templates/{id}/tags", {200: list_of("tag", "buildID", "createdAt")}, id=template)
+    names, tags = one_of("made-up", "made-up:default", "no-such", "a b", ""), {"type": "array", "maxItems": 3, "items": one_of("one", "default", "a:b", "")}
+    operation("post", "/templates/tags", {201: answer_of("tags", "buildID")}, thing(["target", "tags"], target=names, tags=tags))
+    operation("delete", "/templates/tags", {204: None}, thing(["name", "tags"], name=names, tags=tags))
+    archive = {"type": "string", "format": "binary"}
+    operation("put", "/e2b/uploads/{grant}", {200: None}, archive, kind="application/octet-stream", grant=one_of(there.grant, "no-such"))
+
+
+def kept(operation, there):
+    """Secrets, volumes and what is in them."""
+    value, name = {"type": "string", "pattern": "^[ -~]{8,20}$"}, {"type": "string", "pattern": "^[a-z]{3,12}$"}
+    pages = {"limit": {"type": "integer", "minimum": 1, "maximum": 1000}}
+    operation("post", "/secrets", {201: answer_of(*SECRET)}, thing(["name", "value"], name=name, value=value, metadata=PAIRS))
+    operation("get", "/secrets", {200: list_of(*SECRET)}, query=pages)
+    operation("get", "/secrets/{name}", {200: answer_of(*SECRET)}, name=one_of("there", "no-such"))
+    operation("post", "/secrets/{name}", {200: answer_of(*SECRET)}, thing(["value"], value=value, metadata=PAIRS), name=one_of("there"))
+    operation("delete", "/secrets/{name}", {204: None}, name=one_of("short", "no-such"))
+    operation("post", "/volumes", {201: answer_of("volumeID", "name", "token")}, thing(["name"], name=name))
+    operation("get", "/volumes", {200: list_of("volumeID", "name")})
+    operation("get", "/volumes/{volume}", {200: answer_of("volumeID", "name", "token")}, volume=one_of("there", "no-such"))
+    operation("delete", "/volumes/{volume}", {204: None}, volume=one_of("short", "no-such"))
+    token = {"headers": {"Authorization": one_of(f"Bearer {there.volume['token']}")}, "volume": one_of(there.volume["volumeID"])}
+    path = {"path": one_of("/", "/file", "/new/deep", "/directory", "/../up", "", "relative")}
+    extra = {"mode": {"type": "integer", "minimum": 0, "maximum": 511}, "force": FLAG}
+    place = "/volumecontent/{volume}"
+    operation("get", f"{place}/path", {200: answer_of(*STAT)}, query=path, **token)
+    operation("patch", f"{place}/path", {200: answer_of(*STAT)}, thing(mode=extra["mode"]), query=path, **token)
+    operation("delete", f"{place}/path", {204: None}, query={"path": one_of("/new/deep", "/directory", "/nowhere")}, **token)
+    operation("get", f"{place}/dir", {200: list_of(*STAT)}, query={**path, "depth": {"type": "integer", "minimum": 1, "maximum": 3}}, **token)
+    made = {"path": one_of("/directory", "/new/deep/directory", "/file"), **extra}
+    operation("post", f"{place}/dir", {201: answer_of(*STAT)}, query=made, **token)
+    octets = ("application/octet-stream", {"type": "string"})
+    operation("get", f"{place}/file", {200: octets}, query=path, **token)
+    operation("put", f"{place}/file", {201: answer_of(*STAT)}, {"type": "string", "format": "binary"}, {**path, **extra},
+              kind="application/octet-stream", **token)
+
+
+def inside(operation, there):
+    """Commands, files and code of the sandbox that headers name."""
+    envd = {"headers": {name: one_of(value) for name, value in there.headers("49983").items()}}
+    code = {"headers": {name: one_of(value) for name, value in there.headers("49999").items()}}
+    process = {name: thing(["pid"], pid={"enum": [pid, 999]}) for name, pid in there.processes.items()}
+    path, directory, new = one_of(*FILES), one_of(*DIRECTORIES), "/tmp/there/new"
+    size = thing(["cols", "rows"], cols={"type": "integer", "minimum": 1, "maximum": 500}, rows={"type": "integer", "minimum": 1, "maximum": 500})
+    calls = {
+        "process.Process/List": thing(),
+        "process.Process/SendSignal": thing(
+            ["process", "signal"], process=process["SendSignal"], signal=one_of("SIGNAL_SIGKILL", "SIGNAL_SIGTERM", "SIGNAL_DANCE")),
+        "process.Process/SendInput": thing(
+            ["process", "input"], process=process["SendInput"], input=thing(["stdin"], stdin=one_of("eA==", "", "*"))),
+        "process.Process/CloseStdin": thing(["process"], process=process["CloseStdin"]),
+        "process.Process/Update": thing(["process", "pty"], process=process["Update"], pty=thing(["size"], size=size)),
+        "filesystem.Filesystem/Stat": thing(["path"], path=path),
+        "filesystem.Filesystem/ListDir": thing(["path"], path=directory, depth={"type": "integer", "minimum": 0, "maximum": 3}),
+        "filesystem.Filesystem/MakeDir": thing(["path"], path=one_of(new, f"{new}/deep", "/tmp/there/file", "")),
+        "filesystem.Filesystem/Move": thing(
+            ["source", "destination"], source=one_of("/tmp/there/move", new, "/nowhere"), destination=one_of("/tmp/there/move", new)),
+        "filesystem.Filesystem/Remove": thing(["path"], path=one_of(new, "/nowhere", "/tmp/there/move", "")),
+        "filesystem.Filesystem/CreateWatcher": thing(["path"], path=directory, recursive=FLAG, includeEntry=FLAG),
+        "filesystem.Filesystem/GetWatcherEvents": thing(["watcherId"], watcherId=one_of(there.watcher, "no-such")),
+        "filesystem.Filesystem/RemoveWatcher": thing(["watcherId"], watcherId=one_of(there.watcher, "no-such")),
+    }
+    for name, message in calls.items():
+        operation("post", f"/{name}", {200: {"type": "object"}}, message, **envd)
+    operation("get", "/health", {204: None}, **envd)
+    user = {"path": one_of("/tmp/there/file", "/etc/passwd", "/nowhere/at/all"), "username": one_of("user", "root")}
+    operation("get", "/files", {200: ("application/octet-stream", TEXT)}, query=user, **envd)
+    operation("post", "/files", {200: list_of("name", "type", "path")}, {"type": "string", "format": "binary"},
+              {"path": one_of("/tmp/there/file", "up.txt", "/tmp", "")}, kind="application/octet-stream", **envd)
+    run = thing(["code"], code=one_of("1 + 1", "1 / 0", "print('x')", ""), context_id=one_of(there.context, "no-such"),
+                language=one_of("python", "bash", "cobol"), env_vars={"type": "object", "additionalProperties": one_of("x")})
+    operation("post", "/execute", {200: ("application/x-ndjson", TEXT)}, run, **code)
+    context = answer_of("id", "language", "cwd")
+    operation("get", "/contexts", {200: {"type": "array", "items": context}}, **code)
+    operation("post", "/contexts", {200: context}, thing(language=one_of("python", "bash", "cobol"), cwd=one_of("/tmp", "/nowhere")), **code)
+    operation("delete", "/contexts/{id}", {204: None}, id=one_of(there.context, "no-such"), **code)
+    operation("post", "/contexts/{id}/restart", {204: None}, thing(), id=one_of(there.context, "no-such"), **code)

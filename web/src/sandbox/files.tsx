@@ -1,0 +1,268 @@
+// The files of a sandbox: look, edit, bring in, take out. What is in them is shown as text, or as a picture.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Failure, type Schema, ask, get, path, query as encoded, send } from "../api";
+import { bytes, name } from "../format";
+import { useLive } from "../live";
+import { Action, Dialog, Empty, Problem, Waiting, When, toast } from "../parts/basics";
+import { to } from "../route";
+
+type Entry = Schema["FileEntry"];
+type Sandbox = Schema["Sandbox"];
+
+const PAGE = 500;
+const MOST_EDITED = 1 << 20;
+const FIRST_PART = 64 << 10;
+const MOST_PICTURE = 10 << 20;
+const PICTURES: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
+const LINK_SECONDS = 300;
+
+export function Files({ sandbox, query }: { sandbox: Sandbox; query: URLSearchParams }) {
+  if (sandbox.state === "ended") return <Empty>The sandbox has ended, and its files are gone.</Empty>;
+  const file = query.get("file");
+  if (file) return <OneFile key={file} id={sandbox.id} at={file} />;
+  return <Directory id={sandbox.id} at={query.get("path") ?? "/workspace"} />;
+}
+
+const address = (id: string, kind: "path" | "file", at: string) => `${to("sandboxes", id, "files")}${encoded({ [kind]: at })}`;
+const above = (at: string) => at.replace(/\/[^/]*\/?$/, "") || "/";
+const last = (at: string) => at.split("/").filter(Boolean).at(-1) ?? "/";
+const below = (at: string, part: string) => `${at.replace(/\/$/, "")}/${part}`;
+
+function Crumbs({ id, at }: { id: string; at: string }) {
+  const parts = at.split("/").filter(Boolean);
+  return (
+    <nav class="crumbs" aria-label="Path">
+      <a href={address(id, "path", "/")}>/</a>
+      {parts.map((part, index) => (
+        <>
+          <a href={address(id, "path", `/${parts.slice(0, index + 1).join("/")}`)}>{name(part)}</a>
+          {index < parts.length - 1 && <span>/</span>}
+        </>
+      ))}
+    </nav>
+  );
+}
+
+function Directory({ id, at }: { id: string; at: string }) {
+  const [pages, setPages] = useState(1);
+  const live = useLive(
+    async (signal) => {
+      const entries: Entry[] = [];
+      let cursor: string | undefined;
+      for (let page = 0; page < pages; page += 1) {
+        const found = await get<Schema["FilePage"]>(path`/v1/sandboxes/${id}/files` + encoded({ path: at, limit: PAGE, cursor }), signal);
+        entries.push(...found.entries);
+        cursor = found.next_cursor ?? undefined;
+        if (!cursor) break;
+      }
+      return { entries, more: cursor !== undefined };
+    },
+    [id, at, pages],
+    { everyMs: 10_000 },
+  );
+  const [asks, setAsks] = useState<"directory" | "file">();
+  const [over, setOver] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  const upload = async (files: FileList | File[] | null | undefined) => {
+    for (const file of files ?? []) {
+      try {
+        await ask(path`/v1/sandboxes/${id}/files/content` + encoded({ path: below(at, file.name) }), { method: "PUT", body: file });
+        toast(`${name(file.name)} is there`, bytes(file.size));
+      } catch (error) {
+        toast((error as Failure).message, (error as Failure).hint, true);
+      }
+    }
+    live.reload();
+  };
+  const sorted = [...(live.data?.entries ?? [])].sort((a, b) => Number(b.kind === "directory") - Number(a.kind === "directory") || a.path.localeCompare(b.path));
+  return (
+    <div
+      class={over ? "files over" : "files"}
+      onDragOver={(event) => (event.preventDefault(), setOver(true))}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        void upload(event.dataTransfer?.files);
+      }}
+    >
+      <div class="bar">
+        <Crumbs id={id} at={at} />
+        <div class="spring" />
+        <button onClick={() => setAsks("file")}>New file</button>
+        <button onClick={() => setAsks("directory")}>New directory</button>
+        <button class="primary" onClick={() => input.current?.click()}>
+          Upload
+        </button>
+        <input ref={input} type="file" multiple hidden aria-label="Files to upload" onChange={(event) => void upload(event.currentTarget.files)} />
+      </div>
+      <Problem error={live.error} retry={live.reload} />
+      {!live.data && !live.error && <Waiting what="Loading" />}
+      {live.data && sorted.length === 0 && <Empty>Nothing is here. Drop files to upload them.</Empty>}
+      {sorted.length > 0 && (
+        <div class="scroll">
+          <table aria-label="Files">
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col">Size</th>
+                <th scope="col">Changed</th>
+                <th scope="col">Mode</th>
+                <th scope="col" aria-label="What to do" />
+              </tr>
+            </thead>
+            <tbody>
+              {sorted.map((entry) => (
+                <tr key={entry.path}>
+                  <td class={entry.kind}>
+                    <a href={address(id, entry.kind === "directory" ? "path" : "file", entry.path)}>{name(last(entry.path))}</a>
+                    {entry.target && <small> → {name(entry.target)}</small>}
+                  </td>
+                  <td class="number">{entry.kind === "file" ? bytes(entry.size) : ""}</td>
+                  <td>
+                    <When ms={entry.modified_at_ms} />
+                  </td>
+                  <td class="mono">{(entry.mode & 0o7777).toString(8).padStart(4, "0")}</td>
+                  <td class="buttons">
+                    {entry.kind === "file" && <Action run={() => download(id, entry.path)}>Download</Action>}
+                    <Action
+                      kind="danger"
+                      sure={`${name(entry.path)} is deleted${entry.kind === "directory" ? " with all that is in it" : ""}.`}
+                      run={() => send("DELETE", path`/v1/sandboxes/${id}/files` + encoded({ path: entry.path, recursive: entry.kind === "directory" })).then(live.reload)}
+                    >
+                      Delete
+                    </Action>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {live.data?.more && <button onClick={() => setPages(pages + 1)}>More</button>}
+      {asks && <NewEntry id={id} at={at} kind={asks} close={() => setAsks(undefined)} done={live.reload} />}
+    </div>
+  );
+}
+
+function NewEntry({ id, at, kind, close, done }: { id: string; at: string; kind: "directory" | "file"; close: () => void; done: () => void }) {
+  const [error, setError] = useState<Failure>();
+  const [text, setText] = useState("");
+  const make = async (event: Event) => {
+    event.preventDefault();
+    const made = below(at, text);
+    try {
+      if (kind === "directory") await send("POST", path`/v1/sandboxes/${id}/files/directory`, { path: made });
+      else await ask(path`/v1/sandboxes/${id}/files/content` + encoded({ path: made }), { method: "PUT", body: "" });
+      close();
+      done();
+      if (kind === "file") location.hash = address(id, "file", made);
+    } catch (failure) {
+      setError(failure as Failure);
+    }
+  };
+  return (
+    <Dialog title={`New ${kind}`} close={close}>
+      <form onSubmit={make}>
+        <label>
+          Name
+          <input autofocus required value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        </label>
+        <Problem error={error} />
+        <footer>
+          <button class="primary">Make</button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+/** By an address that needs no token and is good for some minutes: the browser writes it to the disk as it comes, whatever its size. */
+async function download(id: string, at: string): Promise<void> {
+  const signed = await send<Schema["SignedUrl"]>("POST", path`/v1/sandboxes/${id}/files/sign`, { path: at, operation: "read", expires_seconds: LINK_SECONDS });
+  const target = new URL(signed.url, location.origin);
+  if (target.origin !== location.origin) throw new Error("the server signed an address of another server");
+  const link = document.createElement("a");
+  link.href = target.href;
+  link.download = last(at);
+  link.rel = "noreferrer";
+  link.click();
+}
+
+interface Loaded {
+  entry: Entry;
+  text?: string;
+  picture?: string;
+  /** Only the beginning is here. */
+  part: boolean;
+}
+
+async function read(id: string, at: string, signal: AbortSignal): Promise<Loaded> {
+  const entry = await get<Entry>(path`/v1/sandboxes/${id}/files/stat` + encoded({ path: at }), signal);
+  const kind = PICTURES[at.split(".").at(-1)?.toLowerCase() ?? ""];
+  const content = (length?: number) => ask(path`/v1/sandboxes/${id}/files/content` + encoded({ path: at, length }), { signal });
+  if (kind && entry.size <= MOST_PICTURE) {
+    const data = await (await content()).arrayBuffer();
+    return { entry, picture: URL.createObjectURL(new Blob([data], { type: kind })), part: false };
+  }
+  const part = entry.size > MOST_EDITED;
+  const data = await (await content(part ? FIRST_PART : MOST_EDITED)).arrayBuffer();
+  try {
+    return { entry, text: new TextDecoder("utf-8", { fatal: !part }).decode(data), part };
+  } catch {
+    return { entry, part };
+  }
+}
+
+function OneFile({ id, at }: { id: string; at: string }) {
+  const live = useLive((signal) => read(id, at, signal), [id, at]);
+  const [text, setText] = useState<string>();
+  const loaded = live.data;
+  useEffect(() => setText(loaded?.text), [loaded]);
+  useEffect(() => () => void (loaded?.picture && URL.revokeObjectURL(loaded.picture)), [loaded]);
+  const changed = loaded?.text !== undefined && text !== undefined && text !== loaded.text;
+  const save = async () => {
+    await ask(path`/v1/sandboxes/${id}/files/content` + encoded({ path: at, mode: ((loaded?.entry.mode ?? 0o644) & 0o7777).toString(8) }), { method: "PUT", body: text });
+    toast("Saved", name(at));
+    live.reload();
+  };
+  return (
+    <div class="files">
+      <div class="bar">
+        <Crumbs id={id} at={at} />
+        <div class="spring" />
+        {loaded && <span class="quiet">{bytes(loaded.entry.size)}</span>}
+        <Action run={() => download(id, at)}>Download</Action>
+        {loaded?.text !== undefined && !loaded.part && (
+          <Action kind="primary" disabled={!changed} run={save}>
+            Save
+          </Action>
+        )}
+        <a class="button" href={address(id, "path", above(at))}>
+          Close
+        </a>
+      </div>
+      <Problem error={live.error} retry={live.reload} />
+      {!loaded && !live.error && <Waiting what="Loading" />}
+      {loaded?.picture && <img class="picture" alt={name(last(at))} src={loaded.picture} />}
+      {loaded?.part && <p class="note">The file has {bytes(loaded.entry.size)}: only its first {bytes(FIRST_PART)} are shown. Download has all of it.</p>}
+      {loaded && loaded.text === undefined && !loaded.picture && <Empty>This is no text. Download has all of it.</Empty>}
+      {loaded?.text !== undefined && (
+        <textarea
+          class="mono content"
+          aria-label="Content"
+          spellcheck={false}
+          readOnly={loaded.part}
+          value={text ?? loaded.text}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "s" || !(event.ctrlKey || event.metaKey)) return;
+            event.preventDefault();
+            if (changed) save().catch((error: Failure) => toast(error.message, error.hint, true));
+          }}
+        />
+      )}
+    </div>
+  );
+}
