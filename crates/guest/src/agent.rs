@@ -4,12 +4,14 @@
 //! - [`exec`], [`output`]: one command, and one of its streams
 //! - [`control`], [`alarm`]: for a program that serves many calls, its messages to the host alone, and their time
 //!   limits
+//! - [`frozen`]: the work stands still, and commands that come meanwhile
 //! - [`clock`]: when the guest itself has to act; [`limits`]: the limits that the guest holds itself
 
 mod alarm;
 mod clock;
 mod control;
 mod exec;
+mod frozen;
 mod host;
 mod limits;
 mod output;
@@ -21,6 +23,7 @@ use crate::outbound::Outbound;
 use crate::{files, sentry, system, vm, work};
 use clock::Lifetime;
 use exec::Exec;
+use frozen::Deferred;
 use host::CHUNK;
 pub use host::{Entrance, Host};
 use paddock_protocol::{
@@ -75,6 +78,10 @@ fn begin(host: Host, inside: Outcome<Inside>, watch: Option<MemoryWatch>) -> Out
     }
 }
 
+fn refuse(step: &str) -> Outcome<()> {
+    Err(Failure { step: step.into(), errno: Errno::PROTO })
+}
+
 fn tell(mut host: Host, failure: Failure) -> Failure {
     let errno = failure.errno.raw_os_error();
     host.outbound.message(&FromGuest::EnterFailed { step: failure.step.clone(), errno });
@@ -99,9 +106,8 @@ struct Agent {
     lifetime: Lifetime,
     /// The time at which the work was frozen.
     frozen: Option<Instant>,
-    /// Commands that came meanwhile. A command that joins a frozen cgroup would block the guest, which waits for its
-    /// start.
-    deferred: Vec<Start>,
+    /// Commands that came meanwhile.
+    deferred: Deferred,
     /// Other sandboxes nest in this one, or may.
     shelters: bool,
     /// This sandbox has ended; the guest stays for the sandboxes that nest in it.
@@ -153,7 +159,7 @@ impl Agent {
             memory_kills: 0,
             lifetime: Lifetime::default(),
             frozen: None,
-            deferred: Vec::new(),
+            deferred: Deferred::default(),
             shelters: false,
             holds: false,
             has_worked: false,
@@ -302,25 +308,34 @@ impl Agent {
     fn handle(&mut self, frame: Frame) -> Outcome<()> {
         let body = match frame {
             Frame::Data { channel, bytes } => {
-                if let Some(exec) = self.execs.iter_mut().find(|e| e.takes_input_from(channel)) {
-                    exec.queue_input(bytes);
-                    exec.tell_credit(&mut self.host.outbound);
+                if let Some(bytes) = self.deferred.keep_input(channel, bytes) {
+                    self.feed(channel, bytes);
                 }
                 return Ok(());
             }
             Frame::Message(body) => body,
         };
-        let refuse = |step: &str| Err(Failure { step: step.into(), errno: Errno::PROTO });
         let message =
             decode_to_guest(&body).map_err(|e| Failure { step: e.to_string(), errno: Errno::PROTO })?;
         if !self.host.known && !matches!(message, ToGuest::Resume) {
             return refuse("a host that has not said that it takes over");
         }
+        self.deferred.keep_message(message).map_or(Ok(()), |message| self.obey(message))
+    }
+
+    fn feed(&mut self, channel: u32, bytes: Vec<u8>) {
+        if let Some(exec) = self.execs.iter_mut().find(|e| e.takes_input_from(channel)) {
+            exec.queue_input(bytes);
+            exec.tell_credit(&mut self.host.outbound);
+        }
+    }
+
+    fn obey(&mut self, message: ToGuest) -> Outcome<()> {
         match message {
             ToGuest::Enter(_) => return refuse("a second plan"),
             ToGuest::Resume => {
                 // The new host has let the work go on, whatever the former host was doing.
-                self.freeze(false, false);
+                self.freeze(false, false)?;
                 // The new host knows of no exec, new or old, until it asks.
                 self.execs.iter_mut().for_each(Exec::detach);
                 self.introduce();
@@ -331,7 +346,9 @@ impl Agent {
             }
             // This guest is not a sandbox any more.
             ToGuest::Start(_) | ToGuest::TakeIn { .. } if self.holds => {}
-            ToGuest::Start(start) if self.frozen.is_some() && start.tool.is_none() => self.defer(*start),
+            ToGuest::Start(start) if self.has_to_wait(&start) => {
+                self.deferred.defer(start.exec, ToGuest::Start(start));
+            }
             ToGuest::Start(start) => self.start(&start),
             ToGuest::Continue { exec, stdout, stderr, control } => {
                 self.with(exec, |e| e.go_on_from(stdout, stderr, control));
@@ -369,7 +386,7 @@ impl Agent {
                 }
             }
             ToGuest::Freeze { request, on, signals } => {
-                self.freeze(on, signals);
+                self.freeze(on, signals)?;
                 self.host.outbound.message(&FromGuest::Done { request, errno: 0 });
             }
             ToGuest::WriteFile { request, path, mode, append, content } => {
@@ -450,39 +467,6 @@ impl Agent {
         let taken = newcomer.take_in(streams, &self.inside.confinement);
         self.execs.push(Exec::taken_in(number, taken));
         self.advance(number);
-    }
-
-    fn defer(&mut self, start: Start) {
-        if !self.deferred.iter().any(|known| known.exec == start.exec) {
-            self.deferred.push(start);
-        }
-    }
-
-    fn freeze(&mut self, on: bool, signals: bool) {
-        if signals {
-            signal_everything(if on { libc::SIGSTOP } else { libc::SIGCONT });
-            for tool in self.execs.iter_mut().filter(|e| on && e.is_tool()) {
-                tool.signal(libc::SIGCONT);
-            }
-        }
-        if on && self.inside.is_in_a_vm() {
-            // The disk belongs to the VM: data must be written to it before it can be seen from outside.
-            rustix::fs::sync();
-        }
-        match (on, self.frozen) {
-            (true, None) => self.frozen = Some(Instant::now()),
-            (false, Some(since)) => {
-                self.frozen = None;
-                for deadline in self.execs.iter_mut().filter_map(|e| e.deadline.as_mut()) {
-                    *deadline += since.elapsed();
-                }
-                self.execs.iter_mut().for_each(|e| e.alarm.shift(since.elapsed()));
-                for start in std::mem::take(&mut self.deferred) {
-                    self.start(&start);
-                }
-            }
-            _ => {}
-        }
     }
 
     /// Collects every ended child, the work's orphans included: PID 1 is the last parent of all. Returns true if any

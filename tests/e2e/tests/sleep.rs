@@ -80,7 +80,8 @@ fn calls(server: &Server<'_>, id: &str, round: usize) -> Vec<(&'static str, Resu
         });
         let snapshot = scope.spawn(|| post("/snapshots", json!({}))?.expect(201).map(drop));
         let forked = scope.spawn(|| {
-            let forked = post("/fork", json!({}))?.expect(201)?;
+            // A fork with its interpreters would live in its namespaces, and then it could not fall asleep.
+            let forked = post("/fork", json!({ "live": false }))?.expect(201)?;
             server.run(["kill", &child(&forked, 0)])?.success().map(drop)
         });
         let joined = [

@@ -1,7 +1,7 @@
 //! Execs: their output across lost connections, their ends, and their view of each other.
 
 use crate::support::{backend, hear, run, sandbox, script};
-use paddock_engine::{Begun, ExecEvent, ExecPhase, ExitKind, KnownExec, Sandbox};
+use paddock_engine::{Begun, Command, ExecEvent, ExecPhase, ExitKind, KnownExec, Sandbox};
 use std::time::{Duration, Instant};
 
 /// Leaves the sandbox, as a killed engine does, and comes back with the bytes that it had kept.
@@ -125,6 +125,35 @@ async fn frozen_by_signals_work_stands_still_and_tools_do_not() {
         }
     };
     tokio::time::timeout(crate::support::HANG, beats_again).await.expect("it goes on");
+    sandbox.end(None).unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_comes_while_the_work_stands_still_gets_all_its_input() {
+    let (_place, sandbox) = sandbox().await;
+    let frozen = sandbox.hold_still(0).await.unwrap();
+    let command = Command { stdin: true, ..script("wc -c; sleep 1000 & wait") };
+    let mut exec = sandbox.exec_numbered(1, command).await.unwrap();
+    let input = exec.input();
+    assert!(input.write(&[b'x'; 100_000]).await);
+    input.close();
+    let mut ended = sandbox.exec_numbered(2, script("sleep 1000")).await.unwrap();
+    sandbox.kill_exec(2);
+    // Its answer shows that the guest has read all that was sent before it.
+    assert!(crate::support::files(&sandbox).stat("/tmp").await.is_ok());
+    sandbox.go_on(frozen).await.unwrap();
+    let counted = async {
+        loop {
+            match exec.next().await {
+                ExecEvent::Output { bytes, .. } => break bytes,
+                ExecEvent::Started => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    let counted = tokio::time::timeout(crate::support::HANG, counted).await.expect("it counts its input");
+    assert_eq!(counted, b"100000\n");
+    assert_eq!(hear(&mut ended).await.status, Some(ExitKind::Signaled(9)));
     sandbox.end(None).unwrap();
 }
 
