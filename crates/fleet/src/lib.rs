@@ -151,6 +151,9 @@ const ADOPTIONS: usize = 128;
 /// The bytes of outputs in the audit, unless the owner sets another number.
 const AUDIT_OUTPUTS: u64 = 1 << 30;
 
+/// With some 40 KiB for each they take 4 GiB.
+const KEEP_ENDED: u32 = 100_000;
+
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
     pub state: PathBuf,
@@ -170,6 +173,8 @@ pub struct FleetOptions {
     pub ready: ReadyOptions,
     /// Bytes of memory that are kept free: below that, load is shed. `None`: a part of the total; 0: none is kept free.
     pub keep_free: Option<u64>,
+    /// The most ended sandboxes that are remembered.
+    pub keep_ended: u32,
     /// Templates that are built when a create names them first.
     pub first_use: FirstUseOptions,
     /// Whose sandboxes may have a root that installs packages.
@@ -188,6 +193,7 @@ impl FleetOptions {
             volumes: VolumesOptions::default(),
             ready: ReadyOptions::OFF,
             keep_free: Some(0),
+            keep_ended: KEEP_ENDED,
             first_use: FirstUseOptions::default(),
             root_may_install: RootMayInstall::default(),
         }

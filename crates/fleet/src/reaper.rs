@@ -1,4 +1,4 @@
-//! The task that ends sandboxes without a call: time to live, idleness, guests that die, records that are a day old.
+//! The task that ends sandboxes without a call: time to live, idleness, guests that die. It also forgets ended sandboxes.
 
 use super::lifecycle::Sleep;
 use super::live::Live;
@@ -16,7 +16,11 @@ const TICK: Duration = Duration::from_millis(200);
 const LOOK: u64 = 5;
 /// How long ended sandboxes are remembered.
 const MEMORY_MS: u64 = 24 * 3600 * 1000;
-const SWEEP_TICKS: u64 = 3000;
+/// The most records that are removed while the database is locked.
+const AT_ONCE: u32 = 500;
+/// The ticks between two looks for ended sandboxes that are forgotten, and for everything else that is.
+const FORGET_TICKS: u64 = 300;
+const SWEEP_TICKS: u64 = 10 * FORGET_TICKS;
 /// The ticks between two looks for unused parent VMs.
 const STEM_TICKS: u64 = 300;
 /// The ticks between two log messages that the state directory was removed.
@@ -29,6 +33,7 @@ pub fn start(fleet: &Fleet) {
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut forgetting = None;
         for tick in 0_u64.. {
             ticks.tick().await;
             let Some(inner) = weak.upgrade() else { return };
@@ -42,8 +47,10 @@ pub fn start(fleet: &Fleet) {
             if tick.is_multiple_of(LOOK) {
                 fleet.look_at_storage();
             }
-            if tick.is_multiple_of(SWEEP_TICKS) {
-                forget_old(&fleet);
+            let is_over = |task: &tokio::task::JoinHandle<()>| task.is_finished();
+            if tick.is_multiple_of(FORGET_TICKS) && forgetting.as_ref().is_none_or(is_over) {
+                let (fleet, whole) = (fleet.clone(), tick.is_multiple_of(SWEEP_TICKS));
+                forgetting = Some(tokio::task::spawn_blocking(move || forget_old(&fleet, whole)));
             }
             if tick.is_multiple_of(REMINDER_TICKS)
                 && let Err(error) = fleet.0.store.check_in_place()
@@ -127,25 +134,34 @@ where
     });
 }
 
-fn forget_old(fleet: &Fleet) {
+/// Blocks for as long as there is something to remove. `whole`: also looks through what no index finds.
+fn forget_old(fleet: &Fleet, whole: bool) {
     let before = fleet.0.steady.cautious_now_ms().saturating_sub(MEMORY_MS);
-    let store = &fleet.0.store;
-    match store.delete_ended_before(before) {
-        Ok(ids) => {
-            for id in ids {
-                let _ = std::fs::remove_dir_all(fleet.0.options.state.join("sandboxes").join(id));
-            }
-        }
-        Err(error) => tracing::warn!(%error, "old records could not be removed"),
+    forget_sandboxes(fleet, before);
+    if !whole {
+        return;
     }
-    let sweeping = fleet.clone();
-    tokio::task::spawn_blocking(move || {
-        super::contexts::forget_calls_before(&sweeping, before);
-        let audit_writer = &sweeping.0.audit_writer;
-        audit_writer.outputs().sweep(|id| audit_writer.audit().path(id).exists());
-    });
-    if let Err(error) = store.delete_keys_before(before) {
+    super::contexts::forget_calls_before(fleet, before);
+    let audit_writer = &fleet.0.audit_writer;
+    audit_writer.outputs().sweep(|id| audit_writer.audit().path(id).exists());
+    if let Err(error) = fleet.0.store.delete_keys_before(before) {
         tracing::warn!(%error, "old idempotency keys could not be removed");
+    }
+}
+
+/// Ended sandboxes are remembered for a day, and no more of them than the owner allows.
+fn forget_sandboxes(fleet: &Fleet, before: u64) {
+    while !fleet.is_closing() {
+        let ids = match fleet.0.store.delete_ended(before, fleet.0.options.keep_ended, AT_ONCE) {
+            Ok(ids) => ids,
+            Err(error) => return tracing::warn!(%error, "old records could not be removed"),
+        };
+        for id in &ids {
+            let _ = std::fs::remove_dir_all(fleet.0.options.state.join("sandboxes").join(id));
+        }
+        if ids.len() < AT_ONCE as usize {
+            return;
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod create_cost;
 mod deep_trees;
 mod descriptors;
 mod doctor;
+mod ended;
 mod exit_codes;
 mod explain;
 mod first_hour;

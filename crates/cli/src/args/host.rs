@@ -161,6 +161,9 @@ pub struct ServeArgs {
     /// refused; 0 keeps none [default: 5% of the memory, at most 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = values::bytes_or_none)]
     pub keep_free: Option<u64>,
+    /// Ended sandboxes that are remembered with their output, the newest ones and for a day at most [default: 100000]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep_ended: Option<u32>,
     /// Templates that are built in the background when a create names them first, or `none`; the create is told how far the
     /// build is
     #[arg(long, value_name = "NAME,...|none", value_delimiter = ',', default_value = "code-interpreter-v1")]

@@ -181,6 +181,7 @@ async fn open(
         audit_outputs: args.audit_outputs.unwrap_or(usual.audit_outputs),
         ready: ReadyOptions { memory: args.ready_memory, keep: Duration::from_secs_f64(args.ready_seconds) },
         keep_free: args.keep_free,
+        keep_ended: args.keep_ended.unwrap_or(usual.keep_ended),
         secrets_key: args.secrets_key,
         volumes: VolumesOptions {
             url: args.volumes,

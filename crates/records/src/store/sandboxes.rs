@@ -124,13 +124,21 @@ impl Store {
         self.read(|connection| connection.prepare_cached(&sql)?.query_map(values, row)?.collect())
     }
 
-    /// Forgets sandboxes that ended before that time, with their execs. Returns their ids, so that their files go as
-    /// well.
-    pub fn delete_ended_before(&self, ms: u64) -> Result<Vec<String>, StoreError> {
-        let ended = "SELECT id FROM sandboxes WHERE state = 'ended' AND ended_ms < ?1";
+    /// Forgets sandboxes that ended before that time, and before the one behind the newest `kept`, the oldest first and at
+    /// most `most` at once. Returns their ids. Reads `kept` entries of an index.
+    pub fn delete_ended(&self, before_ms: u64, kept: u32, most: u32) -> Result<Vec<String>, StoreError> {
+        let behind_newest = "SELECT ended_ms FROM sandboxes WHERE ended_ms IS NOT NULL
+                             ORDER BY ended_ms DESC LIMIT 1 OFFSET ?1";
+        let ended =
+            "SELECT id FROM sandboxes WHERE state = 'ended' AND ended_ms < ?1 ORDER BY ended_ms LIMIT ?2";
         self.transaction(|connection| {
-            let mut ended = connection.prepare(ended)?;
-            let ids = ended.query_map([ms], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+            let too_many: Option<u64> =
+                connection.prepare_cached(behind_newest)?.query_row([kept], |row| row.get(0)).optional()?;
+            let before_ms = before_ms.max(too_many.unwrap_or(0));
+            let mut ended = connection.prepare_cached(ended)?;
+            let ids = ended
+                .query_map(params![before_ms, most], |row| row.get(0))?
+                .collect::<rusqlite::Result<Vec<String>>>()?;
             for id in &ids {
                 connection.prepare_cached("DELETE FROM execs WHERE sandbox = ?1")?.execute([id])?;
                 connection.prepare_cached("DELETE FROM past_calls WHERE sandbox = ?1")?.execute([id])?;

@@ -106,9 +106,29 @@ fn a_name_is_taken_only_among_the_living_of_a_tenant() {
     store.insert_sandbox(&sandbox(6, "a", Some("x"))).unwrap();
     assert!(!store.update_sandbox("sb-none", SandboxState::Ended, None, "{}").unwrap());
     store.put_exec(&first.id, 1, "{}").unwrap();
-    assert!(store.delete_ended_before(100).unwrap().is_empty());
-    assert_eq!(store.delete_ended_before(101).unwrap(), std::slice::from_ref(&first.id));
+    assert!(store.delete_ended(100, 9, 9).unwrap().is_empty());
+    assert_eq!(store.delete_ended(101, 9, 9).unwrap(), std::slice::from_ref(&first.id));
     assert_eq!((store.sandbox(&first.id).unwrap(), store.execs_of(&first.id).unwrap().len()), (None, 0));
+}
+
+#[test]
+fn of_many_ended_sandboxes_the_oldest_are_forgotten_first() {
+    let (_state, store) = open();
+    assert!(store.delete_ended(0, 1, 3).unwrap().is_empty());
+    for number in 0..10 {
+        let row = sandbox(number, "a", None);
+        store.insert_sandbox(&row).unwrap();
+        if number < 8 {
+            let ended = Some(1000 + number);
+            assert!(store.update_sandbox(&row.id, SandboxState::Ended, ended, "{}").unwrap());
+        }
+    }
+    assert!(store.delete_ended(0, 8, 3).unwrap().is_empty(), "there are no more than that");
+    let ids = |numbers: std::ops::Range<u64>| numbers.map(|n| sandbox(n, "a", None).id).collect::<Vec<_>>();
+    assert_eq!(store.delete_ended(0, 3, 3).unwrap(), ids(0..3));
+    assert_eq!(store.delete_ended(0, 3, 3).unwrap(), ids(3..4));
+    assert!(store.delete_ended(0, 3, 3).unwrap().is_empty());
+    assert!(ids(4..10).iter().all(|id| store.sandbox(id).unwrap().is_some()));
 }
 
 #[test]
