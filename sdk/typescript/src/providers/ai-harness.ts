@@ -11,9 +11,9 @@ import {
   FileNotFoundError, ForbiddenError, NotADirectoryError, NotAFileError, SandboxEndedError, SandboxNotFoundError, SnapshotNotFoundError,
   UnauthorizedError, UnsupportedError,
 } from '../errors.js'
+import { nameFor } from '../names.js'
 import type { Process } from '../process.js'
 import { Sandbox } from '../sandbox.js'
-import { nameFor } from './names.js'
 
 export interface PaddockHarnessOptions {
   /** How sandboxes are made; `name` and `snapshot` are the harness's. */
@@ -59,6 +59,7 @@ export function paddockSandbox(options: PaddockHarnessOptions = {}): PaddockHarn
         const sandbox = await Sandbox.connect(await nameOf(sessionId), { client: client(), signal: abortSignal })
         if (sandbox.state === 'ended') throw new SandboxEndedError(`the sandbox of the session ${sessionId} has ended`)
         if (sandbox.state === 'hibernated') await sandbox.wake({ signal: abortSignal })
+        if (sandbox.state === 'paused') await sandbox.resume({ signal: abortSignal })
         return sessionOf(sandbox, options.ports ?? [])
       }),
   }

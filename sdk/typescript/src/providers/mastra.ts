@@ -9,10 +9,10 @@ import { defaultClient, type Client } from '../client.js'
 import type { CreateOptions } from '../create.js'
 import { ExecNotFoundError, SandboxEndedError, SandboxNotFoundError, UnsupportedError } from '../errors.js'
 import type { Snapshot } from '../models.js'
+import { nameFor } from '../names.js'
 import type { Process } from '../process.js'
 import { call } from '../routes.js'
 import { Sandbox } from '../sandbox.js'
-import { nameFor } from './names.js'
 
 export interface PaddockSandboxOptions extends Omit<MastraSandboxOptions, 'processes'> {
   /** The sandbox that was made for this id is used again if it is there. Default: a new one. */
