@@ -120,6 +120,12 @@ export async function ask(target: string, asking: Asking = {}): Promise<Response
   throw await failure(response, asking.token === undefined);
 }
 
+/** What to do in this page, where the server says no more than what was wrong. */
+const HINTS: Record<string, string> = {
+  file_not_found: "It may have been moved or deleted since: the directory above shows what is there.",
+  build_not_found: "It may be of another tenant, or older than what is kept: the list below has those that there are.",
+};
+
 async function failure(response: Response, endsSession: boolean): Promise<Failure> {
   const requestId = response.headers.get("x-request-id") ?? undefined;
   let told: { error?: { code?: string; message?: string; hint?: string }; code?: string; message?: string; hint?: string } = {};
@@ -130,7 +136,7 @@ async function failure(response: Response, endsSession: boolean): Promise<Failur
   }
   const { code, message, hint } = told.error ?? told;
   if (response.status === 401 && endsSession && session.token()) session.end();
-  return new Failure(response.status, code ?? "failed", message ?? `the server answered ${response.status}`, hint, requestId);
+  return new Failure(response.status, code ?? "failed", message ?? `the server answered ${response.status}`, hint ?? HINTS[code ?? ""], requestId);
 }
 
 export async function get<T>(target: string, signal?: AbortSignal): Promise<T> {

@@ -1,7 +1,7 @@
 // The way in: a code of `paddock ui` in the address, or a token that a person types.
 
 import { useEffect, useState } from "preact/hooks";
-import { type Failure, type Schema, ask, send, session } from "./api";
+import { Failure, type Schema, ask, send, session } from "./api";
 import { Problem, Waiting } from "./parts/basics";
 
 const CODE = /^#code=([A-Za-z0-9_-]{1,200})$/;
@@ -51,7 +51,7 @@ export function SignIn() {
       await ask("/v1/whoami", { token: token.trim() });
       session.begin(token.trim());
     } catch (failure) {
-      setError(failure as Failure);
+      setError(inTheForm(failure as Failure));
     } finally {
       setBusy(false);
     }
@@ -90,6 +90,13 @@ export function SignIn() {
       </form>
     </main>
   );
+}
+
+/** The server's hint is for programs, which send a header. */
+function inTheForm(failure: Failure): Failure {
+  if (failure.status !== 401) return failure;
+  const hint = "Copy it again as `paddock token create` printed it. One that was revoked or has ended is not known any more: make another on the server's host.";
+  return new Failure(failure.status, failure.code, failure.message, hint, failure.requestId);
 }
 
 export function Logo() {

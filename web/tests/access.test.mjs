@@ -25,6 +25,7 @@ flow(the, "a wrong token is refused, and says what to do", async (page) => {
   await page.getByRole("button", { name: "Sign in" }).click();
   const alert = page.getByRole("alert");
   await alert.getByText("this token is not known").waitFor();
+  await alert.getByText("Copy it again as paddock token create printed it").waitFor();
   await alert.getByText("paddock token create").waitFor();
 }, { token: null });
 

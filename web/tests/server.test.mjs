@@ -51,6 +51,17 @@ flow(the, "a sandbox is created from a template, paused, resumed, forked and kil
   assert.equal(made.template, "code-interpreter");
 });
 
+flow(the, "a template leads to a create with it", async (page, server) => {
+  await page.at("#/templates");
+  await page.getByRole("row", { name: /code-interpreter/ }).getByRole("link", { name: "Create a sandbox" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("of-the-template");
+  assert.equal(await dialog.getByLabel("Template").inputValue(), "code-interpreter");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("heading", { name: "of-the-template" }).waitFor();
+  assert.equal((await server.ask("GET", "/v1/sandboxes/of-the-template")).template, "code-interpreter");
+});
+
 flow(the, "a create that fails says why, in the dialog", async (page, server) => {
   await server.create({ name: "taken" });
   await page.at("#/sandboxes");
@@ -77,7 +88,7 @@ flow(the, "the list is filtered by text, metadata and state", async (page, serve
   await list.getByText("alpha").waitFor({ state: "detached" });
   await list.getByText("beta").waitFor();
   await server.ask("POST", `/v1/sandboxes/${blue.id}/resume`);
-  await page.getByText("No sandbox here yet").waitFor();
+  await page.getByText("No sandbox is paused.").waitFor();
 });
 
 flow(the, "an open overview asks for a few rows at a time, and a hidden one for nothing", async (page, server) => {

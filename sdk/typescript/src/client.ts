@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** One server: requests, tried again where that is safe. */
 
 import { bodyOf, decode, joined, lines, toStream, type Data } from './bytes.js'

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** A sandbox, from its creation to its end. */
 
 import { Commands, secondsOf, toItsEnd } from './commands.js'

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** Events of files. */
 
 import { decode, lines } from './bytes.js'

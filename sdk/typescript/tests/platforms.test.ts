@@ -2,11 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import * as esm from 'paddock'
+import ts from 'typescript'
 import { TCP_URL, temporaryDirectory } from './setup.js'
 
 const require = createRequire(import.meta.url)
@@ -33,6 +34,36 @@ describe('modules', () => {
     writeFileSync(join(place, 'program.cjs'), `const { Sandbox } = require('paddock');(async () => {${PROGRAM}})()`)
     for (const program of ['program.mjs', 'program.cjs']) {
       assert.equal(execFileSync(process.execPath, [program], { cwd: place, encoding: 'utf8' }), 'out content 42\n')
+    }
+  })
+  test('its types are found in each module system, with no types of Node and with a library older than `using`', () => {
+    const place = temporaryDirectory()
+    mkdirSync(join(place, 'node_modules'))
+    symlinkSync(ROOT, join(place, 'node_modules', 'paddock'))
+    const program = `import { Sandbox, type CreateOptions } from 'paddock'
+const options: CreateOptions = { ttlMs: 1000 }
+export async function read(): Promise<string> {
+  const sandbox = await Sandbox.create(options)
+  const blob: Blob = await sandbox.files.read('x', { format: 'blob' })
+  for await (const event of await sandbox.files.watch('/tmp')) return event.path + blob.size
+  // @ts-expect-error
+  await sandbox.commands.run('true', { timeout: 1 })
+  return (await sandbox.runCode('1')).text ?? ''
+}
+`
+    const { ModuleKind, ModuleResolutionKind } = ts
+    for (const [name, module, moduleResolution] of [
+      ['esm.mts', ModuleKind.Node16, ModuleResolutionKind.Node16],
+      ['cjs.cts', ModuleKind.Node16, ModuleResolutionKind.Node16],
+      ['bundled.ts', ModuleKind.ESNext, ModuleResolutionKind.Bundler],
+    ] as const) {
+      writeFileSync(join(place, name), program)
+      const made = ts.createProgram([join(place, name)], {
+        module, moduleResolution, target: ts.ScriptTarget.ES2022, lib: ['lib.es2022.d.ts', 'lib.dom.d.ts'], types: [], strict: true, noEmit: true,
+        skipLibCheck: false,
+      })
+      const found = ts.getPreEmitDiagnostics(made).map(({ file, messageText }) => `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`)
+      assert.deepEqual(found, [], name)
     }
   })
   test('CommonJS has the same names', () => {

@@ -456,6 +456,8 @@ describe('AI SDK harness', () => {
     const again = await provider.resumeSession!({ sessionId: `s-${process.pid}` })
     assert.equal(again.id, session.id)
     assert.equal(await again.readTextFile({ path: 'kept' }), 'x')
+    await (await Sandbox.connect(session.id)).pause()
+    assert.equal(await (await provider.resumeSession!({ sessionId: `s-${process.pid}` })).readTextFile({ path: 'kept' }), 'x')
     await assert.rejects(async () => provider.resumeSession!({ sessionId: 'never-was' }))
   })
   test('ids of any kind name different sandboxes', async () => {

@@ -30,7 +30,7 @@ export function Access({ who }: { who?: Who }) {
                     <When ms={one.created_at_ms} />
                   </td>
                   <td>{one.expires_at_ms ? <When ms={one.expires_at_ms} /> : "never"}</td>
-                  <td>
+                  <td class="actions">
                     <Action kind="danger" sure={`The next call with ${one.id} is refused, and what it has open ends. It may be the token of this tab.`} run={() => send("DELETE", path`/v1/tokens/${one.id}`).then(tokens.reload)}>
                       Revoke
                     </Action>

@@ -96,7 +96,7 @@ function One({ id, changed }: { id: string; changed: () => void }) {
               <td>
                 {one.attempts.map((attempt) => (attempt.sandbox ? <a key={attempt.attempt} class="chip" href={to("sandboxes", attempt.sandbox)}>{attempt.attempt}</a> : null))}
               </td>
-              <td>
+              <td class="actions">
                 <button aria-expanded={task === one.index} onClick={() => setTask(task === one.index ? undefined : one.index)}>
                   Output
                 </button>

@@ -62,7 +62,7 @@ export function Pools() {
               <td>
                 <State state={pool.zygote} />
               </td>
-              <td>
+              <td class="actions">
                 {pool.made_by === "owner" && (
                   <Action kind="danger" sure={`The pool of ${name(pool.template)} goes; sandboxes that were made stay.`} run={() => send("DELETE", path`/v1/pools/${pool.template}`).then(live.reload)}>
                     Remove

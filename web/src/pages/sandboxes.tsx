@@ -122,13 +122,15 @@ export function Sandboxes({ query }: { query: URLSearchParams }) {
       </header>
       <Problem error={error} retry={reload} />
       {!list && !error && <Waiting what="Loading sandboxes" />}
-      {shown?.length === 0 && <Empty>{list?.length ? "No sandbox fits the filter." : "No sandbox here yet. Create one, or run `paddock create`."}</Empty>}
+      {shown?.length === 0 && <Empty>
+          {list?.length ? "No sandbox fits the filter." : state ? `No sandbox is ${state}.` : <>No sandbox here yet. Create one, or run <code>paddock create</code>.</>}
+        </Empty>}
       {shown && shown.length > 0 && (
         <Virtual items={shown} rowHeight={60} label="Sandboxes" keyOf={(one) => one.id} open={(one) => go("sandboxes", one.id)}>
           {(one) => <Row one={one} />}
         </Virtual>
       )}
-      {making && <Create close={made} />}
+      {making && <Create template={query.get("template") ?? ""} close={made} />}
     </div>
   );
 }
@@ -193,7 +195,8 @@ export function Buttons({ one, done }: { one: Sandbox; done?: () => void }) {
   );
 }
 
-function Create({ close }: { close: () => void }) {
+function Create({ template, close }: { template: string; close: () => void }) {
+  const [chosen, setChosen] = useState(template);
   const templates = useLive((signal) => get<{ templates: Schema["Template"][] }>("/v1/templates", signal), []);
   const [error, setError] = useState<Failure>();
   const [busy, setBusy] = useState(false);
@@ -231,8 +234,10 @@ function Create({ close }: { close: () => void }) {
         </label>
         <label>
           Template
-          <select name="template">
+          <select name="template" value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
             <option value="">default</option>
+            {/* Chosen before the list is here. */}
+            {chosen && !templates.data && <option value={chosen}>{name(chosen)}</option>}
             {templates.data?.templates.map((one) => (
               <option key={one.name} value={one.name}>
                 {name(one.name)}

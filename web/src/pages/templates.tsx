@@ -42,8 +42,8 @@ export function Templates({ build }: { build?: string }) {
                   </a>
                 ))}
               </td>
-              <td>
-                <a href="#/sandboxes?new=1">Create a sandbox</a>
+              <td class="actions">
+                <a href={`#/sandboxes${query({ new: "1", template: one.name })}`}>Create a sandbox</a>
               </td>
             </tr>
           ))}
@@ -138,24 +138,28 @@ function OneBuild({ id }: { id: string }) {
           {name(one.failure.message)}
         </p>
       )}
-      <div class="bar">
-        <select aria-label="Level" value={level} onChange={(event) => setLevel(event.currentTarget.value as Level)}>
-          {LEVELS.map(([value, label]) => (
-            <option key={value} value={value}>
-              {label}
-            </option>
-          ))}
-        </select>
-        {entries.length === LOG_LINES && <span class="quiet">the first {LOG_LINES} lines</span>}
-      </div>
-      {log.data && entries.length === 0 && <Empty>Nothing was logged.</Empty>}
-      <pre class="output" aria-label="Log">
-        {entries.map((entry, index) => (
-          <span key={index} class={`level ${entry.level.replace(/[^a-z]/g, "")}`}>
-            {`${clock(entry.at_ms)} ${entry.level === "info" ? "" : `${entry.level}: `}${plain(entry.message)}\n`}
-          </span>
-        ))}
-      </pre>
+      {one && (
+        <>
+          <div class="bar">
+            <select aria-label="Level" value={level} onChange={(event) => setLevel(event.currentTarget.value as Level)}>
+              {LEVELS.map(([value, label]) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+            </select>
+            {entries.length === LOG_LINES && <span class="quiet">the first {LOG_LINES} lines</span>}
+          </div>
+          {log.data && entries.length === 0 && <Empty>Nothing was logged.</Empty>}
+          <pre class="output" aria-label="Log">
+            {entries.map((entry, index) => (
+              <span key={index} class={`level ${entry.level.replace(/[^a-z]/g, "")}`}>
+                {`${clock(entry.at_ms)} ${entry.level === "info" ? "" : `${entry.level}: `}${plain(entry.message)}\n`}
+              </span>
+            ))}
+          </pre>
+        </>
+      )}
     </Card>
   );
 }

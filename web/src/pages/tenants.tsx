@@ -50,7 +50,7 @@ export function Tenants({ who }: { who?: Who }) {
                 {tenant.quota.volume_bytes ? `, ${bytes(tenant.quota.volume_bytes)}` : ""}
               </td>
               <td>{tenant.usage.waiting}</td>
-              <td>{sets && <button onClick={() => setChanged(tenant)}>Set quota</button>}</td>
+              <td class="actions">{sets && <button onClick={() => setChanged(tenant)}>Set quota</button>}</td>
             </tr>
           ))}
         </Table>

@@ -66,7 +66,7 @@ function OneResult({ result }: { result: Result }) {
         ]}
       />
       {result.rows.length > 0 && (
-        <Table label={`Verify of ${result.backend}`} head={["Held / not held / not applicable", ...letters.map((letter) => `${letter} ${result.groups[letter] ?? ""}`)]}>
+        <Table label={`Verify of ${result.backend}`} head={["Held / not held / not applicable", ...letters.map((letter) => `${letter} ${result.groups[letter] ?? (letter === "Z" ? "the host afterwards" : "")}`)]}>
           {result.rows.map((row) => (
             <tr key={`${row.engine}-${row.user}`}>
               <td>

@@ -80,7 +80,7 @@ function History({ id, changed }: { id: string; changed: () => void }) {
               </td>
               <td class="number">{one.files}</td>
               <td class="number">{bytes(one.bytes)}</td>
-              <td>{one.current ? <span class="state running">current</span> : <Action run={() => restore(one.version)}>Restore</Action>}</td>
+              <td class="actions">{one.current ? <span class="state running">current</span> : <Action run={() => restore(one.version)}>Restore</Action>}</td>
             </tr>
           ))}
         </Table>

@@ -10,7 +10,11 @@ export function Problem({ error, retry }: { error?: Failure; retry?: () => void 
   return (
     <div class="problem" role="alert">
       <strong>{error.message || String(error)}</strong>
-      {error.hint && <p>{error.hint}</p>}
+      {error.hint && (
+        <p>
+          <Words text={error.hint} />
+        </p>
+      )}
       <p class="quiet">
         {error.code}
         {error.requestId && ` · request ${error.requestId}`}
@@ -22,6 +26,11 @@ export function Problem({ error, retry }: { error?: Failure; retry?: () => void 
       </p>
     </div>
   );
+}
+
+/** Text of which the parts in backticks are code. */
+export function Words({ text }: { text: string }) {
+  return <>{text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
 }
 
 export function Card({ title, extra, children, wide }: { title?: ComponentChildren; extra?: ComponentChildren; children: ComponentChildren; wide?: boolean }) {
@@ -133,7 +142,11 @@ export function Toasts() {
         <div key={one.number} class={one.bad ? "toast bad" : "toast"}>
           <div>
             <strong>{one.text}</strong>
-            {one.hint && <p>{one.hint}</p>}
+            {one.hint && (
+              <p>
+                <Words text={one.hint} />
+              </p>
+            )}
           </div>
           <button class="plain" aria-label="Close" onClick={() => dismiss(one.number)}>
             ×

@@ -124,7 +124,7 @@ function Directory({ id, at }: { id: string; at: string }) {
                     <When ms={entry.modified_at_ms} />
                   </td>
                   <td class="mono">{(entry.mode & 0o7777).toString(8).padStart(4, "0")}</td>
-                  <td class="buttons">
+                  <td class="actions">
                     {entry.kind === "file" && <Action run={() => download(id, entry.path)}>Download</Action>}
                     <Action
                       kind="danger"

@@ -2,7 +2,7 @@
 
 import type { Schema } from "../api";
 import { name } from "../format";
-import { Card, Empty, Facts } from "../parts/basics";
+import { Card, Empty, Facts, Words } from "../parts/basics";
 
 const WORDS: Record<string, Record<string, string>> = {
   boundary: {
@@ -61,7 +61,9 @@ export function Guarantees({ sandbox }: { sandbox: Schema["Sandbox"] }) {
         {weaknesses.length === 0 && <Empty>Nowhere: this is the fullest form of the fence.</Empty>}
         <ul class="words">
           {weaknesses.map((one) => (
-            <li key={one}>{name(one)}</li>
+            <li key={one}>
+              <Words text={name(one)} />
+            </li>
           ))}
         </ul>
       </Card>

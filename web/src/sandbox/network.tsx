@@ -83,6 +83,11 @@ function ruleFor(one: Decision): string | undefined {
 }
 
 export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
+  if (sandbox.state === "ended") return <Empty>The sandbox has ended, and nothing leaves it any more. Its timeline has what was decided.</Empty>;
+  return <Traffic sandbox={sandbox} />;
+}
+
+function Traffic({ sandbox }: { sandbox: Schema["Sandbox"] }) {
   const { view, decisions, error, reload } = useNetwork(sandbox.id, sandbox.state);
   const [rule, setRule] = useState("");
   if (!view) return error ? <Problem error={error} retry={reload} /> : <Waiting what="Loading" />;
@@ -93,7 +98,7 @@ export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
     reload();
   };
   const allowed = (rules?.allow ?? []).map(String);
-  const lives = sandbox.state !== "ended";
+  const open = (rules?.allow_public ?? []).map(String);
   return (
     <div class="grid">
       <Card title="What may leave">
@@ -101,12 +106,20 @@ export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
         {view.network === "host" && <p class="bad">Everything: it has the host's own network, with no fence for traffic.</p>}
         {rules && (
           <>
-            {allowed.length === 0 && <Empty>No rule: everything is denied, and shown here.</Empty>}
+            {rules.mode === "learn-allow" && <p class="bad">Everything that is not denied: the rules are being learned (learn-allow).</p>}
+            {rules.mode === "learn-deny" && <p>The rules are being learned (learn-deny): what no rule allows is denied, and noted below.</p>}
+            {allowed.length === 0 && open.length === 0 && rules.mode !== "learn-allow" && <Empty>No rule: everything is denied, and shown here.</Empty>}
             <ul class="lines">
               {allowed.map((one) => (
                 <li key={one}>
                   <code>{name(one)}</code>
-                  {lives && <Action run={() => change([], one)}>Remove</Action>}
+                  <Action run={() => change([], one)}>Remove</Action>
+                </li>
+              ))}
+              {open.map((one) => (
+                <li key={`public ${one}`}>
+                  <code>{name(one)}</code>
+                  <span class="quiet">public addresses</span>
                 </li>
               ))}
               {(rules.deny ?? []).map((one) => (
@@ -116,21 +129,19 @@ export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
                 </li>
               ))}
             </ul>
-            {lives && (
-              <form
-                class="line"
-                onSubmit={(event) => {
-                  event.preventDefault();
-                  change([rule.trim()]).then(
-                    () => setRule(""),
-                    (failure: Failure) => toast(failure.message, failure.hint, true),
-                  );
-                }}
-              >
-                <input aria-label="New rule" placeholder="api.example.com, *.example.org:443" value={rule} onInput={(event) => setRule(event.currentTarget.value)} />
-                <button disabled={!rule.trim()}>Allow</button>
-              </form>
-            )}
+            <form
+              class="line"
+              onSubmit={(event) => {
+                event.preventDefault();
+                change([rule.trim()]).then(
+                  () => setRule(""),
+                  (failure: Failure) => toast(failure.message, failure.hint, true),
+                );
+              }}
+            >
+              <input aria-label="New rule" placeholder="api.example.com, *.example.org:443" value={rule} onInput={(event) => setRule(event.currentTarget.value)} />
+              <button disabled={!rule.trim()}>Allow</button>
+            </form>
           </>
         )}
       </Card>
@@ -140,7 +151,10 @@ export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
             ["Sent", bytes(view.sent_bytes)],
             ["Received", bytes(view.received_bytes)],
             ["Open now", view.connections],
-          ]}
+            ["At most, in its life", rules?.bytes ? bytes(rules.bytes) : undefined],
+            ["At most, per second", rules?.rate ? bytes(rules.rate) : undefined],
+            ["Methods of HTTP", rules?.methods?.length ? rules.methods.map(name).join(", ") : undefined],
+          ].filter(([, value]) => value !== undefined) as [string, string | number][]}
         />
         {view.needed.length > 0 && rules && (
           <>
@@ -151,7 +165,7 @@ export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
                 .map((one) => (
                   <li key={one}>
                     <code>{name(one)}</code>
-                    {lives && <Action run={() => change([one])}>Allow</Action>}
+                    <Action run={() => change([one])}>Allow</Action>
                   </li>
                 ))}
             </ul>
@@ -182,7 +196,7 @@ export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
                       {name(one.reason)}
                       {one.sent_bytes !== undefined && ` (${bytes(one.sent_bytes)} out, ${bytes(one.received_bytes)} in)`}
                     </td>
-                    <td>{wanted && lives && !allowed.includes(wanted) && <Action run={() => change([wanted])}>Allow</Action>}</td>
+                    <td class="actions">{wanted && !allowed.includes(wanted) && <Action run={() => change([wanted])}>Allow</Action>}</td>
                   </tr>
                 );
               })}

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { type Schema, get, path } from "../api";
-import { bytes, name } from "../format";
+import { bytes, length, name, plain } from "../format";
 import { type Live, useLive } from "../live";
 import { Buttons } from "../pages/sandboxes";
 import { Card, Facts, Problem, State, Waiting, When, inSight } from "../parts/basics";
@@ -100,7 +100,7 @@ function Summary({ sandbox }: { sandbox: Sandbox }) {
       {sandbox.end && (
         <Card title="How it ended" wide>
           <p class={sandbox.end.cause.kind === "killed" ? "" : "bad"}>{name(sandbox.end.reason)}</p>
-          {sandbox.end.last_output && <pre class="output">{sandbox.end.last_output}</pre>}
+          {sandbox.end.last_output && <pre class="output">{plain(sandbox.end.last_output)}</pre>}
         </Card>
       )}
       <Card title="What it is">
@@ -119,7 +119,11 @@ function Summary({ sandbox }: { sandbox: Sandbox }) {
       </Card>
       <Card title="How long">
         <Facts
-          facts={[
+          facts={sandbox.end ? [
+            ["Created", <When ms={sandbox.created_at_ms} />],
+            ["Ended", <When ms={sandbox.end.at_ms} />],
+            ["Lived for", length(Math.round((sandbox.end.at_ms - sandbox.created_at_ms) / 1000))],
+          ] : [
             ["Created", <When ms={sandbox.created_at_ms} />],
             ["Time to live ends", sandbox.expires_at_ms ? <When ms={sandbox.expires_at_ms} /> : "never"],
             ["Then it", sandbox.ttl_action === "kill" ? "ends" : `is ${sandbox.ttl_action}d`],
@@ -128,7 +132,7 @@ function Summary({ sandbox }: { sandbox: Sandbox }) {
           ]}
         />
       </Card>
-      <Card title="What it may use">
+      <Card title={sandbox.end ? "What it might use" : "What it may use"}>
         <Facts
           facts={[
             ["Memory", bytes(limits.memory)],

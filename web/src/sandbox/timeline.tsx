@@ -79,6 +79,7 @@ const title = (line: Line): string => String(line.kind ?? (line.head ? "head" : 
 
 /** By whom, and the detail without what is empty. */
 function summary(line: Line): string {
+  if (line.head) return `says, signed, that there are ${Number(line.seq ?? 0) + 1} lines before it · last ${String(line.last ?? "")}`;
   const actor = line.actor as { token?: string } | undefined;
   const detail = typeof line.detail === "object" && line.detail !== null ? Object.entries(line.detail) : [];
   const parts = detail.filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && value.length === 0));

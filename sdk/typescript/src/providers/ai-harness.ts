@@ -11,6 +11,7 @@ import {
   FileNotFoundError, ForbiddenError, NotADirectoryError, NotAFileError, SandboxEndedError, SandboxNotFoundError, SnapshotNotFoundError,
   UnauthorizedError, UnsupportedError,
 } from '../errors.js'
+import { nameFor } from '../names.js'
 import type { Process } from '../process.js'
 import { Sandbox } from '../sandbox.js'
 
@@ -43,6 +44,8 @@ type CreateSession = NonNullable<Parameters<HarnessV1SandboxProvider['createSess
 
 const PROVIDER = 'paddock'
 const WORKING_DIRECTORY = '/workspace'
+/** So long that a name stays one with the beginning that it gets. */
+const READABLE = /^[a-z0-9][a-z0-9-]{0,39}$/
 
 /** A provider of sandboxes for the harness. What a template of the harness installs once is kept as a snapshot. */
 export function paddockSandbox(options: PaddockHarnessOptions = {}): PaddockHarnessProvider {
@@ -56,6 +59,7 @@ export function paddockSandbox(options: PaddockHarnessOptions = {}): PaddockHarn
         const sandbox = await Sandbox.connect(await nameOf(sessionId), { client: client(), signal: abortSignal })
         if (sandbox.state === 'ended') throw new SandboxEndedError(`the sandbox of the session ${sessionId} has ended`)
         if (sandbox.state === 'hibernated') await sandbox.wake({ signal: abortSignal })
+        if (sandbox.state === 'paused') await sandbox.resume({ signal: abortSignal })
         return sessionOf(sandbox, options.ports ?? [])
       }),
   }
@@ -252,18 +256,11 @@ function rulesOf(policy: HarnessV1NetworkPolicy): NetworkRules {
 }
 
 async function nameOf(sessionId: string): Promise<string> {
-  return `harness-${await nameFor(sessionId)}`
+  return `harness-${await nameFor(sessionId, READABLE)}`
 }
 
 async function snapshotOf(identity: string): Promise<string> {
-  return `harness-template-${await nameFor(identity)}`
-}
-
-/** Ids that may be names stay readable; others are told apart by their digest, so that none leads to the sandbox of another. */
-async function nameFor(id: string): Promise<string> {
-  if (/^[a-z0-9][a-z0-9-]{0,39}$/.test(id) && !id.startsWith('sha-')) return id
-  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id)))
-  return `sha-${Array.from(hash.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+  return `harness-template-${await nameFor(identity, READABLE)}`
 }
 
 async function orNull<T>(reading: Promise<T>): Promise<T | null> {

@@ -17,10 +17,13 @@ const RUNTIMES = new Set(['node', 'nodejs', 'javascript', 'typescript', 'python'
 const CPUS = ['cpus', 'vcpus', 'cpu', 'cpuLimit'] as const
 const MEBIBYTES = ['memoryMiB', 'memMiB', 'memoryMb', 'memory'] as const
 
-/** `provider` and `signal` are for ComputeSDK and for the request, and no part of the sandbox. */
+/**
+ * `provider` and `signal` are for ComputeSDK and for the request, and no part of the sandbox. Of `ports` nothing has to be said: `getUrl` has
+ * an address for every port.
+ */
 const TAKEN: ReadonlySet<string> = new Set([
   ...CPUS, ...MEBIBYTES, 'diskMiB', 'resources', 'timeout', 'templateId', 'image', 'snapshotId', 'name', 'directory', 'envs', 'metadata', 'runtime',
-  'provider', 'signal',
+  'ports', 'provider', 'signal',
 ])
 
 /** Why another vendor's option has no meaning here. */
@@ -57,10 +60,17 @@ function check(options: CreateSandboxOptions): void {
     const hint = REFUSED[name] ?? `it takes ${[...TAKEN].join(', ')}; \`defaults\` of the provider takes all that Sandbox.create does`
     throw new UnsupportedError(`a sandbox of Paddock has no option ${JSON.stringify(name)}`, { hint })
   }
+  checkPorts(options['ports'])
   const begins = options.image ?? options.templateId ?? options.snapshotId
   if (options.runtime !== undefined && begins === undefined && !RUNTIMES.has(String(options.runtime).toLowerCase())) {
     throw new UnsupportedError(`no template comes with the runtime ${JSON.stringify(options.runtime)}`, { hint: 'name an `image` or a `templateId` that has it' })
   }
+}
+
+function checkPorts(ports: unknown): void {
+  if (ports === undefined) return
+  const wrong = Array.isArray(ports) ? ports.find((port) => !Number.isInteger(port) || port < 1 || port > 65535) : ports
+  if (wrong !== undefined) throw new InvalidRequestError(`ports has ${JSON.stringify(wrong)}, which is not a port`, { hint: 'give a list of numbers from 1 to 65535' })
 }
 
 function limitsOf(options: CreateSandboxOptions): Limits {

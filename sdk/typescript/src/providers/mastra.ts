@@ -9,11 +9,13 @@ import { defaultClient, type Client } from '../client.js'
 import type { CreateOptions } from '../create.js'
 import { ExecNotFoundError, SandboxEndedError, SandboxNotFoundError, UnsupportedError } from '../errors.js'
 import type { Snapshot } from '../models.js'
+import { nameFor } from '../names.js'
 import type { Process } from '../process.js'
+import { call } from '../routes.js'
 import { Sandbox } from '../sandbox.js'
 
 export interface PaddockSandboxOptions extends Omit<MastraSandboxOptions, 'processes'> {
-  /** The sandbox of this name is used again if it is there. Default: a new one. */
+  /** The sandbox that was made for this id is used again if it is there. Default: a new one. */
   id?: string | undefined
   /** A sandbox that exists, by Paddock's own id; it is used, and none is made in its place. */
   sandboxId?: string | undefined
@@ -27,7 +29,13 @@ export interface PaddockSandboxOptions extends Omit<MastraSandboxOptions, 'proce
   client?: Client | undefined
 }
 
-/** A sandbox of Mastra. `stop` hibernates it, so that the next `start` finds its files; `destroy` ends it. */
+/** What a sandbox may be called. */
+const NAME = /^(?!sb-)[a-z0-9][a-z0-9._-]{0,63}$/
+
+/**
+ * A sandbox of Mastra. `stop` hibernates it, so that the next `start` finds its files; `destroy` ends it. Where it was ended by others, or by
+ * its time to live, the next command starts a new one, which `onStart` is told.
+ */
 export class PaddockSandbox extends MastraSandbox {
   readonly id: string
   readonly name = 'PaddockSandbox'
@@ -75,7 +83,7 @@ export class PaddockSandbox extends MastraSandbox {
     }
     const snapshot = (await this.#lastOf(this.#checkpoint, signal)) ?? (await this.#lastOf(this.#seedCheckpoint, signal))
     const begin = snapshot === undefined ? {} : { snapshot }
-    this.#sandbox = await Sandbox.create({ ...this.#create, ...begin, name: this.id, client: this.#client, signal })
+    this.#sandbox = await Sandbox.create({ ...this.#create, ...begin, name: await nameFor(this.id, NAME), client: this.#client, signal })
     return { outcome: 'created' }
   }
 
@@ -111,7 +119,9 @@ export class PaddockSandbox extends MastraSandbox {
   override async writeFiles(files: SandboxFileInput[], options: WriteFilesOptions = {}): Promise<void> {
     for (const { mode } of files) if (mode !== undefined) validateSandboxFileMode(mode)
     await this.ensureRunning()
-    for (const { path, content, mode } of files) await this.paddock.files.write(path, content, { mode, signal: options.abortSignal })
+    await this.revived(async () => {
+      for (const { path, content, mode } of files) await this.paddock.files.write(path, content, { mode, signal: options.abortSignal })
+    })
   }
 
   override async snapshot(): Promise<void> {
@@ -121,6 +131,23 @@ export class PaddockSandbox extends MastraSandbox {
     const name = `${this.#checkpoint}.${Date.now()}`
     await this.paddock.snapshot({ name })
     for (const old of await this.#writtenAs(this.#checkpoint)) if (old.name !== name) await this.#client.deleteSnapshot(old)
+  }
+
+  /** Does it again with a new sandbox where the one that this object had is gone. */
+  async revived<T>(action: () => Promise<T>): Promise<T> {
+    const used = this.#sandbox
+    try {
+      return await action()
+    } catch (error) {
+      if (!isGone(error) || this.status === 'destroying' || this.status === 'destroyed') throw error
+      // Another command may have begun to start one.
+      if (used && this.#sandbox === used) {
+        this.#sandbox = undefined
+        this.status = 'stopped'
+      }
+      await this.ensureRunning()
+      return action()
+    }
   }
 
   override getInstructions(): string {
@@ -144,7 +171,7 @@ export class PaddockSandbox extends MastraSandbox {
 
   async #find(signal?: AbortSignal): Promise<Sandbox | undefined> {
     try {
-      const found = await Sandbox.connect(this.#sandboxId ?? this.id, { client: this.#client, signal })
+      const found = await Sandbox.connect(this.#sandboxId ?? (await nameFor(this.id, NAME)), { client: this.#client, signal })
       return found.state === 'ended' ? undefined : found
     } catch (error) {
       if (error instanceof SandboxNotFoundError) return undefined
@@ -179,25 +206,25 @@ export class PaddockSandbox extends MastraSandbox {
 export class PaddockProcesses extends SandboxProcessManager<PaddockSandbox> {
   override async spawn(command: string, options: SpawnProcessOptions = {}): Promise<ProcessHandle> {
     const env = { ...this.env, ...options.env }
-    const process = await this.sandbox.paddock.commands.start(command, {
+    // A signal, also one that is aborted already, ends the process: the caller gets a result that says so.
+    const process = await this.sandbox.revived(() => this.sandbox.paddock.commands.start(command, {
       env: Object.fromEntries(Object.entries(env).filter((pair): pair is [string, string] => pair[1] !== undefined)),
       cwd: options.cwd ?? this.sandbox.workingDirectory,
       timeoutMs: options.timeout,
       openStdin: options.stdinMode !== 'ignore',
-      signal: options.abortSignal,
-    })
+    }))
     const handle = new PaddockProcess(process, command, options)
     this._tracked.set(handle.pid, handle)
     return handle
   }
 
   override async list(): Promise<ProcessInfo[]> {
-    const all = await this.sandbox.paddock.commands.list()
-    const known = await Promise.all(all.map(async (process) => ({ process, result: await process.poll() })))
-    return known.map(({ process, result }) => ({
-      pid: String(process.exec),
-      running: result === undefined,
-      ...(result ? { exitCode: result.exitCode, command: result.command } : {}),
+    const { execs } = await this.sandbox.revived(async () => {
+      const { client, id } = this.sandbox.paddock
+      return call(client, 'GET /v1/sandboxes/{id}/execs', { at: { id } })
+    })
+    return execs.map(({ exec, command, state, exit_code: exitCode }) => ({
+      pid: String(exec), command, running: state !== 'ended', ...(typeof exitCode === 'number' ? { exitCode } : {}),
     }))
   }
 
@@ -208,7 +235,8 @@ export class PaddockProcesses extends SandboxProcessManager<PaddockSandbox> {
     try {
       await process.poll()
     } catch (error) {
-      if (error instanceof ExecNotFoundError) return undefined
+      // Of a sandbox that is gone all processes are.
+      if (error instanceof ExecNotFoundError || isGone(error)) return undefined
       throw error
     }
     const handle = new PaddockProcess(process, undefined, {})
@@ -287,6 +315,10 @@ async function unlessGone(action: Promise<unknown>): Promise<void> {
   try {
     await action
   } catch (error) {
-    if (!(error instanceof SandboxEndedError) && !(error instanceof SandboxNotFoundError)) throw error
+    if (!isGone(error)) throw error
   }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof SandboxEndedError || error instanceof SandboxNotFoundError
 }
