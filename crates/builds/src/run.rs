@@ -155,6 +155,7 @@ impl Ground<'_> {
             scan: Default::default(),
             live_forks: false,
             root_may_install: false,
+            become_root: false,
         }
     }
 

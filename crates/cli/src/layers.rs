@@ -115,6 +115,7 @@ fn from_flags(
         // A sandbox that lives no longer than its command is not forked.
         live_forks: None,
         root_may_install: flags.root_may_install,
+        become_root: flags.become_root,
         // It has no audit either.
         audit_outputs: None,
         host_certs,

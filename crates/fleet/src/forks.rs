@@ -10,7 +10,7 @@ use super::sleep_at_ttl::SleepAtTtl;
 use super::snapshots::MOMENT;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, audit, has_ended};
-use paddock_model::api::{EndCause, Fork, Forked, ForkedContext, NotForked, SandboxState};
+use paddock_model::api::{CreateSandbox, EndCause, Fork, Forked, ForkedContext, NotForked, SandboxState};
 use paddock_model::{ForkKind, SandboxId};
 use paddock_records::access::Permit;
 use std::collections::BTreeSet;
@@ -78,9 +78,7 @@ impl Fleet {
         if live.record().state == SandboxState::Ended {
             return Err(has_ended(&live.id));
         }
-        if live.record().spec.root_may_install {
-            self.0.options.root_may_install.check(actor, false)?;
-        }
+        self.0.options.root_may_install.check(actor, &live.record().spec, &CreateSandbox::default())?;
         // If the backend keeps memory, the memory takes everything along.
         let boarding = match request.live {
             Some(false) => Boarding::Nobody("only files were asked for".into()),

@@ -43,6 +43,7 @@ impl KeptFrom {
         self.backend == record.guarantees.backend
             && (&kept.root, &kept.mounts, &kept.workspace) == (&new.root, &new.mounts, &new.workspace)
             && (&kept.user, kept.root_may_install) == (&new.user, new.root_may_install)
+            && kept.become_root == new.become_root
             && (kept.network == Network::None) == (new.network == Network::None)
     }
 }

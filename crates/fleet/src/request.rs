@@ -38,9 +38,7 @@ pub fn resolve(
     layers.push(layer(request)?);
     let surroundings = Surroundings { state_dir: state, home: None };
     let settings = paddock_settings::resolve(&layers, surroundings).map_err(refused)?;
-    if settings.spec.root_may_install {
-        options.root_may_install.check(actor, request.root_may_install == Some(true))?;
-    }
+    options.root_may_install.check(actor, &settings.spec, request)?;
     // The settings of a template are its owner's choice.
     let asked = paddock_settings::resolve_network(request.network.as_ref(), &settings.secrets, state);
     check_network(actor, &asked.map_err(SettingsError::from).map_err(refused)?)?;
@@ -188,6 +186,7 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         allowed_imports: request.allowed_imports.clone(),
         live_forks: request.live_forks,
         root_may_install: request.root_may_install,
+        become_root: request.become_root,
         audit_outputs: request.audit_outputs,
         host_certs: request.host_certs,
         secrets: request.secrets.clone(),

@@ -1,6 +1,8 @@
-//! Whose sandboxes may have a root that installs packages: the choice of the host's owner.
+//! Whose sandboxes may have a root that installs packages, and a user who becomes root: the choice of the host's owner.
 
 use super::{Actor, FleetError, Kind};
+use paddock_model::Spec;
+use paddock_model::api::CreateSandbox;
 
 /// The default gives tenants no new right: a step of a template that they build has the same root.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,8 +15,26 @@ pub enum RootMayInstall {
 }
 
 impl RootMayInstall {
-    /// `asked`: the caller asks for it, and not a template of the owner's alone.
-    pub fn check(self, actor: &Actor, asked: bool) -> Result<(), FleetError> {
+    /// Refuses settings with rights that this caller may not have. `request`: what the caller asks for, and not a template of the owner's
+    /// alone.
+    pub fn check(self, actor: &Actor, spec: &Spec, request: &CreateSandbox) -> Result<(), FleetError> {
+        let installs = (
+            spec.root_may_install,
+            request.root_may_install,
+            "`root_may_install` lets root inside install packages",
+        );
+        let becomes =
+            (spec.become_root, request.become_root, "`become_root` lets the user inside become root");
+        for (on, asked, what) in [installs, becomes] {
+            if on {
+                self.allow(actor, asked == Some(true), what)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn allow(self, actor: &Actor, asked: bool, what: &str) -> Result<(), FleetError> {
+        let refused = |why: &str| FleetError::new(Kind::Forbidden, "forbidden", format!("{what}, and {why}"));
         match self {
             RootMayInstall::Everyone => Ok(()),
             RootMayInstall::Owner if actor.owner || !asked => Ok(()),
@@ -24,14 +44,6 @@ impl RootMayInstall {
                 .hint("install what is needed in a template (`paddock template build`), or leave it out")),
         }
     }
-}
-
-fn refused(why: &str) -> FleetError {
-    FleetError::new(
-        Kind::Forbidden,
-        "forbidden",
-        format!("`root_may_install` lets root inside install packages, and {why}"),
-    )
 }
 
 #[cfg(test)]
@@ -52,7 +64,7 @@ mod tests {
             (nobody, &tenant, false, false),
             (nobody, &Actor::owner(), true, false),
         ] {
-            assert_eq!(who.check(actor, asked).is_ok(), may, "{who:?} {asked}");
+            assert_eq!(who.allow(actor, asked, "it").is_ok(), may, "{who:?} {asked}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - [`control`], [`alarm`]: for a program that serves many calls, its messages to the host alone, and their time
 //!   limits
 //! - [`frozen`]: the work stands still, and commands that come meanwhile
+//! - [`visits`]: how the ordinary user becomes root
 //! - [`clock`]: when the guest itself has to act; [`limits`]: the limits that the guest holds itself
 
 mod alarm;
@@ -15,6 +16,7 @@ mod frozen;
 mod host;
 mod limits;
 mod output;
+mod visits;
 
 use crate::enter::{Inside, enter, enter_built_root};
 use crate::failure::{During, Failure, Outcome};
@@ -34,6 +36,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
+use visits::Visits;
 
 /// Nothing has happened for this long: it may be long before something does.
 const QUIET: Duration = Duration::from_millis(100);
@@ -94,6 +97,7 @@ struct Agent {
     inside: Inside,
     children: OwnedFd,
     execs: Vec<Exec>,
+    visits: Visits,
     watch: Option<MemoryWatch>,
     next_look: Instant,
     census: Census,
@@ -123,6 +127,7 @@ struct Agent {
 struct Woken {
     by_host: bool,
     by_next_host: bool,
+    by_visitor: bool,
 }
 
 impl Agent {
@@ -133,6 +138,7 @@ impl Agent {
             rustix::io::ioctl_fionbio(control, true).during(|| "unblock the host's stream".into())?;
         }
         host.listener = inside.listener.take();
+        let visits = Visits::new(inside.sudo.take());
         if inside.confinement.awaits_cgroups() {
             host.take_descriptors();
         }
@@ -151,6 +157,7 @@ impl Agent {
             inside,
             children,
             execs: Vec::new(),
+            visits,
             watch,
             next_look: Instant::now(),
             census: Census::default(),
@@ -205,6 +212,9 @@ impl Agent {
                 }
             }
             self.reap();
+            if woken.by_visitor {
+                self.let_visitors_in();
+            }
             self.look_for_memory_kills();
             self.move_bytes();
             if !self.hold_limits() {
@@ -267,6 +277,8 @@ impl Agent {
         if let Some(listener) = &self.host.listener {
             polled.push(PollFd::new(listener, PollFlags::IN));
         }
+        let door = self.visits.awaits(self.frozen.is_some());
+        polled.extend(door.map(|door| PollFd::new(door, PollFlags::IN)));
         for exec in &self.execs {
             exec.add_to_poll(&mut polled, full);
         }
@@ -291,7 +303,8 @@ impl Agent {
             .map(|p| p.revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR));
         let by_host = self.host.control.is_some() && answers.next().unwrap_or(false);
         let by_next_host = self.host.listener.is_some() && answers.next().unwrap_or(false);
-        Ok(Woken { by_host, by_next_host })
+        let by_visitor = door.is_some() && answers.next().unwrap_or(false);
+        Ok(Woken { by_host, by_next_host, by_visitor })
     }
 
     fn next_timeout(&self) -> Option<Duration> {
@@ -357,8 +370,8 @@ impl Agent {
             ToGuest::Forget { exec } => self.execs.retain(|e| e.number != exec),
             ToGuest::CloseStdin { exec } => self.with(exec, Exec::close_input),
             ToGuest::Resize { exec, size } => self.with(exec, |e| e.resize(size)),
-            ToGuest::Signal { exec, signal } => self.with(exec, |e| e.signal(signal)),
-            ToGuest::Kill { exec } => self.with(exec, Exec::kill),
+            ToGuest::Signal { exec, signal } => self.signal(exec, signal),
+            ToGuest::Kill { exec } => self.kill(exec),
             ToGuest::Credit { channel, bytes } => {
                 self.execs.iter_mut().for_each(|exec| exec.grant(channel, bytes));
             }
@@ -485,6 +498,7 @@ impl Agent {
                 (None, Some(signal)) => ExitKind::Signaled(signal),
                 (None, None) => continue,
             };
+            self.visits.note_end(pid, ended);
             // A number may be used again once its process was collected.
             if let Some(exec) = self.execs.iter_mut().find(|e| e.pid == Some(pid) && e.status.is_none()) {
                 exec.status = Some(ended);
@@ -508,6 +522,7 @@ impl Agent {
         self.deferred.clear();
         self.end_all_work();
         self.reap_killed();
+        self.visits.close();
         self.execs.clear();
     }
 

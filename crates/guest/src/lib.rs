@@ -9,6 +9,7 @@
 //! - [`outbound`]: messages that wait to be sent, bounded
 //! - [`files`]: a new file for the host, before any work
 //! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
+//! - [`sudo`]: how the ordinary user of a sandbox becomes root, where its settings allow that
 //! - [`usage`]: the resources that the work used
 //! - [`memory`]: the memory watch for hosts where no kernel holds the limit
 //! - [`system`]: the few system calls that no crate wraps
@@ -24,6 +25,7 @@ mod files;
 mod memory;
 mod outbound;
 mod sentry;
+mod sudo;
 mod system;
 mod tools;
 mod trees;
@@ -62,6 +64,13 @@ pub unsafe fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     if argument(0) == Some(FIRST) && rustix::process::getpid().is_init() {
         vm::run_vm_init();
     }
+    match argument(0).map(|name| name.rsplit('/').next().unwrap_or(name)) {
+        // SAFETY: passed on with the caller's promise.
+        Some(sudo::CLIENT) => return sudo::run_client(&unsafe { words(count, arguments) }),
+        // SAFETY: likewise.
+        Some(sudo::ROOT) => return sudo::run_root(&unsafe { words(count, arguments) }),
+        _ => {}
+    }
     let ended = match (argument(1), argument(2)) {
         (Some(BRING), None) => door::bring(std::io::stdin().as_fd()),
         (Some(STAND), Some(plan)) => sentry::run_inner_guest(plan),
@@ -85,4 +94,14 @@ pub unsafe fn main(count: c_int, arguments: *const *const c_char) -> c_int {
 fn nothing_by_hand() -> c_int {
     eprintln!("paddock-guest is started by paddock, inside a sandbox; there is nothing to run by hand");
     BAD_START
+}
+
+/// The words behind the name.
+///
+/// # Safety
+/// As of [`main`].
+unsafe fn words(count: c_int, arguments: *const *const c_char) -> Vec<Vec<u8>> {
+    // SAFETY: by the caller's promise there are `count` strings.
+    let word = |place: c_int| unsafe { CStr::from_ptr(*arguments.add(place as usize)) };
+    (1..count).map(|place| word(place).to_bytes().to_vec()).collect()
 }

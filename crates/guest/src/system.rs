@@ -187,17 +187,35 @@ pub fn reset_signals() {
 
 /// Blocks `signal` and returns a descriptor that becomes readable when it comes.
 pub fn signal_descriptor(signal: i32) -> Result<std::os::fd::OwnedFd> {
+    signals_descriptor(&[signal])
+}
+
+/// The same for several signals.
+pub fn signals_descriptor(signals: &[i32]) -> Result<std::os::fd::OwnedFd> {
     use std::os::fd::FromRawFd;
     // SAFETY: the set is initialised by sigemptyset before use; signalfd returns a descriptor that only we own.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, signal);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         let number = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         check(number.into())?;
         Ok(std::os::fd::OwnedFd::from_raw_fd(number))
     }
+}
+
+/// The numbers of the signals that have come to such a descriptor.
+pub fn signals_of(descriptor: &OwnedFd) -> Vec<i32> {
+    const RECORD: usize = size_of::<libc::signalfd_siginfo>();
+    let (mut numbers, mut record) = (Vec::new(), [0; RECORD]);
+    // The kernel gives whole records, each of which begins with the number.
+    while rustix::io::read(descriptor, &mut record).is_ok_and(|count| count == RECORD) {
+        numbers.push(i32::from_ne_bytes([record[0], record[1], record[2], record[3]]));
+    }
+    numbers
 }
 
 /// The Landlock ABI of this kernel; 0 where it has none.

@@ -18,6 +18,8 @@ pub struct Trees {
     pub built: BTreeMap<Vec<u8>, Built>,
     /// The links that it made, likewise.
     pub links: BTreeSet<Vec<u8>>,
+    /// The socket that it made in /dev.
+    pub sudo_door: Option<OwnedFd>,
 }
 
 pub struct Built {

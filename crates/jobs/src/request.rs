@@ -29,6 +29,7 @@ pub fn request_of(spec: &JobSpec, base: Option<String>) -> CreateSandbox {
         allowed_imports: spec.policy.allowed_imports.clone(),
         live_forks: spec.policy.live_forks,
         root_may_install: spec.policy.root_may_install,
+        become_root: spec.policy.become_root,
         host_certs: spec.policy.host_certs,
         ..CreateSandbox::default()
     }

@@ -167,6 +167,10 @@ pub struct Guarantees {
     /// without `root_may_install`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub root_capabilities: Vec<String>,
+    /// True if the ordinary user inside may become root by `sudo`. Absent: no process inside becomes another user, as without
+    /// `become_root`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub become_root: bool,
     /// The parts that are weaker than the fullest form of this fence, each in words a person can act on.
     pub weaknesses: Vec<String>,
 }
@@ -193,10 +197,11 @@ pub enum Requirement {
     Landlock,
     LiveForks,
     RootMayInstall,
+    BecomeRoot,
 }
 
 impl Requirement {
-    pub const ALL: [Requirement; 12] = [
+    pub const ALL: [Requirement; 13] = [
         Requirement::OwnKernel,
         Requirement::UserSpaceKernel,
         Requirement::MemoryLimit,
@@ -209,6 +214,7 @@ impl Requirement {
         Requirement::Landlock,
         Requirement::LiveForks,
         Requirement::RootMayInstall,
+        Requirement::BecomeRoot,
     ];
 
     pub fn name(self) -> &'static str {
@@ -225,6 +231,7 @@ impl Requirement {
             Requirement::Landlock => "landlock",
             Requirement::LiveForks => "live-forks",
             Requirement::RootMayInstall => "root-may-install",
+            Requirement::BecomeRoot => "become-root",
         }
     }
 
@@ -270,6 +277,11 @@ impl Requirement {
                 !g.root_capabilities.is_empty(),
                 "root inside would have no capability: it has some where `root_may_install` is set and paddock runs as root, on the \
                  process backend",
+            ),
+            Requirement::BecomeRoot => holds(
+                g.become_root,
+                "no process inside could become root: its ordinary user can by `sudo` where `become_root` is set and paddock runs as \
+                 root, on the process backend",
             ),
         }
     }

@@ -59,6 +59,9 @@ pub struct Policy {
     /// True if root inside may install packages and manage users. Absent: it has no capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_may_install: Option<bool>,
+    /// True if the ordinary user inside may become root by `sudo`. Absent: no process inside becomes another user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub become_root: Option<bool>,
     /// True if the audit keeps the output of commands. Absent: true. The lowest layer that sets it decides, so that no
     /// caller turns it off whose template has it on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +98,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 25] = [
+    pub const KEYS: [&'static str; 26] = [
         "backend",
         "image",
         "workspace",
@@ -117,6 +120,7 @@ impl Policy {
         "allowed_imports",
         "live_forks",
         "root_may_install",
+        "become_root",
         "audit_outputs",
         "host_certs",
         "secrets",
@@ -151,6 +155,7 @@ impl Policy {
             allowed_imports: common_imports(self.allowed_imports, above.allowed_imports),
             live_forks: above.live_forks.or(self.live_forks),
             root_may_install: above.root_may_install.or(self.root_may_install),
+            become_root: above.become_root.or(self.become_root),
             audit_outputs: self.audit_outputs.or(above.audit_outputs),
             host_certs: above.host_certs.or(self.host_certs),
             limits: self.limits.overlaid_by(above.limits),

@@ -30,6 +30,9 @@ pub struct Spec {
     /// user namespace, and no others.
     #[serde(default)]
     pub root_may_install: bool,
+    /// True if the ordinary user may become root inside, by `sudo`.
+    #[serde(default)]
+    pub become_root: bool,
 }
 
 /// The root file system of the sandbox.

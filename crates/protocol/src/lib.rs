@@ -29,8 +29,8 @@ pub use message::{
 };
 pub use plan::{
     ANCHORED, AwaitedPlan, DiskPlan, GRANTED, HANDED_OVER, INSTALLER_CAPABILITIES, Ids, KEEP_MEMORY,
-    KernelPlan, LandlockPlan, LinkPlan, MemoryWatch, NAMESPACES, NodeKind, Plan, ProtectedPath,
-    RECALL_MEMORY, RootPlan, SENTRY_DOOR, SENTRY_PLACE, SentryPlan, Source, Step,
+    KernelPlan, LandlockPlan, LinkPlan, MemoryWatch, NAMESPACES, NodeKind, Overlaid, Plan, ProtectedPath,
+    RECALL_MEMORY, RootPlan, SENTRY_DOOR, SENTRY_PLACE, SUDO_DOOR, SentryPlan, Source, Step, SudoPlan,
 };
 pub use vm::{
     BE_SILENT, GO_ON, Names, Renewal, SHELTER, VM_PORT, VM_SHARE, VM_SHARE_TAG, VM_SYSTEM, VM_SYSTEM_TAG,

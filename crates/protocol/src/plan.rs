@@ -1,6 +1,7 @@
 //! How the guest builds the inside of a fence: an ordered list of small steps that the backend composed.
 //! The guest knows how to do each step, the backend knows which and in what order.
 
+use crate::message::Who;
 use crate::vm::VmPlan;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -30,6 +31,9 @@ pub struct Plan {
     /// True if root of the work keeps the [`INSTALLER_CAPABILITIES`], over the files and ids of its own user namespace.
     #[serde(default)]
     pub install: bool,
+    /// With it the sandbox's ordinary user may become root, by a socket of the guest's.
+    #[serde(default)]
+    pub become_root: Option<SudoPlan>,
     /// True if the network namespace is the sandbox's own, so that its loopback has to be brought up.
     pub own_network: bool,
     /// With it, the sandbox has a link to its host's gate.
@@ -90,6 +94,18 @@ pub struct Plan {
     #[serde(default)]
     pub memory_events: Option<usize>,
 }
+
+/// Whom the guest lets become root.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SudoPlan {
+    /// The ordinary user, as commands of the sandbox have it.
+    pub user: Who,
+    /// The executable that the guest starts as root, where the steps have put it.
+    pub program: String,
+}
+
+/// The socket of a sandbox whose ordinary user may become root. The directory is read-only once it is there.
+pub const SUDO_DOOR: &str = "/dev/become-root";
 
 /// How a kernel in user space is run, and the plan of the guest behind it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -269,6 +285,10 @@ pub enum Step {
         /// host's log.
         #[serde(default)]
         shared: bool,
+        /// A directory whose files are laid over those of the host. If the kernel cannot do that, they take the place of files of the
+        /// host with the same names.
+        #[serde(default)]
+        over: Option<Overlaid>,
     },
     Tmpfs {
         target: String,
@@ -288,6 +308,13 @@ pub enum Step {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Overlaid {
+    pub source: Source,
+    /// Its files, by their path below it.
+    pub names: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KernelPlan {
     /// Name below /dev, and the host's node.
     pub devices: Vec<(String, Source)>,
@@ -301,6 +328,9 @@ pub struct KernelPlan {
     /// How many more of each kind of namespace there may be below.
     #[serde(default)]
     pub namespaces: u32,
+    /// True if there is a socket at [`SUDO_DOOR`].
+    #[serde(default)]
+    pub sudo_door: bool,
 }
 
 /// A path that exists on the host by now, the caller's own or a placeholder.

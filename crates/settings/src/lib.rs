@@ -89,10 +89,8 @@ pub enum SettingsError {
     TooManyModules(usize),
     #[error("`ready` is a line for the shell: it is not empty, has no NUL, and at most 64 KiB")]
     Ready,
-    #[error(
-        "`root_may_install` and live forks exclude each other: its root would have rights over the forks, which nest in it"
-    )]
-    RootAndLiveForks,
+    #[error("`{0}` and live forks exclude each other: its root would have rights over the forks, which nest in it")]
+    RootAndLiveForks(&'static str),
     #[error("`{}` is mounted twice", .0.display())]
     TargetTwice(PathBuf),
     #[error("the value of environment variable `{}` holds a NUL", .0.escape_debug())]
@@ -126,7 +124,7 @@ impl SettingsError {
             SettingsError::Scan(error) => error.hint(),
             SettingsError::Network(error) => error.hint(),
             SettingsError::Secrets(error) => error.hint(),
-            SettingsError::RootAndLiveForks => {
+            SettingsError::RootAndLiveForks(_) => {
                 Some("leave one of them out; forks of its files are possible all the same".to_string())
             }
             SettingsError::UnknownBackend(_) => Some("`paddock doctor` shows what this host has".to_string()),
@@ -147,6 +145,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
     let secrets = secrets::resolve(&merged.secrets, &merged.env)?;
     let mut require = requirements(&merged.require)?;
     let root_may_install = merged.root_may_install.unwrap_or(false);
+    let become_root = merged.become_root.unwrap_or(false);
     let mut insist = |on: bool, requirement| {
         if on && !require.contains(&requirement) {
             require.push(requirement);
@@ -154,9 +153,12 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
     };
     insist(merged.live_forks == Some(true), Requirement::LiveForks);
     insist(root_may_install, Requirement::RootMayInstall);
-    // Forks of interpreters nest in its user namespace, in which its root has capabilities.
-    if root_may_install && require.contains(&Requirement::LiveForks) {
-        return Err(SettingsError::RootAndLiveForks);
+    insist(become_root, Requirement::BecomeRoot);
+    // Forks of interpreters nest in its user namespace, in which its root has capabilities, and have the ids of its root.
+    let of_root = [(root_may_install, "root_may_install"), (become_root, "become_root")];
+    let of_root = of_root.into_iter().find(|(on, _)| *on);
+    if let Some((_, name)) = of_root.filter(|_| require.contains(&Requirement::LiveForks)) {
+        return Err(SettingsError::RootAndLiveForks(name));
     }
     let spec = Spec {
         root: Root::HostUsr,
@@ -169,8 +171,9 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         hostname,
         require,
         scan: scan::resolve(merged.scan.as_deref(), merged.allowed_imports)?,
-        live_forks: merged.live_forks.unwrap_or(!root_may_install),
+        live_forks: merged.live_forks.unwrap_or(of_root.is_none()),
         root_may_install,
+        become_root,
     };
     Ok(Settings {
         backend: known_backend(merged.backend)?,

@@ -66,6 +66,7 @@ pub fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
             "scan" => policy.scan = Some(entry.string()?),
             "live_forks" => policy.live_forks = Some(entry.boolean()?),
             "root_may_install" => policy.root_may_install = Some(entry.boolean()?),
+            "become_root" => policy.become_root = Some(entry.boolean()?),
             "audit_outputs" => policy.audit_outputs = Some(entry.boolean()?),
             "host_certs" => policy.host_certs = Some(entry.boolean()?),
             "allowed_imports" => policy.allowed_imports = Some(entry.strings()?),
@@ -267,6 +268,7 @@ mod tests {
             scan = "warn"
             live_forks = false
             root_may_install = true
+            become_root = true
             audit_outputs = false
             host_certs = true
             allowed_imports = ["json"]

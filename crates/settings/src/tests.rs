@@ -253,11 +253,17 @@ fn a_root_that_installs_is_asked_for_and_never_together_with_live_forks() {
     let spec = host.resolve(&[on()]).unwrap().spec;
     assert!(spec.root_may_install && !spec.live_forks);
     assert_eq!(spec.require, [Requirement::RootMayInstall]);
+    let sudo = Policy { become_root: Some(true), ..Policy::default() };
+    let spec = host.resolve(&[sudo]).unwrap().spec;
+    assert!(spec.become_root && !spec.root_may_install && !spec.live_forks && !plain.become_root);
+    assert_eq!(spec.require, [Requirement::BecomeRoot]);
     let off = Policy { root_may_install: Some(false), ..Policy::default() };
     assert!(!host.resolve(&[on(), off]).unwrap().spec.root_may_install, "the layer above counts");
-    for other in
-        [Policy { live_forks: Some(true), ..on() }, Policy { require: vec!["live-forks".into()], ..on() }]
-    {
+    for other in [
+        Policy { live_forks: Some(true), ..on() },
+        Policy { require: vec!["live-forks".into()], ..on() },
+        Policy { live_forks: Some(true), become_root: Some(true), ..Policy::default() },
+    ] {
         assert!(host.refusal(other).contains("exclude each other"));
     }
     assert!(host.resolve(&[Policy { live_forks: Some(false), ..on() }]).is_ok());

@@ -72,6 +72,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         allowed_imports=["json"],
         live_forks=False,
         root_may_install=True,
+        become_root=True,
         audit_outputs=False,
         live=True,
         client=client(script),
@@ -109,6 +110,7 @@ def test_create_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "allowed_imports": ["json"],
         "live_forks": False,
         "root_may_install": True,
+        "become_root": True,
         "audit_outputs": False,
         "live": True,
     }

@@ -104,6 +104,8 @@ export interface CreateOptions {
   liveForks?: boolean | undefined
   /** Root inside may install packages and manage users, by capabilities over the sandbox's own files. Default: it has none. */
   rootMayInstall?: boolean | undefined
+  /** The ordinary user inside may become root by `sudo`, without a password. Default: no process becomes another user. */
+  becomeRoot?: boolean | undefined
   /** The audit keeps the output of commands and code, encrypted (default); with false only digests. */
   auditOutputs?: boolean | undefined
 }
@@ -111,7 +113,8 @@ export interface CreateOptions {
 const KNOWN: ReadonlySet<string> = new Set([
   'template', 'image', 'snapshot', 'live', 'ttlMs', 'ttlAction', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'name', 'env',
   'metadata', 'limits', 'network', 'secrets', 'hostCerts', 'user', 'cwd', 'workspace', 'require', 'backend', 'hostname', 'protect', 'unprotect',
-  'read', 'write', 'tmpfs', 'volumes', 'scan', 'allowedImports', 'liveForks', 'rootMayInstall', 'auditOutputs', 'client', 'signal',
+  'read', 'write', 'tmpfs', 'volumes', 'scan', 'allowedImports', 'liveForks', 'rootMayInstall', 'becomeRoot', 'auditOutputs', 'client',
+  'signal',
 ])
 
 export async function createBody(options: CreateOptions): Promise<Loose<Schemas['CreateSandbox']>> {
@@ -149,6 +152,7 @@ export async function createBody(options: CreateOptions): Promise<Loose<Schemas[
     allowed_imports: listOf('allowedImports', options.allowedImports),
     live_forks: options.liveForks,
     root_may_install: options.rootMayInstall,
+    become_root: options.becomeRoot,
     audit_outputs: options.auditOutputs,
     live: options.live,
   }

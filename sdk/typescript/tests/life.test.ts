@@ -62,6 +62,15 @@ describe('create', () => {
       assert.ok(error instanceof RequirementNotMetError && process.getuid?.() !== 0, String(error))
     }
   })
+  test('the user becomes root where that is asked for, and the server can', async () => {
+    try {
+      const box = await sandbox({ becomeRoot: true })
+      assert.equal((await box.commands.run('sudo whoami')).stdout, 'root\n')
+    } catch (error) {
+      // A server that is not root has too few ids.
+      assert.ok(error instanceof RequirementNotMetError && process.getuid?.() !== 0, String(error))
+    }
+  })
   test('ttlMs and idleMs are counted in milliseconds', async () => {
     const box = await sandbox({ ttlMs: 100_000, idleMs: 50_000, idleAction: 'pause' })
     const info = await box.info()

@@ -5,6 +5,7 @@ mod agent_bad_input;
 mod attacks;
 mod audit_outputs;
 mod bad_input;
+mod become_root;
 mod builds;
 mod builds_debian;
 mod certificates;

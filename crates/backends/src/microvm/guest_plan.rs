@@ -110,6 +110,7 @@ fn plan(spec: &Spec, ids: Ids, steps: Vec<Step>, lasting: bool) -> Plan {
         steps,
         ids,
         install: spec.user == User::Installer,
+        become_root: None,
         own_network: true,
         link: matches!(spec.network, Network::Gate(_)).then(|| link::link(VmOrders::HANDOVER)),
         cgroup_descriptors: 1,

@@ -151,6 +151,7 @@ pub fn around(spec: Option<&Spec>, shape: Shape) -> Spec {
         scan: Default::default(),
         live_forks: false,
         root_may_install: false,
+        become_root: false,
     }
 }
 

@@ -45,6 +45,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
             Capability::EmulatedProcessor,
         ],
         root_capabilities: Vec::new(),
+        become_root: false,
         snapshot: if keeps_memory { SnapshotKind::Memory } else { around.snapshot },
         fork: if keeps_memory { ForkKind::Memory } else { ForkKind::Filesystem },
         survives_hibernate: match keeps_memory {

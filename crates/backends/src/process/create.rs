@@ -3,7 +3,7 @@
 
 use super::mounts::inodes;
 use super::passed::Passed;
-use super::{anchor, disk, link, mounts, root, seccomp, workspace};
+use super::{anchor, disk, link, mounts, root, seccomp, sudo, workspace};
 use crate::error::{CreateError, HostStep};
 use crate::fence::Raised;
 use crate::handover::Handover;
@@ -79,7 +79,7 @@ impl<'a> Nesting<'a> {
     /// exec comes from a zygote: the zygote's filter lets it enter no root below another.
     fn is_forked(self, spec: &Spec) -> bool {
         spec.live_forks
-            && !spec.root_may_install
+            && !root_rights::wants_a_range(spec)
             && matches!(
                 self,
                 Nesting::Alone(Purpose::Lasting | Purpose::TemplateMemory) | Nesting::InSource(..)
@@ -203,7 +203,7 @@ pub fn begin<'a>(
         None => Slot::take(state).map_err(no_place)?,
     };
     let mut identity = Identity::choose(slot.number, spec)?;
-    if spec.root_may_install {
+    if root_rights::wants_a_range(spec) {
         root_rights::check(&identity, nesting.shelters() || matches!(nesting, Nesting::InSource(..)))?;
     }
     if let Nesting::InSource(source, _) | Nesting::InVm(source, IdsOfCopy::Source) = nesting {
@@ -315,6 +315,8 @@ impl<'a> Begun<'a> {
         if between.is_none() {
             steps = root::with_own_inodes(steps);
         }
+        let become_root =
+            if spec.become_root { Some(sudo::add(state, spec, &mut steps, &mut passed)?) } else { None };
         let mut notes = Vec::new();
         if let Some(place) = &spec.workspace {
             // Found before the lock, which all sandboxes of this host share: the search may take a while.
@@ -341,6 +343,7 @@ impl<'a> Begun<'a> {
             steps.push(root::kernel(spec, namespaces));
         }
         let mut plan = plan(spec, identity, &hierarchies, entrances.len(), root, steps);
+        plan.become_root = become_root;
         plan.cgroups_follow = record.lasting.as_ref().is_some_and(|kept| kept.cgroups_follow.is_some());
         let network = match spec.network {
             Network::Gate(_) => {
@@ -512,6 +515,7 @@ fn plan(
         steps,
         ids: identity.ids,
         install: spec.user == User::Installer || spec.root_may_install,
+        become_root: None,
         own_network: spec.network != Network::Host,
         link: None,
         cgroup_descriptors,

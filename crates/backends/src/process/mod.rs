@@ -25,6 +25,7 @@ pub(crate) mod passed;
 pub(crate) mod probe;
 pub(crate) mod root;
 pub(crate) mod seccomp;
+mod sudo;
 mod workspace;
 mod zygote;
 

@@ -45,7 +45,7 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
             Disk::Directory { .. } => SnapshotKind::FilesystemInstant,
         },
         fork: match crate::live_fork::availability::missing() {
-            None if spec.live_forks && !spec.root_may_install => ForkKind::Interpreter,
+            None if spec.live_forks && !root_rights::wants_a_range(spec) => ForkKind::Interpreter,
             _ => ForkKind::Filesystem,
         },
         survives_pause: vec![Survivor::Files, Survivor::Memory, Survivor::Processes, Survivor::Connections],
@@ -57,6 +57,7 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         system_inodes: Isolation::On,
         capabilities: vec![Capability::MadeAhead],
         root_capabilities: root_rights::capabilities(spec),
+        become_root: root_rights::becomes_root(spec),
         weaknesses: Vec::new(),
     };
     guarantees.weaknesses = weaknesses(&guarantees);
@@ -104,6 +105,11 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
         !g.root_capabilities.is_empty(),
         "bounds that the kernel counts for each user (watchers of files, queued signals, message queues) hold for all sandboxes \
          together and not for this one: its root can become many users",
+    );
+    note(
+        g.become_root,
+        "the user inside becomes root by `sudo`, without a password: code that runs as it has all that root of this sandbox has. Its \
+         commands of root show in the timeline under the exec that ran `sudo`, and have no entry of their own",
     );
     note(g.pids_limit == LimitKind::None, "the number of processes is not limited");
     note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");

@@ -139,6 +139,7 @@ pub fn with_own_inodes(steps: Vec<Step>) -> Vec<Step> {
             _ => found.push(Step::System {
                 source: Source::System(directory.clone()),
                 shared: has_mounts_below(&directory),
+                over: None,
                 path: directory,
                 names: vec![(name, *kind)],
             }),
@@ -245,6 +246,7 @@ pub fn kernel(spec: &Spec, namespaces: u32) -> Step {
         hide_directories: strings(&HIDDEN_DIRECTORIES),
         read_only: strings(&READ_ONLY),
         namespaces,
+        sudo_door: spec.become_root,
     })
 }
 

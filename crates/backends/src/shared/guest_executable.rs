@@ -40,6 +40,46 @@ pub fn place(state: &Path) -> PathBuf {
     state.join("guest").join(env!("PADDOCK_GUEST_DIGEST"))
 }
 
+/// A directory with a copy of the guest as `bin/sudo`, for sandboxes whose user may become root. It is another file than the one that
+/// this engine executes.
+pub fn place_of_sudo(state: &Path) -> Result<PathBuf> {
+    let place = state.join("guest").join(concat!(env!("PADDOCK_GUEST_DIGEST"), ".sudo"));
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let directory = state.join("guest");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    let unfinished = new_directory(&directory)?;
+    let bin = unfinished.join("bin");
+    std::fs::DirBuilder::new().mode(0o755).create(&bin)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(bin.join("sudo"))?;
+    file.write_all(GUEST)?;
+    // The mode of a new file is subject to the umask.
+    file.set_permissions(Permissions::from_mode(0o555))?;
+    for made in [&bin, &unfinished] {
+        std::fs::set_permissions(made, Permissions::from_mode(0o755))?;
+    }
+    let reader = File::open(bin.join("sudo"))?;
+    drop(file);
+    wait_for_writers(&reader);
+    let renamed = std::fs::rename(&unfinished, &place);
+    if renamed.is_err() {
+        let _ = std::fs::remove_dir_all(&unfinished);
+    }
+    // Another engine may have been faster.
+    if place.is_dir() { Ok(place) } else { renamed.map(|()| place) }
+}
+
+/// A directory that no other process makes at the same time. One that a killed engine left unfinished is never used.
+fn new_directory(directory: &Path) -> Result<PathBuf> {
+    static MADE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = MADE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = directory.join(format!(".sudo-{}-{number}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir(&path)?;
+    Ok(path)
+}
+
 fn open_checked(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     let found = file.metadata()?;

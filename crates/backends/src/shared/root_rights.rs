@@ -1,4 +1,4 @@
-//! A sandbox whose root may install packages and manage users.
+//! A sandbox whose root may install packages and manage users, or whose ordinary user may become root.
 //!
 //! Its root keeps capabilities in the sandbox's own user namespace. They reach files whose owner has an id in there, and every id of
 //! there, so the sandbox needs a range of ids that nothing else has.
@@ -14,19 +14,29 @@ pub fn capabilities(spec: &Spec) -> Vec<String> {
     INSTALLER_CAPABILITIES.iter().filter(|_| has).map(|(name, _)| name.to_string()).collect()
 }
 
+/// True if the ordinary user of such a sandbox may become root.
+pub fn becomes_root(spec: &Spec) -> bool {
+    spec.become_root && identity::method() == Method::Range
+}
+
+/// True if the sandbox wants something of its root that takes a range of ids.
+pub fn wants_a_range(spec: &Spec) -> bool {
+    spec.root_may_install || spec.become_root
+}
+
 /// Refuses a sandbox in which the capabilities would reach too far. `shares`: others nest in it, or it has the ids of the one that it
 /// nests in. A process with capabilities in a user namespace has them in those below it too.
 pub fn check(identity: &Identity, shares: bool) -> Result<(), CreateError> {
     if shares {
         return Err(CreateError::unavailable(
-            "a root that may install packages, in a sandbox that shares its ids with another",
+            "a root that may install packages, or that the user becomes, in a sandbox that shares its ids with another",
         ));
     }
     match identity.whole_range() {
         Some(_) => Ok(()),
         None => Err(CreateError::Unavailable {
-            missing: "ids for a root that may install packages: packages belong to more users than an ordinary user has ids for".into(),
-            remedy: Some("run paddock as root, or leave `root_may_install` out".into()),
+            missing: "ids for a root that may install packages, or that the user becomes: an ordinary user has too few of them".into(),
+            remedy: Some("run paddock as root, or leave `root_may_install` and `become_root` out".into()),
         }),
     }
 }
@@ -43,11 +53,11 @@ pub fn refuse_in_a_vm(spec: &Spec) -> Result<(), CreateError> {
 }
 
 fn refuse(spec: &Spec, place: &str) -> Result<(), CreateError> {
-    match spec.root_may_install {
+    match wants_a_range(spec) {
         false => Ok(()),
         true => Err(CreateError::Unavailable {
-            missing: format!("a root that may install packages {place}"),
-            remedy: Some("use `--backend process`, or leave `root_may_install` out".into()),
+            missing: format!("a root that may install packages, or that the user becomes, {place}"),
+            remedy: Some("use `--backend process`, or leave `root_may_install` and `become_root` out".into()),
         }),
     }
 }

@@ -36,6 +36,7 @@ pub fn spec(workspace: Option<&Path>) -> Spec {
         scan: Default::default(),
         live_forks: true,
         root_may_install: false,
+        become_root: false,
     }
 }
 

@@ -174,7 +174,7 @@ pub struct ServeArgs {
     /// A directory whose NAME.toml takes the place of the build file that comes with Paddock
     #[arg(long, value_name = "DIRECTORY")]
     pub build_files: Option<PathBuf>,
-    /// Whose sandboxes may have a root that installs packages
+    /// Whose sandboxes may have a root that installs packages, or a user who becomes root
     #[arg(long, value_name = "WHO", value_enum, default_value = "everyone")]
     pub root_may_install: RootMayInstallName,
     /// Let everybody who reaches it read /metrics

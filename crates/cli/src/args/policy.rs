@@ -87,6 +87,16 @@ pub struct PolicyFlags {
         help_heading = "Inside"
     )]
     pub root_may_install: Option<bool>,
+    /// Let the ordinary user inside become root by `sudo`, without a password [default: no process becomes another user]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Inside"
+    )]
+    pub become_root: Option<bool>,
     /// Host name inside [default: paddock]
     #[arg(long, value_name = "NAME", help_heading = "Inside")]
     pub hostname: Option<String>,

@@ -66,6 +66,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         allowed_imports: policy.allowed_imports,
         live_forks: args.live_forks.or(policy.live_forks),
         root_may_install: policy.root_may_install,
+        become_root: policy.become_root,
         audit_outputs: policy.audit_outputs,
         host_certs: policy.host_certs,
     })

@@ -107,6 +107,8 @@ fn command(session: &Session) -> Option<Table> {
         User::Ids { uid, gid } => format!("{uid}:{gid}"),
         User::Name(name) => name.clone(),
     };
+    let sudo = if session.spec.become_root { "; `sudo` makes it root" } else { "" };
+    let user = format!("{user}{sudo}");
     let network = match &session.spec.network {
         Network::None => Cell::new("none (loopback only)", Style::Plain),
         Network::Gate(rules) => Cell::new(&gate(rules), Style::Plain),
@@ -300,6 +302,7 @@ mod tests {
             system_inodes: Isolation::On,
             capabilities: Vec::new(),
             root_capabilities: Vec::new(),
+            become_root: false,
             weaknesses: vec!["the network is the host's".into()],
         }
     }
@@ -327,6 +330,7 @@ mod tests {
                 scan: Default::default(),
                 live_forks: false,
                 root_may_install: false,
+                become_root: false,
             },
             argv: vec!["python3".into(), "-c".into(), "print('\u{1b}')".into()],
             env: [("A".into(), "1".into())].into(),

@@ -334,6 +334,7 @@ mod tests {
             scan: Default::default(),
             live_forks: false,
             root_may_install: false,
+            become_root: false,
         }
     }
 

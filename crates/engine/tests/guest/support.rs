@@ -28,6 +28,7 @@ pub fn spec() -> Spec {
         scan: Default::default(),
         live_forks: false,
         root_may_install: false,
+        become_root: false,
     }
 }
 

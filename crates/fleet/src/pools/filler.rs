@@ -210,7 +210,8 @@ impl Fleet {
 /// The spec of the sandbox that others nest in: its root has no capability, which would hold in theirs too. `None`: an interpreter
 /// that is forked there would lack those that its sandbox gives to its user.
 fn spec_of_a_zygote(wanted: &Spec) -> Option<Spec> {
-    let mut spec = Spec { root_may_install: false, ..wanted.clone() };
-    spec.require.retain(|requirement| *requirement != Requirement::RootMayInstall);
+    let mut spec = Spec { root_may_install: false, become_root: false, ..wanted.clone() };
+    spec.require
+        .retain(|requirement| !matches!(requirement, Requirement::RootMayInstall | Requirement::BecomeRoot));
     (!wanted.root_may_install || wanted.user != User::Root).then_some(spec)
 }

@@ -223,13 +223,13 @@ impl Exec {
         }
     }
 
-    /// Interrupts the program, or kills it if it ignored the interrupts.
-    pub fn ring(&mut self) {
-        if self.alarm.ring() {
+    /// Interrupts the program. `true` if it ignored the interrupts and is to be killed.
+    pub fn ring(&mut self) -> bool {
+        let interrupts = self.alarm.ring();
+        if interrupts {
             self.signal(libc::SIGINT);
-        } else {
-            self.kill();
         }
+        !interrupts
     }
 
     pub fn pass_deadline(&mut self) {

@@ -33,15 +33,17 @@ impl Agent {
         if self.execs.iter().any(|exec| passed(exec) && exec.kills == Kills::Everything) {
             self.end_all_work();
         }
+        let mut killed = Vec::new();
         for exec in self.execs.iter_mut().filter(|exec| passed(exec)) {
             exec.pass_deadline();
             if exec.kills == Kills::Exec {
-                exec.kill();
+                killed.push(exec.number);
             }
         }
         for exec in self.execs.iter_mut().filter(|exec| !frozen && exec.alarm.is_due(now)) {
-            exec.ring();
+            killed.extend(exec.ring().then_some(exec.number));
         }
+        killed.into_iter().for_each(|exec| self.kill(exec));
         let Some(watch) = self.watch.filter(|_| now >= self.next_look && !self.execs.is_empty()) else {
             return true;
         };

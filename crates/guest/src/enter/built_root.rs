@@ -51,6 +51,7 @@ pub fn enter_built_root(plan: &Plan, built: &[u8]) -> Outcome<Inside> {
         // The process that runs the kernel keeps the network link.
         network: None,
         kept: Vec::new(),
+        sudo: None,
         memory_events: None,
     })
 }

@@ -6,7 +6,7 @@ use crate::enter::steps::{clone_of, open_inside, own_directory, pin, write};
 use crate::failure::{During, Failure, Outcome};
 use crate::system::{MountLimits, limit_mount};
 use crate::weaken::without;
-use paddock_protocol::{Ids, KernelPlan};
+use paddock_protocol::{Ids, KernelPlan, SUDO_DOOR};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, chmodat, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -16,6 +16,9 @@ use std::os::fd::{AsFd, OwnedFd};
 const TERMINALS: u32 = 256;
 /// inotify instances. The kernel also counts them for the user that made the sandbox, who has 128 on most hosts.
 const WATCHERS: u64 = 32;
+
+/// Callers of `sudo` for whom the guest had no time yet.
+const WAITING_CALLERS: i32 = 64;
 
 /// Room for the entries of /dev other than /dev/shm.
 const DEV_BYTES: u64 = 1 << 20;
@@ -29,13 +32,32 @@ struct InMemory {
     empty: OwnedFd,
 }
 
-pub fn mount(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<()> {
+/// The socket by which the ordinary user becomes root, where the plan wants one.
+pub fn mount(root: &OwnedFd, plan: &KernelPlan, ids: Ids, sources: &mut Sources) -> Outcome<Option<OwnedFd>> {
     let InMemory { dev, shm, empty } = in_memory(root, plan, ids)?;
     mount_devices(root, plan, &dev, &shm, sources)?;
     mount_proc(root, &dev, &empty, plan)?;
+    let door = plan.sudo_door.then(|| open_sudo_door(&dev)).transpose()?;
     // Nothing is added after this: the tmpfs becomes read-only, the mounts on it do not.
     let limits = MountLimits { read_only: true, no_exec: true, no_devices: true, recursive: false };
-    limit_mount(dev.as_fd(), limits).during(|| "make /dev read-only".into())
+    limit_mount(dev.as_fd(), limits).during(|| "make /dev read-only".into())?;
+    Ok(door)
+}
+
+/// Every user may connect; the guest looks at who it is.
+fn open_sudo_door(dev: &OwnedFd) -> Outcome<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+    let name = SUDO_DOOR.trim_start_matches("/dev/");
+    let open = || -> rustix::io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::process::fchdir(dev)?;
+        bind(&socket, &SocketAddrUnix::new(name)?)?;
+        chmodat(dev, name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
+        listen(&socket, WAITING_CALLERS)?;
+        Ok(socket)
+    };
+    open().during(|| format!("open {SUDO_DOOR}"))
 }
 
 /// One file system for all three. The kernel keeps 16 bytes for every pair of a file system and a memory cgroup on the host, so with

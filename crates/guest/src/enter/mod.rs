@@ -31,7 +31,7 @@ use crate::trees::Trees;
 use crate::usage::Counters;
 use crate::weaken::without;
 use crate::work::Confinement;
-use paddock_protocol::{ANCHORED, DiskPlan, GRANTED, Plan, Source, Step};
+use paddock_protocol::{ANCHORED, DiskPlan, GRANTED, Plan, Source, Step, Who};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -63,6 +63,8 @@ pub struct Inside {
     pub network: Option<network::Ends>,
     /// Files that stay open for as long as the guest lives.
     pub kept: Vec<OwnedFd>,
+    /// Where the ordinary user becomes root.
+    pub sudo: Option<Door>,
     /// The file in which the VM's kernel counts the processes that it killed for want of memory.
     pub memory_events: Option<OwnedFd>,
 }
@@ -72,6 +74,15 @@ impl Inside {
     pub fn is_in_a_vm(&self) -> bool {
         self.memory_events.is_some()
     }
+}
+
+/// The socket by which the ordinary user becomes root.
+pub struct Door {
+    pub socket: OwnedFd,
+    /// Its id; root's, which is let in anyway, if no user has the name.
+    pub user: u32,
+    /// The executable that is started for it.
+    pub program: String,
 }
 
 /// The streams of a process that is to come.
@@ -105,7 +116,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let zygote = plan.zygote.map(&mut take).transpose()?;
     let memory_events = plan.memory_events.map(&mut take).transpose()?;
     let handover = plan.link.as_ref().map(|link| take(link.handover)).transpose()?;
-    let (new_root, trees) = build(&plan, &mut sources, None)?;
+    let (new_root, mut trees) = build(&plan, &mut sources, None)?;
     let anchor = match anchor {
         Some(anchor) => Some(move_in_below(&anchor, &new_root)?),
         None => {
@@ -117,7 +128,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let streams =
         awaited.iter().flatten().flat_map(|streams| [&streams.stdout, &streams.stderr, &streams.control]);
     let lasting = cgroups.iter().chain(&kept).chain(&listener).chain(&zygote).chain(&handover);
-    let lasting = lasting.chain(&memory_events).chain(streams).chain(&anchor);
+    let lasting = lasting.chain(&memory_events).chain(streams).chain(&anchor).chain(&trees.sudo_door);
     close_all_but(control, lasting.chain(trees.descriptors()))?;
 
     if !without("uts-namespace") {
@@ -141,6 +152,14 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         clock::share_with_the_work();
     }
     let counters = counters(&plan);
+    let sudo = trees.sudo_door.take().zip(plan.become_root.as_ref()).map(|(socket, sudo)| Door {
+        socket,
+        user: match &sudo.user {
+            Who::Ids { uid, .. } => *uid,
+            Who::Name(name) => find_user_by_name(name).map_or(0, |user| user.uid),
+        },
+        program: sudo.program.clone(),
+    });
     let confinement = Confinement::prepare(&plan, cgroups, &trees, anchor.as_ref())?;
     drop(anchor);
     rights::become_guest(plan.ids, zygote.is_some())?;
@@ -156,6 +175,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
         ready_at,
         network,
         kept,
+        sudo,
         memory_events,
     })
 }

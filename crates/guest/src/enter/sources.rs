@@ -37,7 +37,11 @@ pub fn open(plan: &Plan, passed: Vec<OwnedFd>) -> Outcome<Sources> {
     }
     for step in &plan.steps {
         match step {
-            Step::Bind { source, .. } | Step::System { source, .. } => sources.add(source)?,
+            Step::Bind { source, .. } => sources.add(source)?,
+            Step::System { source, over, .. } => {
+                sources.add(source)?;
+                sources.add_all(over.iter().map(|over| &over.source))?;
+            }
             Step::Kernel(kernel) => {
                 for (_, source) in &kernel.devices {
                     sources.add(source)?;

@@ -55,9 +55,10 @@ pub fn perform(
             };
             attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {target}"))
         }
-        Step::System { source, path, names, shared } => {
+        Step::System { source, path, names, shared, over } => {
             let tree = sources.take(source)?;
-            let own = system_files::mount(root, tree, path, names, *shared)?;
+            let over = over.as_ref().map(|over| Ok((sources.take(&over.source)?, &over.names[..])));
+            let own = system_files::mount(root, (tree, path), names, *shared, over.transpose()?)?;
             trees.shares_system |= !own;
             Ok(())
         }
@@ -66,7 +67,10 @@ pub fn perform(
             let place = mount_point(root, target, NodeKind::Directory)?;
             attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {target}"))
         }
-        Step::Kernel(plan) => kernel::mount(root, plan, ids, sources),
+        Step::Kernel(plan) => {
+            trees.sudo_door = kernel::mount(root, plan, ids, sources)?;
+            Ok(())
+        }
         Step::Protect { base, paths } => protect(root, base, paths),
     }
 }

@@ -23,15 +23,17 @@ const PLACE: &str = "/dev";
 /// An overlay without an upper layer has two lower ones. This one is empty, and nothing inside ever comes to it: /proc is
 /// mounted on it later.
 const EMPTY: &str = "/proc";
+/// The place of a directory that is laid over the host's; it is removed again.
+const OVER: &str = "/.paddock-over";
 
 /// `false` where the inodes are the host's: the kernel has no overlays for us, or other mounts lie below the directory.
-/// `shared`: it is known that they will be.
+/// `shared`: it is known that they will be. `over`: a directory that is laid over it, and the names of its files.
 pub fn mount(
     root: &OwnedFd,
-    tree: OwnedFd,
-    path: &str,
+    (tree, path): (OwnedFd, &str),
     names: &[(String, NodeKind)],
     shared: bool,
+    over: Option<(OwnedFd, &[String])>,
 ) -> Outcome<bool> {
     let restrict = |tree: &OwnedFd| limit_mount(tree.as_fd(), MountLimits::host(true, true));
     restrict(&tree).during(|| format!("restrict {path}"))?;
@@ -39,7 +41,9 @@ pub fn mount(
     let place = own_directory(root, PLACE)?;
     attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount the host's {path}"))?;
     rustix::process::fchdir(root).during(|| "go to the new root".into())?;
-    let own = !shared && !without("own-inodes") && cover(root).is_ok();
+    let over = over.map(|(tree, files)| Over::mount(root, tree, files)).transpose()?;
+    let layers: &[&str] = if over.is_some() { &[EMPTY, OVER, PLACE] } else { &[EMPTY, PLACE] };
+    let own = !shared && !without("own-inodes") && cover(root, layers).is_ok();
     for (name, kind) in names {
         let (from, to) = (below(PLACE, name), below(path, name));
         let from = open_inside(root, &from, OFlags::PATH).during(|| format!("open the host's {to}"))?;
@@ -47,6 +51,9 @@ pub fn mount(
         restrict(&tree).during(|| format!("restrict {to}"))?;
         let place = mount_point(root, &to, *kind)?;
         attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {to}"))?;
+    }
+    if let Some(over) = over {
+        over.finish(root, path, own)?;
     }
     // Mounts that were made from it stay.
     for _ in 0..1 + usize::from(own) {
@@ -57,17 +64,49 @@ pub fn mount(
     Ok(own || without("own-inodes"))
 }
 
+/// The directory that is laid over the host's, while it has a place of its own.
+struct Over<'a> {
+    files: &'a [String],
+}
+
+impl Over<'_> {
+    fn mount<'a>(root: &OwnedFd, tree: OwnedFd, files: &'a [String]) -> Outcome<Over<'a>> {
+        limit_mount(tree.as_fd(), MountLimits::host(true, true))
+            .during(|| "restrict what is laid over".into())?;
+        let place = own_directory(root, OVER)?;
+        attach_onto(tree.as_fd(), place.as_fd()).during(|| "mount what is laid over".into())?;
+        Ok(Over { files })
+    }
+
+    /// `covered`: the overlay shows the files already. If not, each takes the place of the host's.
+    fn finish(self, root: &OwnedFd, path: &str, covered: bool) -> Outcome<()> {
+        for name in self.files.iter().filter(|_| !covered) {
+            let from =
+                open_inside(root, &below(OVER, name), OFlags::PATH).during(|| format!("open {name}"))?;
+            let to = below(path, name);
+            // A read-only directory of the host has a place for it only if the host has such a file.
+            let place = mount_point(root, &to, NodeKind::File)?;
+            attach_onto(clone_of(&from)?.as_fd(), place.as_fd()).during(|| format!("mount {to}"))?;
+        }
+        let name = OVER.trim_start_matches('/');
+        unmount(name, UnmountFlags::DETACH).during(|| "let go of what is laid over".into())?;
+        // It stays if the work has put something there in an earlier life of this disk.
+        let _ = rustix::fs::unlinkat(root, name, rustix::fs::AtFlags::REMOVEDIR);
+        Ok(())
+    }
+}
+
 fn below(directory: &str, name: &str) -> String {
     if name.is_empty() { directory.to_string() } else { format!("{directory}/{name}") }
 }
 
 /// Puts the overlay on top of its layers. Precondition: the root is the working directory, because the names that the
 /// inside reads in its mount table are relative.
-fn cover(root: &OwnedFd) -> rustix::io::Result<()> {
+fn cover(root: &OwnedFd, layers: &[&str]) -> rustix::io::Result<()> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     // The empty layer is on top, because it answers for the whole when a program asks how full the file system is. So
     // `df` shows the sandbox's own disk and not the host's.
-    let layers = [EMPTY, PLACE].map(|path| path.trim_start_matches('/')).join(":");
+    let layers = layers.iter().map(|path| path.trim_start_matches('/')).collect::<Vec<_>>().join(":");
     fsconfig_set_string(&context, "lowerdir", layers.as_str())?;
     fsconfig_set_flag(&context, "userxattr")?;
     fsconfig_create(&context)?;

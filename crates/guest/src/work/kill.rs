@@ -21,6 +21,11 @@ pub fn kill_session(leader: Pid, leads: bool) {
     }
 }
 
+/// True if a process of the session is left, although its leader has gone.
+pub fn has_left_processes(leader: Pid) -> bool {
+    !members(leader, false).is_empty()
+}
+
 /// Everything in this namespace but this process, and nothing in the namespaces below it: sandboxes that nest here go on.
 pub fn kill_all_but_nested() {
     // The engine ends processes that /proc does not show here, with the cgroup.

@@ -4,6 +4,7 @@
 //! - [`spawn`]: fork, streams or terminal, then the layers, then the program
 //! - [`taken`]: a process that came in from outside
 //! - [`tool`]: the same for the guest's own tools, which need no program
+//! - [`visitor`]: the process of root behind a `sudo`
 //! - [`kill`]: the end of one exec, with its session, and of everything
 
 mod confine;
@@ -11,9 +12,11 @@ mod kill;
 mod spawn;
 mod taken;
 mod tool;
+mod visitor;
 
 pub use confine::Confinement;
-pub use kill::{kill_all_but_nested, kill_session};
+pub use kill::{has_left_processes, kill_all_but_nested, kill_session};
 pub use spawn::{Spawned, last_errno, resize, spawn, spawn_with};
 pub use taken::Newcomer;
 pub use tool::spawn_tool;
+pub use visitor::spawn_root_for;

@@ -91,6 +91,11 @@ pub struct CreateSandbox {
     /// cannot be had, or the server's owner forbids it. By default as the template has it, else false: root has no capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_may_install: Option<bool>,
+    /// True: the ordinary user inside may become root by `sudo`, without a password. Root has the rights that `root_may_install` gives
+    /// it, or none. Not created where that cannot be had, or the server's owner forbids it. By default as the template has it, else
+    /// false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub become_root: Option<bool>,
     /// True (default): the audit keeps the output of commands and code, sealed. False: their digests only. The template's word counts
     /// before this one.
     pub audit_outputs: Option<bool>,

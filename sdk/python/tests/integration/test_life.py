@@ -51,6 +51,9 @@ def test_a_root_that_installs_is_asked_for(server: Server) -> None:
         assert box.exec(give, user="root").stdout == "7\n"
         assert not box.exec("chown 7 /tmp/x").ok
         assert "CAP_CHOWN" in box.info().guarantees["root_capabilities"]
+    with Sandbox.create(become_root=True, ttl_seconds=60) as box:
+        assert box.exec("sudo whoami").stdout == "root\n"
+        assert box.info().guarantees["become_root"]
 
 
 def test_pages(server: Server) -> None:

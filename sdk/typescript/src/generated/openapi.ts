@@ -891,6 +891,13 @@ export interface components {
             audit_outputs?: boolean | null;
             /** @default null */
             backend?: string | null;
+            /**
+             * @description True: the ordinary user inside may become root by `sudo`, without a password. Root has the rights that `root_may_install` gives
+             *     it, or none. Not created where that cannot be had, or the server's owner forbids it. By default as the template has it, else
+             *     false.
+             * @default null
+             */
+            become_root?: boolean | null;
             /** @default null */
             cwd?: string | null;
             /** @default {} */
@@ -1575,6 +1582,11 @@ export interface components {
         JobPolicy: {
             /** @default null */
             allowed_imports?: string[] | null;
+            /**
+             * @description As of a sandbox.
+             * @default null
+             */
+            become_root?: boolean | null;
             /**
              * @description As of a sandbox.
              * @default null

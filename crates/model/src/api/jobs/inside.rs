@@ -49,6 +49,9 @@ pub struct JobPolicy {
     pub root_may_install: Option<bool>,
     /// As of a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub become_root: Option<bool>,
+    /// As of a sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_certs: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,

@@ -87,6 +87,7 @@ pub async fn create(
     let home = request.cwd.as_ref().map(|_| HOME_OF_AGENT);
     let mounts = wanted.volume_mounts.as_deref().unwrap_or_default();
     request.volumes = volumes::mounts(&app, &actor, mounts, home).await?;
+    let request = without_what_cannot_be_had(&app, &actor, request);
     let resumes = wanted.auto_resume.as_ref().is_some_and(|resume| resume.enabled);
     let resumes = resumes.then(|| (AUTO_RESUME_LABEL.to_string(), "true".to_string()));
     let user = origin.user.map(|user| (USER_LABEL.to_string(), user));
@@ -107,6 +108,18 @@ pub async fn create(
     let labels = labels.collect();
     let sandbox = app.fleet().create_labelled(&actor, request, labels, key).await?;
     Ok((StatusCode::CREATED, Answer(views::opened(&app, &actor, &sandbox))))
+}
+
+/// E2B's requests cannot say whether the user may become root: its templates do. Where this server does not give that, such a sandbox is
+/// made without it, and the template's own `sudo` says so.
+fn without_what_cannot_be_had(app: &App, actor: &Actor, request: CreateSandbox) -> CreateSandbox {
+    let can = |request: &CreateSandbox| app.fleet().check_create(actor, request).is_ok();
+    if request.template.is_none() || can(&request) {
+        return request;
+    }
+    let without =
+        CreateSandbox { become_root: Some(false), root_may_install: Some(false), ..request.clone() };
+    if can(&without) { without } else { request }
 }
 
 impl NewSandbox {

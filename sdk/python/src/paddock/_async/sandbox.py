@@ -92,6 +92,7 @@ class AsyncSandbox(AsyncCopies):
         allowed_imports: Optional[Sequence[str]] = None,
         live_forks: Optional[bool] = None,
         root_may_install: Optional[bool] = None,
+        become_root: Optional[bool] = None,
         audit_outputs: Optional[bool] = None,
         live: Optional[bool] = None,
         client: Optional[AsyncClient] = None,
@@ -137,6 +138,9 @@ class AsyncSandbox(AsyncCopies):
                 the sandbox's own files and ids, which `info().guarantees["root_capabilities"]` names. By default as the
                 template has it, else root has none. `True` refuses to create it where that cannot be had or is
                 forbidden.
+            become_root: whether the ordinary user inside may become root by `sudo`, without a password. By default as
+                the template has it, else no process becomes another user. `True` refuses to create it where that
+                cannot be had or is forbidden.
             audit_outputs: whether the audit keeps what commands and code print, encrypted (default), or their digests
                 only; the template's word counts before this one.
             live: with `snapshot`, whether it begins with the contexts that the snapshot keeps: by default where it can,
@@ -175,6 +179,7 @@ class AsyncSandbox(AsyncCopies):
             allowed_imports=requests.strings("allowed_imports", allowed_imports),
             live_forks=live_forks,
             root_may_install=root_may_install,
+            become_root=become_root,
             audit_outputs=audit_outputs,
             live=live,
         )

@@ -1,0 +1,45 @@
+"""E2B's user becomes root by `sudo`, where the template and the server let it."""
+import os
+
+import pytest_like as expect
+from e2b import CommandExitException, Sandbox
+from pytest_like import Skip
+from world import another_server
+
+BASE = 'become_root = true\nroot_may_install = true\n'
+
+
+def options_of(variables):
+    return {"api_key": variables["E2B_API_KEY"], "api_url": variables["E2B_API_URL"], "sandbox_url": variables["E2B_SANDBOX_URL"]}
+
+
+def add_base(server):
+    place = os.path.join(server.directory, "base.toml")
+    with open(place, "w") as file:
+        file.write(BASE)
+    server.run("template", "add", "base", "--policy", place)
+
+
+def case_sudo_makes_the_user_root_where_the_template_says_so(world):
+    if os.geteuid() != 0:
+        raise Skip("e2b-root: an ordinary user has too few ids for a user who becomes root")
+    with another_server(world) as (server, variables):
+        add_base(server)
+        with Sandbox.create(timeout=60, **options_of(variables)) as sandbox:
+            run = sandbox.commands.run
+            assert run("sudo whoami").stdout == "root\n"
+            assert run("id -u; sudo -n -E id -u").stdout == "1000\n0\n"
+            assert run("echo line | sudo tee /etc/of-root; cat /etc/of-root; stat -c %U /etc/of-root").stdout == "line\nline\nroot\n"
+            assert run("sudo sh -c 'touch /tmp/given && chown 7:8 /tmp/given'; stat -c %u:%g /tmp/given").stdout == "7:8\n"
+            failed = expect.raises(CommandExitException, run, "sudo sh -c 'echo why >&2; exit 3'")
+            assert (failed.exit_code, failed.stderr) == (3, "why\n")
+            assert run("sudo id -u", envs={"A": "b"}, cwd="/tmp").stdout == "0\n"
+
+
+def case_without_the_servers_leave_the_same_template_has_no_sudo(world):
+    if os.geteuid() != 0:
+        raise Skip("e2b-root: an ordinary user has too few ids for a user who becomes root")
+    with another_server(world, "--root-may-install", "nobody") as (server, variables):
+        add_base(server)
+        with Sandbox.create(timeout=60, **options_of(variables)) as sandbox:
+            assert sandbox.commands.run("id -u; test ! -e /dev/become-root && echo none").stdout == "1000\nnone\n"
