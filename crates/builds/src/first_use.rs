@@ -229,7 +229,11 @@ impl FirstUse {
         let Ok(_slot) = self.slots.acquire().await else { return };
         let Some(file) = self.files.get(name) else { return };
         if need == Need::Replaced && needs_root(file) && !has_room(&self.state) {
-            tracing::warn!(template = name, wanted_bytes = ROOM_BYTES, "the disk has too little room to build the template");
+            tracing::warn!(
+                template = name,
+                wanted_bytes = ROOM_BYTES,
+                "the disk has too little room to build the template"
+            );
             return self.note_failure(name, &progress, "the server's disk has too little room for it".into());
         }
         let build = Build {

@@ -163,7 +163,12 @@ pub struct ServeArgs {
     pub keep_free: Option<u64>,
     /// Templates that are built in the background when a create names them first, or `none`. The create is refused and told how
     /// far the build is; one of E2B's SDKs that names `base` has the host's /usr meanwhile
-    #[arg(long, value_name = "NAME,...|none", value_delimiter = ',', default_value = "base,code-interpreter-v1")]
+    #[arg(
+        long,
+        value_name = "NAME,...|none",
+        value_delimiter = ',',
+        default_value = "base,code-interpreter-v1"
+    )]
     pub build_on_first_use: Vec<String>,
     /// How long such a create waits for the build [default: not at all]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
