@@ -21,12 +21,14 @@ AGENTS = ["@anthropic-ai/claude-agent-sdk", "@openai/codex", "opencode-ai"]
 # Unmodified: what they ask of a server is what the E2B dialect answers.
 E2B = ["e2b==2.63.0", "e2b-code-interpreter==2.11.5"]
 E2B_NODE = ["e2b@2.51.0", "@e2b/code-interpreter@2.8.0"]
-# Each in a directory of its own, because they do not agree: OpenAI's wants an older SDK. CrewAI's tools are a gigabyte, and not among them.
+# Each in a directory of its own, because they do not agree: OpenAI's wants an older SDK.
 E2B_FRAMEWORKS = {
     "smolagents": ["smolagents[e2b]==1.26.0", *E2B],
     "langchain": ["langchain-e2b==0.0.6", E2B[0]],
     "openai-agents": ["openai-agents[e2b]==0.24.0"],
 }
+# A gigabyte with what they depend on: for a target of its own.
+SLOW_E2B_FRAMEWORKS = {"crewai": ["crewai-tools[e2b]==1.15.30"]}
 # The frameworks whose agents use sandboxes through sdk/integrations, by the files of its directory `requirements`. The second list takes
 # minutes more to install, and has a target of its own.
 INTEGRATIONS, SLOW_INTEGRATIONS = ["agents"], ["harbor"]
@@ -57,10 +59,11 @@ def fetch(root, slow=False):
     if not os.path.exists(os.path.join(e2b_node, "@e2b", "code-interpreter", "package.json")):
         attempt("e2b for Node", lambda: npm(os.path.dirname(e2b_node), *E2B_NODE))
     kept_frameworks = os.path.join(kept, "e2b-frameworks")
-    for name, wanted in E2B_FRAMEWORKS.items():
+    for name, wanted in {**E2B_FRAMEWORKS, **(SLOW_E2B_FRAMEWORKS if slow else {})}.items():
         place = os.path.join(kept_frameworks, name)
         if not os.path.exists(os.path.join(place, "e2b", "__init__.py")):
-            attempt(name, lambda: run(sys.executable, "-m", "pip", "install", "--quiet", "--target", place, *wanted))
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", place, *wanted]
+            attempt(name, lambda: run(*command, timeout=3600 if slow else 600))
     found.update(PADDOCK_TEST_E2B=e2b, PADDOCK_TEST_E2B_NODE=e2b_node, PADDOCK_TEST_E2B_FRAMEWORKS=kept_frameworks)
     sdk = os.path.join(kept, "typescript-sdk")
     if not pinned(os.path.join(root, "sdk", "typescript"), sdk):

@@ -29,7 +29,7 @@ WITHOUT_LAYERS = "without_any_one_layer_an_attack_succeeds"
 # Targets of their own, because they take too long for every time.
 SLOW = {
     "crash": "a thousand kills of a busy server",
-    "integrations": "agent frameworks that take long to install: Harbor",
+    "integrations": "agent frameworks that take long to install: Harbor, and CrewAI with E2B's SDK",
     "kernels": "the conformance suite behind four other kernels with cgroup v2",
     "layers": "attacks on a build without each layer in turn",
     "microvm": "the conformance suite on the microvm backend, whole",
@@ -219,7 +219,10 @@ def slow_stages(which):
         return [Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "1000"])]
     if which == "integrations":
         found = {**packages.fetch(ROOT, slow=True), "PADDOCK_BIN": paddock}
-        return [Stage("integrations", [sys.executable, "sdk/integrations/run_tests.py", "harbor"], environment=found)]
+        return [
+            Stage("integrations", [sys.executable, "sdk/integrations/run_tests.py", "harbor"], environment=found),
+            Stage("e2b", [sys.executable, "tests/e2b/run.py", paddock, "frameworks.crewai"], environment=found),
+        ]
     kernel = packages.fetch(ROOT).get("PADDOCK_TEST_KERNEL")
     if not kernel:
         sys.exit("test: there is no kernel for machines")

@@ -7,6 +7,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TIME_LIMIT = 240
 # The example, and the directory of its packages below PADDOCK_TEST_E2B_FRAMEWORKS.
 EXAMPLES = {"smolagents_executor": "smolagents", "langchain_backend": "langchain", "openai_agents_client": "openai-agents"}
+# Those that run when they are named: `make test-integrations` fetches their packages, and `make test` does not.
+SLOW_EXAMPLES = {"crewai_tool": "crewai"}
+# Those that get the newest SDKs before the packages of their framework, whose own know no E2B_SANDBOX_URL.
+WITH_NEWEST_SDKS = {"crewai_tool"}
 TEMPLATE = "with-ipython"
 
 
@@ -14,8 +18,9 @@ class Examples:
     """Begun at once, because most of their time is that of importing; ended when somebody asks how they went."""
 
     def __init__(self, world, words):
-        self.running, self.skips = {}, []
-        wanted = {name for name in EXAMPLES if not words or any(word in f"frameworks.{name}" for word in words)}
+        self.running, self.skips, self.missing = {}, [], []
+        wanted = {name for name in EXAMPLES if not words}
+        wanted |= {name for name in {**EXAMPLES, **SLOW_EXAMPLES} if any(word in f"frameworks.{name}" for word in words)}
         if not wanted:
             return
         add_template(world)
@@ -23,13 +28,21 @@ class Examples:
             self.begin(world, name)
 
     def begin(self, world, name):
-        place = os.path.join(os.environ.get("PADDOCK_TEST_E2B_FRAMEWORKS", ""), EXAMPLES[name])
+        framework = {**EXAMPLES, **SLOW_EXAMPLES}[name]
+        place = os.path.join(os.environ.get("PADDOCK_TEST_E2B_FRAMEWORKS", ""), framework)
         if not os.path.exists(os.path.join(place, "e2b", "__init__.py")):
-            self.skips.append(f"e2b-frameworks: the packages of {EXAMPLES[name]} are not there")
+            reason = f"the packages of {framework} are not there"
+            if name in SLOW_EXAMPLES:
+                # It runs only where somebody asked for it.
+                self.missing.append((f"frameworks.{name}", False, f"\n{reason}"))
+            else:
+                self.skips.append(f"e2b-frameworks: {reason}")
             return
         if name == "smolagents_executor" and not os.environ.get("PADDOCK_TEST_IPYTHON"):
             self.skips.append("e2b-frameworks: PADDOCK_TEST_IPYTHON does not name a directory with IPython")
             return
+        if name in WITH_NEWEST_SDKS:
+            place = os.pathsep.join((os.environ.get("PADDOCK_TEST_E2B", ""), place))
         environment = {**os.environ, **world.variables, "PYTHONPATH": place, "TEMPLATE": TEMPLATE}
         command = [sys.executable, os.path.join(HERE, "frameworks", f"{name}.py")]
         self.running[name] = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -38,6 +51,7 @@ class Examples:
         """Name, whether it passed, and what else there is to say."""
         for reason in self.skips:
             print(f"SKIP {reason}", flush=True)
+        yield from self.missing
         for name, process in self.running.items():
             try:
                 said, _ = process.communicate(timeout=TIME_LIMIT)

@@ -1,8 +1,10 @@
 //! Templates that come with Paddock, and that are built when a create names them first.
 //!
 //! The build runs in the background, for the owner of the host. A create waits for it as long as the owner says, and is
-//! then told how far it is: minutes would be longer than clients wait. A create never gets another template in its place,
-//! so that sandboxes of one name never change under a program that runs.
+//! then told how far it is: minutes would be longer than clients wait. [`FirstUse::ensure`] gives no other template in its
+//! place, so that sandboxes of one name never change under a program that runs. [`FirstUse::begin`] is for a caller that has
+//! something else meanwhile. No program waits for such a build, so that it makes way: it wants room on the disk, and is
+//! tried less and less often when it fails.
 //!
 //! ```text
 //! builds/first-use/NAME.json  how far the build is, or why it failed
@@ -29,6 +31,10 @@ use tokio::task::AbortHandle;
 
 /// A build that failed is not begun again within this time.
 const UNTIL_AGAIN: Duration = Duration::from_secs(600);
+/// A build that no create waits for: the time doubles with each failure, up to this.
+const LONGEST_UNTIL_AGAIN: Duration = Duration::from_secs(6 * 3600);
+/// Free bytes of the state directory's disk, without which Debian's packages are fetched for no program that can do without.
+const ROOM_BYTES: u64 = 4 << 30;
 /// Build files of the owner's are read whole.
 const LARGEST_FILE: u64 = 1 << 20;
 /// Characters of the last lines that a failed step printed, for the server's log.
@@ -54,7 +60,7 @@ pub enum FirstUseError {
     #[error("template `{name}` is being built for the first time: {}", shown(.build))]
     Building { name: String, build: FirstBuild },
     #[error("template `{name}` could not be built: {}", .build.failure.as_deref().unwrap_or("it is not known why"))]
-    Failed { name: String, build: FirstBuild },
+    Failed { name: String, build: FirstBuild, again: Duration },
     #[error("there is no build file for `{0}`, which is to be built on first use")]
     NoFile(String),
     #[error("`{}` cannot be read for build files", .path.display())]
@@ -71,8 +77,9 @@ impl FirstUseError {
             FirstUseError::Building { .. } => {
                 "ask again in a minute; `paddock template ls` and GET /v1/templates show how far it is".into()
             }
-            FirstUseError::Failed { name, .. } => format!(
-                "the owner of the host sees more with `paddock template build {name}`; it is tried again by a create after ten minutes"
+            FirstUseError::Failed { name, again, .. } => format!(
+                "the owner of the host sees more with `paddock template build {name}`; it is tried again by a create {} minutes after it failed",
+                again.as_secs() / 60
             ),
             FirstUseError::NoFile(_) => format!("known are {}", super::SHIPPED.join(", ")),
             FirstUseError::Unreadable { .. } | FirstUseError::Unusable { .. } => {
@@ -102,8 +109,32 @@ pub struct FirstUse {
 struct Running {
     /// `None`: the template is there.
     seen: watch::Receiver<Option<FirstBuild>>,
-    began: Instant,
+    /// Since it failed.
+    failed: Option<Instant>,
+    /// How often it failed, one time after the other.
+    failures: u32,
     task: Option<AbortHandle>,
+}
+
+/// Whether a create can do without the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// It is refused until the template is there.
+    Awaited,
+    /// It goes on with something else.
+    Replaced,
+}
+
+impl Need {
+    fn until_again(self, failures: u32) -> Duration {
+        match self {
+            Need::Awaited => UNTIL_AGAIN,
+            Need::Replaced => {
+                let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+                UNTIL_AGAIN.saturating_mul(doubled).min(LONGEST_UNTIL_AGAIN)
+            }
+        }
+    }
 }
 
 impl FirstUse {
@@ -140,19 +171,31 @@ impl FirstUse {
         if !self.has(name) || is_there(&self.state, name)? {
             return Ok(());
         }
-        let mut seen = self.join(name);
+        let mut seen = self.join(name, Need::Awaited);
         let is_over =
             |seen: &Option<FirstBuild>| seen.as_ref().is_none_or(|b| b.state == FirstBuildState::Failed);
         // Dropped by a server that ends: the last state is told.
         let _ = tokio::time::timeout(self.options.wait, seen.wait_for(is_over)).await;
         let build = seen.borrow().clone();
-        let name = name.to_string();
-        match build {
-            None => Ok(()),
-            Some(build) if build.state == FirstBuildState::Failed => {
-                Err(FirstUseError::Failed { name, build })
-            }
-            Some(build) => Err(FirstUseError::Building { name, build }),
+        build.map_or(Ok(()), |build| Err(self.told(name, build, Need::Awaited)))
+    }
+
+    /// For a create that goes on without the template: what is to be told of its build, which begins now if none runs.
+    /// `None`: the template is there, or is none of those that are built so.
+    pub fn begin(self: &Arc<Self>, name: &str) -> Result<Option<FirstUseError>, FirstUseError> {
+        if !self.has(name) || is_there(&self.state, name)? {
+            return Ok(None);
+        }
+        let build = self.join(name, Need::Replaced).borrow().clone();
+        Ok(build.map(|build| self.told(name, build, Need::Replaced)))
+    }
+
+    fn told(&self, name: &str, build: FirstBuild, need: Need) -> FirstUseError {
+        let failures = self.running().get(name).map_or(1, |running| running.failures);
+        let (again, name) = (need.until_again(failures), name.to_string());
+        match build.state {
+            FirstBuildState::Failed => FirstUseError::Failed { name, build, again },
+            FirstBuildState::Building => FirstUseError::Building { name, build },
         }
     }
 
@@ -163,27 +206,36 @@ impl FirstUse {
     }
 
     /// The build that runs or failed lately, else a new one.
-    fn join(self: &Arc<Self>, name: &str) -> watch::Receiver<Option<FirstBuild>> {
+    fn join(self: &Arc<Self>, name: &str, need: Need) -> watch::Receiver<Option<FirstBuild>> {
         let mut running = self.running();
+        let mut failures = 0;
         if let Some(known) = running.get(name) {
-            let failed = known.seen.borrow().as_ref().is_some_and(|b| b.state == FirstBuildState::Failed);
-            let is_over = known.seen.borrow().is_none() || (failed && known.began.elapsed() > UNTIL_AGAIN);
+            failures = known.failures;
+            let wait = need.until_again(failures);
+            let is_over = known.seen.borrow().is_none() || known.failed.is_some_and(|at| at.elapsed() > wait);
             if !is_over {
                 return known.seen.clone();
             }
         }
         let (progress, seen) = Progress::new(&self.state, name);
         let (first_use, own) = (self.clone(), name.to_string());
-        let task = tokio::spawn(async move { first_use.run(&own, progress).await });
-        let began = Instant::now();
-        let kept = Running { seen: seen.clone(), began, task: Some(task.abort_handle()) };
-        running.insert(name.to_string(), kept);
+        let task = tokio::spawn(async move { first_use.run(&own, progress, need).await });
+        let task = Some(task.abort_handle());
+        running.insert(name.to_string(), Running { seen: seen.clone(), failed: None, failures, task });
         seen
     }
 
-    async fn run(&self, name: &str, progress: Progress) {
+    async fn run(&self, name: &str, progress: Progress, need: Need) {
         let Ok(_slot) = self.slots.acquire().await else { return };
         let Some(file) = self.files.get(name) else { return };
+        if need == Need::Replaced && needs_root(file) && !has_room(&self.state) {
+            tracing::warn!(
+                template = name,
+                wanted_bytes = ROOM_BYTES,
+                "the disk has too little room to build the template"
+            );
+            return self.note_failure(name, &progress, "the server's disk has too little room for it".into());
+        }
         let build = Build {
             state: &self.state,
             file,
@@ -213,9 +265,18 @@ impl FirstUse {
                 tracing::warn!(template = name, error = words, "the template could not be built");
                 // The directory of the build files is the host's.
                 let is_base = matches!(error, BuildError::Base { .. });
-                progress.failed(if is_base { error.to_string() } else { error::told(&error) });
+                let why = if is_base { error.to_string() } else { error::told(&error) };
+                self.note_failure(name, &progress, why);
             }
         }
+    }
+
+    fn note_failure(&self, name: &str, progress: &Progress, why: String) {
+        if let Some(running) = self.running().get_mut(name) {
+            running.failed = Some(Instant::now());
+            running.failures = running.failures.saturating_add(1);
+        }
+        progress.failed(why);
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<String, Running>> {
@@ -362,6 +423,11 @@ fn needs_root(file: &BuildFile) -> bool {
     file.base.starts_with("debian:") || file.steps.iter().any(|step| matches!(step, Step::Apt { .. }))
 }
 
+/// A disk that cannot be asked is tried.
+fn has_room(state: &Path) -> bool {
+    rustix::fs::statvfs(state).map_or(true, |disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= ROOM_BYTES)
+}
+
 fn directory(state: &Path) -> PathBuf {
     state.join("builds/first-use")
 }
@@ -397,6 +463,30 @@ mod tests {
         let again = first_use.ensure("own").await.unwrap_err();
         assert!(matches!(&again, FirstUseError::Failed { build, .. } if *build == told["own"]), "{again}");
         first_use.ensure("other").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_create_that_can_do_without_begins_the_build_and_goes_on() {
+        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
+        let mut options = options(files.path(), &["own"]);
+        options.wait = Duration::from_secs(60);
+        let first_use = FirstUse::open(state.path(), options).unwrap();
+        assert!(matches!(first_use.begin("own").unwrap(), Some(FirstUseError::Building { .. })));
+        assert!(matches!(first_use.ensure("own").await, Err(FirstUseError::Failed { .. })), "the same build");
+        let told = first_use.begin("own").unwrap();
+        assert!(matches!(&told, Some(FirstUseError::Failed { .. })), "{told:?}");
+        assert_eq!(first_use.running()["own"].failures, 1, "it was not tried again");
+        assert!(first_use.begin("other").unwrap().is_none());
+        templates::save(state.path(), "own", &Default::default(), false).unwrap();
+        assert!(first_use.begin("own").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_build_that_no_create_waits_for_is_tried_less_and_less_often() {
+        let minutes = |failures| Need::Replaced.until_again(failures).as_secs() / 60;
+        assert_eq!([1, 2, 3, 6, 7, 1000].map(minutes), [10, 20, 40, 320, 360, 360]);
+        assert_eq!(Need::Awaited.until_again(1000), UNTIL_AGAIN);
     }
 
     #[tokio::test]

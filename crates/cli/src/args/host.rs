@@ -164,9 +164,14 @@ pub struct ServeArgs {
     /// Ended sandboxes that are remembered with their output, the newest ones and for a day at most [default: 100000]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_ended: Option<u32>,
-    /// Templates that are built in the background when a create names them first, or `none`; the create is told how far the
-    /// build is
-    #[arg(long, value_name = "NAME,...|none", value_delimiter = ',', default_value = "code-interpreter-v1")]
+    /// Templates that are built in the background when a create names them first, or `none`. The create is refused and told how
+    /// far the build is; one of E2B's SDKs that names `base` has the host's /usr meanwhile
+    #[arg(
+        long,
+        value_name = "NAME,...|none",
+        value_delimiter = ',',
+        default_value = "base,code-interpreter-v1"
+    )]
     pub build_on_first_use: Vec<String>,
     /// How long such a create waits for the build [default: not at all]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]

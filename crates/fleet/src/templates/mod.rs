@@ -87,6 +87,15 @@ impl Fleet {
         }
     }
 
+    /// For a create that goes on without the template until it is there: what is to be told of its build, which begins now if none
+    /// runs. `None`: the template is there, is the tenant's own, or is none of those that are built on first use.
+    pub fn begin_template(&self, actor: &Actor, name: &str) -> Result<Option<FleetError>, FleetError> {
+        match self.0.first_use.has(name) && self.0.store.template_named(&actor.tenant, name)?.is_none() {
+            true => Ok(self.0.first_use.begin(name)?.map(FleetError::from)),
+            false => Ok(None),
+        }
+    }
+
     /// `None`: a create could not name it.
     pub fn find_template(&self, actor: &Actor, name: &str) -> Result<Option<FoundTemplate>, FleetError> {
         let found =

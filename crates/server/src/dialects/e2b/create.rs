@@ -6,7 +6,7 @@ use super::json::Json;
 use super::labels::{AUTO_RESUME_LABEL, TEMPLATE_LABEL, USER_LABEL};
 use super::network::{self, Network, setting};
 use super::timestamps::seconds;
-use super::{public_ports, request_hosts, views, volumes};
+use super::{public_ports, request_hosts, versions, views, volumes};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::errors::shorten;
@@ -14,6 +14,7 @@ use crate::extract::idempotency_key;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use paddock_fleet::{Actor, FoundTemplate};
 use paddock_model::api::{CreateSandbox, TtlAction};
 use serde::Deserialize;
@@ -22,6 +23,8 @@ use std::collections::BTreeMap;
 
 /// Names of E2B's own templates that are the built-in environment here.
 const BUILT_IN: [&str; 3] = ["base", "code-interpreter-v1", "code-interpreter"];
+/// Until it is built, the built-in environment stands in for it: the host's /usr has what its programs use.
+const REPLACED_UNTIL_BUILT: &str = BUILT_IN[0];
 /// Where the home directory of E2B's user leads to in the built-in environment.
 const HOME_OF_AGENT: &str = "/home/agent";
 const TIMEOUT_SECONDS: f64 = 300.0;
@@ -70,7 +73,7 @@ pub async fn create(
     uri: Uri,
     headers: HeaderMap,
     Json(wanted): Json<NewSandbox>,
-) -> Result<(StatusCode, Answer<Value>)> {
+) -> Result<Response> {
     let key = idempotency_key(&headers)?;
     wanted.check()?;
     let default = if uri.path().starts_with("/v2/") { TIMEOUT_SECONDS } else { OLD_TIMEOUT_SECONDS };
@@ -107,7 +110,8 @@ pub async fn create(
         .chain(network);
     let labels = labels.collect();
     let sandbox = app.fleet().create_labelled(&actor, request, labels, key).await?;
-    Ok((StatusCode::CREATED, Answer(views::opened(&app, &actor, &sandbox))))
+    let answer = (StatusCode::CREATED, Answer(views::opened(&app, &actor, &sandbox))).into_response();
+    Ok(versions::told(answer, origin.warning.and_then(|words| versions::header(&words))))
 }
 
 /// E2B's requests cannot say whether the user may become root: its templates do. Where this server does not give that, such a sandbox is
@@ -161,24 +165,30 @@ impl NewSandbox {
 struct Origin {
     request: CreateSandbox,
     user: Option<String>,
+    /// Another environment stands in for the template: why.
+    warning: Option<String>,
 }
 
 /// E2B's own names are the built-in environment, unless somebody made a template of that name; a snapshot is a template too.
 async fn from_template(app: &App, actor: &Actor, name: &str) -> Result<Origin> {
-    app.fleet().ensure_template(actor, name).await?;
+    let unbuilt = match name {
+        REPLACED_UNTIL_BUILT => app.fleet().begin_template(actor, name)?,
+        _ => app.fleet().ensure_template(actor, name).await.map(|()| None)?,
+    };
     if let Some(found) = made_template(app, actor, name)? {
         let request = CreateSandbox { template: Some(name.to_string()), ..CreateSandbox::default() };
-        return Ok(Origin { request, user: found.user });
+        return Ok(Origin { request, user: found.user, warning: None });
     }
     if BUILT_IN.contains(&name) {
         let request = CreateSandbox { cwd: Some(HOME.into()), ..CreateSandbox::default() };
-        return Ok(Origin { request, user: None });
+        let warning = unbuilt.map(|why| format!("{}; this sandbox has the host's own /usr", why.message));
+        return Ok(Origin { request, user: None, warning });
     }
     match app.fleet().snapshot(actor, name).await {
         Ok(snapshot) => {
             let (backend, snapshot) = (snapshot.backend, Some(snapshot.id));
             let request = CreateSandbox { snapshot, backend, ..CreateSandbox::default() };
-            Ok(Origin { request, user: None })
+            Ok(Origin { request, user: None, warning: None })
         }
         Err(_) => Err(Refusal::new(
             StatusCode::NOT_FOUND,

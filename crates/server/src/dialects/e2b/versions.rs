@@ -1,4 +1,4 @@
-//! An SDK of another version than those that are tested gets its answers, and a header that says so.
+//! The header `Warning`. An SDK of another version than those that are tested gets its answers, and this header says so.
 
 use crate::app::App;
 use axum::extract::{Request, State};
@@ -11,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 /// The versions that the tests run with (docs/guides/e2b.md), by the language that the SDK names.
 const TESTED: [(&str, &str); 2] = [("python", "2.63.0"), ("js", "2.51.0")];
 const LONGEST_VERSION: usize = 32;
+/// Characters.
+const LONGEST_WARNING: usize = 500;
 /// Versions that are named in the log, each once.
 const MOST_LOGGED: usize = 64;
 
@@ -30,15 +32,25 @@ pub fn told(mut response: Response, warning: Option<HeaderValue>) -> Response {
     response
 }
 
-/// The header `Warning`, if the client is an SDK of E2B's whose version is not tested.
+/// The header with these words: it takes printable ASCII, and ends at a quotation mark.
+pub fn header(words: &str) -> Option<HeaderValue> {
+    let plain = |letter| match letter {
+        '"' | '\\' => '\'',
+        ' '..='~' => letter,
+        _ => ' ',
+    };
+    let words: String = words.chars().take(LONGEST_WARNING).map(plain).collect();
+    HeaderValue::from_str(&format!("299 paddock \"{words}\"")).ok()
+}
+
+/// The header, if the client is an SDK of E2B's whose version is not tested.
 pub fn warning(app: &App, headers: &HeaderMap) -> Option<HeaderValue> {
     let (language, version) = untested(headers)?;
     app.e2b().versions.log(language, version);
     let tested = TESTED.iter().find(|(known, _)| *known == language).map_or("", |(_, tested)| tested);
-    let text = format!(
-        "299 paddock \"the E2B SDK for {language} {version} is not tested with this server, {tested} is; docs/guides/e2b.md\""
-    );
-    HeaderValue::from_str(&text).ok()
+    header(&format!(
+        "the E2B SDK for {language} {version} is not tested with this server, {tested} is; docs/guides/e2b.md"
+    ))
 }
 
 /// The language and version that a client names, unless it is a tested one. Text that is no version is left alone.
@@ -89,6 +101,13 @@ mod tests {
         for stranger in ["curl/8", "e2b-python-sdk/", "e2b-python-sdk/\"quoted\""] {
             assert_eq!(found(&[("user-agent", stranger)]), None, "{stranger}");
         }
+    }
+
+    #[test]
+    fn a_warning_is_one_header_whatever_it_says() {
+        let said = header("a \"b\"\r\nX: y \\ ü").expect("a header");
+        assert_eq!(said, "299 paddock \"a 'b'  X: y '  \"");
+        assert!(header(&"x".repeat(10_000)).expect("a header").len() < 600);
     }
 
     #[test]
