@@ -1,6 +1,6 @@
 """Metadata of files: extended attributes that the sandbox's own programs see too."""
 import pytest_like as expect
-from e2b import AsyncSandbox, Sandbox, SandboxException
+from e2b import AsyncSandbox, SandboxException
 
 KEPT = {"owner": "me", "purpose": "a b"}
 

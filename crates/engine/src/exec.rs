@@ -151,7 +151,7 @@ impl Exec {
     /// The next event of the inbox, with secret values masked. May be dropped at any point without a loss.
     async fn next_masked(&mut self) -> ExecEvent {
         // Answers of the guest's own tools are no output.
-        if self.link.mask().is_none() || self.number >= FIRST_TOOL {
+        if self.number >= FIRST_TOOL {
             return self.inbox.next().await;
         }
         loop {
@@ -188,7 +188,7 @@ impl Exec {
     fn pass(&mut self, stream: StreamKind, bytes: Vec<u8>) -> Vec<u8> {
         let own = self.masked.iter_mut().find(|(kind, _)| *kind == stream);
         match (own, self.link.mask()) {
-            (Some((_, masked)), Some(mask)) => masked.push(mask, bytes),
+            (Some((_, masked)), Some(mask)) => masked.push(&mask, bytes),
             _ => bytes,
         }
     }

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
@@ -32,12 +32,11 @@ pub struct Link {
     known: Arc<Known>,
 }
 
-/// Set once, and read without a lock.
 #[derive(Default)]
 struct Known {
     /// The values that must not be seen in the output of execs.
-    mask: OnceLock<Mask>,
-    /// The version that the guest speaks, once it has told. A guest of another build is one that was adopted.
+    mask: RwLock<Option<Mask>>,
+    /// Set once, and read without a lock: the version that the guest speaks, once it has told. A guest of another build is one that was adopted.
     guest: OnceLock<u32>,
 }
 
@@ -157,13 +156,15 @@ impl Link {
         let _ = written.await;
     }
 
-    /// Precondition: no exec has been started yet, or none that could have a masked value.
+    /// Holds for all output that has not been handed out yet.
+    ///
+    /// Precondition: no exec could have one of its values before.
     pub fn set_mask(&self, mask: Mask) {
-        let _ = self.known.mask.set(mask);
+        *self.known.mask.write().unwrap_or_else(PoisonError::into_inner) = Some(mask);
     }
 
-    pub fn mask(&self) -> Option<&Mask> {
-        self.known.mask.get()
+    pub fn mask(&self) -> Option<Mask> {
+        self.known.mask.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the conversation from this side.

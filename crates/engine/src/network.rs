@@ -4,7 +4,7 @@ use crate::certificates::Trust;
 use crate::error::EngineError;
 use crate::sandbox::Sandbox;
 use crate::secrets::SandboxSecrets;
-use paddock_gate::{Ends, Gate, Meter, Resolver, Settings};
+use paddock_gate::{Ends, Gate, Meter, Resolver, Secrets, Settings};
 use paddock_model::net::{DomainName, NetEvent, NetRules};
 use std::collections::HashMap;
 use std::io;
@@ -57,6 +57,14 @@ impl Sandbox {
     /// Sets other rules, for open connections too. `false`: it has no gate.
     pub fn change_rules(&self, rules: NetRules) -> bool {
         self.door.locked().gate.as_ref().map(|gate| gate.update(rules)).is_some()
+    }
+
+    /// Sets other secrets, for the next requests of open connections too. `false`: it has no gate.
+    pub fn change_secrets(&self, secrets: Secrets) -> bool {
+        let door = self.door.locked();
+        let Some(gate) = &door.gate else { return false };
+        self.link.set_mask(gate.update_secrets(secrets));
+        true
     }
 
     /// The number of open connections.

@@ -1,12 +1,10 @@
 //! The secrets of one sandbox: values that never enter it. From the settings to the needs of its gate, its execs and
 //! its record.
 
-pub use paddock_gate::{Mask, Masked};
+pub use paddock_gate::{Mask, Masked, Secrets};
 
 use crate::certificates::{self, CertificatesError, Trust};
-use paddock_gate::{
-    Authority, AuthorityError, Carriers, HeaderName, PLACEHOLDER, Secret, SecretError, Secrets,
-};
+use paddock_gate::{Authority, AuthorityError, Carriers, HeaderName, PLACEHOLDER, Secret, SecretError};
 use paddock_settings::Bound;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,15 +36,27 @@ impl SandboxSecrets {
         if bound.is_empty() {
             return Ok(None);
         }
-        let mut list = Vec::new();
-        for secret in bound {
-            let mut random = [0; 16];
-            let drawn = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
-            drawn.map_err(|errno| SecretsError::Random(errno.into()))?;
-            list.push((format!("{PLACEHOLDER}{:032x}", u128::from_ne_bytes(random)), secret));
+        let list = bound.into_iter().map(with_placeholder).collect::<Result<_, _>>()?;
+        Ok(Some(SandboxSecrets { list, authority: new_authority()? }))
+    }
+
+    /// Those of a sandbox after a change: by name, a secret in the place of another, or none. The others keep their
+    /// placeholders, and the certificates inside hold.
+    ///
+    /// Precondition: each that is changed has no placeholder inside.
+    pub fn changed(
+        before: Option<SandboxSecrets>,
+        changes: BTreeMap<String, Option<Bound>>,
+    ) -> Result<SandboxSecrets, SecretsError> {
+        let (mut list, authority) = match before {
+            Some(before) => (before.list, before.authority),
+            None => (Vec::new(), new_authority()?),
+        };
+        list.retain(|(_, secret)| !changes.contains_key(&secret.name));
+        for secret in changes.into_values().flatten() {
+            list.push(with_placeholder(secret)?);
         }
-        let authority = Zeroizing::new(Authority::new()?.key_pem().to_string());
-        Ok(Some(SandboxSecrets { list, authority }))
+        Ok(SandboxSecrets { list, authority })
     }
 
     /// The secrets as they were asked for.
@@ -91,6 +101,17 @@ impl SandboxSecrets {
     }
 }
 
+fn with_placeholder(secret: Bound) -> Result<(String, Bound), SecretsError> {
+    let mut random = [0; 16];
+    let drawn = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+    drawn.map_err(|errno| SecretsError::Random(errno.into()))?;
+    Ok((format!("{PLACEHOLDER}{:032x}", u128::from_ne_bytes(random)), secret))
+}
+
+fn new_authority() -> Result<Zeroizing<String>, SecretsError> {
+    Ok(Zeroizing::new(Authority::new()?.key_pem().to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +139,24 @@ mod tests {
         certificates::remove_environment(&mut env);
         assert!(env.is_empty(), "{env:?}");
         assert!(!format!("{:?}", secrets.list).contains("sk-the-real-one"));
+    }
+
+    #[test]
+    fn a_change_keeps_the_others_and_the_authority() {
+        let (before, place) = (secrets(), secrets().list[0].0.len());
+        let (authority, kept) = (before.authority.clone(), before.list[0].0.clone());
+        let added = Bound { name: "RULE".into(), ..before.bound().remove(0) };
+        let change = |before, name: &str, to| {
+            SandboxSecrets::changed(before, [(name.to_string(), to)].into()).unwrap()
+        };
+        let after = change(Some(before), "RULE", Some(added.clone()));
+        assert_eq!(after.names().collect::<Vec<_>>(), ["API_KEY", "RULE"]);
+        assert_eq!((&after.authority, &after.list[0].0), (&authority, &kept));
+        assert_eq!(after.list[1].0.len(), place);
+        let again = change(Some(after), "RULE", None);
+        assert_eq!((again.names().collect::<Vec<_>>(), &again.authority), (vec!["API_KEY"], &authority));
+        let first = change(None, "RULE", Some(added));
+        assert!(first.authority != authority && first.list.len() == 1);
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod audit_writer;
 mod awake;
 mod broken_storage;
 pub mod capacity;
+mod changed_secrets;
 mod changes;
 mod clock;
 mod contexts;

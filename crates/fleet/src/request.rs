@@ -137,7 +137,7 @@ pub fn seconds(what: &str, value: f64) -> Result<Duration, FleetError> {
 }
 
 /// Settings that reach outside the sandbox are for the owner of the host alone.
-fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
+pub fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
     if actor.owner {
         return Ok(());
     }

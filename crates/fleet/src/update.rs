@@ -3,8 +3,9 @@
 use super::live::Live;
 use super::record::Record;
 use super::request::{OWN_KEYS, check_directory, check_metadata, check_network, invalid, refused, seconds};
-use super::{Actor, Fleet, FleetError, Kind, audit};
+use super::{Actor, Fleet, FleetError, Kind, audit, changed_secrets};
 use paddock_engine::certificates::is_variable as is_certificate_variable;
+use paddock_engine::secrets::SandboxSecrets;
 use paddock_model::api::{Extend, LimitsRequest, Sandbox, SandboxState, UpdateSandbox};
 use paddock_model::net::{NetRules, NetSetting};
 use paddock_model::{Disk, Limits, Network, User};
@@ -96,8 +97,15 @@ impl Fleet {
         if let Some(limits) = &request.limits {
             after.spec.limits = changed(&after.spec.limits, limits)?;
         }
+        let secrets = self.changed_secrets(actor, &live, &request)?;
         if let Some(network) = &request.network {
-            after.spec.network = self.changed_network(actor, &live, network)?;
+            after.spec.network = self.changed_network(actor, &live, network, secrets.as_ref())?;
+        }
+        let mut for_gate = None;
+        if let Some(secrets) = &secrets {
+            self.seal_secrets(&mut after, Some(secrets))?;
+            after.env.extend(secrets.environment());
+            for_gate = self.prepare_secrets(&live, secrets).await?;
         }
         if let Some(metadata) = &request.metadata {
             after.metadata.retain(|key, _| key.starts_with(OWN_KEYS));
@@ -126,7 +134,7 @@ impl Fleet {
             (record.metadata, record.persistent, record.idle) =
                 (after.metadata, after.persistent, after.idle);
             record.under_pressure = after.under_pressure;
-            (record.env, record.cwd) = (after.env, after.cwd);
+            (record.env, record.cwd, record.secrets) = (after.env, after.cwd, after.secrets);
             record.clone()
         };
         if let Err(error) = self.0.save(&record) {
@@ -135,12 +143,13 @@ impl Fleet {
             return Err(error);
         }
         if let (Network::Gate(rules), Some(inside)) = (after.spec.network, live.running()) {
+            // Before a host is open its header is known, and after it is closed a header goes nowhere.
+            if let Some(secrets) = for_gate {
+                inside.change_secrets(secrets);
+            }
             inside.change_rules(rules);
         }
-        let mut told = serde_json::json!({ "request": request });
-        // Values of variables may be secrets.
-        told["request"]["env"] =
-            serde_json::json!(request.env.map(|env| env.into_keys().collect::<Vec<_>>()));
+        let told = serde_json::json!({ "request": changed_secrets::told(&request) });
         audit::call(&self.0, actor, &live, "updated", told);
         live.touch();
         Ok(live.to_api())
@@ -152,9 +161,14 @@ impl Fleet {
         actor: &Actor,
         live: &Live,
         setting: &NetSetting,
+        secrets: Option<&SandboxSecrets>,
     ) -> Result<Network, FleetError> {
-        let secrets =
-            self.secrets_of(&live.record().clone())?.map(|secrets| secrets.bound()).unwrap_or_default();
+        let secrets = match secrets {
+            Some(changed) => changed.bound(),
+            None => {
+                self.secrets_of(&live.record().clone())?.map(|secrets| secrets.bound()).unwrap_or_default()
+            }
+        };
         let resolved = resolve_network(Some(setting), &secrets, &self.0.options.state);
         let resolved = resolved.map_err(|error| refused(error.into()))?;
         check_network(actor, &resolved)?;

@@ -27,8 +27,9 @@ pub struct Sent {
 impl Sent {
     /// `is_bound`: the host has a secret, and TLS is spoken with it.
     pub fn new(body: Incoming, shared: Arc<Shared>, target: Target, is_bound: bool) -> Sent {
-        let searched = !is_bound && !shared.secrets.is_empty();
-        let search = searched.then(|| Search::new(shared.secrets.clone()));
+        let secrets = shared.secrets();
+        let searched = !is_bound && !secrets.is_empty();
+        let search = searched.then(|| Search::new(secrets));
         Sent { body, search, shared, target }
     }
 
@@ -41,7 +42,7 @@ impl Sent {
             _ => None,
         };
         let Some(name) = found else { return Ok(()) };
-        let denial = self.shared.secrets.refusal_in_clear(&name, &self.target.host);
+        let denial = self.shared.secrets().refusal_in_clear(&name, &self.target.host);
         self.shared.deny(&self.target, None, denial.clone());
         Err(io::Error::other(Refused::from(denial)))
     }

@@ -71,7 +71,8 @@ async fn accept<C>(
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {
-    let (authority, _) = shared.secrets.ended_for(name, port).ok_or(Denial::Malformed)?;
+    let secrets = shared.secrets();
+    let (authority, _) = secrets.ended_for(name, port).ok_or(Denial::Malformed)?;
     let handshake = async {
         let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), client).await;
         let start = start.map_err(|_| Denial::Malformed)?;
@@ -94,7 +95,8 @@ pub async fn connect(
     name: &DomainName,
     port: u16,
 ) -> Result<client::TlsStream<Metered>, Denial> {
-    let (_, trust) = shared.secrets.ended_for(name, port).ok_or(Denial::Malformed)?;
+    let secrets = shared.secrets();
+    let (_, trust) = secrets.ended_for(name, port).ok_or(Denial::Malformed)?;
     let server = ServerName::try_from(name.to_string()).map_err(|_| Denial::NotAName)?;
     let handshake = TlsConnector::from(trust.clone()).connect(server, stream);
     match tokio::time::timeout(LONGEST_HANDSHAKE, handshake).await {

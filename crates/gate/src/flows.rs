@@ -91,7 +91,12 @@ impl Flows {
 
     /// Every one of them, for this reason.
     pub fn cut_all(&self, why: &Denial) {
-        for open in self.locked().values() {
+        self.cut_those(why, |_| true);
+    }
+
+    /// Those with such a target.
+    pub fn cut_those(&self, why: &Denial, is_meant: impl Fn(&Target) -> bool) {
+        for open in self.locked().values().filter(|open| is_meant(&open.target)) {
             let _ = open.cut.send(Some(why.clone()));
         }
     }

@@ -189,7 +189,8 @@ impl Forward {
     /// The host's answer, without hop-by-hop headers and without the value of a secret.
     fn answered(&self, mut response: Response<Incoming>) -> Response<Answered> {
         strip(response.headers_mut());
-        let mask = self.shared.secrets.mask();
+        let secrets = self.shared.secrets();
+        let mask = secrets.mask();
         if self.bound.is_none() || mask.is_empty() {
             return response.map(Answered::Plain);
         }
@@ -249,7 +250,7 @@ impl Forward {
     fn judge(&self, target: &Target, parts: &Parts) -> Result<(), Denial> {
         // Before the rules: a rule for the clear port would not help.
         if self.bound.is_none() {
-            self.shared.secrets.refuse_clear(parts, &target.host)?;
+            self.shared.secrets().refuse_clear(parts, &target.host)?;
         }
         if let Some(denial) = &self.refused {
             return Err(denial.clone());
@@ -266,7 +267,7 @@ impl Forward {
 
     /// Values in place of placeholders, where they may go; where they may not, the request goes nowhere.
     fn put_secrets(&self, parts: &mut Parts, target: &Target) -> Result<(), Denial> {
-        let secrets = &self.shared.secrets;
+        let secrets = self.shared.secrets();
         match &self.bound {
             _ if secrets.is_empty() => Ok(()),
             None => secrets.refuse_in(parts, &target.host),

@@ -5,7 +5,7 @@ use crate::events::Events;
 use crate::link::Link;
 use crate::meter::{Meter, Moved};
 use crate::resolver::Resolver;
-use crate::secrets::Secrets;
+use crate::secrets::{Mask, Secrets};
 use crate::shared::Shared;
 use crate::{proxy, stack};
 use paddock_model::net::{NetEvent, NetRules};
@@ -73,6 +73,12 @@ impl Gate {
     /// The new rules hold for new connections and for open ones.
     pub fn update(&self, rules: NetRules) {
         self.shared.set_rules(rules);
+    }
+
+    /// Other secrets hold for the next requests, on open connections too. A connection to a host for which TLS begins or ceases
+    /// to be ended here is cut. Returns the mask of all values that are and were.
+    pub fn update_secrets(&self, secrets: Secrets) -> Mask {
+        self.shared.set_secrets(secrets)
     }
 
     pub fn moved(&self) -> Moved {

@@ -20,15 +20,15 @@ where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     if let Host::Name(name) = &upstream.flow.target().host
-        && shared.secrets.ended_for(name, upstream.flow.target().port).is_some()
+        && shared.secrets().ended_for(name, upstream.flow.target().port).is_some()
     {
         let name = name.clone();
         let target = upstream.flow.target().clone();
         // The same patience as for a handshake that never comes.
         if ended::speaks_in_clear(&mut client, &mut first).await
-            && let Some(secret) = shared.secrets.bound_to(&target.host)
+            && let Some(secret) = shared.secrets().bound_to(&target.host).map(ToString::to_string)
         {
-            let denial = Denial::ClearSecret(secret.to_string());
+            let denial = Denial::ClearSecret(secret);
             drop(upstream);
             return forward::serve_refusals(shared, client, first, target, denial).await;
         }

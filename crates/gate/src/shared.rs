@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::own::is_own;
 use crate::refused::Refused;
 use crate::resolver::Resolver;
-use crate::secrets::Secrets;
+use crate::secrets::{Mask, Secrets};
 use crate::wire::dns::{self, Code};
 use crate::wire::host::Host;
 use paddock_model::net::{Denial, Grant, NetOutcome, NetRules, Verdict, Way};
@@ -26,7 +26,7 @@ pub struct Shared {
     pub events: Arc<Events>,
     pub meter: Arc<Meter>,
     pub flows: Arc<Flows>,
-    pub secrets: Arc<Secrets>,
+    secrets: RwLock<Arc<Secrets>>,
     closed: watch::Sender<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Shared {
             events: Arc::new(events),
             meter,
             flows: Arc::new(Flows::default()),
-            secrets,
+            secrets: RwLock::new(secrets),
             closed: watch::Sender::new(false),
         }
     }
@@ -74,6 +74,24 @@ impl Shared {
             self.flows.cut_all(&Denial::Changed);
         }
         self.flows.cut_forbidden(&rules, is_own);
+    }
+
+    /// Those of this moment: each request asks anew.
+    pub fn secrets(&self) -> Arc<Secrets> {
+        self.secrets.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets others, for the next requests of open connections too. Returns the mask of all values that are and were.
+    pub fn set_secrets(&self, secrets: Secrets) -> Mask {
+        let (before, after) = {
+            let mut held = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+            let after = Arc::new(secrets.after(&held));
+            (std::mem::replace(&mut *held, after.clone()), after)
+        };
+        // A connection was admitted before it asked for the secrets, so that none of the earlier ones is missed here.
+        let differs = |target: &Target| before.differs_for(&after, &target.host, target.port);
+        self.flows.cut_those(&Denial::Changed, differs);
+        after.mask().clone()
     }
 
     /// Work for one client, which ends with the gate.

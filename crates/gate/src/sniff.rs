@@ -136,8 +136,10 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Watched<C> {
     ) -> Watched<C> {
         let watch = match spoken {
             Spoken::Tls => Watch::Hellos(ClientRecords::default()),
-            Spoken::Http | Spoken::Other if shared.secrets.is_empty() => Watch::Nothing,
-            Spoken::Http | Spoken::Other => Watch::Placeholders(Search::new(shared.secrets.clone())),
+            Spoken::Http | Spoken::Other => match shared.secrets() {
+                none if none.is_empty() => Watch::Nothing,
+                some => Watch::Placeholders(Search::new(some)),
+            },
         };
         Watched { client, shared, flow, first, watch }
     }
@@ -146,7 +148,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Watched<C> {
         match &mut self.watch {
             Watch::Nothing => Ok(()),
             Watch::Placeholders(search) => match search.look(bytes) {
-                Some(name) => Err(self.shared.secrets.refusal_in_clear(&name, &self.flow.target().host)),
+                Some(name) => Err(self.shared.secrets().refusal_in_clear(&name, &self.flow.target().host)),
                 None => Ok(()),
             },
             Watch::Hellos(records) => {

@@ -31,7 +31,10 @@ pub use paddock_model::WORKSPACE_TARGET;
 pub use paths::{PathError, split_mount};
 pub use presets::PresetError;
 pub use scan::{ScanError, resolve as resolve_scan};
-pub use secrets::{SecretSettingError, check_secret_value, read_secrets};
+pub use secrets::{
+    SecretSettingError, check_count as check_secret_count, check_secret_value, read_secrets,
+    resolve as resolve_secrets,
+};
 pub use size::SizeError;
 pub use workspace::{WorkspaceError, names_of_the_table};
 

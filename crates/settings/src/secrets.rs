@@ -109,9 +109,7 @@ pub fn resolve(
     layers: &BTreeMap<String, SecretLayer>,
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<Bound>, SecretSettingError> {
-    if layers.len() > MOST_SECRETS {
-        return Err(SecretSettingError::TooMany(layers.len()));
-    }
+    check_count(layers.len())?;
     let one = |(name, layer): (&String, &SecretLayer)| {
         check_environment_name(name).map_err(|error| {
             let name = name.chars().take(80).collect();
@@ -134,6 +132,11 @@ pub fn resolve(
         Ok(Bound { name: name.clone(), value: value(name, layer)?, hosts, header, headers, inject })
     };
     layers.iter().map(one).collect()
+}
+
+/// Of one sandbox.
+pub fn check_count(secrets: usize) -> Result<(), SecretSettingError> {
+    if secrets > MOST_SECRETS { Err(SecretSettingError::TooMany(secrets)) } else { Ok(()) }
 }
 
 /// Reads the values of secrets from the caller's variables and files, so that the layer can be sent elsewhere.

@@ -36,7 +36,12 @@ test('a_header_with_a_secret_is_set_at_the_gate', async () => {
     const sent = JSON.parse(said.stdout).filter(([name]) => name === 'authorization')
     // The value that the host repeats is masked.
     assert.deepEqual(sent, [['authorization', `Bearer ${'*'.repeat(21)}`]])
-    await assert.rejects(sandbox.updateNetwork({}), /rules/)
+    await sandbox.updateNetwork({ rules: { 'web.example': [{ transform: { headers: { Authorization: 'Bearer of-the-day' } } }] } })
+    const again = await sandbox.commands.run('curl -sS -m 20 https://web.example/')
+    assert.deepEqual(JSON.parse(again.stdout).filter(([name]) => name === 'authorization'), [['authorization', '*'.repeat(17)]])
+    await sandbox.updateNetwork({})
+    const cleared = await sandbox.commands.run('curl -sSk -m 20 https://web.example/')
+    assert.deepEqual(JSON.parse(cleared.stdout).filter(([name]) => name === 'authorization'), [])
   })
 })
 

@@ -1,8 +1,12 @@
 """Headers that rules set in requests to a host: their values are at the gate and never inside."""
 import json
+import os
+import shutil
+import subprocess
 
 import pytest_like as expect
 from e2b import AsyncSandbox, Sandbox, SandboxException, Secret
+from world import another_server
 
 ALL = "0.0.0.0/0"
 VALUE = "sk-of-the-tenant-0001"
@@ -79,23 +83,130 @@ def case_another_tenants_secret_is_none(world):
     assert "there is no secret" in str(error), error
 
 
-def case_rules_stay_as_they_are(world):
-    name = secret("rule-stays", hosts="web.example")
-    rules = {"web.example": rule(Authorization=f"Bearer {Secret.fill(name)}")}
+def masked(value):
+    return ["*" * len(value)]
+
+
+# Asks the host once for each line, on one connection, and prints what it got for the header.
+ON_ONE_CONNECTION = """
+import http.client, json, ssl, sys
+connection = http.client.HTTPSConnection("web.example", timeout=20, context=ssl.create_default_context())
+connection.connect()
+connection.auto_open = 0
+for line in sys.stdin:
+    try:
+        connection.request("GET", "/")
+        got = json.loads(connection.getresponse().read())
+        print(json.dumps([value for name, value in got if name == "x-key"]), flush=True)
+    except Exception as error:
+        print(json.dumps(type(error).__name__), flush=True)
+"""
+
+
+def case_rules_change_while_it_runs_on_open_connections_too(world):
+    name, second = secret("rule-changes", hosts="web.example"), "sk-of-the-tenant-number-two"
+    rules = {"web.example": rule(**{"X-Key": Secret.fill(name)})}
     with Sandbox.create(network={"rules": rules}) as sandbox:
-        for other in ({}, {"rules": {}}, {"rules": {"web.example": rule(Authorization="Bearer another-one")}}):
-            error = expect.raises(SandboxException, sandbox.update_network, other)
-            assert "rules" in str(error), error
-        sandbox.update_network({"rules": rules, "deny_out": ["other.example"]})
-        assert values(sent(sandbox), "authorization")
+        sandbox.files.write("/home/user/ask.py", ON_ONE_CONNECTION)
+        asking = sandbox.commands.run("python3 ask.py", background=True, stdin=True, timeout=0)
+        lines = (json.loads(line) for out, _, _ in asking for line in (out or "").splitlines())
+
+        def ask():
+            sandbox.commands.send_stdin(asking.pid, "once\n")
+            return next(lines)
+
+        assert ask() == masked(VALUE)
+        # Another value under the same name: the rules are said again.
+        Secret.update(name, second, metadata={"hosts": "web.example"})
+        assert ask() == masked(VALUE), "a sandbox keeps the value that it was given"
+        sandbox.update_network({"rules": rules})
+        assert ask() == masked(second)
+        # A rule more, and one with a value that is written out.
+        both = {"web.example": rule(**{"X-Key": "written-out-and-long", "X-Team": "team-of-agents"})}
+        sandbox.update_network({"rules": both, "deny_out": ["other.example"]})
+        assert ask() == masked("written-out-and-long")
+        assert values(sent(sandbox), "x-team") == masked("team-of-agents")
+        assert "X-Team" in json.dumps(sandbox.get_info().network["rules"])
+        # Rules that are left out are cleared. The gate has no business in that TLS any more, so that the connection ends.
+        sandbox.update_network({})
+        assert isinstance(ask(), str)
+        got = sent(sandbox, options="-k -H 'X-Key: own'")
+        assert values(got, "x-key") == ["own"] and not values(got, "x-team"), got
+        asking.kill()
+        sandbox.update_network({"rules": rules})
+        assert values(sent(sandbox), "x-key") == masked(second)
         (child,) = sandbox.fork(timeout=60)
-        assert not values(sent(child, options="-k"), "authorization"), "a fork has no rules"
+        assert not values(sent(child, options="-k"), "x-key"), "a fork has no rules"
         child.kill()
-    error = expect.raises(SandboxException, world.sandbox.update_network, {"rules": rules})
-    assert "rules" in str(error), error
+    kept = subprocess.run(["grep", "-rlsaF", "-e", VALUE, "-e", second, "-e", "written-out-and-long", world.server.directory],
+                          capture_output=True, text=True, check=False)
+    assert kept.stdout == "", f"a value is readable in {kept.stdout}"
+
+
+def case_a_sandbox_without_rules_gets_some(world):
+    rules = {"web.example": rule(**{"X-Key": "the-first-of-all"})}
+    with Sandbox.create() as sandbox:
+        before = sandbox.commands.run("echo up; sleep 100", background=True)
+        assert next(iter(before))[0] == "up\n"
+        assert not values(sent(sandbox, options="-k"), "x-key")
+        sandbox.pause()
+        error = expect.raises(SandboxException, sandbox.update_network, {"rules": rules})
+        assert "resume it first" in str(error), error
+        sandbox.connect()
+        sandbox.update_network({"rules": rules})
+        # Commands that begin now trust the gate.
+        assert values(sent(sandbox), "x-key") == masked("the-first-of-all")
+        before.kill()
+
+
+def case_rules_that_were_changed_are_kept_asleep(world):
+    with Sandbox.create(network={"rules": {"web.example": rule(**{"X-Key": "of-the-beginning"})}}) as sandbox:
+        sandbox.update_network({"rules": {"web.example": rule(**{"X-Key": "of-the-day"})}})
+        sandbox.pause(mode="filesystem")
+        sandbox.connect()
+        assert values(sent(sandbox), "x-key") == masked("of-the-day")
+        sandbox.pause(mode="filesystem")
+        sandbox.update_network({"rules": {"web.example": rule(**{"X-Key": "of-the-night-long"})}})
+        sandbox.connect()
+        assert values(sent(sandbox), "x-key") == masked("of-the-night-long")
+
+
+def case_rules_that_were_changed_outlive_the_server(world):
+    with another_server(world) as (server, variables):
+        shutil.copytree(os.path.join(world.server.directory, "state", "net"), os.path.join(server.directory, "state", "net"),
+                        dirs_exist_ok=True)
+        key = variables["E2B_API_KEY"]
+        at = lambda: {"api_key": key, "api_url": address(server), "sandbox_url": address(server)}
+        sandbox = Sandbox.create(network={"rules": {"web.example": rule(**{"X-Key": "of-the-beginning"})}}, **at())
+        sandbox.update_network({"rules": {"web.example": rule(**{"X-Key": "of-the-day"})}})
+        server.process.kill()
+        server.process.wait()
+        server.start()
+        again = Sandbox.connect(sandbox.sandbox_id, **at())
+        assert values(sent(again), "x-key") == masked("of-the-day")
+        again.update_network({})
+        assert not values(sent(again, options="-k"), "x-key")
+        again.kill()
+
+
+def address(server):
+    return server.owner("server", "/v1/server")["addresses"][0]
+
+
+def case_a_template_of_the_owners_keeps_its_own_secrets(world):
+    settings = os.path.join(world.server.directory, "own-secret.toml")
+    with open(settings, "w") as file:
+        file.write('[secrets.OWN]\nvalue = "of-the-owner-of-all"\nhosts = ["web.example"]\ninject = { x-own = "{}" }\n')
+    world.server.run("template", "add", "own-secret", "--policy", settings)
+    os.remove(settings)
+    with Sandbox.create("own-secret", network={"rules": {"web.example": rule(**{"X-Key": "of-the-tenant"})}}) as sandbox:
+        for wanted in ({}, {"rules": {"web.example": rule(**{"X-Key": "another-one"})}}):
+            sandbox.update_network(wanted)
+            assert values(sent(sandbox), "x-own") == masked("of-the-owner-of-all")
 
 
 def case_what_the_gate_cannot_set_is_refused(world):
+    before = world.sandbox.get_info().network
     for rules, word in (
         ({"web.example": rule(Host="other.example")}, "host"),
         ({"web.example": rule(**{"Content-Length": "12345678"})}, "content-length"),
@@ -106,6 +217,9 @@ def case_what_the_gate_cannot_set_is_refused(world):
     ):
         error = expect.raises(SandboxException, Sandbox.create, network={"rules": rules})
         assert word in str(error), (word, error)
+        error = expect.raises(SandboxException, world.sandbox.update_network, {"rules": rules})
+        assert word in str(error), (word, error)
+    assert world.sandbox.get_info().network == before, "a change that is refused changes nothing"
 
 
 async def case_rules_of_the_other_flavour(world):
@@ -114,5 +228,9 @@ async def case_rules_of_the_other_flavour(world):
     try:
         got = json.loads((await sandbox.commands.run("curl -sS -m 20 https://web.example/", timeout=40)).stdout)
         assert values(got, "x-team") == ["*" * len("team-of-agents")], got
+        await sandbox.update_network({"rules": {"web.example": rule(**{"X-Team": "team-of-others"})}})
+        await sandbox.update_network({"rules": {"web.example": rule(**{"X-Team": "another-team"})}})
+        got = json.loads((await sandbox.commands.run("curl -sS -m 20 https://web.example/", timeout=40)).stdout)
+        assert values(got, "x-team") == masked("another-team"), got
     finally:
         await sandbox.kill()

@@ -48,12 +48,17 @@ pub struct Secret {
 #[derive(Default)]
 pub struct Secrets {
     list: Vec<Secret>,
+    /// Values that were taken away, the last first. A host may still repeat one.
+    former: Vec<Zeroizing<String>>,
     authority: Option<Authority>,
     /// How the real hosts are known.
     trust: Option<Arc<ClientConfig>>,
-    /// The mask of all values.
+    /// The mask of all values, and of the former ones.
     mask: Mask,
 }
+
+/// Former values that are still masked.
+const MOST_FORMER: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
@@ -104,7 +109,31 @@ impl Secrets {
             .with_root_certificates(store)
             .with_no_client_auth();
         let mask = Mask::new(list.iter().map(|secret| secret.value.as_str()));
-        Ok(Secrets { list, authority: Some(authority), trust: Some(Arc::new(trust)), mask })
+        let (authority, trust) = (Some(authority), Some(Arc::new(trust)));
+        Ok(Secrets { list, former: Vec::new(), authority, trust, mask })
+    }
+
+    /// The same in the place of earlier ones, whose values are masked on.
+    pub fn after(mut self, before: &Secrets) -> Secrets {
+        let known = before.list.iter().map(|secret| &secret.value).chain(&before.former);
+        for value in known {
+            let is_had = self.list.iter().any(|secret| secret.value == *value) || self.former.contains(value);
+            if !is_had && self.former.len() < MOST_FORMER {
+                self.former.push(value.clone());
+            }
+        }
+        let values = self.list.iter().map(|secret| &secret.value).chain(&self.former);
+        self.mask = Mask::new(values.map(|value| value.as_str()));
+        self
+    }
+
+    /// True if the gate ends TLS with this host by one of the two, and not by the other.
+    pub fn differs_for(&self, other: &Secrets, host: &Host, port: u16) -> bool {
+        let ends = |secrets: &Secrets| match host {
+            Host::Name(name) => secrets.ended_for(name, port).is_some(),
+            Host::Address(_) => false,
+        };
+        ends(self) != ends(other)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -185,6 +214,38 @@ mod tests {
         let ended = |name: &str, port| secrets.ended_for(&DomainName::parse(name).unwrap(), port).is_some();
         assert!(ended("api.test", 443) && ended("a.org.test", 8443));
         assert!(!ended("api.test", 80) && !ended("x.api.test", 443) && !ended("org.test", 8443));
+    }
+
+    #[test]
+    fn values_that_are_gone_are_masked_on_and_not_without_end() {
+        let with = |value: &str| {
+            let mut secrets = secrets();
+            secrets.list[0].value = Zeroizing::new(value.into());
+            secrets
+        };
+        let masks = |secrets: &Secrets, value: &str| secrets.mask().apply(&mut value.as_bytes().to_vec());
+        let second = with("sk-the-second-one").after(&secrets());
+        assert!(masks(&second, VALUE) && masks(&second, "sk-the-second-one"));
+        let again = secrets().after(&second);
+        assert_eq!(again.former.len(), 1, "a value that is back is none of the former");
+        let many =
+            (0..100).fold(secrets(), |before, number| with(&format!("sk-number-{number:03}")).after(&before));
+        assert_eq!(many.former.len(), MOST_FORMER);
+        assert!(masks(&many, "sk-number-098") && !masks(&many, "sk-number-000"));
+    }
+
+    #[test]
+    fn a_connection_is_another_one_where_tls_begins_or_ceases_to_be_ended() {
+        let (some, none) = (secrets(), Secrets::default());
+        let host = |name: &str| Host::Name(DomainName::parse(name).unwrap());
+        assert!(
+            none.differs_for(&some, &host("api.test"), 443)
+                && some.differs_for(&none, &host("api.test"), 443)
+        );
+        assert!(
+            !none.differs_for(&some, &host("api.test"), 80) && !none.differs_for(&some, &host("x.test"), 443)
+        );
+        assert!(!some.differs_for(&secrets(), &host("api.test"), 443));
     }
 
     #[test]

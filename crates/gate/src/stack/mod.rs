@@ -110,7 +110,7 @@ impl Stack {
             None => None,
             // A program that sends a placeholder there is told to use TLS, which a closed port would not say.
             Some(denial)
-                if target.port == CLEAR_HTTP && self.shared.secrets.bound_to(&target.host).is_some() =>
+                if target.port == CLEAR_HTTP && self.shared.secrets().bound_to(&target.host).is_some() =>
             {
                 Some(denial)
             }

@@ -86,6 +86,25 @@ struct World {
     /// ended TLS.
     own: tempfile::NamedTempFile,
     outside: tempfile::NamedTempFile,
+    /// The key of the first, and the certificate of the second.
+    key: String,
+    roots: Vec<CertificateDer<'static>>,
+}
+
+impl World {
+    /// The same gate with another secret: `x-own` is set to the value. `None`: it has no secret any more.
+    fn changed(&self, value: Option<&str>) -> Secrets {
+        let secret = |value: &str| Secret {
+            name: "RULE".into(),
+            placeholder: PLACE.into(),
+            value: value.to_string().into(),
+            hosts: vec![Rule::parse(&format!("api.test:{}", self.bound.port())).unwrap()],
+            carriers: Carriers::default(),
+            inject: vec![("x-own".parse().unwrap(), "own {}".to_string())],
+        };
+        let authority = Authority::from_key_pem(&self.key).unwrap();
+        Secrets::new(value.map(secret).into_iter().collect(), authority, self.roots.clone()).unwrap()
+    }
 }
 
 fn readable(text: &str) -> tempfile::NamedTempFile {
@@ -111,8 +130,9 @@ async fn world() -> World {
         inject: Vec::new(),
     };
     let roots = vec![CertificateDer::from_pem_slice(outside.pem().as_bytes()).unwrap()];
-    let secrets = Arc::new(Secrets::new(vec![secret], authority, roots).unwrap());
-    World { bound, other, secrets, own, outside: readable(outside.pem()) }
+    let key = authority.key_pem().to_string();
+    let secrets = Arc::new(Secrets::new(vec![secret], authority, roots.clone()).unwrap());
+    World { bound, other, secrets, own, outside: readable(outside.pem()), key, roots }
 }
 
 fn allowed(world: &World, clear: u16) -> Vec<String> {
@@ -162,6 +182,118 @@ async fn the_value_reaches_the_bound_host_by_every_way_and_nobody_else() {
         assert!(out.contains(PLACE) && !out.contains(VALUE), "{said:?}");
         // A client that does not believe the sandbox's authority gets no answer in the bound host's name.
         assert_eq!(inside.run(&format!("{curl} {api}")).await.code, 60);
+    }
+}
+
+/// Three requests on one connection, each when the test says so, and one on a new connection.
+const ON_ONE_CONNECTION: &str = "
+import http.client, os, ssl, sys, time
+place, certificates, port = sys.argv[1:]
+
+def connect():
+    context = ssl.create_default_context(cafile=certificates)
+    connection = http.client.HTTPSConnection('api.test', int(port), timeout=30, context=context)
+    connection.connect()
+    connection.auto_open = 0
+    return connection
+
+def ask(open_connection):
+    try:
+        connection = open_connection()
+        connection.request('GET', '/x')
+        return connection.getresponse().read().decode().lower()
+    except Exception as error:
+        return type(error).__name__
+
+kept = connect()
+for step in '123':
+    print('|' + ask(lambda: kept), flush=True)
+    open(f'{place}/said-{step}', 'w').close()
+    while not os.path.exists(f'{place}/go-{step}'):
+        time.sleep(0.005)
+print('|' + ask(connect), flush=True)
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_header_of_the_gate_changes_and_ends_on_an_open_connection() {
+    for caller in callers() {
+        let world = world().await;
+        let texts = allowed(&world, 1);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let secrets = Arc::new(world.changed(Some(VALUE)));
+        let mut inside = Inside::with_secrets(caller, rules(&texts), &TABLE, secrets);
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let program = readable(ON_ONE_CONNECTION);
+        let [program, own] = [program.path(), world.own.path()].map(|path| path.display().to_string());
+        let line = format!("python3 {program} {} {own} {}", place.path().display(), world.bound.port());
+        let changes = async {
+            for (step, value) in [(1, Some("sk-the-second-one")), (2, None), (3, None)] {
+                while !place.path().join(format!("said-{step}")).exists() {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+                let mask = inside.gate().update_secrets(world.changed(value));
+                assert!(mask.apply(&mut VALUE.as_bytes().to_vec()), "a value that is gone is masked on");
+                std::fs::write(place.path().join(format!("go-{step}")), "").unwrap();
+            }
+        };
+        let run = inside.run(&line);
+        let said = tokio::select! {
+            // It waits for the changes, so that it ends before them only by a mistake.
+            said = run => said,
+            said = async { changes.await; std::future::pending().await } => said,
+        };
+        let answers: Vec<String> = said.out.split('|').skip(1).map(rot13).collect();
+        assert_eq!(answers.len(), 4, "{said:?}");
+        assert!(answers[0].contains(&format!("x-own: own {VALUE}")), "{answers:?}");
+        assert!(
+            answers[1].contains("x-own: own sk-the-second-one") && !answers[1].contains(VALUE),
+            "{answers:?}"
+        );
+        // The gate has no business in that host's TLS any more: the connection is cut, and the next is end to end.
+        assert!(!answers[2].contains("x-own"), "{answers:?}");
+        assert!(rot13(&answers[3]).contains("SSLCertVerificationError"), "{answers:?}");
+        inside
+            .event(|event| matches!(&event.outcome, NetOutcome::Closed { why: Some(Denial::Changed), .. }))
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_for_a_host_cuts_its_connections_that_the_gate_cannot_see() {
+    for caller in callers() {
+        let world = world().await;
+        let texts = allowed(&world, 1);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut inside = Inside::with_secrets(caller, rules(&texts), &TABLE, Arc::default());
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let certificates =
+            [&world.own, &world.outside].map(|file| std::fs::read_to_string(file.path()).unwrap());
+        let (program, both) = (readable(ON_ONE_CONNECTION), readable(&certificates.concat()));
+        let [program, both] = [program.path(), both.path()].map(|path| path.display().to_string());
+        let line = format!("python3 {program} {} {both} {}", place.path().display(), world.bound.port());
+        let changes = async {
+            for step in 1..=3 {
+                while !place.path().join(format!("said-{step}")).exists() {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+                inside.gate().update_secrets(world.changed(Some(VALUE)));
+                std::fs::write(place.path().join(format!("go-{step}")), "").unwrap();
+            }
+        };
+        let said = tokio::select! {
+            said = inside.run(&line) => said,
+            said = async { changes.await; std::future::pending().await } => said,
+        };
+        let answers: Vec<String> = said.out.split('|').skip(1).map(rot13).collect();
+        assert_eq!(answers.len(), 4, "{said:?}");
+        assert!(answers[0].contains("host: api.test") && !answers[0].contains("x-own"), "{answers:?}");
+        assert!(!answers[1].contains("host: api.test"), "{answers:?}");
+        assert!(answers[3].contains(&format!("x-own: own {VALUE}")), "{answers:?}");
+        inside
+            .event(|event| matches!(&event.outcome, NetOutcome::Closed { why: Some(Denial::Changed), .. }))
+            .await;
     }
 }
 

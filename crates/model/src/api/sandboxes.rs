@@ -348,6 +348,10 @@ pub struct UpdateSandbox {
     /// At once, for what is open too: other rules in place of those that it has, or `none`. Only of a sandbox that was made
     /// with rules.
     pub network: Option<NetSetting>,
+    /// By name: a secret with `inject` that is added, or takes the place of another; null removes one. Others stay. They hold
+    /// for the next request, on open connections too. Beside `network`, because a secret opens its hosts.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<BTreeMap<String, SecretLayer>>))]
+    pub secrets: Option<BTreeMap<String, Option<SecretLayer>>>,
     /// Cannot be changed while a sandbox lives; named here so that it is refused with what to do instead.
     pub image: Option<String>,
     /// As `image`.

@@ -220,7 +220,7 @@ pub struct FirstBuild {
 #[serde(rename_all = "snake_case")]
 pub enum FirstBuildState {
     Building,
-    /// A create that names the template ten minutes later begins it again.
+    /// A create that names the template begins it again, ten minutes later at the earliest.
     Failed,
 }
 

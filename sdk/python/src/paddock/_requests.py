@@ -74,6 +74,13 @@ def secrets(value: Optional[Mapping[str, Mapping[str, Any]]]) -> Optional[Json]:
     return {name: _secret(name, given(**secret)) for name, secret in value.items()}
 
 
+def changed_secrets(value: Optional[Mapping[str, Optional[Mapping[str, Any]]]]) -> Optional[Json]:
+    """By name; None takes one away."""
+    if value is None:
+        return None
+    return {name: None if secret is None else _secret(name, given(**secret)) for name, secret in value.items()}
+
+
 def _secret(name: str, secret: Json) -> Json:
     origin = secret.pop("from", None)
     if origin is None:

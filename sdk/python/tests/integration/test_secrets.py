@@ -31,3 +31,22 @@ def test_a_bad_one_is_refused_without_its_value(server: Server) -> None:
     with pytest.raises(paddock.PaddockError, match="no name of a host") as raised:
         Sandbox.create(secrets={"API_KEY": {"value": "sk-the-real-one", "hosts": ["10.0.0.1"]}})
     assert "sk-the-real-one" not in str(raised.value)
+
+
+def test_one_that_the_gate_sets_comes_and_goes_while_it_lives(server: Server) -> None:
+    def rule(value: str) -> dict[str, object]:
+        return {"value": value, "hosts": ["api.invalid"], "inject": {"authorization": "Bearer {}"}}
+
+    with Sandbox.create(secrets=SECRETS, ttl_seconds=120) as box:
+        inside = box.exec("printf %s $API_KEY").stdout
+        for value in ("sk-of-the-day", "sk-of-the-night"):
+            changed = box.update(network={}, secrets={"RULE": rule(value)})
+            assert changed.secrets == {"API_KEY": ["api.invalid:443"], "RULE": ["api.invalid:443"]}
+            assert box.exec(f"echo {value} $RULE").stdout == "*" * len(value) + "\n"
+        assert box.update(network={}, secrets={"RULE": None}).secrets == {"API_KEY": ["api.invalid:443"]}
+        assert box.exec("printf %s $API_KEY").stdout == inside
+        with pytest.raises(paddock.PaddockError, match="placeholder"):
+            box.update(network={}, secrets={"API_KEY": None})
+        with pytest.raises(paddock.PaddockError, match="without `network`") as raised:
+            box.update(secrets={"RULE": rule("sk-of-the-day")})
+        assert "sk-of-the-day" not in str(raised.value)

@@ -2770,6 +2770,14 @@ export interface components {
             /** @default null */
             persistent?: boolean | null;
             /**
+             * @description By name: a secret with `inject` that is added, or takes the place of another; null removes one. Others stay. They hold
+             *     for the next request, on open connections too. Beside `network`, because a secret opens its hosts.
+             * @default null
+             */
+            secrets?: {
+                [key: string]: components["schemas"]["SecretLayer"];
+            } | null;
+            /**
              * @description As `image`.
              * @default null
              */

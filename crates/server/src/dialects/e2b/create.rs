@@ -97,17 +97,9 @@ pub async fn create(
     let template = (TEMPLATE_LABEL.to_string(), wanted.template_id);
     let wanted_public = wanted.network.as_ref().and_then(Network::public_traffic);
     let public = public_ports::label(&app, &actor, wanted_public)?;
-    let rules = wanted.network.as_ref().map_or(Ok(None), |network| network.rules_label(&app))?;
     let host = request_hosts::label(wanted.network.as_ref().and_then(Network::request_host))?;
     let network = network::label(wanted.internet, wanted.network.as_ref());
-    let labels = [template]
-        .into_iter()
-        .chain(user)
-        .chain(resumes)
-        .chain(public)
-        .chain(rules)
-        .chain(host)
-        .chain(network);
+    let labels = [template].into_iter().chain(user).chain(resumes).chain(public).chain(host).chain(network);
     let labels = labels.collect();
     let sandbox = app.fleet().create_labelled(&actor, request, labels, key).await?;
     let answer = (StatusCode::CREATED, Answer(views::opened(&app, &actor, &sandbox))).into_response();

@@ -14,8 +14,6 @@ pub const AUTO_RESUME_LABEL: &str = "paddock.e2b.auto-resume";
 pub const PUBLIC_PORTS_LABEL: &str = "paddock.e2b.public-ports";
 /// Its network as its creator described it, without values of headers.
 pub const NETWORK_LABEL: &str = "paddock.e2b.network";
-/// A sealed digest of the header rules that it was made with.
-pub const RULES_LABEL: &str = "paddock.e2b.rules";
 /// The `Host` of requests to its ports, with `${PORT}` for the number.
 pub const REQUEST_HOST_LABEL: &str = "paddock.e2b.request-host";
 /// The user that commands of the sandbox run as, where its template names one.

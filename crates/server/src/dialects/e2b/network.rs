@@ -3,7 +3,7 @@
 use super::errors::{Refusal, Result};
 use super::header_rules::{self, HeaderRules};
 use super::json::Json;
-use super::labels::{NETWORK_LABEL, REQUEST_HOST_LABEL, RULES_LABEL, ShownNetwork, shown_network};
+use super::labels::{NETWORK_LABEL, REQUEST_HOST_LABEL, ShownNetwork, shown_network};
 use super::sandboxes::find;
 use crate::app::App;
 use crate::auth::Caller;
@@ -11,7 +11,7 @@ use crate::errors::shorten;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use paddock_model::SecretLayer;
-use paddock_model::api::{Sandbox, UpdateSandbox};
+use paddock_model::api::UpdateSandbox;
 use paddock_model::net::{NetLayer, NetSetting};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -56,9 +56,9 @@ pub async fn update(
     if let Some((what, _)) = stay.iter().find(|(_, said)| *said) {
         return Err(Refusal::invalid(format!("{what}: it is said when a sandbox is made, and stays")));
     }
-    wanted.keeps_rules_of(&app, &sandbox)?;
-    let network = setting(wanted.internet, Some(&wanted))?;
-    let change = UpdateSandbox { network: Some(network), ..UpdateSandbox::default() };
+    let network = Some(setting(wanted.internet, Some(&wanted))?);
+    let secrets = header_rules::changes(sandbox.secrets.keys(), wanted.secrets()?);
+    let change = UpdateSandbox { network, secrets, ..UpdateSandbox::default() };
     let public = shown_network(&sandbox).and_then(|shown| shown.network.get("allowPublicTraffic")?.as_bool());
     let mask = sandbox.metadata.get(REQUEST_HOST_LABEL).cloned();
     let told = Network { allow_public_traffic: public, mask_request_host: mask, ..wanted };
@@ -129,29 +129,6 @@ impl Network {
     /// The secrets that stand for the headers of `rules`.
     pub fn secrets(&self) -> Result<BTreeMap<String, SecretLayer>> {
         self.rules.as_ref().map_or(Ok(BTreeMap::new()), header_rules::secrets)
-    }
-
-    /// The label of a sandbox with these rules, by which a change of its network is known not to change them. Nothing can be
-    /// learnt of the values from it.
-    pub fn rules_label(&self, app: &App) -> Result<Option<(String, String)>> {
-        let secrets = self.secrets()?;
-        if secrets.is_empty() {
-            return Ok(None);
-        }
-        let text = serde_json::to_string(&secrets).map_err(|_| Refusal::invalid("network.rules"))?;
-        Ok(Some((RULES_LABEL.to_string(), app.fleet().derived_secret("e2b header rules", &[&text]))))
-    }
-
-    /// The gate knows the values since the sandbox was made, and can neither forget them nor learn new ones.
-    fn keeps_rules_of(&self, app: &App, sandbox: &Sandbox) -> Result<()> {
-        let wanted = self.rules_label(app)?.map(|(_, label)| label);
-        match sandbox.metadata.get(RULES_LABEL) == wanted.as_ref() {
-            true => Ok(()),
-            false => Err(Refusal::invalid(
-                "rules: they are said when a sandbox is made, and stay; a change of its network has to repeat them as they are, or \
-                 another sandbox has to be made",
-            )),
-        }
     }
 
     /// Refuses by name what the gate does not do for E2B's clients.

@@ -466,12 +466,14 @@ class AsyncSandbox(AsyncCopies):
         cwd: Optional[str] = None,
         user: Optional[str] = None,
         network: Union[str, Mapping[str, Any], None] = None,
+        secrets: Optional[Mapping[str, Optional[Mapping[str, Any]]]] = None,
     ) -> SandboxInfo:
         """Changes what is given, all of it or nothing; `metadata` and `env` are replaced as a whole.
 
         Limits hold at once; `open_files`, `env`, `cwd` and `user` are for commands from now on. Where a limit cannot be
         changed while the sandbox runs, hibernate it first. `network` puts other rules in the place of those it has,
-        and cuts connections that they forbid; `none` closes the gate.
+        and cuts connections that they forbid; `none` closes the gate. `secrets` adds and replaces secrets with `inject`
+        as `create` takes them, and removes those that are None; it comes with `network`: a secret opens its hosts.
         """
         limits = given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes, open_files=open_files)
         body = given(
@@ -484,6 +486,7 @@ class AsyncSandbox(AsyncCopies):
             cwd=cwd,
             user=user,
             network=requests.network(network),
+            secrets=requests.changed_secrets(secrets),
         )
         return await self._act("PATCH", "", json=body, repeatable=True)
 
