@@ -68,7 +68,7 @@ pub unsafe fn main(count: c_int, arguments: *const *const c_char) -> c_int {
         // SAFETY: passed on with the caller's promise.
         Some(sudo::CLIENT) => return sudo::run_client(&unsafe { words(count, arguments) }),
         // SAFETY: likewise.
-        Some(sudo::ROOT) => return sudo::run_root(&unsafe { words(count, arguments) }),
+        Some(work::ROOT) => return sudo::run_root(&unsafe { words(count, arguments) }),
         _ => {}
     }
     let ended = match (argument(1), argument(2)) {

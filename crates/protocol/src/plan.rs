@@ -1,7 +1,6 @@
 //! How the guest builds the inside of a fence: an ordered list of small steps that the backend composed.
 //! The guest knows how to do each step, the backend knows which and in what order.
 
-use crate::message::Who;
 use crate::vm::VmPlan;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -98,8 +97,11 @@ pub struct Plan {
 /// Whom the guest lets become root.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SudoPlan {
-    /// The ordinary user, as commands of the sandbox have it.
-    pub user: Who,
+    /// The id of the ordinary user.
+    pub uid: u32,
+    /// With it the id is that of this user in the sandbox's own table.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The executable that the guest starts as root, where the steps have put it.
     pub program: String,
 }

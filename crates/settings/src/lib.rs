@@ -92,7 +92,9 @@ pub enum SettingsError {
     TooManyModules(usize),
     #[error("`ready` is a line for the shell: it is not empty, has no NUL, and at most 64 KiB")]
     Ready,
-    #[error("`{0}` and live forks exclude each other: its root would have rights over the forks, which nest in it")]
+    #[error(
+        "`{0}` and live forks exclude each other: its root would have rights over the forks, which nest in it"
+    )]
     RootAndLiveForks(&'static str),
     #[error("`{}` is mounted twice", .0.display())]
     TargetTwice(PathBuf),

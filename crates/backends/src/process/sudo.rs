@@ -5,7 +5,7 @@ use super::passed::Passed;
 use crate::error::{CreateError, HostStep};
 use crate::shared::guest_executable;
 use paddock_model::{Root, Spec, User};
-use paddock_protocol::{NodeKind, Overlaid, Step, SudoPlan, Who};
+use paddock_protocol::{NodeKind, Overlaid, Step, SudoPlan};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::path::Path;
 
@@ -46,10 +46,10 @@ pub fn add(
             program
         }
     };
-    let user = match &spec.user {
-        User::Agent | User::Root | User::Installer => Who::Ids { uid: 1000, gid: 1000 },
-        User::Ids { uid, gid } => Who::Ids { uid: *uid, gid: *gid },
-        User::Name(name) => Who::Name(name.clone()),
+    let (uid, name) = match &spec.user {
+        User::Agent | User::Root | User::Installer => (1000, None),
+        User::Ids { uid, .. } => (*uid, None),
+        User::Name(name) => (1000, Some(name.clone())),
     };
-    Ok(SudoPlan { user, program })
+    Ok(SudoPlan { uid, name, program })
 }

@@ -3,9 +3,8 @@
 
 use super::Agent;
 use crate::enter::Door;
-use crate::sudo::FINISHED;
 use crate::system::accept;
-use crate::work::{self, has_left_processes, kill_session};
+use crate::work::{self, FINISHED, has_left_processes, kill_session};
 use paddock_protocol::ExitKind;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, getsid};

@@ -31,7 +31,7 @@ use crate::trees::Trees;
 use crate::usage::Counters;
 use crate::weaken::without;
 use crate::work::Confinement;
-use paddock_protocol::{ANCHORED, DiskPlan, GRANTED, Plan, Source, Step, Who};
+use paddock_protocol::{ANCHORED, DiskPlan, GRANTED, Plan, Source, Step};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -154,9 +154,9 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let counters = counters(&plan);
     let sudo = trees.sudo_door.take().zip(plan.become_root.as_ref()).map(|(socket, sudo)| Door {
         socket,
-        user: match &sudo.user {
-            Who::Ids { uid, .. } => *uid,
-            Who::Name(name) => find_user_by_name(name).map_or(0, |user| user.uid),
+        user: match &sudo.name {
+            Some(name) => find_user_by_name(name).map_or(0, |user| user.uid),
+            None => sudo.uid,
         },
         program: sudo.program.clone(),
     });

@@ -21,7 +21,8 @@ pub fn find(wanted: &str) -> Result<Account, String> {
 }
 
 pub fn name_of(uid: u32) -> String {
-    find_in(&table("/etc/passwd"), &format!("#{uid}")).map_or_else(|| format!("#{uid}"), |account| account.name)
+    find_in(&table("/etc/passwd"), &format!("#{uid}"))
+        .map_or_else(|| format!("#{uid}"), |account| account.name)
 }
 
 /// The id of a group, by its name or by `#` and its id.
@@ -50,18 +51,14 @@ fn find_in(table: &str, wanted: &str) -> Option<Account> {
             shell: line.get(6).filter(|shell| shell.starts_with('/')).unwrap_or(&"/bin/sh").to_string(),
         })
     });
-    let root = || Account {
-        name: "root".into(),
-        uid: 0,
-        gid: 0,
-        home: "/root".into(),
-        shell: "/bin/sh".into(),
-    };
+    let root =
+        || Account { name: "root".into(), uid: 0, gid: 0, home: "/root".into(), shell: "/bin/sh".into() };
     found.or_else(|| (wanted == "root" || id == Some(0)).then(root))
 }
 
 fn groups_in(table: &str, name: &str) -> Vec<u32> {
-    let member = |line: &Vec<&str>| line.get(3).is_some_and(|members| members.split(',').any(|one| one == name));
+    let member =
+        |line: &Vec<&str>| line.get(3).is_some_and(|members| members.split(',').any(|one| one == name));
     fields(table).filter(member).filter_map(|line| line.get(2)?.parse().ok()).collect()
 }
 
@@ -88,7 +85,10 @@ mod tests {
         let found = |wanted| find_in(table, wanted);
         assert_eq!(found("root").unwrap().shell, "/bin/bash");
         let web = found("#33").unwrap();
-        assert_eq!((web.name.as_str(), web.gid, web.home.as_str(), web.shell.as_str()), ("web", 44, "/", "/bin/sh"));
+        assert_eq!(
+            (web.name.as_str(), web.gid, web.home.as_str(), web.shell.as_str()),
+            ("web", 44, "/", "/bin/sh")
+        );
         assert_eq!((found("nobody"), found("#7"), found("#x")), (None, None, None));
         assert_eq!(find_in("", "root").unwrap().home, "/root");
         assert_eq!(groups_in("a:x:1:web\nb:x:2:x,web\nc:x:3:webb\nd:x:4\n", "web"), [1, 2]);

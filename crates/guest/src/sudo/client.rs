@@ -43,7 +43,9 @@ pub fn run(arguments: &[Vec<u8>]) -> i32 {
     let command = match wanted {
         Wanted::Run(command) => command,
         Wanted::Nothing => return 0,
-        Wanted::List => return say(&format!("User {} may run: (ALL) NOPASSWD: ALL\n", accounts::name_of(uid))),
+        Wanted::List => {
+            return say(&format!("User {} may run: (ALL) NOPASSWD: ALL\n", accounts::name_of(uid)));
+        }
         Wanted::Version => return say("Sudo of Paddock's sandboxes\n"),
         Wanted::Help => return say(options::HELP),
     };
@@ -70,8 +72,7 @@ fn ask(command: Command, variables: Vec<Vec<u8>>) -> Result<i32, String> {
     })?;
     let failed = |errno: Errno| format!("the sandbox cannot be asked: {errno}");
     let relay = Relay::find();
-    let directory =
-        rustix::fs::open(".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let directory = rustix::fs::open(".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let request = Request {
         command,
         variables,

@@ -21,15 +21,13 @@ mod terminal;
 pub use client::run as run_client;
 pub use root::run as run_root;
 
-/// The name under which the executable is `sudo`, and under which it is the process of root behind it.
+/// The name under which the executable is `sudo`. Under [`crate::work::ROOT`] it is the process of root behind it.
 pub const CLIENT: &str = "sudo";
-pub const ROOT: &str = "paddock-become-root";
 
 /// The exit code of a `sudo` that did not start its command.
 const REFUSED: i32 = 1;
 
-/// How the process of root ends if its command has ended by itself. After any other end the guest kills what is left.
-pub const FINISHED: i32 = 0;
+/// How the process of root ends if its command has not ended by itself.
 const LOST: i32 = 1;
 
 fn complain(text: &str) -> i32 {

@@ -28,7 +28,8 @@ pub struct Command {
     pub words: Vec<Vec<u8>>,
 }
 
-pub const HELP: &str = "usage: sudo [-EHinSs] [-u USER] [-g GROUP] [-D DIRECTORY] [--preserve-env=NAME,...] [NAME=VALUE ...] \
+pub const HELP: &str =
+    "usage: sudo [-EHinSs] [-u USER] [-g GROUP] [-D DIRECTORY] [--preserve-env=NAME,...] [NAME=VALUE ...] \
 [COMMAND [ARGUMENT ...]]
 Runs COMMAND as root of this sandbox, or as USER. No password is asked for.
   -u USER    another user than root, which takes a root that may install packages
@@ -227,8 +228,19 @@ mod tests {
             assert_eq!(parsed(line), Ok(Wanted::Nothing), "{line}");
         }
         assert_eq!(command("-k id").words.len(), 1);
-        assert_eq!((parsed("-l"), parsed("-V"), parsed("--help")), (Ok(Wanted::List), Ok(Wanted::Version), Ok(Wanted::Help)));
-        for (line, said) in [("", "command"), ("-Z id", "-Z"), ("--zap id", "--zap"), ("-u", "value"), ("-i -s", "exclude"), ("--login=x", "no value"), ("A=b", "command")] {
+        assert_eq!(
+            (parsed("-l"), parsed("-V"), parsed("--help")),
+            (Ok(Wanted::List), Ok(Wanted::Version), Ok(Wanted::Help))
+        );
+        for (line, said) in [
+            ("", "command"),
+            ("-Z id", "-Z"),
+            ("--zap id", "--zap"),
+            ("-u", "value"),
+            ("-i -s", "exclude"),
+            ("--login=x", "no value"),
+            ("A=b", "command"),
+        ] {
             assert!(parsed(line).unwrap_err().contains(said), "{line}");
         }
         assert!(parse(&[vec![b'-', 0xff]]).is_err());

@@ -65,9 +65,11 @@ impl Program {
         let mut environment = environment(command, &account, &own);
         let told = words.iter().enumerate().map(|(at, word)| if at == 0 { &name } else { word });
         environment.insert(b"SUDO_COMMAND".to_vec(), told.map(Vec::as_slice).collect::<Vec<_>>().join(&b' '));
-        for (variable, value) in
-            [("UID", caller.uid.to_string()), ("GID", caller.gid.to_string()), ("USER", accounts::name_of(caller.uid))]
-        {
+        for (variable, value) in [
+            ("UID", caller.uid.to_string()),
+            ("GID", caller.gid.to_string()),
+            ("USER", accounts::name_of(caller.uid)),
+        ] {
             environment.insert(format!("SUDO_{variable}").into(), value.into());
         }
         environment.extend(split(&command.variables));
@@ -168,7 +170,17 @@ mod tests {
     }
 
     fn own() -> Variables {
-        let all = ["PATH=/evil", "HOME=/home/user", "SHELL=/bin/zsh", "LD_PRELOAD=/x", "LC_ALL=C", "HTTPS_PROXY=p", "A=b", "bad", "=x"];
+        let all = [
+            "PATH=/evil",
+            "HOME=/home/user",
+            "SHELL=/bin/zsh",
+            "LD_PRELOAD=/x",
+            "LC_ALL=C",
+            "HTTPS_PROXY=p",
+            "A=b",
+            "bad",
+            "=x",
+        ];
         split(&all.map(|one| one.as_bytes().to_vec()))
     }
 
@@ -201,12 +213,16 @@ mod tests {
     fn shells_get_their_command_in_one_word() {
         let words_of = |login, shell, command: &[&str]| {
             let words = command.iter().map(|word| word.as_bytes().to_vec()).collect();
-            let (name, words) = super::words(&Command { login, shell, words, ..Command::default() }, &account(), &own());
+            let (name, words) =
+                super::words(&Command { login, shell, words, ..Command::default() }, &account(), &own());
             let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
             (text(name), words.into_iter().map(text).collect::<Vec<_>>())
         };
         assert_eq!(words_of(true, false, &[]), ("/bin/bash".into(), vec!["-bash".into()]));
-        assert_eq!(words_of(false, true, &["a b", "$c;"]), ("/bin/zsh".into(), vec!["/bin/zsh".into(), "-c".into(), "a\\ b $c\\;".into()]));
+        assert_eq!(
+            words_of(false, true, &["a b", "$c;"]),
+            ("/bin/zsh".into(), vec!["/bin/zsh".into(), "-c".into(), "a\\ b $c\\;".into()])
+        );
         assert_eq!(words_of(false, false, &["id", "-u"]), ("id".into(), vec!["id".into(), "-u".into()]));
         assert_eq!(candidates(b"a/b"), [b"a/b"]);
         assert_eq!(candidates(b"id").len(), 6);

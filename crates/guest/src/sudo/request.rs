@@ -62,7 +62,8 @@ impl News {
 impl Request {
     pub fn encode(&self) -> Vec<u8> {
         let command = &self.command;
-        let flags = [command.keeps_all, command.sets_home, command.login, command.shell, self.terminal.is_some()];
+        let flags =
+            [command.keeps_all, command.sets_home, command.login, command.shell, self.terminal.is_some()];
         let mut out = vec![0; 4];
         out.extend(flags.iter().chain(&self.replaced).map(|flag| u8::from(*flag)));
         let (rows, columns) = self.terminal.unwrap_or_default();
@@ -93,7 +94,8 @@ impl Request {
         for _ in 0..6 {
             lists.push(list(&mut rest)?);
         }
-        let [users, directory, keeps, assigned, words, variables] = <[Vec<Vec<u8>>; 6]>::try_from(lists).ok()?;
+        let [users, directory, keeps, assigned, words, variables] =
+            <[Vec<Vec<u8>>; 6]>::try_from(lists).ok()?;
         let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).ok();
         let command = Command {
             user: text(users.first()?)?,
@@ -103,7 +105,10 @@ impl Request {
             sets_home: flag(1),
             login: flag(2),
             shell: flag(3),
-            directory: directory.first().map(|found| text(found)).map_or(Some(None), |found| found.map(Some))?,
+            directory: directory
+                .first()
+                .map(|found| text(found))
+                .map_or(Some(None), |found| found.map(Some))?,
             variables: assigned,
             words,
         };

@@ -1,11 +1,11 @@
 //! The process of root behind one `sudo`. The guest has started it with the rights of a command of root and with the connection of
 //! the caller: it reads what the caller wants, starts it, and tells how it ends. Nothing that it reads can give it more than it has.
 
+use super::LOST;
 use super::program::{Caller, Program};
 use super::request::{self, News, Request};
-use super::{FINISHED, LOST};
 use crate::system;
-use crate::work::{last_errno, resize};
+use crate::work::{FINISHED, last_errno, resize};
 use paddock_protocol::WindowSize;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, Mode, OFlags};

@@ -19,4 +19,4 @@ pub use kill::{has_left_processes, kill_all_but_nested, kill_session};
 pub use spawn::{Spawned, last_errno, resize, spawn, spawn_with};
 pub use taken::Newcomer;
 pub use tool::spawn_tool;
-pub use visitor::spawn_root_for;
+pub use visitor::{FINISHED, ROOT, spawn_root_for};

@@ -11,6 +11,12 @@ use rustix::process::Pid;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+/// The name under which the sandbox's `sudo` is the process of root.
+pub const ROOT: &str = "paddock-become-root";
+
+/// How that process ends if its command has ended by itself. After any other end the guest kills what is left.
+pub const FINISHED: i32 = 0;
+
 /// `caller`: its ids. The connection stays open in the new process alone.
 pub fn spawn_root_for(
     connection: OwnedFd,
@@ -19,12 +25,8 @@ pub fn spawn_root_for(
     confinement: &Confinement,
 ) -> Outcome<Pid> {
     let text = |text: String| CString::new(text).map_err(std::io::Error::other);
-    let argv = [
-        crate::sudo::ROOT.to_string(),
-        connection.as_raw_fd().to_string(),
-        caller.0.to_string(),
-        caller.1.to_string(),
-    ];
+    let argv =
+        [ROOT.to_string(), connection.as_raw_fd().to_string(), caller.0.to_string(), caller.1.to_string()];
     let argv = argv.into_iter().map(text).collect::<std::io::Result<Vec<_>>>();
     let argv = argv.during(|| "name the process of root".into())?;
     let program = text(program.into()).during(|| "name sudo".into())?;
