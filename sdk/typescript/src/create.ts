@@ -200,6 +200,8 @@ function bytesOf(name: string, amount: number | string | undefined): number | un
   return Math.floor(Number(found[1]) * 1024 ** ' kmgt'.indexOf((found[2] as string).toLowerCase() || ' '))
 }
 
+export type ChangedSecrets = Readonly<Record<string, Secret | null>>
+
 type SecretLayer = Loose<Schemas['SecretLayer']>
 
 /** Values are read here: the server's environment and disk are not the caller's. */
@@ -208,6 +210,15 @@ async function secretsOf(secrets: CreateOptions['secrets']): Promise<Record<stri
   const made: Record<string, SecretLayer> = {}
   for (const [name, secret] of Object.entries(secrets)) made[name] = await secretOf(name, secret)
   return made
+}
+
+/** `null` removes one. */
+export async function changedSecretsOf(secrets: ChangedSecrets | undefined): Promise<Record<string, SecretLayer> | undefined> {
+  if (!secrets) return undefined
+  const made: Record<string, SecretLayer | null> = {}
+  for (const [name, secret] of Object.entries(secrets)) made[name] = secret && (await secretOf(name, secret))
+  // The description of the API has no word for a value that may be null.
+  return made as Record<string, SecretLayer>
 }
 
 const SECRET: ReadonlySet<string> = new Set(['value', 'from', 'hosts', 'header', 'headers', 'inject'])

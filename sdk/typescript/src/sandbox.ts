@@ -4,7 +4,9 @@
 import { Commands, secondsOf, toItsEnd } from './commands.js'
 import { defaultClient, LONG_PATIENCE_MS, type CallOptions, type Client, type ServerOptions } from './client.js'
 import { Contexts } from './contexts.js'
-import { checkNames, createBody, idleOf, limitsOf, listOf, type CreateOptions, type Limits, type NetworkRules } from './create.js'
+import {
+  changedSecretsOf, checkNames, createBody, idleOf, limitsOf, listOf, type ChangedSecrets, type CreateOptions, type Limits, type NetworkRules,
+} from './create.js'
 import { errorsInTheirPlaces, InvalidRequestError, SandboxEndedError, SandboxNotFoundError, type PaddockError } from './errors.js'
 import { Files } from './files.js'
 import {
@@ -70,10 +72,13 @@ export interface UpdateOptions extends CallOptions {
   user?: string | undefined
   /** Other rules in the place of the present ones; forbidden connections are cut. */
   network?: NetworkRules | undefined
+  /** Secrets with `inject` that are added or take the place of others; `null` removes one. They come with `network`, because a secret opens its hosts. */
+  secrets?: ChangedSecrets | undefined
 }
 
 const UPDATES: ReadonlySet<string> = new Set([
-  'metadata', 'env', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'limits', 'cwd', 'user', 'network', 'signal',
+  'metadata', 'env', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'limits', 'cwd', 'user', 'network', 'secrets',
+  'signal',
 ])
 
 /**
@@ -319,6 +324,7 @@ export class Sandbox implements AsyncDisposable {
       cwd: options.cwd,
       user: options.user,
       network: options.network,
+      secrets: await changedSecretsOf(options.secrets),
     }
     const asked = { at: this.#at, json, repeatable: true, signal: options.signal }
     return this.#take(call(this.client, 'PATCH /v1/sandboxes/{id}', asked))

@@ -228,4 +228,20 @@ describe('secrets', () => {
     assert.ok(!stdout.includes('sk-live-value'))
     assert.deepEqual({ ...(await box.info()).secrets }, { API_KEY: ['api.example.com:443'] })
   })
+
+  test('that the gate sets come and go while it lives', async () => {
+    const hosts = ['api.invalid']
+    const box = await sandbox({ secrets: { API_KEY: { value: 'sk-live-value', hosts } } })
+    const rule = (value: string) => ({ RULE: { value, hosts, inject: { authorization: 'Bearer {}' } } })
+    for (const value of ['sk-of-the-day', 'sk-of-the-night']) {
+      const changed = await box.update({ network: {}, secrets: rule(value) })
+      assert.deepEqual({ ...changed.secrets }, { API_KEY: ['api.invalid:443'], RULE: ['api.invalid:443'] })
+      assert.equal((await box.commands.run(`echo ${value} $RULE`)).stdout, `${'*'.repeat(value.length)}\n`)
+    }
+    const left = await box.update({ network: {}, secrets: { RULE: null } })
+    assert.deepEqual({ ...left.secrets }, { API_KEY: ['api.invalid:443'] })
+    await assert.rejects(box.update({ network: {}, secrets: { API_KEY: null } }), { message: /placeholder/ })
+    await assert.rejects(box.update({ secrets: rule('sk-of-the-day') }), (error: Error) =>
+      /without `network`/.test(error.message) && !error.message.includes('sk-of-the-day'))
+  })
 })
