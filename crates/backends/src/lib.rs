@@ -13,6 +13,7 @@
 //! - [`notice`]: news for a person who waits
 //! - [`process`]: Linux namespaces, cgroups, seccomp and Landlock; no daemon, no KVM
 //! - [`shared`]: the parts that all three have: slots, host ids, cgroups, records, adoption, the launch of the guest
+//! - [`parts`]: of those, the parts that every backend needs, for one outside of this crate
 //! - [`live_fork`]: a waiting interpreter, or a VM, is copied as it stands into another sandbox
 //!
 //! A backend only knows how to put up a fence and hand back a byte stream to the guest inside it.
@@ -29,6 +30,7 @@ mod installed;
 mod live_fork;
 mod microvm;
 mod notice;
+pub mod parts;
 mod process;
 mod purpose;
 mod select;
