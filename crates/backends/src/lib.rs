@@ -49,7 +49,7 @@ pub use host_limit::{HostLimit, MOUNTS_OF_A_SANDBOX};
 pub use notice::tell_waiting;
 pub use process::{give_up_calls, keep_only_calls};
 pub use purpose::Purpose;
-pub use select::{NAMES, SelectError, all, select};
+pub use select::{FindBackends, SelectError, all, select};
 pub use shared::{
     Claim, HeadStart, KeepsCgroups, MemoryRoom, NEUTRAL_ID, Places, StateClaim, memory_room,
     serve_as_janitor_if_asked,
