@@ -15,7 +15,7 @@ pub enum SelectError {
     Requirement { requirement: &'static str, reasons: String },
 }
 
-/// The backends for a state directory, the preferred first. Who makes an engine chooses them: [`all`] for Paddock itself.
+/// The backends for a state directory, the preferred first. The maker of an engine chooses them; Paddock itself takes [`all`].
 pub type FindBackends = fn(&Path) -> Vec<Box<dyn Backend>>;
 
 /// Every backend of this build, the preferred first.

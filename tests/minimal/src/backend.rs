@@ -104,7 +104,7 @@ impl Backend for Minimal {
     }
 }
 
-/// What a spec wants and this backend does not have, it refuses: it never makes a weaker sandbox.
+/// A demand that this backend cannot meet is refused: it never makes a weaker sandbox than was asked for.
 fn offered(spec: &Spec, purpose: Purpose) -> Result<(), CreateError> {
     match (purpose, &spec.root, &spec.workspace, &spec.network) {
         (Purpose::TemplateMemory | Purpose::ParentVm | Purpose::Zygote, ..) => Err(purpose.unsupported()),

@@ -8,7 +8,7 @@ use paddock_verify::{Engine, Judgement, Options, verify};
 const BACKEND: &str = include_str!("../src/backend.rs");
 /// The promise of docs/architecture.md.
 const MOST_LINES: usize = 150;
-/// What the suite says of an operation that the server refuses as one that this backend does not have, and of a host without python3.
+/// The only reasons for a behaviour that was not tried: the server answers that the backend cannot do it, or the host has no python3.
 const REASONS: [&str; 2] =
     ["the server says that it is not supported: this backend cannot ", "this host's /usr has no python3"];
 
