@@ -72,6 +72,10 @@ impl Backend for Minimal {
         offered(spec, purpose)?;
         let (identity, mut passed) = (Identity::of_caller(spec)?, Passed::default());
         let own = self.state.join(NAME).join(id.as_str());
+        let guest = parts::open_guest(&self.state).host(|| "unpack the guest".into())?;
+        let Launched { pid, process, stream, mut gate } = parts::launch(&guest, true)?;
+        // From here on a step that fails takes it down.
+        let fence = Directory { process, own: (spec.disk == Disk::Memory).then(|| own.clone()) };
         let (disk, start) = match &spec.disk {
             Disk::Memory => (&own, &None),
             Disk::Directory { path, start } => (path, start),
@@ -94,9 +98,6 @@ impl Backend for Minimal {
         plan.seccomp = [&6u16.to_ne_bytes()[..], &[0, 0], &0x7fff_0000u32.to_ne_bytes()].concat().into();
         plan.disk_seccomp = plan.seccomp.clone();
 
-        let guest = parts::open_guest(&self.state).host(|| "unpack the guest".into())?;
-        let Launched { pid, process, stream, mut gate } = parts::launch(&guest, true)?;
-        let fence = Directory { process, own: (spec.disk == Disk::Memory).then_some(own) };
         identity.write_maps(pid)?;
         gate.open().host(|| "release the guest".into())?;
         parts::send(&stream, plan, Vec::new(), passed)?;
