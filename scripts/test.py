@@ -154,7 +154,7 @@ def stages():
     def tests(places, *options):
         return [([program, *options], place) for name in places for program, place in sorted(programs[name])]
 
-    unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e"})
+    unit = sorted(set(programs) - {"crates/volumes", "tests/conformance", "tests/e2e", "tests/minimal"})
     # The backends' unit tests boot VMs with this kernel, as any user does who has set one.
     kernel = fetched.get("PADDOCK_TEST_KERNEL")
     unit_given = {**fetched, **({"PADDOCK_KERNEL": kernel} if kernel else {})}
@@ -177,7 +177,7 @@ def stages():
             Stage("second kernel", [sys.executable, "tests/kernels/run.py", "--paddock", paddock]),
         ],
         [
-            Stage("conformance", *tests(["tests/conformance"], "--nocapture", "--skip", WITHOUT_LAYERS), environment=given),
+            Stage("conformance", *tests(["tests/conformance", "tests/minimal"], "--nocapture", "--skip", WITHOUT_LAYERS), environment=given),
             Stage("end to end", *tests(["tests/e2e"], "--nocapture", "--test-threads=3"), environment={**given, **fetched}),
         ],
     ]

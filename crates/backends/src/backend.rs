@@ -1,6 +1,6 @@
 //! The trait of a backend, which puts up fences. Only the methods without a body are required: a backend that makes
 //! sandboxes and no more has four of them, and its [`Fence`](crate::Fence) has three. Every other method answers that the backend cannot
-//! do it, by [`CreateError::Unsupported`] or [`std::io::ErrorKind::Unsupported`].
+//! do it, by [`CreateError::Unsupported`] or [`std::io::ErrorKind::Unsupported`]. The template of a new one is tests/minimal/src/backend.rs.
 
 use crate::error::{AdoptError, CreateError};
 use crate::fence::Raised;

@@ -13,6 +13,7 @@
 //! - [`notice`]: news for a person who waits
 //! - [`process`]: Linux namespaces, cgroups, seccomp and Landlock; no daemon, no KVM
 //! - [`shared`]: the parts that all three have: slots, host ids, cgroups, records, adoption, the launch of the guest
+//! - [`parts`]: of those, the parts that every backend needs, for one outside of this crate
 //! - [`live_fork`]: a waiting interpreter, or a VM, is copied as it stands into another sandbox
 //!
 //! A backend only knows how to put up a fence and hand back a byte stream to the guest inside it.
@@ -29,6 +30,7 @@ mod installed;
 mod live_fork;
 mod microvm;
 mod notice;
+pub mod parts;
 mod process;
 mod purpose;
 mod select;
@@ -47,7 +49,7 @@ pub use host_limit::{HostLimit, MOUNTS_OF_A_SANDBOX};
 pub use notice::tell_waiting;
 pub use process::{give_up_calls, keep_only_calls};
 pub use purpose::Purpose;
-pub use select::{NAMES, SelectError, all, select};
+pub use select::{FindBackends, SelectError, all, select};
 pub use shared::{
     Claim, HeadStart, KeepsCgroups, MemoryRoom, NEUTRAL_ID, Places, StateClaim, memory_room,
     serve_as_janitor_if_asked,

@@ -8,7 +8,8 @@ pub enum Purpose {
     /// It ends with the stream to its guest.
     Passing,
     /// It goes on when this engine ends, by itself or by force. Its guest then waits for another engine to
-    /// [`adopt`](crate::Backend::adopt) it.
+    /// [`adopt`](crate::Backend::adopt) it. A backend that cannot adopt makes it all the same: it ends with this engine, and its
+    /// guarantees say so.
     Lasting,
     /// It lasts until its memory was kept, in a [`template_memory`](crate::Backend::template_memory) that others begin with.
     TemplateMemory,

@@ -15,8 +15,8 @@ pub enum SelectError {
     Requirement { requirement: &'static str, reasons: String },
 }
 
-/// The names of all that `all` gives.
-pub const NAMES: [&str; 3] = [ProcessBackend::NAME, GvisorBackend::NAME, MicrovmBackend::NAME];
+/// The backends for a state directory, the preferred first. The maker of an engine chooses them; Paddock itself takes [`all`].
+pub type FindBackends = fn(&Path) -> Vec<Box<dyn Backend>>;
 
 /// Every backend of this build, the preferred first.
 pub fn all(state: &Path) -> Vec<Box<dyn Backend>> {
@@ -62,8 +62,13 @@ fn first_unmet(spec: &Spec, backend: &dyn Backend) -> Option<(Requirement, Strin
 
 #[cfg(test)]
 mod tests {
+    use super::{GvisorBackend, MicrovmBackend, ProcessBackend};
+
     #[test]
     fn a_caller_may_ask_for_every_backend_of_this_build() {
-        assert!(super::NAMES.iter().all(|name| paddock_model::BACKEND_NAMES.contains(name)));
+        let state = tempfile::tempdir().unwrap();
+        let names: Vec<_> = super::all(state.path()).iter().map(|backend| backend.name()).collect();
+        assert_eq!(names, [ProcessBackend::NAME, GvisorBackend::NAME, MicrovmBackend::NAME]);
+        assert!(names.iter().all(|name| paddock_model::BACKEND_NAMES.contains(name)));
     }
 }

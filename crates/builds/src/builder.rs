@@ -12,7 +12,7 @@ use super::run::{self, Event, Failed, Ground, Watcher, Work};
 use super::step::Key;
 use super::{apt, debian, uploaded};
 use paddock_engine::certificates::Trust;
-use paddock_engine::{Engine, EngineError};
+use paddock_engine::{Engine, EngineError, FindBackends};
 use paddock_images::digest::Digest;
 use paddock_images::share::Sharing;
 use paddock_images::{BUILT, ImageStore, RegistryReach, built};
@@ -42,6 +42,8 @@ pub struct Build<'a> {
     pub reach: Option<&'a RegistryReach>,
     /// `Some`, within a reach alone: the registry of the base is asked with these credentials.
     pub login: Option<&'a Login>,
+    /// The backends whose sandboxes the steps may run in.
+    pub backends: FindBackends,
 }
 
 /// The place of the result.
@@ -79,7 +81,7 @@ pub struct BuiltLayer {
 pub async fn build(build: &Build<'_>, watcher: &dyn Watcher) -> Result<Built, BuildError> {
     let started = Instant::now();
     check(build)?;
-    let engine = Engine::new(build.state);
+    let engine = Engine::with_backends(build.state, build.backends);
     let store = ImageStore::open(&build.state.join("images"))?;
     let records = Records::open(build.state)?;
     let _guard = blocking(&store, |store| records::lock(store, None)).await?;
@@ -108,6 +110,7 @@ fn check(build: &Build<'_>) -> Result<(), BuildError> {
         Surroundings {
             state_dir: build.state,
             home: build.caller.and_then(|caller| caller.get("HOME")).map(Path::new),
+            backends: build.backends,
         },
     )?;
     let copies = build.file.steps.iter().any(|step| matches!(step, Step::Copy { .. }));

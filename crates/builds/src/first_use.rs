@@ -16,6 +16,7 @@ use super::error::{self, BuildError};
 use super::fetch::Variables;
 use super::file::{self, BuildFile, BuildFileError, Step};
 use super::run::{Event, Watcher};
+use paddock_engine::FindBackends;
 use paddock_model::Network;
 use paddock_model::api::{FirstBuild, FirstBuildState};
 use paddock_settings::templates::{self, TemplateError};
@@ -104,6 +105,7 @@ pub struct FirstUse {
     files: BTreeMap<String, BuildFile>,
     running: Mutex<HashMap<String, Running>>,
     slots: Semaphore,
+    backends: FindBackends,
 }
 
 struct Running {
@@ -139,7 +141,11 @@ impl Need {
 
 impl FirstUse {
     /// Reads all build files now, so that a mistake in one is found before a create needs it.
-    pub fn open(state: &Path, mut options: FirstUseOptions) -> Result<Arc<FirstUse>, FirstUseError> {
+    pub fn open(
+        state: &Path,
+        mut options: FirstUseOptions,
+        backends: FindBackends,
+    ) -> Result<Arc<FirstUse>, FirstUseError> {
         if let Some(path) = options.files.take() {
             let found = fs::canonicalize(&path);
             let unreadable = |source| FirstUseError::Unreadable { path, source: Arc::new(source) };
@@ -158,7 +164,7 @@ impl FirstUse {
         }
         let running = Mutex::default();
         let slots = Semaphore::new(AT_ONE_TIME);
-        Ok(Arc::new(FirstUse { state: state.to_path_buf(), options, files, running, slots }))
+        Ok(Arc::new(FirstUse { state: state.to_path_buf(), options, files, running, slots, backends }))
     }
 
     /// True if a create that names this template begins its build.
@@ -247,6 +253,7 @@ impl FirstUse {
             network: &Network::Host,
             reach: None,
             login: None,
+            backends: self.backends,
         };
         match builder::build(&build, &progress).await {
             Ok(built) => {
@@ -439,6 +446,7 @@ fn place(state: &Path, name: &str, kind: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paddock_engine::backends_of_this_build;
 
     fn options(files: &Path, names: &[&str]) -> FirstUseOptions {
         FirstUseOptions {
@@ -454,7 +462,7 @@ mod tests {
         fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
         let mut options = options(files.path(), &["own"]);
         options.wait = Duration::from_secs(60);
-        let first_use = FirstUse::open(state.path(), options).unwrap();
+        let first_use = FirstUse::open(state.path(), options, backends_of_this_build).unwrap();
         let error = first_use.ensure("own").await.unwrap_err();
         assert!(matches!(&error, FirstUseError::Failed { .. }), "{error}");
         assert!(error.to_string().contains("nowhere"), "{error}");
@@ -471,7 +479,7 @@ mod tests {
         fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
         let mut options = options(files.path(), &["own"]);
         options.wait = Duration::from_secs(60);
-        let first_use = FirstUse::open(state.path(), options).unwrap();
+        let first_use = FirstUse::open(state.path(), options, backends_of_this_build).unwrap();
         assert!(matches!(first_use.begin("own").unwrap(), Some(FirstUseError::Building { .. })));
         assert!(matches!(first_use.ensure("own").await, Err(FirstUseError::Failed { .. })), "the same build");
         let told = first_use.begin("own").unwrap();
@@ -493,7 +501,8 @@ mod tests {
     async fn a_create_that_does_not_wait_is_told_how_far_the_build_is() {
         let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
-        let first_use = FirstUse::open(state.path(), options(files.path(), &["own"])).unwrap();
+        let first_use =
+            FirstUse::open(state.path(), options(files.path(), &["own"]), backends_of_this_build).unwrap();
         // The task of the build cannot have run: this test has one thread, and has not given it away.
         let held = first_use.slots.acquire().await.unwrap();
         let error = first_use.ensure("own").await.unwrap_err();
@@ -512,7 +521,8 @@ mod tests {
         let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
         templates::save(state.path(), "own", &Default::default(), false).unwrap();
-        let first_use = FirstUse::open(state.path(), options(files.path(), &["own"])).unwrap();
+        let first_use =
+            FirstUse::open(state.path(), options(files.path(), &["own"]), backends_of_this_build).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(first_use.ensure("own")).unwrap();
         assert!(first_builds(state.path()).is_empty());
@@ -522,7 +532,9 @@ mod tests {
     fn a_mistake_is_found_when_the_server_starts() {
         let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(files.path().join("broken.toml"), "packages = []\n").unwrap();
-        let open = |name: &str| FirstUse::open(state.path(), options(files.path(), &[name])).err();
+        let open = |name: &str| {
+            FirstUse::open(state.path(), options(files.path(), &[name]), backends_of_this_build).err()
+        };
         let unusable = open("broken").unwrap();
         assert!(unusable.to_string().contains("broken"), "{unusable}");
         assert!(matches!(open("nothing"), Some(FirstUseError::NoFile(_))));

@@ -1,6 +1,7 @@
 //! The surroundings of one call: environment and streams. Tests hand in their own.
 
 use crate::env_vars;
+use paddock_engine::FindBackends;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read, Write};
@@ -9,6 +10,8 @@ use std::path::Path;
 pub struct Caller<'a> {
     pub environment: Environment,
     pub terminals: Terminals,
+    /// The backends that this command has.
+    pub backends: FindBackends,
     pub stdin: &'a mut dyn Read,
     pub stdout: &'a mut dyn Write,
     pub stderr: &'a mut dyn Write,

@@ -38,10 +38,16 @@ mod state;
 
 pub use caller::{Caller, Environment, Terminals};
 
+use paddock_engine::FindBackends;
 use std::ffi::OsString;
 
 /// The whole program: real arguments, real streams. Returns the exit code.
 pub fn main() -> i32 {
+    main_with(paddock_engine::backends_of_this_build)
+}
+
+/// The same program with other backends.
+pub fn main_with(backends: FindBackends) -> i32 {
     prepare_process();
     paddock_engine::serve_as_janitor_if_asked();
     paddock_scan::serve_if_asked();
@@ -52,6 +58,7 @@ pub fn main() -> i32 {
     let mut caller = Caller {
         environment: std::env::vars_os().collect(),
         terminals: Terminals::of_this_process(),
+        backends,
         stdin: &mut stdin,
         stdout: &mut stdout,
         stderr: &mut stderr,

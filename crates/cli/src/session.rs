@@ -21,7 +21,7 @@ pub mod terminal;
 
 pub use report::{NOT_FOUND, Over};
 
-use paddock_engine::{Engine, EngineError, certificates};
+use paddock_engine::{Engine, EngineError, FindBackends, certificates};
 use paddock_model::{Availability, Guarantees, ScanReport, Spec};
 use paddock_settings::{Bound, default_environment, network_environment};
 use std::collections::BTreeMap;
@@ -51,6 +51,8 @@ pub struct Session {
     pub first: Option<First>,
     /// Gets the output, in place of the caller's streams.
     pub listener: Option<Listener>,
+    /// The backends that may make it.
+    pub backends: FindBackends,
 }
 
 /// Called with each piece of the command's output, of both streams.
@@ -125,11 +127,12 @@ pub fn hold(session: Session) -> Result<Over, SessionError> {
 
 /// The guarantees that a sandbox of this session would really have. Starts nothing.
 pub fn explain(session: &Session) -> Result<Guarantees, SessionError> {
-    Ok(Engine::new(&session.state_dir).guarantees(session.backend.as_deref(), &session.spec)?)
+    let engine = Engine::with_backends(&session.state_dir, session.backends);
+    Ok(engine.guarantees(session.backend.as_deref(), &session.spec)?)
 }
 
-pub fn doctor(state_dir: &Path) -> Vec<Availability> {
-    Engine::new(state_dir).probe()
+pub fn doctor(state_dir: &Path, backends: FindBackends) -> Vec<Availability> {
+    Engine::with_backends(state_dir, backends).probe()
 }
 
 impl Session {

@@ -36,6 +36,7 @@ impl Machine {
         let mut caller = Caller {
             environment: self.variables.iter().cloned().collect(),
             terminals: self.terminals,
+            backends: paddock_engine::backends_of_this_build,
             stdin: &mut std::io::empty(),
             stdout: &mut stdout,
             stderr: &mut stderr,

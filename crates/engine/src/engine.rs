@@ -1,7 +1,7 @@
 //! The backends of one state directory, and the images: all that a sandbox is made of. [`begin`](crate::begin) makes one.
 
 use crate::error::EngineError;
-use paddock_backends::{AdoptError, Backend, KeepsCgroups};
+use paddock_backends::{AdoptError, Backend, FindBackends, KeepsCgroups};
 use paddock_images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
 use paddock_model::{Availability, Guarantees, Requirement, SandboxId, Spec};
 use std::collections::BTreeSet;
@@ -13,15 +13,13 @@ pub struct Engine {
     _keeps: KeepsCgroups,
 }
 
-/// The backends for a state directory, the preferred first.
-pub type FindBackends = fn(&Path) -> Vec<Box<dyn Backend>>;
-
 impl Engine {
+    /// An engine over the backends of this build.
     pub fn new(state: &Path) -> Engine {
         Engine::with_backends(state, paddock_backends::all)
     }
 
-    /// An engine over other backends than those of this build. Paddock itself has no use for it.
+    /// An engine over these backends.
     pub fn with_backends(state: &Path, find_backends: FindBackends) -> Engine {
         Engine { state: state.to_path_buf(), find_backends, _keeps: KeepsCgroups::begin() }
     }

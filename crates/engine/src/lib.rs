@@ -46,15 +46,15 @@ mod zygote;
 pub use begin::{Beginning, HalfFork, PreparedLiveFork, Request};
 pub use begun::Begun;
 pub use disk::{Disk, DiskUpload, Held, Layered};
-pub use engine::{Engine, FindBackends};
+pub use engine::Engine;
 pub use error::EngineError;
 pub use exec::{Command, Exec, Input, Newcomer};
 pub use exec_event::ExecEvent;
 pub use file_error::{FileError, FileErrorKind};
 pub use files::{ArchiveUpload, FileUpload, Files, Watch};
 pub use paddock_backends::{
-    FoundName, HeadStart, Shortage, find_held_names, fuzz_git_settings, give_up_calls,
-    serve_as_janitor_if_asked,
+    FindBackends, FoundName, HeadStart, Shortage, all as backends_of_this_build, find_held_names,
+    fuzz_git_settings, give_up_calls, serve_as_janitor_if_asked,
 };
 pub use paddock_protocol::{ExecPhase, ExitKind, StreamKind, WindowSize, WorkUsage};
 pub use port::PortStream;

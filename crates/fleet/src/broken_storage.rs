@@ -4,7 +4,7 @@
 
 use super::record::{Intent, Record};
 use super::{Fleet, FleetError};
-use paddock_engine::Engine;
+use paddock_engine::{Engine, FindBackends};
 use paddock_model::api::SandboxState;
 use paddock_records::store::Store;
 use paddock_storage::{Storage, StorageError};
@@ -16,12 +16,12 @@ use std::sync::atomic::Ordering;
 const ROOM_BYTES: u64 = 64 << 20;
 
 /// Opens the storage; if it is broken and sandboxes hold it, they are put to sleep first.
-pub fn open_storage(state: &Path, store: &Store) -> Result<Storage, FleetError> {
+pub fn open_storage(state: &Path, store: &Store, backends: FindBackends) -> Result<Storage, FleetError> {
     let failed = |error: StorageError| FleetError::storage(&error);
     match Storage::open(state) {
         Err(StorageError::Broken { file }) => {
             tracing::error!(file = %file.display(), "sandboxes hold a storage that takes no writes: they are put to sleep");
-            put_to_sleep(state, store)?;
+            put_to_sleep(state, store, backends)?;
             Storage::open(state).map_err(failed)
         }
         opened => opened.map_err(failed),
@@ -30,7 +30,7 @@ pub fn open_storage(state: &Path, store: &Store) -> Result<Storage, FleetError> 
 
 /// The records are written first: a server that is killed in between leaves sandboxes without a guest that are recorded
 /// as asleep.
-fn put_to_sleep(state: &Path, store: &Store) -> Result<(), FleetError> {
+fn put_to_sleep(state: &Path, store: &Store, backends: FindBackends) -> Result<(), FleetError> {
     for row in store.living_sandboxes()? {
         // A record of another version perhaps; its sandbox cannot run on either.
         let Ok(mut record) = serde_json::from_str::<Record>(&row.body) else { continue };
@@ -43,7 +43,7 @@ fn put_to_sleep(state: &Path, store: &Store) -> Result<(), FleetError> {
         let body = serde_json::to_string(&record).map_err(|error| FleetError::internal(&error))?;
         store.update_sandbox(record.id.as_str(), record.state, None, &body)?;
     }
-    for id in Engine::new(state).sweep(&BTreeSet::new()) {
+    for id in Engine::with_backends(state, backends).sweep(&BTreeSet::new()) {
         tracing::warn!(sandbox = %id, "its processes were ended; its files stay");
     }
     Ok(())

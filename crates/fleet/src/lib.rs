@@ -114,7 +114,7 @@ pub use volumes::{VolumeUpload, VolumeView};
 
 use awake::Awake;
 use live::Live;
-use paddock_engine::Engine;
+use paddock_engine::{Engine, FindBackends, backends_of_this_build};
 use paddock_model::api::{Event, SandboxState};
 use paddock_records::access::{Admission, AdmissionOptions, Revocations};
 use paddock_records::signing::Signer;
@@ -180,6 +180,7 @@ pub struct FleetOptions {
     pub first_use: FirstUseOptions,
     /// Whose sandboxes may have a root that installs packages.
     pub root_may_install: RootMayInstall,
+    pub backends: FindBackends,
 }
 
 impl FleetOptions {
@@ -197,6 +198,7 @@ impl FleetOptions {
             keep_ended: KEEP_ENDED,
             first_use: FirstUseOptions::default(),
             root_may_install: RootMayInstall::default(),
+            backends: backends_of_this_build,
         }
     }
 }
@@ -296,8 +298,8 @@ impl Fleet {
 
     async fn open_over(options: FleetOptions, store: Store) -> Result<Fleet, FleetError> {
         let state = options.state.clone();
-        let first_use = paddock_builds::FirstUse::open(&state, options.first_use.clone())?;
-        let storage = broken_storage::open_storage(&state, &store)?;
+        let first_use = paddock_builds::FirstUse::open(&state, options.first_use.clone(), options.backends)?;
+        let storage = broken_storage::open_storage(&state, &store, options.backends)?;
         let signer = Signer::open(&store).map_err(|error| FleetError::storage(&error))?;
         let key = options.secrets_key.clone().unwrap_or_else(|| state.join("secrets.key"));
         let vault = Arc::new(Vault::open(&key).map_err(|error| FleetError::storage(&error))?);
@@ -310,7 +312,7 @@ impl Fleet {
         let volumes = paddock_storage::volumes::open(&state, &options.volumes)?;
         let steady = clock::Steady::open(&store);
         let inner = Arc::new(Inner {
-            engine: Arc::new(Engine::new(&state)),
+            engine: Arc::new(Engine::with_backends(&state, options.backends)),
             admission: Admission::new(AdmissionOptions {
                 waiting: options.queue,
                 ..AdmissionOptions::default()

@@ -251,7 +251,8 @@ pub(super) mod tests {
 
     pub fn record(ttl: Option<Duration>) -> Record {
         let state = tempfile::tempdir().unwrap();
-        let surroundings = Surroundings { state_dir: state.path(), home: None };
+        let surroundings =
+            Surroundings { state_dir: state.path(), home: None, backends: paddock_backends::all };
         let spec = paddock_settings::resolve(&[], surroundings).unwrap().spec;
         let guarantees = paddock_engine::Engine::new(state.path()).guarantees(None, &spec).unwrap();
         let mut record: Record = serde_json::from_value(serde_json::json!({

@@ -36,7 +36,7 @@ pub fn resolve(
         (None, None) => {}
     }
     layers.push(layer(request)?);
-    let surroundings = Surroundings { state_dir: state, home: None };
+    let surroundings = Surroundings { state_dir: state, home: None, backends: options.backends };
     let settings = paddock_settings::resolve(&layers, surroundings).map_err(refused)?;
     options.root_may_install.check(actor, &settings.spec, request)?;
     // The settings of a template are its owner's choice.

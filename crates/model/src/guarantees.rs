@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Boundary {
+    /// None: nothing is there to hold code that wants out. No backend of Paddock itself.
+    None,
     /// The host's kernel, behind namespaces, seccomp and Landlock.
     SharedKernel,
     /// A kernel in user space (gVisor).
@@ -40,6 +42,8 @@ pub enum LimitKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskLimit {
+    /// No limit: the disk takes as much as the host has.
+    None,
     /// Held by the kernel: a quota of a disk in the engine's storage, apart from memory.
     Kernel,
     /// Held by the kernel; the disk lives in memory and counts against the memory limit too.
@@ -250,13 +254,15 @@ impl Requirement {
             }
             // A kernel of its own is the stronger of the two, so it satisfies the weaker demand.
             Requirement::UserSpaceKernel => {
-                holds(g.boundary != Boundary::SharedKernel, "the sandbox would share the host's kernel")
+                let own = matches!(g.boundary, Boundary::UserSpaceKernel | Boundary::OwnKernel);
+                holds(own, "the sandbox would share the host's kernel")
             }
             Requirement::MemoryLimit => limit(g.memory_limit),
             Requirement::CpuLimit => limit(g.cpu_limit),
             Requirement::PidsLimit => limit(g.pids_limit),
             Requirement::DiskLimit => match g.disk_limit {
                 DiskLimit::Kernel | DiskLimit::KernelInMemory => Ok(()),
+                DiskLimit::None => Err("nothing would hold the limit of the disk".to_string()),
             },
             Requirement::NoNetwork => {
                 holds(g.network == NetworkEnforcement::None, "the sandbox would have a network")

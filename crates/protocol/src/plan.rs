@@ -94,6 +94,50 @@ pub struct Plan {
     pub memory_events: Option<usize>,
 }
 
+impl Plan {
+    /// A plan with nothing but an inside: no limits, no Landlock, no way out, and a guest that ends with its host. Its filters of
+    /// system calls are empty, and a guest refuses an empty filter: a backend that forgets them makes no sandbox.
+    pub fn new(hostname: String, root: RootPlan, disk: DiskPlan, steps: Vec<Step>, ids: Ids) -> Plan {
+        Plan {
+            hostname,
+            root,
+            disk,
+            start: None,
+            steps,
+            ids,
+            install: false,
+            become_root: None,
+            own_network: true,
+            link: None,
+            cgroup_descriptors: 0,
+            cgroups_follow: false,
+            seccomp: ByteBuf::new(),
+            work_seccomp: None,
+            disk_seccomp: ByteBuf::new(),
+            landlock: None,
+            limit_pids: u64::MAX,
+            has_nested_forks: false,
+            limit_files: u64::MAX,
+            watch_memory: None,
+            time_namespace: false,
+            listener: None,
+            keep: Vec::new(),
+            awaited: Vec::new(),
+            anchor: None,
+            zygote: None,
+            sentry: None,
+            vm: None,
+            memory_events: None,
+        }
+    }
+
+    /// True if the host may ask for the files apart from the work's view of them: the sandbox outlives its host, or its disk is a
+    /// directory that does.
+    pub fn has_lasting_disk(&self) -> bool {
+        self.listener.is_some() || matches!(self.disk, DiskPlan::Mounted(_))
+    }
+}
+
 /// Whom the guest lets become root.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SudoPlan {

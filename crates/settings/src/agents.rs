@@ -174,7 +174,8 @@ mod tests {
             assert!(!agent.install.is_empty() && !agent.secrets.is_empty(), "{name}");
             let none = agent.layer(|_| false);
             assert!(none.secrets.is_empty());
-            let surroundings = Surroundings { state_dir: state.path(), home: None };
+            let surroundings =
+                Surroundings { state_dir: state.path(), home: None, backends: paddock_backends::all };
             resolve(&[none], surroundings).unwrap();
             let hosts = NetLayer { allow: agent.install_hosts.clone(), ..NetLayer::default() };
             hosts.resolve(&|_| None, &|_| false).unwrap();

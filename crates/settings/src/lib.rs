@@ -38,6 +38,7 @@ pub use secrets::{
 pub use size::SizeError;
 pub use workspace::{WorkspaceError, names_of_the_table};
 
+use paddock_backends::FindBackends;
 use paddock_model::{
     Access, Mount, NameError, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
     check_environment_name, check_hostname,
@@ -76,12 +77,14 @@ pub struct Settings {
 pub struct Surroundings<'a> {
     pub state_dir: &'a Path,
     pub home: Option<&'a Path>,
+    /// The backends that the settings may name.
+    pub backends: FindBackends,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("backend `{}` is not known; known are {}", .0.escape_debug(), paddock_backends::NAMES.join(", "))]
-    UnknownBackend(String),
+    #[error("backend `{}` is not known; known are {known}", .name.escape_debug())]
+    UnknownBackend { name: String, known: String },
     #[error(transparent)]
     Network(#[from] NetworkError),
     #[error("image `{}` is not a name: it is empty, or holds spaces or control characters", .0.escape_debug())]
@@ -132,7 +135,9 @@ impl SettingsError {
             SettingsError::RootAndLiveForks(_) => {
                 Some("leave one of them out; forks of its files are possible all the same".to_string())
             }
-            SettingsError::UnknownBackend(_) => Some("`paddock doctor` shows what this host has".to_string()),
+            SettingsError::UnknownBackend { .. } => {
+                Some("`paddock doctor` shows what this host has".to_string())
+            }
             _ => None,
         }
     }
@@ -181,7 +186,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         become_root,
     };
     Ok(Settings {
-        backend: known_backend(merged.backend)?,
+        backend: known_backend(merged.backend, surroundings)?,
         image: merged.image.map(|image| checked_image(image, surroundings)).transpose()?,
         spec,
         command: merged.command,
@@ -253,12 +258,16 @@ pub fn check_environment(env: &BTreeMap<String, String>) -> Result<(), SettingsE
     Ok(())
 }
 
-fn known_backend(backend: Option<String>) -> Result<Option<String>, SettingsError> {
-    match backend {
-        Some(name) if !paddock_backends::NAMES.contains(&name.as_str()) => {
-            Err(SettingsError::UnknownBackend(name))
-        }
-        known => Ok(known),
+fn known_backend(
+    backend: Option<String>,
+    surroundings: Surroundings,
+) -> Result<Option<String>, SettingsError> {
+    let Some(name) = backend else { return Ok(None) };
+    let all = (surroundings.backends)(surroundings.state_dir);
+    let known: Vec<_> = all.iter().map(|backend| backend.name()).collect();
+    match known.contains(&name.as_str()) {
+        true => Ok(Some(name)),
+        false => Err(SettingsError::UnknownBackend { name, known: known.join(", ") }),
     }
 }
 

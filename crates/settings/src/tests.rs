@@ -26,7 +26,14 @@ impl Host {
 
     fn resolve(&self, layers: &[Policy]) -> Result<Settings, SettingsError> {
         let (state_dir, home) = (self.path("home/state"), self.path("home"));
-        resolve(layers, Surroundings { state_dir: Path::new(&state_dir), home: Some(Path::new(&home)) })
+        resolve(
+            layers,
+            Surroundings {
+                state_dir: Path::new(&state_dir),
+                home: Some(Path::new(&home)),
+                backends: paddock_backends::all,
+            },
+        )
     }
 
     fn refusal(&self, policy: Policy) -> String {
@@ -101,7 +108,11 @@ fn a_link_to_a_refused_place_is_refused() {
 fn a_home_protects_the_start_up_files() {
     let host = Host::new();
     let (state_dir, home) = (host.path("elsewhere"), host.path("home"));
-    let surroundings = Surroundings { state_dir: Path::new(&state_dir), home: Some(Path::new(&home)) };
+    let surroundings = Surroundings {
+        state_dir: Path::new(&state_dir),
+        home: Some(Path::new(&home)),
+        backends: paddock_backends::all,
+    };
     let policy = Policy { workspace: Some(home.clone()), ..Default::default() };
     let workspace = resolve(&[policy], surroundings).unwrap().spec.workspace.unwrap();
     assert!(workspace.protect.contains(&".bashrc".into()));

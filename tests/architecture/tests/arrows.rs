@@ -110,6 +110,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("paddock-conformance", &["paddock-verify"]),
+    // The template of a backend, in a command of its own. Nothing depends on it, so no other executable has it.
+    (
+        "paddock-minimal",
+        &["paddock", "paddock-backends", "paddock-model", "paddock-protocol", "paddock-verify"],
+    ),
 ];
 
 const FORBIDDEN_NAMES: [&str; 3] = ["core", "common", "utils"];

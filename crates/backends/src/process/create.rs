@@ -559,7 +559,12 @@ pub fn landlock(spec: &Spec) -> LandlockPlan {
 
 /// The plan, and with its first byte the descriptors that it names. A guest that has ended already has told the reason.
 /// The reader of its first message finds it, and it says more than a plan that could not be delivered.
-fn send(stream: &UnixStream, plan: Plan, entrances: Vec<File>, passed: Passed) -> Result<(), CreateError> {
+pub fn send(
+    stream: &UnixStream,
+    plan: Plan,
+    entrances: Vec<File>,
+    passed: Passed,
+) -> Result<(), CreateError> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     let mut bytes = Vec::new();
     encode_message(&ToGuest::Enter(Box::new(plan)), &mut bytes)

@@ -87,6 +87,14 @@ pub fn plan(
     Ok((root, steps))
 }
 
+/// The inside of a sandbox without an image, for a backend that has a directory for it: the host's programs, read-only, and
+/// files of the sandbox's own. [`kernel`] comes last.
+pub fn inside(spec: &Spec, ids: Ids) -> Vec<Step> {
+    let mut steps = host_system();
+    steps.extend(own_files(spec, ids));
+    steps
+}
+
 /// /usr and the links into it, read-only.
 pub fn host_system() -> Vec<Step> {
     let bind = |path: &str, kind| Step::Bind {

@@ -81,7 +81,7 @@ impl Identity {
             highest: HIGHEST_ID,
             single: false,
         };
-        let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let caller = caller();
         match method {
             Method::Range => Ok(Identity::of_range(ids, range(slot))),
             Method::Helpers => {
@@ -89,12 +89,25 @@ impl Identity {
                 let (groups, group) = lines(gid, caller.1, slot, spec, subordinate("/etc/subgid"));
                 Ok(Identity { ids, work_host: (user, group), method, users, groups })
             }
-            Method::Single => {
-                let ids = Ids { guest: uid, root: uid, root_group: gid, single: true, ..ids };
-                let (users, groups) = (vec![Line(uid, caller.0, 1)], vec![Line(gid, caller.1, 1)]);
-                Ok(Identity { ids, work_host: caller, method, users, groups })
-            }
+            Method::Single => Identity::of_caller(spec),
         }
+    }
+
+    /// One id: the caller's own.
+    pub fn of_caller(spec: &Spec) -> Result<Identity, CreateError> {
+        let (method, caller) = (Method::Single, caller());
+        let (uid, gid) = work_ids(spec, method)?;
+        let ids = Ids {
+            guest: uid,
+            root: uid,
+            root_group: gid,
+            work: uid,
+            work_group: gid,
+            highest: HIGHEST_ID,
+            single: true,
+        };
+        let (users, groups) = (vec![Line(uid, caller.0, 1)], vec![Line(gid, caller.1, 1)]);
+        Ok(Identity { ids, work_host: caller, method, users, groups })
     }
 
     fn of_range(ids: Ids, range: Line) -> Identity {
@@ -193,6 +206,10 @@ impl Identity {
         }
         Ok(())
     }
+}
+
+fn caller() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
 /// The ids that root gives to the sandbox in this slot, for any purpose.

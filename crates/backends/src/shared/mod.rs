@@ -20,7 +20,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod cgroups;
-mod child;
+pub(crate) mod child;
 mod claim;
 pub(crate) mod fence;
 pub(crate) mod guest_executable;

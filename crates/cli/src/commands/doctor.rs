@@ -17,7 +17,7 @@ struct Report<'a> {
 
 pub fn execute(args: &DoctorArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let state = state::prepare(&caller.environment)?;
-    let backends = session::doctor(&state);
+    let backends = session::doctor(&state, caller.backends);
     let capacity = args.sandboxes.map(|sandboxes| capacity::look(&state, sandboxes.into()));
     match (&capacity, args.json) {
         (None, true) => print_json(&backends, caller)?,

@@ -92,7 +92,7 @@ fn run(args: JobRunArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ClientError::Runtime)?;
     let result = runtime.block_on(async {
-        let server = LocalServer::start(state_dir, socket).await?;
+        let server = LocalServer::start(state_dir, socket, caller.backends).await?;
         let client = client::find(&caller.environment)?;
         let code = job::run(&client, wanted, caller).await;
         // The server waits for connected clients.

@@ -48,7 +48,8 @@ pub fn session(
     layers.push(scan.layer());
     // A sandbox that ends with its command is never forked.
     layers.push(Policy { live_forks: Some(false), ..Policy::default() });
-    let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
+    let surroundings =
+        Surroundings { state_dir: &state_dir, home: environment.home(), backends: caller.backends };
     let settings = paddock_settings::resolve(&layers, surroundings)?;
     if names_protected && settings.spec.workspace.is_none() {
         return Err(CommandError::NoWorkspace);
@@ -70,6 +71,7 @@ pub fn session(
         host_certs: settings.host_certs,
         first: None,
         listener: None,
+        backends: caller.backends,
     })
 }
 

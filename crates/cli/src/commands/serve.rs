@@ -12,6 +12,7 @@ use crate::args::host::ServeArgs;
 use crate::caller::Caller;
 use crate::{render, state};
 use hangup::Terminal;
+use paddock_engine::FindBackends;
 use paddock_fleet::{FirstUseOptions, Fleet, FleetError, FleetOptions, ReadyOptions};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_records::store::{ServerLock, ServerPhase};
@@ -147,7 +148,8 @@ async fn serve(
     // Only the holder of the lock may touch the socket: it is another server's otherwise.
     let (listeners, addresses) = listen(&places, tls).await?;
     let variables = caller.environment.texts();
-    let (fleet, jobs) = open(args, state_dir, lock, variables).await.map_err(ServeError::Fleet)?;
+    let (fleet, jobs) =
+        open(args, state_dir, lock, variables, caller.backends).await.map_err(ServeError::Fleet)?;
     fleet.note_phase(ServerPhase::Serving, &addresses);
     for address in &addresses {
         let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(address));
@@ -174,6 +176,7 @@ async fn open(
     state_dir: &Path,
     lock: ServerLock,
     variables: BTreeMap<String, String>,
+    backends: FindBackends,
 ) -> Result<(Fleet, Jobs), FleetError> {
     let usual = FleetOptions::new(state_dir.to_path_buf());
     let options = FleetOptions {
@@ -196,6 +199,7 @@ async fn open(
             variables,
         },
         root_may_install: args.root_may_install.into(),
+        backends,
         ..usual
     };
     paddock_engine::descriptors::take_all();

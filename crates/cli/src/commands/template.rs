@@ -62,7 +62,8 @@ fn add(args: TemplateAddArgs, caller: &mut Caller) -> Result<(), CommandError> {
     let mut layers = layers::gather(None, args.policy, args.command, environment, &state_dir)?;
     layers.push(args.scan.layer());
     let policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
-    let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
+    let surroundings =
+        Surroundings { state_dir: &state_dir, home: environment.home(), backends: caller.backends };
     paddock_settings::resolve(std::slice::from_ref(&policy), surroundings)?;
     Ok(templates::save(&state_dir, &args.name, &policy, args.force)?)
 }

@@ -74,6 +74,7 @@ pub fn execute(args: TemplateBuildArgs, caller: &mut Caller) -> Result<i32, Comm
         network: &Network::Host,
         reach: None,
         login: None,
+        backends: caller.backends,
     };
     let built = run(&build, caller.terminals.stderr).inspect_err(|error| show_output(error, caller))?;
     if args.json {
@@ -121,6 +122,7 @@ pub fn ensure(name: &str, host_certs: bool, caller: &mut Caller) -> Result<(), C
         network: &Network::Host,
         reach: None,
         login: None,
+        backends: caller.backends,
     };
     match run(&build, caller.terminals.stderr) {
         Ok(_) => Ok(()),

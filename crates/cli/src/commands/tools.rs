@@ -49,7 +49,8 @@ pub fn facts_of_policy(
     let environment = &caller.environment;
     let state_dir = state::locate(environment)?;
     let layers = layers::gather(template, policy, Vec::new(), environment, &state_dir)?;
-    let surroundings = Surroundings { state_dir: &state_dir, home: environment.home() };
+    let surroundings =
+        Surroundings { state_dir: &state_dir, home: environment.home(), backends: caller.backends };
     let settings = paddock_settings::resolve(&layers, surroundings)?;
     let facts = Facts::default().with_limits(&settings.spec.limits);
     Ok(match &settings.spec.network {

@@ -6,6 +6,7 @@ use crate::client::{ClientError, address};
 use crate::commands::CommandError;
 use crate::commands::serve::ServeError;
 use crate::state;
+use paddock_engine::FindBackends;
 use paddock_fleet::{Fleet, FleetOptions, STATE_IN_USE};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_server::{Listener, Options};
@@ -31,8 +32,13 @@ pub fn is_needed(environment: &Environment) -> Result<Option<(PathBuf, PathBuf)>
 
 impl LocalServer {
     /// `None` if another process became the server a moment ago.
-    pub async fn start(state_dir: PathBuf, socket: PathBuf) -> Result<Option<LocalServer>, CommandError> {
-        let fleet = match Fleet::open(FleetOptions::new(state_dir)).await {
+    pub async fn start(
+        state_dir: PathBuf,
+        socket: PathBuf,
+        backends: FindBackends,
+    ) -> Result<Option<LocalServer>, CommandError> {
+        let options = FleetOptions { backends, ..FleetOptions::new(state_dir) };
+        let fleet = match Fleet::open(options).await {
             Ok(fleet) => fleet,
             Err(error) if error.code == STATE_IN_USE => return Ok(None),
             Err(error) => return Err(ServeError::Fleet(error).into()),

@@ -344,6 +344,7 @@ mod tests {
             host_certs: false,
             first: None,
             listener: None,
+            backends: paddock_engine::backends_of_this_build,
         }
     }
 

@@ -24,7 +24,7 @@ const BACKSTOP: Duration = Duration::from_millis(500);
 
 /// To the end of the command and of its sandbox.
 pub async fn run(mut session: Session) -> Result<Over, SessionError> {
-    let engine = Engine::new(&session.state_dir);
+    let engine = Engine::with_backends(&session.state_dir, session.backends);
     // Before the sandbox: a Ctrl-C while it is being made must not pass unheard.
     let mut signals = Signals::listen().map_err(SessionError::Streams)?;
     let image_environment = match session.image.clone() {

@@ -14,7 +14,11 @@ async fn an_interpreter_is_forked_into_sandboxes() {
     let state = tempfile::tempdir().unwrap();
     let engine = Arc::new(Engine::new(state.path()));
     let layers = [paddock_model::Policy::default()];
-    let surroundings = paddock_settings::Surroundings { state_dir: state.path(), home: None };
+    let surroundings = paddock_settings::Surroundings {
+        state_dir: state.path(),
+        home: None,
+        backends: paddock_backends::all,
+    };
     let spec = paddock_settings::resolve(&layers, surroundings).unwrap().spec;
     let start = InterpreterStart { env: paddock_settings::default_environment(), cwd: "/workspace".into() };
     let python = Language::named(None).unwrap();

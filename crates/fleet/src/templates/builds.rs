@@ -392,6 +392,7 @@ impl Fleet {
             network: &network,
             reach: queued.reach.as_ref(),
             login: queued.login.as_ref(),
+            backends: self.0.options.backends,
         };
         paddock_builds::build(&build, log).await.map_err(|error| (paddock_builds::told(&error), true))
     }

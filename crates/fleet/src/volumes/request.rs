@@ -105,8 +105,11 @@ mod tests {
     #[test]
     fn two_on_one_place_and_what_escapes_is_refused() {
         let layers = [paddock_model::Policy { tmpfs: vec!["/data/tmp".into()], ..Default::default() }];
-        let around =
-            paddock_settings::Surroundings { state_dir: std::path::Path::new("/nowhere"), home: None };
+        let around = paddock_settings::Surroundings {
+            state_dir: std::path::Path::new("/nowhere"),
+            home: None,
+            backends: paddock_backends::all,
+        };
         let spec = paddock_settings::resolve(&layers, around).unwrap().spec;
         let check = |mounts: &[VolumeMount]| Wanted::all(&Actor::owner(), mounts, &spec);
         let good =

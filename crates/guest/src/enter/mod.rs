@@ -163,7 +163,7 @@ pub fn enter(plan: Plan, mut passed: Vec<OwnedFd>, control: i32) -> Outcome<Insi
     let confinement = Confinement::prepare(&plan, cgroups, &trees, anchor.as_ref())?;
     drop(anchor);
     rights::become_guest(plan.ids, zygote.is_some())?;
-    let ready_at = if listener.is_some() { ready_at(trees.layer.as_ref())? } else { 0 };
+    let ready_at = if plan.has_lasting_disk() { ready_at(trees.layer.as_ref())? } else { 0 };
     Ok(Inside {
         confinement,
         counters,

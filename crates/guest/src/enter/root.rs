@@ -45,7 +45,7 @@ pub fn mount(plan: &Plan, sources: &mut Sources, place: Option<&str>) -> Outcome
     };
     let mut trees = Trees::default();
     // A build's files are taken out of the layer at its end.
-    if plan.listener.is_some() || plan.install {
+    if plan.has_lasting_disk() || plan.install {
         trees.layer = Some(open_tree_of(&disk, own)?);
         trees.start = start.map(|start| open_tree_of(&start, own)).transpose()?;
         trees.image = image;

@@ -35,6 +35,7 @@ pub fn open(plan: &Plan, passed: Vec<OwnedFd>) -> Outcome<Sources> {
     if let DiskPlan::Mounted(source) = &plan.disk {
         sources.add(source)?;
     }
+    sources.add_all(plan.start.iter())?;
     for step in &plan.steps {
         match step {
             Step::Bind { source, .. } => sources.add(source)?,
