@@ -105,10 +105,7 @@ impl Request {
             sets_home: flag(1),
             login: flag(2),
             shell: flag(3),
-            directory: directory
-                .first()
-                .map(|found| text(found))
-                .map_or(Some(None), |found| found.map(Some))?,
+            directory: directory.first().map(text).map_or(Some(None), |found| found.map(Some))?,
             variables: assigned,
             words,
         };
