@@ -200,13 +200,23 @@ function bytesOf(name: string, amount: number | string | undefined): number | un
   return Math.floor(Number(found[1]) * 1024 ** ' kmgt'.indexOf((found[2] as string).toLowerCase() || ' '))
 }
 
-type SecretLayer = Loose<Schemas['SecretLayer']>
+export type SecretLayer = Loose<Schemas['SecretLayer']>
 
 /** Values are read here: the server's environment and disk are not the caller's. */
 async function secretsOf(secrets: CreateOptions['secrets']): Promise<Record<string, SecretLayer> | undefined> {
   if (!secrets) return undefined
   const made: Record<string, SecretLayer> = {}
   for (const [name, secret] of Object.entries(secrets)) made[name] = await secretOf(name, secret)
+  return made
+}
+
+/** By name; null takes one away. */
+export async function changedSecretsOf(
+  secrets: Readonly<Record<string, Secret | null>> | undefined,
+): Promise<Record<string, SecretLayer | null> | undefined> {
+  if (!secrets) return undefined
+  const made: Record<string, SecretLayer | null> = {}
+  for (const [name, secret] of Object.entries(secrets)) made[name] = secret === null ? null : await secretOf(name, secret)
   return made
 }
 
