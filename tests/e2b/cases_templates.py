@@ -146,6 +146,12 @@ def case_a_start_command_runs_when_the_sandbox_is_there(world):
         assert "sleep 600" in sandbox.commands.run("ps").stdout
 
 
+def case_a_ready_command_needs_no_start_command(world):
+    template = Template().from_image(world.image).run_cmd("touch there").set_ready_cmd("test -e /home/user/there")
+    info, _ = built(world, template)
+    assert inside(info, "ls") == "there\n"
+
+
 def case_a_start_command_that_fails_fails_the_build(world):
     template = Template().from_image(world.image).set_start_cmd("exit 7", "test -e /tmp/never")
     error = expect.raises(BuildException, Template.build, template, name("bad"))
@@ -226,7 +232,7 @@ def case_a_name_exists_once_it_was_built_and_is_gone_when_deleted(world):
     wanted = name("e")
     assert Template.exists(wanted) is False
     info, _ = built(world, Template().from_image(world.image), name=wanted)
-    assert Template.exists(wanted) is True and Template.exists("base") is True
+    assert Template.exists(wanted) is True and Template.exists("base") is True and Template.alias_exists(wanted) is True
     assert call(world, "DELETE", f"/templates/{info.template_id}")[0] == 204
     assert call(world, "DELETE", f"/templates/{info.template_id}")[0] == 404
     assert Template.exists(wanted) is False

@@ -283,7 +283,7 @@ fn sandboxes(command: SandboxCommand, caller: &mut Caller) -> Result<i32, Comman
         SandboxCommand::Kill(args) => kill::execute(args, caller),
         SandboxCommand::Pause(args) => lifecycle::execute("pause", &args, caller),
         SandboxCommand::Resume(args) => lifecycle::execute("resume", &args, caller),
-        SandboxCommand::Hibernate(args) => lifecycle::execute("hibernate", &args, caller),
+        SandboxCommand::Hibernate(args) => lifecycle::hibernate(&args, caller),
         SandboxCommand::Wake(args) => lifecycle::execute("wake", &args, caller),
     }
 }

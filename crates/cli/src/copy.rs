@@ -26,6 +26,8 @@ pub enum CopyError {
     TwoSandboxes,
     #[error("--json and the copied bytes would both go to standard output")]
     JsonToStandardOutput,
+    #[error("--attribute is of one file that goes into a sandbox, and {0}")]
+    AttributesOfNoFile(&'static str),
     #[error("`{0}` has no path after the colon")]
     NoPath(String),
     #[error("the path inside is not UTF-8 text")]
@@ -56,6 +58,9 @@ impl CopyError {
     pub fn hint(&self) -> Option<String> {
         match self {
             CopyError::NoSandbox => Some("as in `paddock cp build:/workspace/out ./out`".to_string()),
+            CopyError::AttributesOfNoFile(_) => {
+                Some("leave it out, or copy the file by itself: `paddock cp --attribute k=v report.csv build:/workspace/`".to_string())
+            }
             CopyError::NoPath(text) => Some(format!("write {text}/ for its root directory")),
             CopyError::Client(error) => error.hint(),
             _ => None,

@@ -30,6 +30,8 @@ pub enum LayerError {
     NetworkTwice(String),
     #[error("--secret-header or --secret-inject names `{}`, and there is no --secret of that name", .0.escape_debug())]
     HeaderOfNoSecret(String),
+    #[error("--secret and --forget-secret come without network rules, and a secret opens its hosts")]
+    SecretsWithoutNetwork,
     #[error(transparent)]
     HostCerts(#[from] HostCertsError),
 }
@@ -42,6 +44,9 @@ impl LayerError {
             LayerError::HeaderOfNoSecret(name) => Some(format!(
                 "write --secret {name}@HOST too; in a policy file `headers` and `inject` of the secret say the same"
             )),
+            LayerError::SecretsWithoutNetwork => Some(
+                "write the rules that the sandbox is to have, such as --allow-net HOST; `paddock net ID` shows those of now".into(),
+            ),
             _ => None,
         }
     }
@@ -135,7 +140,7 @@ fn from_flags(
 }
 
 /// Each header with the secret that it is named for.
-fn secrets(
+pub fn secrets(
     secrets: Vec<(String, SecretLayer)>,
     headers: Vec<(String, String)>,
     injected: Vec<(String, (String, String))>,

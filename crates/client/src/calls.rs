@@ -3,7 +3,8 @@
 use crate::{Call, Client, ClientError, Target, random_key};
 use hyper::Method;
 use paddock_model::api::{
-    Exec, FileEntry, Sandbox, SandboxPage, Snapshot, SnapshotPage, StartExec, Tenant, TerminalSize, Token,
+    Exec, FileEntry, Hibernate, Sandbox, SandboxPage, Snapshot, SnapshotPage, StartExec, Tenant,
+    TerminalSize, Token,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,10 @@ impl Client {
     /// `pause`, `resume`, `hibernate` or `wake`.
     pub async fn change_state(&self, id: &str, verb: &'static str) -> Result<Sandbox, ClientError> {
         self.json(Call::new(Method::POST, Target::sandbox(id).part(verb))).await
+    }
+
+    pub async fn hibernate(&self, id: &str, request: &Hibernate) -> Result<Sandbox, ClientError> {
+        self.json(Call::new(Method::POST, Target::sandbox(id).part("hibernate")).json(request)?).await
     }
 
     pub async fn kill(&self, id: &str) -> Result<Sandbox, ClientError> {

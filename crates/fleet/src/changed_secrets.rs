@@ -17,6 +17,26 @@ use std::sync::Arc;
 /// The changes by name; `None` removes one.
 type Changes = BTreeMap<String, Option<SecretLayer>>;
 
+/// The secrets whose names begin with `prefix`, all of them: those that a sandbox has are replaced by these.
+///
+/// The change is computed under the lock of the sandbox. A caller that looked before it asked would leave the secrets that another
+/// caller sets meanwhile.
+#[derive(Debug)]
+pub struct SecretGroup {
+    pub prefix: &'static str,
+    pub secrets: BTreeMap<String, SecretLayer>,
+}
+
+impl SecretGroup {
+    /// From the names that a sandbox has. `None`: it has none of the group, and gets none.
+    pub(super) fn changes<'a>(self, had: impl Iterator<Item = &'a String>) -> Option<Changes> {
+        let cleared = had.filter(|name| name.starts_with(self.prefix)).map(|name| (name.clone(), None));
+        let set = self.secrets.into_iter().map(|(name, layer)| (name, Some(layer)));
+        let changes: Changes = cleared.chain(set).collect();
+        (!changes.is_empty()).then_some(changes)
+    }
+}
+
 impl Fleet {
     /// The secrets that the sandbox has after a change. `None`: they stay as they are.
     pub(super) fn changed_secrets(
@@ -145,6 +165,20 @@ mod tests {
                 "not_changeable"
             );
         }
+    }
+
+    #[test]
+    fn a_group_replaces_itself_and_leaves_other_secrets() {
+        let had = ["GROUP_1", "GROUP_2", "OWN"].map(String::from);
+        let group = |names: &[&str]| SecretGroup {
+            prefix: "GROUP_",
+            secrets: names.iter().map(|name| (name.to_string(), layer(true))).collect(),
+        };
+        let changed = group(&["GROUP_1"]).changes(had.iter()).expect("changes");
+        assert!(changed["GROUP_1"].is_some() && changed["GROUP_2"].is_none() && changed.len() == 2);
+        assert_eq!(group(&[]).changes(had[2..].iter()), None);
+        let cleared = group(&[]).changes(had.iter()).expect("changes");
+        assert!(cleared.len() == 2 && cleared.values().all(Option::is_none));
     }
 
     #[test]

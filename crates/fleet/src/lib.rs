@@ -95,6 +95,7 @@ pub use access::same_secret;
 pub use actor::{Actor, Admitted};
 pub use audit_lines::AuditLines;
 pub use audit_outputs::AuditOutputs;
+pub use changed_secrets::SecretGroup;
 pub use error::{FleetError, Kind, STATE_IN_USE};
 pub use events::EventReader;
 pub use execs::{ExecInput, OutputFrom, OutputReader, Program, RawPiece, RawReader};
@@ -110,6 +111,7 @@ pub use root_rights::RootMayInstall;
 pub use snapshot_holder::Keeps;
 pub use streams::{Download, Upload};
 pub use templates::{FilesUpload, FoundTemplate, NewBuild, UploadGrant};
+pub use update::OwnChanges;
 pub use volumes::{VolumeUpload, VolumeView};
 
 use awake::Awake;

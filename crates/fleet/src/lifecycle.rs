@@ -9,8 +9,9 @@ use super::record::{Intent, Record, now_ms, reason};
 use super::{Actor, Fleet, FleetError, Kind, audit, blocking, has_ended};
 use paddock_backends::FenceUsage;
 use paddock_engine::Sandbox as Inside;
-use paddock_model::api::{End, EndCause, ExecCause, Sandbox, SandboxState, SandboxUsage};
+use paddock_model::api::{End, EndCause, ExecCause, Hibernate, Sandbox, SandboxState, SandboxUsage};
 use paddock_model::{Access, Network};
+use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
 
 /// The bytes of the last output that are kept with an end.
@@ -49,7 +50,7 @@ impl Fleet {
             Err(error) => return self.ended(actor, id)?.map(|record| record.to_api(0)).ok_or(error),
         };
         let operation = if cause == EndCause::Failed { "fail" } else { "kill" };
-        audit::call(&self.0, actor, &live, operation, serde_json::Value::Null);
+        audit::call(&self.0, actor, &live, operation, Value::Null);
         self.detached(async move |fleet: Fleet| {
             fleet.end(&live, cause).await?;
             Ok(live.to_api())
@@ -59,34 +60,31 @@ impl Fleet {
 
     pub async fn pause(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "pause", serde_json::Value::Null);
+        audit::call(&self.0, actor, &live, "pause", Value::Null);
         self.pause_live(&live, Sleep::Asked).await?;
         Ok(live.to_api())
     }
 
     pub async fn resume(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "resume", serde_json::Value::Null);
+        audit::call(&self.0, actor, &live, "resume", Value::Null);
         self.resume_live(&live).await?;
         Ok(live.to_api())
     }
 
-    pub async fn hibernate(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+    pub async fn hibernate(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: Hibernate,
+    ) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "hibernate", serde_json::Value::Null);
+        live.check_memory(request.memory)?;
+        let why = if request.memory == Some(false) { Sleep::FilesAlone } else { Sleep::Asked };
+        let told = request.memory.map_or(Value::Null, |memory| json!({ "memory": memory }));
+        audit::call(&self.0, actor, &live, "hibernate", told);
         self.detached(async move |fleet: Fleet| {
-            fleet.hibernate_live(&live, Sleep::Asked).await?;
-            Ok(live.to_api())
-        })
-        .await
-    }
-
-    /// As [`Fleet::hibernate`], without its memory. One that is hibernated already loses the memory that was kept.
-    pub async fn hibernate_files(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
-        let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "hibernate", serde_json::json!({ "memory": false }));
-        self.detached(async move |fleet: Fleet| {
-            fleet.hibernate_live(&live, Sleep::FilesAlone).await?;
+            fleet.hibernate_live(&live, why).await?;
             Ok(live.to_api())
         })
         .await
@@ -99,7 +97,7 @@ impl Fleet {
 
     pub async fn wake(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "wake", serde_json::Value::Null);
+        audit::call(&self.0, actor, &live, "wake", Value::Null);
         self.detached(async move |fleet: Fleet| {
             fleet.wake_live(&live).await?;
             Ok(live.to_api())

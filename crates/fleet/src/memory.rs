@@ -10,6 +10,7 @@ use super::contexts::{Part, last_call_of};
 use super::execs::ExecRecord;
 use super::live::Live;
 use super::record::{Record, now_ns};
+use super::request::invalid;
 use super::vm_fork::Copied;
 use super::{Fleet, FleetError, Kind};
 use paddock_engine::{Beginning, Request, Sandbox as Inside};
@@ -64,6 +65,19 @@ impl KeptFrom {
 impl Live {
     pub(super) fn keeps_memory(&self) -> bool {
         self.record().keeps_memory()
+    }
+
+    /// Refuses a demand for memory that the backend does not keep.
+    pub(super) fn check_memory(&self, demanded: Option<bool>) -> Result<(), FleetError> {
+        if demanded != Some(true) || self.keeps_memory() {
+            return Ok(());
+        }
+        let backend = self.record().guarantees.backend.clone();
+        Err(invalid(format!(
+            "memory: the files of sandbox {} can be kept and no memory, because its backend `{backend}` keeps none",
+            self.id
+        ))
+        .hint("make it from a template whose backend keeps memory, or leave `memory` out"))
     }
 }
 

@@ -7,7 +7,7 @@ use super::live::Live;
 use super::live_fork::{ASLEEP, Passage, not_live};
 use super::memory::KeptFrom;
 use super::record::{Record, now_ms};
-use super::request::check_name;
+use super::request::{check_name, invalid};
 use super::snapshot_holder::Keeps;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies, has_ended};
@@ -80,7 +80,16 @@ impl Fleet {
         id: &str,
         request: CreateSnapshot,
     ) -> Result<Snapshot, FleetError> {
-        let keeps = if request.live { Keeps::Interpreters } else { Keeps::Files };
+        let keeps = match (request.live, request.memory) {
+            (true, Some(false)) => {
+                return Err(invalid("`live` keeps code contexts in memory, and `memory` is false")
+                    .hint("leave one of them out"));
+            }
+            (true, _) => Keeps::Interpreters,
+            (false, Some(false)) => Keeps::FilesAlone,
+            (false, _) => Keeps::Files,
+        };
+        self.find(actor, id)?.check_memory(request.memory)?;
         self.snapshot_keeping(actor, id, request.name, keeps).await
     }
 

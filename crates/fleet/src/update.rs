@@ -3,7 +3,7 @@
 use super::live::Live;
 use super::record::Record;
 use super::request::{OWN_KEYS, check_directory, check_metadata, check_network, invalid, refused, seconds};
-use super::{Actor, Fleet, FleetError, Kind, audit, changed_secrets};
+use super::{Actor, Fleet, FleetError, Kind, SecretGroup, audit, changed_secrets};
 use paddock_engine::certificates::is_variable as is_certificate_variable;
 use paddock_engine::secrets::SandboxSecrets;
 use paddock_model::api::{Extend, LimitsRequest, Sandbox, SandboxState, UpdateSandbox};
@@ -16,6 +16,15 @@ use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+/// Changes that the server makes together with those of a request.
+#[derive(Debug, Default)]
+pub struct OwnChanges {
+    /// Metadata of the server's own: what has no value is removed.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// In the place of `secrets` of the request.
+    pub secrets: Option<SecretGroup>,
+}
 
 impl Fleet {
     /// Restarts its time to live.
@@ -55,16 +64,16 @@ impl Fleet {
         id: &str,
         request: UpdateSandbox,
     ) -> Result<Sandbox, FleetError> {
-        self.update_labelled(actor, id, request, BTreeMap::new()).await
+        self.update_with(actor, id, request, OwnChanges::default()).await
     }
 
-    /// The same, and changes metadata of the server's own: what has no value is removed.
-    pub async fn update_labelled(
+    /// The same, with changes of the server's own.
+    pub async fn update_with(
         &self,
         actor: &Actor,
         id: &str,
         request: UpdateSandbox,
-        labels: BTreeMap<String, Option<String>>,
+        own: OwnChanges,
     ) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
         check_changeable(&live, &request)?;
@@ -77,21 +86,22 @@ impl Fleet {
         let policy = LaterCommands::check(&request)?;
         let actor = actor.clone();
         // Goes on when the caller goes away: limits that hold are limits that are recorded.
-        self.detached(async move |fleet: Fleet| {
-            fleet.update_now(&actor, live, request, (policy, labels)).await
-        })
-        .await
+        self.detached(async move |fleet: Fleet| fleet.update_now(&actor, live, request, (policy, own)).await)
+            .await
     }
 
     async fn update_now(
         &self,
         actor: &Actor,
         live: Arc<Live>,
-        request: UpdateSandbox,
-        (policy, labels): (LaterCommands, BTreeMap<String, Option<String>>),
+        mut request: UpdateSandbox,
+        (policy, own): (LaterCommands, OwnChanges),
     ) -> Result<Sandbox, FleetError> {
         let _guard = live.transition.lock().await;
         let before = live.record().clone();
+        if let Some(group) = own.secrets {
+            request.secrets = group.changes(before.secrets.hosts.keys());
+        }
         let mut after = before.clone();
         policy.apply(&mut after)?;
         if let Some(limits) = &request.limits {
@@ -111,7 +121,7 @@ impl Fleet {
             after.metadata.retain(|key, _| key.starts_with(OWN_KEYS));
             after.metadata.extend(metadata.clone());
         }
-        for (key, value) in labels {
+        for (key, value) in own.labels {
             match value {
                 Some(value) => after.metadata.insert(key, value),
                 None => after.metadata.remove(&key),

@@ -9,7 +9,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use paddock_fleet::ListFilter;
 use paddock_model::api::{
-    CreateSandbox, Extend, Sandbox, SandboxMetrics, SandboxPage, SandboxState, SandboxUsage, UpdateSandbox,
+    CreateSandbox, Extend, Hibernate, Sandbox, SandboxMetrics, SandboxPage, SandboxState, SandboxUsage,
+    UpdateSandbox,
 };
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
@@ -208,14 +209,15 @@ async fn resume_sandbox(
 
 /// Keep the files, give up processes and memory
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/hibernate", tag = "sandboxes", params(("id" = String, Path, description = "Id or name")),
-    responses((status = 200, body = Sandbox)))]
+    request_body = Option<Hibernate>, responses((status = 200, body = Sandbox)))]
 async fn hibernate_sandbox(
     State(app): State<App>,
     Caller(actor): Caller,
     Target(id): Target,
     _: NoQuery,
+    OptionalJson(request): OptionalJson<Hibernate>,
 ) -> Result<Answer<Sandbox>, Failure> {
-    Ok(Answer(app.fleet().hibernate(&actor, &id).await?))
+    Ok(Answer(app.fleet().hibernate(&actor, &id, request).await?))
 }
 
 /// Wake a hibernated sandbox

@@ -200,9 +200,7 @@ function bytesOf(name: string, amount: number | string | undefined): number | un
   return Math.floor(Number(found[1]) * 1024 ** ' kmgt'.indexOf((found[2] as string).toLowerCase() || ' '))
 }
 
-export type ChangedSecrets = Readonly<Record<string, Secret | null>>
-
-type SecretLayer = Loose<Schemas['SecretLayer']>
+export type SecretLayer = Loose<Schemas['SecretLayer']>
 
 /** Values are read here: the server's environment and disk are not the caller's. */
 async function secretsOf(secrets: CreateOptions['secrets']): Promise<Record<string, SecretLayer> | undefined> {
@@ -212,13 +210,14 @@ async function secretsOf(secrets: CreateOptions['secrets']): Promise<Record<stri
   return made
 }
 
-/** `null` removes one. */
-export async function changedSecretsOf(secrets: ChangedSecrets | undefined): Promise<Record<string, SecretLayer> | undefined> {
+/** By name; null takes one away. */
+export async function changedSecretsOf(
+  secrets: Readonly<Record<string, Secret | null>> | undefined,
+): Promise<Record<string, SecretLayer | null> | undefined> {
   if (!secrets) return undefined
   const made: Record<string, SecretLayer | null> = {}
-  for (const [name, secret] of Object.entries(secrets)) made[name] = secret && (await secretOf(name, secret))
-  // The description of the API has no word for a value that may be null.
-  return made as Record<string, SecretLayer>
+  for (const [name, secret] of Object.entries(secrets)) made[name] = secret === null ? null : await secretOf(name, secret)
+  return made
 }
 
 const SECRET: ReadonlySet<string> = new Set(['value', 'from', 'hosts', 'header', 'headers', 'inject'])

@@ -3,8 +3,11 @@
 import './disposal.js'
 
 export { Client, type CallOptions, type ClientOptions, type ServerOptions } from './client.js'
-export { Sandbox, type ForkOptions, type ListOptions, type PartialForkOptions, type RunCodeOptions, type Since, type UpdateOptions } from './sandbox.js'
-export type { ChangedSecrets, CreateOptions, Limits, NetworkRules, Secret, VolumeMount } from './create.js'
+export {
+  Sandbox, type ForkOptions, type HibernateOptions, type ListOptions, type PartialForkOptions, type RunCodeOptions, type Since, type SnapshotOptions,
+  type UpdateOptions,
+} from './sandbox.js'
+export type { CreateOptions, Limits, NetworkRules, Secret, VolumeMount } from './create.js'
 export { Commands, type Command, type PtyOptions, type RunOptions, type StartOptions, type TerminalSize } from './commands.js'
 export { Process, type StreamOptions, type WaitOptions } from './process.js'
 export { Files, type DownloadOptions, type FileOptions, type ReadFormat, type ReadOptions, type WriteFileOptions, type WriteOptions } from './files.js'

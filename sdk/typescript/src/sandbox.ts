@@ -5,7 +5,7 @@ import { Commands, secondsOf, toItsEnd } from './commands.js'
 import { defaultClient, LONG_PATIENCE_MS, type CallOptions, type Client, type ServerOptions } from './client.js'
 import { Contexts } from './contexts.js'
 import {
-  changedSecretsOf, checkNames, createBody, idleOf, limitsOf, listOf, type ChangedSecrets, type CreateOptions, type Limits, type NetworkRules,
+  changedSecretsOf, checkNames, createBody, idleOf, limitsOf, listOf, type CreateOptions, type Limits, type NetworkRules, type Secret, type SecretLayer,
 } from './create.js'
 import { errorsInTheirPlaces, InvalidRequestError, SandboxEndedError, SandboxNotFoundError, type PaddockError } from './errors.js'
 import { Files } from './files.js'
@@ -72,13 +72,25 @@ export interface UpdateOptions extends CallOptions {
   user?: string | undefined
   /** Other rules in the place of the present ones; forbidden connections are cut. */
   network?: NetworkRules | undefined
-  /** Secrets with `inject` that are added or take the place of others; `null` removes one. They come with `network`, because a secret opens its hosts. */
-  secrets?: ChangedSecrets | undefined
+  /** With `network`: adds and replaces secrets with `inject`, and removes those that are null. Others stay. */
+  secrets?: Readonly<Record<string, Secret | null>> | undefined
+}
+
+export interface HibernateOptions extends CallOptions {
+  /**
+   * Whether its memory is kept, so that it goes on where it stood. Default: where the backend keeps memory. `true`: it is an error where
+   * the backend does not. `false`: the files alone are kept.
+   */
+  memory?: boolean | undefined
+}
+
+export interface SnapshotOptions extends HibernateOptions {
+  name?: string | undefined
+  live?: boolean | undefined
 }
 
 const UPDATES: ReadonlySet<string> = new Set([
-  'metadata', 'env', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'limits', 'cwd', 'user', 'network', 'secrets',
-  'signal',
+  'metadata', 'env', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'limits', 'cwd', 'user', 'network', 'secrets', 'signal',
 ])
 
 /**
@@ -212,8 +224,9 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Ends its processes and frees its memory; files stay, and any request wakes it. */
-  async hibernate(options: CallOptions = {}): Promise<SandboxInfo> {
-    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/hibernate', this.#patient(options)))
+  async hibernate(options: HibernateOptions = {}): Promise<SandboxInfo> {
+    const json = options.memory === undefined ? undefined : { memory: options.memory }
+    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/hibernate', { json, ...this.#patient(options) }))
   }
 
   async wake(options: CallOptions = {}): Promise<SandboxInfo> {
@@ -221,9 +234,9 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Keeps its files, and if `live` its code contexts, in memory; `Sandbox.create({snapshot})` begins with it. */
-  async snapshot(options: CallOptions & { name?: string | undefined; live?: boolean | undefined } = {}): Promise<Snapshot> {
+  async snapshot(options: SnapshotOptions = {}): Promise<Snapshot> {
     return parseSnapshot(await call(this.client, 'POST /v1/sandboxes/{id}/snapshots', {
-      json: { name: options.name, live: options.live || undefined }, ...this.#patient(options),
+      json: { name: options.name, live: options.live || undefined, memory: options.memory }, ...this.#patient(options),
     }))
   }
 
@@ -324,7 +337,8 @@ export class Sandbox implements AsyncDisposable {
       cwd: options.cwd,
       user: options.user,
       network: options.network,
-      secrets: await changedSecretsOf(options.secrets),
+      // The schema has no word for null within a map.
+      secrets: await changedSecretsOf(options.secrets) as Record<string, SecretLayer> | undefined,
     }
     const asked = { at: this.#at, json, repeatable: true, signal: options.signal }
     return this.#take(call(this.client, 'PATCH /v1/sandboxes/{id}', asked))

@@ -204,6 +204,14 @@ describe('states', () => {
     assert.equal(await box.files.read('kept'), 'x')
     assert.equal((await box.info()).state, 'running')
   })
+  test('memory is kept or not as it is asked for', async () => {
+    const box = await sandbox()
+    assert.equal((await box.hibernate({ memory: false })).state, 'hibernated')
+    const snapshot = await box.snapshot({ memory: false })
+    assert.equal(snapshot.kind, 'filesystem')
+    await box.client.deleteSnapshot(snapshot)
+    await assert.rejects(box.snapshot({ live: true, memory: false }), /`memory` is false/)
+  })
   test('wake', async () => {
     const box = await sandbox()
     await box.hibernate()
@@ -222,6 +230,14 @@ describe('states', () => {
     assert.equal(info.idle?.ms, 5_000_000)
     assert.deepEqual({ ...(await box.setMetadata({})).metadata }, {})
     await assert.rejects(box.update({ meta: {} } as never), InvalidRequestError)
+  })
+  test('secrets that the gate sets come and go', async () => {
+    const box = await sandbox({ network: { allow: ['files.invalid'] } })
+    const network = { allow: ['files.invalid'] }
+    const rule = { value: 'sk-of-the-test', hosts: ['api.invalid'], inject: { authorization: 'Bearer {}' } }
+    assert.deepEqual({ ...(await box.update({ network, secrets: { RULE: rule } })).secrets }, { RULE: ['api.invalid:443'] })
+    assert.deepEqual({ ...(await box.update({ network, secrets: { RULE: null } })).secrets }, {})
+    await assert.rejects(box.update({ secrets: { RULE: rule } }), /without `network`/)
   })
   test('usage counts', async () => {
     const box = await sandbox()

@@ -96,6 +96,14 @@ def case_settings_are_kept(world):
     assert git.get_config("user.email") == "ann@example.com"
 
 
+def case_a_login_for_a_host_stays_inside(world):
+    with Sandbox.create() as sandbox:
+        expect.raises(GitAuthException, sandbox.git.clone, PRIVATE, "/tmp/private")
+        sandbox.git.dangerously_authenticate(**ANN, host="git.example", protocol="http")
+        sandbox.git.clone(PRIVATE, "/tmp/private")
+        assert sandbox.git.remote_get("/tmp/private", "origin") == PRIVATE
+
+
 def case_a_closed_sandbox_clones_nothing(world):
     with Sandbox.create(network={"allow_out": ["web.example"], "deny_out": ["0.0.0.0/0"]}) as sandbox:
         expect.raises(SandboxException, sandbox.git.clone, PUBLIC, "/tmp/copy")

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest_like as expect
 from e2b import AsyncSandbox, Sandbox, SandboxException, Secret
@@ -157,6 +158,18 @@ def case_a_sandbox_without_rules_gets_some(world):
         # Commands that begin now trust the gate.
         assert values(sent(sandbox), "x-key") == masked("the-first-of-all")
         before.kill()
+
+
+def case_rules_that_two_set_at_a_time_are_those_of_the_last(world):
+    """What is told of the rules and what the gate has are of one change: none that was cleared stays at the gate."""
+    rules = {"web.example": rule(**{"X-Key": "of-one-of-the-two"})}
+    with Sandbox.create() as sandbox, ThreadPoolExecutor() as both:
+        for _ in range(25):
+            list(both.map(sandbox.update_network, ({"rules": rules}, {})))
+            told = (sandbox.get_info().network or {}).get("rules")
+            kept = world.server.owner("server", f"/v1/sandboxes/{sandbox.sandbox_id}").get("secrets")
+            assert bool(told) == bool(kept), (told, kept)
+            sandbox.update_network({})
 
 
 def case_rules_that_were_changed_are_kept_asleep(world):

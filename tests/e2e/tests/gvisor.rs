@@ -192,6 +192,12 @@ mod tests {
         assert_eq!(value(&server, &from, "x")?, before);
         server.run(["hibernate", &id])?.success()?;
         assert_eq!(value(&server, &id, "x")?, "'later'");
+        let files = server.run(["snapshot", "create", &id, "--files-only", "--json"])?.success()?;
+        let files: Value = serde_json::from_str(&files)?;
+        ensure!(files["kind"] == "filesystem", "{files}");
+        server.run(["hibernate", "--files-only", &id])?.success()?;
+        assert_eq!(value(&server, &id, "'x' in globals()")?, "False", "the files alone are kept");
+        assert_eq!(server.script(&id, "cat /workspace/file")?.success()?, "mine\n");
         server.run(["snapshot", "rm", "then"])?.success().map(drop)
     }
 

@@ -7,6 +7,7 @@ for_both_callers!(
     an_unknown_user_is_a_bad_parameter,
     a_file_goes_in_and_comes_out,
     a_directory_goes_in_and_comes_out,
+    attributes_go_in_with_a_file,
     standard_streams_stand_for_files_and_archives,
     hostile_links_and_pipes_stay_inside,
     mistakes_are_named,
@@ -41,6 +42,27 @@ fn a_directory_goes_in_and_comes_out(caller: &Caller) -> Result<()> {
     server.run(["cp", &format!("{id}:/tmp/tree"), &back.display().to_string()])?.success()?;
     assert_eq!(std::fs::read_to_string(back.join("link"))?, "text");
     ensure!(back.join("link").is_symlink(), "the link became a file");
+    Ok(())
+}
+
+fn attributes_go_in_with_a_file(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    let source = caller.file("report.csv", "a,b\n")?.display().to_string();
+    let inside = format!("{id}:/workspace/report.csv");
+    let flags = ["--attribute=source=the crawl", "--attribute=note=a=b"];
+    server.run(["cp", flags[0], flags[1], &source, &inside])?.success()?;
+    let line = "python3 -c 'import os; print([os.getxattr(\"/workspace/report.csv\", \"user.\" + n).decode() for n in (\"source\", \"note\")])'";
+    assert_eq!(server.script(&id, line)?.success()?, "['the crawl', 'a=b']\n");
+    server.paddock(["cp", flags[0], "-", &inside])?.input("typed").finish()?.success()?;
+    // Of one file that goes in, and of nothing else.
+    let directory = caller.directory("tree")?.display().to_string();
+    let tree = format!("{id}:/workspace/tree");
+    for (from, to) in [(&inside, &source), (&directory, &tree)] {
+        let refused = server.run(["cp", flags[0], from, to])?;
+        ensure!(refused.exited(1)?.err().contains("--attribute is of one file"), "{refused:?}");
+    }
+    assert_eq!(server.script(&id, "ls /workspace")?.success()?, "report.csv\n");
     Ok(())
 }
 

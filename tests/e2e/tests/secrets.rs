@@ -11,6 +11,7 @@ for_both_callers!(
     a_value_that_comes_back_is_masked,
     a_value_is_put_into_headers_for_credentials_only,
     a_sandbox_keeps_its_secrets_and_shows_them_to_nobody,
+    a_header_that_the_gate_sets_comes_and_goes,
     a_fork_has_none_unless_it_is_asked_for,
     methods_are_held_for_bound_hosts,
     a_pool_of_a_template_with_secrets,
@@ -316,6 +317,42 @@ fn a_pool_of_a_template_with_secrets(caller: &Caller) -> Result<()> {
         outside.tls
     );
     ensure!(place.value(&code)?.contains(right.trim()), "{}", place.value(&code)?);
+    Ok(())
+}
+
+fn a_header_that_the_gate_sets_comes_and_goes(caller: &Caller) -> Result<()> {
+    let outside = Outside::start(caller)?;
+    let server = Server::start(caller)?;
+    let [secret, address] = flags(&outside);
+    let host = format!("--allow-net=web.test:{}", outside.tls);
+    let id = create(&server, &[host.clone(), address.clone()])?;
+    let update = |flags: &[&str]| {
+        let arguments = ["update", &id].into_iter().chain(flags.iter().copied());
+        server.paddock(arguments)?.environment("KEY", VALUE).finish()
+    };
+    let seen = || {
+        let line = format!("curl -sSk https://web.test:{}/spelled", outside.tls);
+        server.script(&id, &line)?.success()
+    };
+    let right = spelled(&format!("Bearer {VALUE}"));
+    ensure!(seen()? != right, "there is no secret yet");
+    let header = "--secret-inject=KEY:Authorization=Bearer {}";
+    update(&[&secret, header, &address])?.success()?;
+    assert_eq!(seen()?, right);
+    // Beside the network rules, and with a header for the gate to set.
+    for (flags, words) in [
+        (&[secret.as_str(), header][..], "network rules"),
+        (&["--forget-secret=KEY"], "network rules"),
+        (&[secret.as_str(), address.as_str()], "placeholder"),
+        (&["--secret-inject=OTHER:X={}", address.as_str()], "OTHER"),
+    ] {
+        let refused = update(flags)?;
+        ensure!(refused.code != 0 && refused.err().contains(words), "{flags:?}: {refused:?}");
+        ensure!(!refused.err().contains(VALUE), "{refused:?}");
+    }
+    assert_eq!(seen()?, right, "what is refused changes nothing");
+    update(&["--forget-secret=KEY", &host, &address])?.success()?;
+    ensure!(seen()? != right, "it was taken away");
     Ok(())
 }
 

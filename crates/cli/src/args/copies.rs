@@ -56,8 +56,11 @@ pub enum SnapshotAction {
         #[arg(long)]
         name: Option<String>,
         /// Keep the code contexts too, with all that they know, in memory; an error if one cannot be
-        #[arg(long)]
+        #[arg(long, conflicts_with = "files_only")]
         live: bool,
+        /// Only the files, also where the backend keeps memory
+        #[arg(long)]
+        files_only: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

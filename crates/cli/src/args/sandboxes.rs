@@ -6,6 +6,7 @@ use super::scan::ScanFlags;
 use super::values;
 use super::volume::VolumeFlags;
 use clap::{Args, Subcommand, ValueEnum};
+use paddock_model::SecretLayer;
 use paddock_model::api::{Idle, UnderPressure};
 
 #[derive(Debug, Subcommand)]
@@ -40,10 +41,8 @@ pub enum SandboxCommand {
     #[command(after_help = "Example:\n  paddock resume build")]
     Resume(StateArgs),
     /// Keep the files of sandboxes, and end their processes
-    #[command(
-        after_help = "Example:\n  paddock hibernate build\n\nAny request to a hibernated sandbox wakes it."
-    )]
-    Hibernate(StateArgs),
+    #[command(after_help = HIBERNATE_HELP)]
+    Hibernate(HibernateArgs),
     /// Start hibernated sandboxes on the files they had
     #[command(after_help = "Example:\n  paddock wake build")]
     Wake(StateArgs),
@@ -74,15 +73,25 @@ Examples:
 Whoever has the address reaches that port, until the right ends: by its time, with the sandbox, or with the token that asked for it. \
 A path of the program goes before the `?`. The server has to listen on an address: `paddock serve --listen 127.0.0.1:8080`.";
 
+const HIBERNATE_HELP: &str = "\
+Examples:
+  paddock hibernate build
+  paddock hibernate --files-only build
+
+Any request to a hibernated sandbox wakes it. Where the backend keeps memory it goes on where it stood.";
+
 const UPDATE_HELP: &str = "\
 Examples:
   paddock update build --memory 4GiB --cpus 3
   paddock update build --metadata step=2 --forget draft
   paddock update build --idle 600:hibernate
   paddock update build --allow-net packages.example.org --allow-net files.example.org
+  paddock update build --allow-net files.example.org --secret KEY@api.example.com --secret-inject KEY:Authorization='Bearer {}'
+  paddock update build --allow-net files.example.org --forget-secret KEY
 
 Limits hold at once, for what runs too; a hibernated sandbox wakes with them. Network rules take the \
-place of those that it has, for open connections too. Image, workspace and backend are for life: make a snapshot, and create another sandbox from it.";
+place of those that it has, for open connections too. Secrets that the gate sets come and go by name, with the network rules \
+beside them as they are to be, because a secret opens its hosts; others stay. Image, workspace and backend are for life: make a snapshot, and create another sandbox from it.";
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
@@ -197,6 +206,15 @@ pub struct StateArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct HibernateArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Without their memory, also where the backend keeps it; one that sleeps with its memory loses it
+    #[arg(long)]
+    pub files_only: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct ExtendArgs {
     /// Id or name
     #[arg(value_parser = values::word)]
@@ -265,6 +283,16 @@ pub struct UpdateArgs {
     pub net: Option<String>,
     #[command(flatten)]
     pub network: NetworkFlags,
+    /// Add the secret NAME, or put it in the place of the one of that name, for requests to these hosts; its value is the variable
+    /// NAME of this shell, or FROM: env:NAME, file:PATH. Wants --secret-inject and network rules; repeatable
+    #[arg(long, value_name = "NAME@HOST[,HOST...][=FROM]", help_heading = "Network", value_parser = super::secrets::secret)]
+    pub secret: Vec<(String, SecretLayer)>,
+    /// Set this header in every request to the hosts of this --secret, with the value in the place of `{}`; repeatable
+    #[arg(long, value_name = "NAME:HEADER=TEXT", help_heading = "Network", value_parser = super::secrets::injected)]
+    pub secret_inject: Vec<(String, (String, String))>,
+    /// Remove the secret of this name. Wants network rules; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Network")]
+    pub forget_secret: Vec<String>,
     /// Print the sandbox as JSON
     #[arg(long)]
     pub json: bool,

@@ -51,6 +51,7 @@ Examples:
   paddock cp build:/workspace/out ./out
   paddock cp build:/etc/hostname -
   tar c src | paddock cp - build:/workspace/
+  paddock cp --attribute source=crawl report.csv build:/workspace/
 
 As cp does: into DESTINATION where that is a directory, else to that name. `-` is
 standard output or input: the bytes of a file, or a tar where the other side is a
@@ -126,6 +127,9 @@ pub struct CpArgs {
     /// User that reads or writes inside [default: the sandbox's user]
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
+    /// Give the file that goes in this extended attribute of the user's namespace: `user.NAME` inside; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
+    pub attribute: Vec<(String, String)>,
     /// Print what was copied as JSON; not with `-` as the destination
     #[arg(long)]
     pub json: bool,

@@ -203,7 +203,10 @@ impl Host for RemoteHost {
 
     async fn snapshot(&self, id: &str, name: Option<String>) -> Result<Snapshot> {
         let target = Target::sandbox(id).part("snapshots");
-        self.client.post_once(target, &CreateSnapshot { name, live: false }).await.map_err(told)
+        self.client
+            .post_once(target, &CreateSnapshot { name, ..CreateSnapshot::default() })
+            .await
+            .map_err(told)
     }
 
     async fn delete_snapshot(&self, id: &str) -> Result<()> {

@@ -11,10 +11,14 @@ use crate::copy::{CopyError, LeftOut};
 use crate::render;
 use crate::session::streams::Stream;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 pub fn execute(args: &CpArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let (source, destination) = (Place::parse(&args.source)?, Place::parse(&args.destination)?);
     let user = args.user.as_deref();
+    if !args.attribute.is_empty() && !matches!(destination, Place::Inside { .. }) {
+        return Err(CopyError::AttributesOfNoFile("this copy leads out of one").into());
+    }
     match (source, destination) {
         (Place::Inside { .. }, Place::Inside { .. }) => Err(CopyError::TwoSandboxes.into()),
         (Place::Inside { id, path }, to) => with_client(caller, async |client, caller| {
@@ -37,7 +41,8 @@ pub fn execute(args: &CpArgs, caller: &mut Caller) -> Result<i32, CommandError> 
             Ok(if left_out.is_empty() { 0 } else { 1 })
         }),
         (from, Place::Inside { id, path }) => with_client(caller, async |client, caller| {
-            let destination = Destination { client: &client, id: &id, path: &path, user };
+            let destination =
+                Destination { client: &client, id: &id, path: &path, user, attributes: attributes(args) };
             match from {
                 Place::Local(from) => destination.take_path(&from).await?,
                 _ => destination.take_stream(&Stream::stdin().map_err(CopyError::Standard)?).await?,
@@ -49,6 +54,12 @@ pub fn execute(args: &CpArgs, caller: &mut Caller) -> Result<i32, CommandError> 
         }),
         _ => Err(CopyError::NoSandbox.into()),
     }
+}
+
+/// As the API takes them.
+fn attributes(args: &CpArgs) -> Option<String> {
+    let named: BTreeMap<_, _> = args.attribute.iter().cloned().collect();
+    (!named.is_empty()).then(|| json!(named).to_string())
 }
 
 fn tell(args: &CpArgs, left_out: &[LeftOut], caller: &mut Caller) -> Result<(), CommandError> {

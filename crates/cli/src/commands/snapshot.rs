@@ -11,9 +11,10 @@ use paddock_model::api::{CreateSnapshot, Snapshot};
 
 pub fn execute(action: SnapshotAction, caller: &mut Caller) -> Result<i32, CommandError> {
     with_client(caller, async |client, caller| match action {
-        SnapshotAction::Create { id, name, live, json } => {
+        SnapshotAction::Create { id, name, live, files_only, json } => {
+            let request = CreateSnapshot { name, live, memory: files_only.then_some(false) };
             let call = Call::new(Method::POST, Target::sandbox(&id).part("snapshots"));
-            let snapshot: Snapshot = client.json(call.json(&CreateSnapshot { name, live })?).await?;
+            let snapshot: Snapshot = client.json(call.json(&request)?).await?;
             match json {
                 true => print_json(&snapshot, caller)?,
                 false => print(&format!("{}\n", render::escape::line(&snapshot.id)), caller)?,

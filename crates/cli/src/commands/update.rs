@@ -5,12 +5,19 @@ use super::{CommandError, print_json};
 use crate::args::sandboxes::UpdateArgs;
 use crate::caller::Caller;
 use crate::client::{Call, Target};
-use crate::layers;
+use crate::layers::{self, LayerError};
 use paddock_client::Method;
+use paddock_model::SecretLayer;
 use paddock_model::api::{LimitsRequest, Sandbox, UpdateSandbox};
+use paddock_settings::{SettingsError, read_secrets};
+use std::collections::BTreeMap;
 
 pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let network = layers::network(args.net.clone(), args.network.clone())?;
+    let secrets = secrets(&args)?;
+    if secrets.is_some() && network.is_none() {
+        return Err(LayerError::SecretsWithoutNetwork.into());
+    }
     with_client(caller, async |client, caller| {
         let target = || Target::sandbox(&args.id);
         let mut request = UpdateSandbox {
@@ -18,6 +25,7 @@ pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandErro
             persistent: args.persistent,
             under_pressure: args.under_pressure,
             network,
+            secrets,
             ..Default::default()
         };
         if !args.metadata.is_empty() || !args.forget.is_empty() {
@@ -44,4 +52,15 @@ pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandErro
         }
         Ok(0)
     })
+}
+
+/// Those that are set, and those that go, which have no value. `None`: all stay as they are.
+fn secrets(args: &UpdateArgs) -> Result<Option<BTreeMap<String, Option<SecretLayer>>>, CommandError> {
+    let mut set = layers::secrets(args.secret.clone(), Vec::new(), args.secret_inject.clone())?;
+    // They are read from this shell and this disk, not from the server's.
+    read_secrets(&mut set).map_err(SettingsError::from)?;
+    let gone = args.forget_secret.iter().map(|name| (name.clone(), None));
+    let changes: BTreeMap<_, _> =
+        gone.chain(set.into_iter().map(|(name, layer)| (name, Some(layer)))).collect();
+    Ok((!changes.is_empty()).then_some(changes))
 }

@@ -22,6 +22,8 @@ pub struct Destination<'a> {
     pub id: &'a str,
     pub path: &'a str,
     pub user: Option<&'a str>,
+    /// Of one file: a JSON object.
+    pub attributes: Option<String>,
 }
 
 /// One file of this computer to the place that the target names, and the answer.
@@ -48,6 +50,7 @@ impl Destination<'_> {
     /// A file's bytes to that name, or a tar into it where it is a directory.
     pub async fn take_stream(&self, from: &Stream) -> Result<(), CopyError> {
         if self.is_directory().await? {
+            self.has_no_attributes("what comes from standard input is a tar")?;
             let (call, upload) = self.archive_call(self.path).upload(TAR);
             let (sent, answered) = tokio::join!(pour_input(from, upload), self.client.done(call));
             answered?;
@@ -78,6 +81,7 @@ impl Destination<'_> {
     }
 
     async fn directory(&self, source: PathBuf, whole: &str) -> Result<(), CopyError> {
+        self.has_no_attributes("the source is a directory")?;
         let made = MakeDirectory { path: whole.to_string(), mode: None, parents: true };
         let target = Target::sandbox(self.id).part("files").part("directory").query_if("user", self.user);
         self.client.done(Call::new(Method::POST, target).json(&made)?).await?;
@@ -99,6 +103,13 @@ impl Destination<'_> {
             }
             (Err(error), _) => Err(error),
             (Ok(()), answered) => Ok(answered?),
+        }
+    }
+
+    fn has_no_attributes(&self, why: &'static str) -> Result<(), CopyError> {
+        match self.attributes {
+            Some(_) => Err(CopyError::AttributesOfNoFile(why)),
+            None => Ok(()),
         }
     }
 
@@ -140,6 +151,7 @@ impl Destination<'_> {
             .query("path", path)
             .query("parents", "true")
             .query_if("mode", mode.as_deref())
+            .query_if("attributes", self.attributes.as_deref())
             .query_if("user", self.user);
         Call::new(Method::PUT, target)
     }

@@ -373,6 +373,16 @@ pub struct Extend {
     pub ttl_seconds: f64,
 }
 
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Hibernate {
+    /// Whether its memory is kept, so that it goes on where it stood. By default it is where the backend keeps memory. `true`: it
+    /// is an error where the backend does not. `false`: the files alone are kept; one that sleeps with its memory loses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<bool>,
+}
+
 /// One line of the event stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

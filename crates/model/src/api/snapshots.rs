@@ -15,6 +15,10 @@ pub struct CreateSnapshot {
     /// are kept in memory, in a sandbox that counts as one of the tenant's, until the snapshot is deleted or was not used for a
     /// day. An error if one cannot be.
     pub live: bool,
+    /// Whether its memory is kept too, so that a sandbox with the snapshot goes on where this one stood. By default it is where the
+    /// backend keeps memory. `true`: it is an error where the backend does not. `false`: the files alone are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 
 use paddock_fleet::{Actor, Fleet, FleetError, ListFilter, WriteOptions};
 use paddock_model::api::{
-    CreateSandbox, CreateSnapshot, Exec, Extend, FileEntry, FilePage, Fork, MakeDirectory, RunCode, Sandbox,
-    Snapshot, StartExec,
+    CreateSandbox, CreateSnapshot, Exec, Extend, FileEntry, FilePage, Fork, Hibernate, MakeDirectory,
+    RunCode, Sandbox, Snapshot, StartExec,
 };
 use paddock_model::net::NetRules;
 use paddock_tools::{FileOperations, Host, OperationError, Operations};
@@ -193,7 +193,7 @@ impl Host for FleetHost {
     }
 
     async fn hibernate(&self, id: &str) -> Result<()> {
-        self.told(self.fleet.hibernate(&self.actor, id).await).await.map(drop)
+        self.told(self.fleet.hibernate(&self.actor, id, Hibernate::default()).await).await.map(drop)
     }
 
     async fn fork(&self, id: &str, ttl_seconds: f64) -> Result<Sandbox> {
@@ -204,7 +204,7 @@ impl Host for FleetHost {
     }
 
     async fn snapshot(&self, id: &str, name: Option<String>) -> Result<Snapshot> {
-        let request = CreateSnapshot { name, live: false };
+        let request = CreateSnapshot { name, ..CreateSnapshot::default() };
         self.told(self.fleet.create_snapshot(&self.actor, id, request).await).await
     }
 

@@ -132,6 +132,16 @@ fn hibernated(place: &Place) -> Result<()> {
     let awake = place.call("POST", &place.of("/wake"), 200)?.json()?;
     ensure!(awake["state"] == "running", "{awake}");
     ensure!(place.run(&place.id, "cat /tmp/of-before")? == "kept\n", "the file is another");
+    let asleep = place.post(&place.of("/hibernate"), 200, json!({"memory": false}))?;
+    ensure!(asleep["state"] == "hibernated", "{asleep}");
+    ensure!(place.run(&place.id, "cat /tmp/of-before")? == "kept\n", "the file is another without memory");
+    let keeps = asleep["guarantees"]["snapshot"] == "memory";
+    let answer = place.ask("POST", &place.of("/hibernate"), Some(json!({"memory": true})))?;
+    ensure!(
+        answer.status == if keeps { 200 } else { 400 },
+        "its memory, which is kept: {keeps}: {}",
+        answer.status
+    );
     Ok(())
 }
 

@@ -121,6 +121,22 @@ def test_hibernate_and_wake_by_use(sandbox: Sandbox) -> None:
     assert sandbox.exec("cat kept.txt").stdout == "kept"
 
 
+def test_memory_is_kept_or_not_as_it_is_asked_for(sandbox: Sandbox) -> None:
+    keeps = sandbox.info().guarantees["snapshot"] == "memory"
+    assert sandbox.hibernate(memory=False).state == "hibernated"
+    snapshot = sandbox.snapshot(memory=False)
+    with Client() as client:
+        client.delete_snapshot(snapshot)
+    assert snapshot.kind == "filesystem"
+    with pytest.raises(paddock.PaddockError, match="`memory` is false"):
+        sandbox.snapshot(live=True, memory=False)
+    if not keeps:
+        with pytest.raises(paddock.PaddockError, match="no memory"):
+            sandbox.hibernate(memory=True)
+        with pytest.raises(paddock.PaddockError, match="no memory"):
+            sandbox.snapshot(memory=True)
+
+
 def test_snapshots(sandbox: Sandbox) -> None:
     sandbox.files.write("a.txt", "old")
     snapshot = sandbox.snapshot("sdk-snapshot")

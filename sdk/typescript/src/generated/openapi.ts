@@ -1079,6 +1079,12 @@ export interface components {
              */
             live?: boolean;
             /**
+             * @description Whether its memory is kept too, so that a sandbox with the snapshot goes on where this one stood. By default it is where the
+             *     backend keeps memory. `true`: it is an error where the backend does not. `false`: the files alone are kept.
+             * @default null
+             */
+            memory?: boolean | null;
+            /**
              * @description Unique among the tenant's snapshots.
              * @default null
              */
@@ -1404,6 +1410,14 @@ export interface components {
         Health: {
             status: string;
             version: string;
+        };
+        Hibernate: {
+            /**
+             * @description Whether its memory is kept, so that it goes on where it stood. By default it is where the backend keeps memory. `true`: it
+             *     is an error where the backend does not. `false`: the files alone are kept; one that sleeps with its memory loses it.
+             * @default null
+             */
+            memory?: boolean | null;
         };
         /** @description A field is absent where the host does not say it. */
         HostLoad: {
@@ -4151,6 +4165,11 @@ export interface operations {
         parameters: {
             path: {
                 id: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Hibernate"] | null;
             };
         };
         responses: {

@@ -3,6 +3,7 @@
 
 use super::errors::{Refusal, Result};
 use crate::errors::shorten;
+use paddock_fleet::SecretGroup;
 use paddock_model::{SecretLayer, SecretValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -48,15 +49,9 @@ pub fn secrets(rules: &HeaderRules) -> Result<BTreeMap<String, SecretLayer>> {
     Ok(secrets)
 }
 
-/// The change from the rules that a sandbox has to these: those that are left out are cleared. `None`: it has none, and gets none.
-pub fn changes<'a>(
-    had: impl Iterator<Item = &'a String>,
-    wanted: BTreeMap<String, SecretLayer>,
-) -> Option<BTreeMap<String, Option<SecretLayer>>> {
-    let cleared = had.filter(|name| name.starts_with(NAMES)).map(|name| (name.clone(), None));
-    let set = wanted.into_iter().map(|(name, layer)| (name, Some(layer)));
-    let changes: BTreeMap<_, _> = cleared.chain(set).collect();
-    (!changes.is_empty()).then_some(changes)
+/// In the place of the rules that a sandbox has: those that are left out are cleared.
+pub fn instead(secrets: BTreeMap<String, SecretLayer>) -> SecretGroup {
+    SecretGroup { prefix: NAMES, secrets }
 }
 
 /// Hosts with a header of their own.
@@ -146,18 +141,6 @@ mod tests {
         let second = &made["E2B_RULE_2"];
         assert_eq!(second.value, Some(SecretValue("team-of-agents".into())));
         assert_eq!(second.inject, [("x-team".to_string(), "{}".to_string())].into());
-    }
-
-    #[test]
-    fn rules_replace_rules_and_leave_other_secrets() {
-        let had = ["E2B_RULE_1", "E2B_RULE_2", "OWN"].map(String::from);
-        let wanted =
-            || made(json!({ "a.example": [{ "transform": { "headers": { "X-Own": "a-long-one" } } }] }));
-        let changed = changes(had.iter(), wanted().expect("secrets")).expect("changes");
-        assert!(changed["E2B_RULE_1"].is_some() && changed["E2B_RULE_2"].is_none() && changed.len() == 2);
-        assert_eq!(changes(had[2..].iter(), BTreeMap::new()), None);
-        let cleared = changes(had.iter(), BTreeMap::new()).expect("changes");
-        assert!(cleared.len() == 2 && cleared.values().all(Option::is_none));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::auth::Caller;
 use crate::errors::shorten;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use paddock_fleet::OwnChanges;
 use paddock_model::SecretLayer;
 use paddock_model::api::UpdateSandbox;
 use paddock_model::net::{NetLayer, NetSetting};
@@ -57,13 +58,14 @@ pub async fn update(
         return Err(Refusal::invalid(format!("{what}: it is said when a sandbox is made, and stays")));
     }
     let network = Some(setting(wanted.internet, Some(&wanted))?);
-    let secrets = header_rules::changes(sandbox.secrets.keys(), wanted.secrets()?);
-    let change = UpdateSandbox { network, secrets, ..UpdateSandbox::default() };
+    let change = UpdateSandbox { network, ..UpdateSandbox::default() };
+    let secrets = Some(header_rules::instead(wanted.secrets()?));
     let public = shown_network(&sandbox).and_then(|shown| shown.network.get("allowPublicTraffic")?.as_bool());
     let mask = sandbox.metadata.get(REQUEST_HOST_LABEL).cloned();
     let told = Network { allow_public_traffic: public, mask_request_host: mask, ..wanted };
     let labels = [(NETWORK_LABEL.to_string(), label(told.internet, Some(&told)).map(|(_, text)| text))];
-    app.fleet().update_labelled(&actor, &sandbox.id, change, labels.into()).await?;
+    let own = OwnChanges { labels: labels.into(), secrets };
+    app.fleet().update_with(&actor, &sandbox.id, change, own).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -10,7 +10,7 @@ use axum::Json as Answer;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use paddock_fleet::{Actor, FleetError};
-use paddock_model::api::{Extend, Sandbox, SandboxState};
+use paddock_model::api::{Extend, Hibernate, Sandbox, SandboxState};
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,6 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const TIMEOUT_SECONDS: f64 = 300.0;
 /// A paused sandbox waits so long for somebody to resume it.
 const PAUSED_SECONDS: f64 = 30.0 * 86_400.0;
+const FILES_ALONE: Hibernate = Hibernate { memory: Some(false) };
 
 /// One that lives and is the caller's.
 pub async fn find(app: &App, actor: &Actor, id: &str) -> Result<Sandbox> {
@@ -70,7 +71,7 @@ pub async fn connect(
         if sandbox.state == SandboxState::Paused {
             app.fleet().resume(&actor, &sandbox.id).await?;
         }
-        app.fleet().hibernate_files(&actor, &sandbox.id).await?;
+        app.fleet().hibernate(&actor, &sandbox.id, FILES_ALONE).await?;
     }
     let sandbox = if was_paused { wake_up(&app, &actor, &id).await? } else { sandbox };
     let ends = sandbox.expires_at_ms.map(|at| at as f64 / 1000.0);
@@ -151,7 +152,7 @@ pub async fn pause(
     }
     fleet.extend(&actor, &sandbox.id, Extend { ttl_seconds: PAUSED_SECONDS }).await?;
     let paused = match wanted.memory {
-        Some(false) => fleet.hibernate_files(&actor, &sandbox.id).await,
+        Some(false) => fleet.hibernate(&actor, &sandbox.id, FILES_ALONE).await,
         _ => fleet.pause(&actor, &sandbox.id).await,
     };
     if let Err(error) = paused {

@@ -12,9 +12,7 @@ use crate::errors::hide_host_of;
 use axum::Json as Answer;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use paddock_fleet::Keeps;
-use paddock_model::SnapshotKind;
-use paddock_model::api::{Fork, NotForked, Snapshot};
+use paddock_model::api::{CreateSnapshot, Fork, NotForked, Snapshot};
 use paddock_records::store::SnapshotFilter;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,15 +35,8 @@ pub async fn create(
     Json(wanted): Json<NewSnapshot>,
 ) -> Result<(StatusCode, Answer<Value>)> {
     let sandbox = find(&app, &actor, &id).await?;
-    if wanted.memory == Some(true) && sandbox.guarantees.snapshot != SnapshotKind::Memory {
-        return Err(Refusal::invalid(format!(
-            "memory: a snapshot of this sandbox keeps files alone, because its backend `{}` keeps no memory of it; make it from a \
-             template whose backend keeps memory, or leave the memory out",
-            sandbox.guarantees.backend
-        )));
-    }
-    let keeps = if wanted.memory == Some(false) { Keeps::FilesAlone } else { Keeps::Files };
-    let snapshot = app.fleet().snapshot_keeping(&actor, &sandbox.id, wanted.name, keeps).await?;
+    let request = CreateSnapshot { name: wanted.name, live: false, memory: wanted.memory };
+    let snapshot = app.fleet().create_snapshot(&actor, &sandbox.id, request).await?;
     Ok((StatusCode::CREATED, Answer(described(&snapshot))))
 }
 

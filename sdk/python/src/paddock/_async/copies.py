@@ -28,9 +28,15 @@ class AsyncCopies:
     def id(self) -> str:
         return self._info.id
 
-    async def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> Snapshot:
-        """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it."""
-        wanted = given(name=name, live=live or None)
+    async def snapshot(
+        self, name: Optional[str] = None, *, live: bool = False, memory: Optional[bool] = None
+    ) -> Snapshot:
+        """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it.
+
+        Memory is kept too where the backend does that. With `memory` True it is an error where the backend does not;
+        with False the files alone are kept.
+        """
+        wanted = given(name=name, live=live or None, memory=memory)
         body = await self._client.call("POST", f"{self._path}/snapshots", json=wanted, patience=LONG_PATIENCE)
         from .._models_more import Snapshot
 

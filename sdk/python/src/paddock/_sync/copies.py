@@ -29,9 +29,15 @@ class Copies:
     def id(self) -> str:
         return self._info.id
 
-    def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> Snapshot:
-        """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it."""
-        wanted = given(name=name, live=live or None)
+    def snapshot(
+        self, name: Optional[str] = None, *, live: bool = False, memory: Optional[bool] = None
+    ) -> Snapshot:
+        """Keeps its files, and if `live` its code contexts, in memory; `create(snapshot=...)` begins with it.
+
+        Memory is kept too where the backend does that. With `memory` True it is an error where the backend does not;
+        with False the files alone are kept.
+        """
+        wanted = given(name=name, live=live or None, memory=memory)
         body = self._client.call("POST", f"{self._path}/snapshots", json=wanted, patience=LONG_PATIENCE)
         from .._models_more import Snapshot
 

@@ -423,9 +423,14 @@ class Sandbox(Copies):
     def resume(self) -> SandboxInfo:
         return self._act("POST", "/resume")
 
-    def hibernate(self) -> SandboxInfo:
-        """Ends its processes and frees its memory; files stay, and any request wakes it."""
-        return self._act("POST", "/hibernate", patience=LONG_PATIENCE)
+    def hibernate(self, *, memory: Optional[bool] = None) -> SandboxInfo:
+        """Ends its processes and frees its memory; files stay, and any request wakes it.
+
+        Where the backend keeps memory it goes on where it stood. With `memory` True it is an error where the backend
+        does not; with False the files alone are kept.
+        """
+        wanted = given(memory=memory) or None
+        return self._act("POST", "/hibernate", json=wanted, patience=LONG_PATIENCE)
 
     def wake(self) -> SandboxInfo:
         return self._act("POST", "/wake", patience=LONG_PATIENCE)
