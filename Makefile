@@ -16,7 +16,7 @@ help:
 	@echo "make test-layers   attacks on a build without each layer in turn: about 10 minutes"
 	@echo "make test-crash    a thousand kills of a busy server: about 20 minutes"
 	@echo "make test-integrations  agent frameworks that take long to install: Harbor"
-	@echo "make test-templates  each template that comes with Paddock, built from fetched packages and used"
+	@echo "make test-templates  each template that comes with Paddock, built from fetched packages and used, two of them by E2B's SDKs"
 	@echo "make bench   side by side with what you would use instead; writes bench/results/"
 	@echo "make build   only $(PADDOCK)"
 	@echo "make web     build the dashboard into web/dist, after a change of its sources"

@@ -33,7 +33,7 @@ SLOW = {
     "kernels": "the conformance suite behind four other kernels with cgroup v2",
     "layers": "attacks on a build without each layer in turn",
     "microvm": "the conformance suite on the microvm backend, whole",
-    "templates": "each template that comes with Paddock, built and used",
+    "templates": "each template that comes with Paddock, built and used, and E2B's SDKs with `base` and `code-interpreter-v1`",
 }
 
 
@@ -214,7 +214,10 @@ def slow_stages(which):
         conformance = ["tests/kernels/conformance.py", "--paddock", paddock, "--suite", suite("attacks")[0][0][0]]
         return [Stage("other kernels", [sys.executable, *conformance])]
     if which == "templates":
-        return [Stage("templates", [sys.executable, "tests/templates/run.py", "--build", paddock])]
+        return [
+            Stage("templates", [sys.executable, "tests/templates/run.py", "--build", paddock]),
+            Stage("e2b", [sys.executable, "tests/e2b/run.py", "--built", paddock], environment=packages.fetch(ROOT)),
+        ]
     if which == "crash":
         return [Stage("crash", [sys.executable, "tests/crash/run.py", paddock, "1000"])]
     if which == "integrations":

@@ -1,5 +1,5 @@
 // Commands with the SDK for Node.
-import { assert, e2b, sharedSandbox, subject, until, withSandbox } from './world.mjs'
+import { address, assert, e2b, sharedSandbox, subject, until, wait, withSandbox } from './world.mjs'
 
 const { CommandExitError, InvalidArgumentError, NotFoundError, SandboxError, TimeoutError } = e2b
 const NO_SUCH_PID = 4_000_000
@@ -187,4 +187,33 @@ test('a_handle_tells_its_state', async () => {
   const handle = await run('echo out; exit 3', { background: true })
   await assert.rejects(handle.wait(), CommandExitError)
   assert.deepEqual([handle.exitCode, handle.stdout, handle.stderr, handle.error], [3, 'out\n', '', 'exit status 3'])
+})
+
+// The SDK for Node has no method for it; its protocol has the call, and a program may send the parts one after the other.
+test('input_as_a_stream_of_messages', async () => {
+  const sandbox = await sharedSandbox()
+  const handle = await run('cat; echo end', { background: true, stdin: true })
+  const message = (value) => {
+    const text = Buffer.from(JSON.stringify(value))
+    const head = Buffer.alloc(5)
+    head.writeUInt32BE(text.length, 1)
+    return Buffer.concat([head, text])
+  }
+  async function * messages() {
+    yield message({ start: { process: { pid: handle.pid } } })
+    for (let n = 0; n < 100; n++) {
+      yield message({ data: { input: { stdin: Buffer.from(`line ${n}\n`).toString('base64') } } })
+      if (n === 50) await wait(50)
+    }
+  }
+  const headers = {
+    'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983', 'X-Access-Token': sandbox.envdAccessToken,
+    'Content-Type': 'application/connect+json', 'Connect-Protocol-Version': '1',
+  }
+  const answer = await fetch(`${address}/process.Process/StreamInput`, { method: 'POST', headers, body: messages(), duplex: 'half' })
+  const said = Buffer.from(await answer.arrayBuffer())
+  assert.deepEqual([answer.status, said.toString('latin1')], [200, '\0\0\0\0\x02{}\x02\0\0\0\x02{}'])
+  await handle.closeStdin()
+  const lines = Array.from({ length: 100 }, (_, n) => `line ${n}\n`).join('')
+  assert.equal((await handle.wait()).stdout, `${lines}end\n`)
 })

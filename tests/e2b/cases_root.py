@@ -1,5 +1,7 @@
 """E2B's user becomes root by `sudo`, where the template and the server let it."""
+import contextlib
 import os
+import tempfile
 
 import pytest_like as expect
 from e2b import CommandExitException, Sandbox
@@ -43,3 +45,49 @@ def case_without_the_servers_leave_the_same_template_has_no_sudo(world):
         add_base(server)
         with Sandbox.create(timeout=60, **options_of(variables)) as sandbox:
             assert sandbox.commands.run("id -u; test ! -e /dev/become-root && echo none").stdout == "1000\nnone\n"
+
+
+# A template whose image has a `sudo` of its own, as that of `base` has.
+NAME = "code-interpreter-v1"
+BUILD = """
+base = "IMAGE"
+run = ['''
+mkdir -p /usr/local/bin /home/user && printf '#!/bin/sh\\necho the-one-of-the-image\\n' > /usr/local/bin/sudo && chmod 755 /usr/local/bin/sudo
+echo user:x:1000:1000::/home/user:/bin/sh >> /etc/passwd && echo user:x:1000: >> /etc/group && chown 1000:1000 /home/user
+''']
+[template]
+user = "user"
+cwd = "/home/user"
+root_may_install = true
+become_root = true
+"""
+
+
+@contextlib.contextmanager
+def sandbox_of_an_image_with_sudo(world, *options):
+    if os.geteuid() != 0:
+        raise Skip("e2b-root: an ordinary user has too few ids for a user who becomes root")
+    if not world.image:
+        raise Skip("e2b-templates: the host has no static busybox for an image")
+    with tempfile.TemporaryDirectory(prefix="paddock-e2b-files-") as place:
+        with open(os.path.join(place, f"{NAME}.toml"), "w") as file:
+            file.write(BUILD.replace("IMAGE", world.image))
+        chosen = ["--build-on-first-use", NAME, "--build-files", place, "--build-wait", "100s", *options]
+        with another_server(world, *chosen) as (_, variables):
+            with Sandbox.create(NAME, timeout=60, request_timeout=110, **options_of(variables)) as sandbox:
+                yield sandbox
+
+
+def case_sudo_stands_over_the_one_of_the_image(world):
+    with sandbox_of_an_image_with_sudo(world) as sandbox:
+        run = sandbox.commands.run
+        assert run("sudo id -u; id -u").stdout == "0\n1000\n"
+        assert run("grep -c the-one-of-the-image /usr/local/bin/sudo || true").stdout == "0\n"
+        assert run("sudo touch /usr/local/bin/beside && stat -c %U /usr/local/bin/beside").stdout == "root\n"
+        refused = expect.raises(CommandExitException, run, "sudo sh -c 'echo x > /usr/local/bin/sudo'")
+        assert "Read-only" in refused.stderr or "busy" in refused.stderr, refused.stderr
+
+
+def case_without_the_servers_leave_the_one_of_the_image_is_seen(world):
+    with sandbox_of_an_image_with_sudo(world, "--root-may-install", "nobody") as sandbox:
+        assert sandbox.commands.run("sudo id -u; id -u").stdout == "the-one-of-the-image\n1000\n"

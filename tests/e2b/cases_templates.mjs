@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { randomUUID } from 'node:crypto'
-import { assert, e2b, Sandbox, subject, wait } from './world.mjs'
+import { assert, e2b, keys, Sandbox, subject, wait } from './world.mjs'
 
 const { Template, BuildError, waitForFile } = e2b
 const image = process.env.IMAGE
@@ -163,4 +163,44 @@ test('processors_and_memory', async () => {
   const found = await sandbox.getInfo()
   assert.deepEqual([found.cpuCount, found.memoryMB], [1, 512])
   await sandbox.kill()
+})
+
+test('helpers_become_commands_of_root_and_of_the_user', async () => {
+  // The small image has none of these programs, so that each writes down how it was called.
+  const write = (program) => `printf '#!/bin/sh\\necho "\${0##*/} $* as $(id -un)" >> /srv/calls\\n' > /bin/${program} && chmod 755 /bin/${program}`
+  const programs = ['pip', 'npm', 'bun', 'apt-get', 'git'].map(write)
+  const template = Template().fromImage(image).runCmd([...programs, 'touch /srv/calls', 'chmod 666 /srv/calls'], { user: 'root' })
+    .pipInstall(['flask', 'six']).pipInstall('rich', { g: false }).npmInstall('left-pad').npmInstall('tsx', { g: true }).npmInstall('a', { dev: true })
+    .bunInstall().aptInstall('vim', { noInstallRecommends: true }).gitClone('https://git.example/a.git', '/srv/a', { branch: 'main', depth: 1 })
+  const info = await Template.build(template, name('js'))
+  assert.deepEqual((await inside(info.name, 'cat /srv/calls')).trim().split('\n'), [
+    'pip install flask six as root', 'pip install --user rich as user', 'npm install left-pad as user', 'npm install -g tsx as root',
+    'npm install --save-dev a as user', 'bun install as user', 'apt-get update as root',
+    'apt-get install -y --no-install-recommends vim as root',
+    'git clone https://git.example/a.git --branch main --single-branch --depth 1 /srv/a as user',
+  ])
+})
+
+test('a_helper_whose_program_is_missing_says_so', async () => {
+  const lines = []
+  const build = Template.build(Template().fromImage(image).pipInstall('six'), name('js'), { onBuildLogs: (entry) => lines.push(entry.message) })
+  await assert.rejects(build, (error) => error instanceof BuildError && error.message.includes('exit code 127'))
+  assert.ok(lines.some((line) => line.includes('pip') && line.includes('not found')), lines.join('\n'))
+})
+
+test('images_of_registries_that_are_not_open_are_refused', async () => {
+  const images = [
+    Template().fromDebianImage('bookworm'), Template().fromUbuntuImage(), Template().fromFedoraImage(), Template().fromAlpineImage(),
+    Template().fromArchImage(), Template().fromPythonImage('3.12'), Template().fromNodeImage(), Template().fromBunImage(),
+  ]
+  for (const template of images) {
+    await assert.rejects(Template.build(template, name('js')), (error) => error instanceof BuildError && error.message.includes('docker.io'))
+  }
+})
+
+test('an_alias_exists_as_its_template_does', async () => {
+  const wanted = name('js')
+  assert.equal(await Template.aliasExists(wanted), false)
+  await Template.build(Template().fromImage(image), wanted)
+  assert.deepEqual([await Template.aliasExists(wanted), await Template.aliasExists(wanted, { apiKey: keys.other })], [true, false])
 })

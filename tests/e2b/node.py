@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TIME_LIMIT = 300
+TIME_LIMIT = 400
 
 
 def run(world, directory, words=()):

@@ -41,6 +41,7 @@ MODULES = {
     "code": set(),
     # It would make the same template again.
     "results": {"a_language_of_the_template_has_its_runner"},
+    "template_helpers": set(),
     "templates": {"templates_are_in_the_servers_own_api_too", "levels_of_the_log_are_chosen"},
     "template_refusals": {
         "names_and_tags_that_are_none_are_refused", "a_wrong_hash_is_refused", "an_upload_wants_its_signed_address_and_has_a_bound",

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Drives a real server with the real SDKs of E2B, unmodified, through what docs/guides/e2b.md says that works.
 
-Usage: run.py PADDOCK [WORD...]
+Usage: run.py [--built] PADDOCK [WORD...]
 
 The cases are the functions `case_*` of cases_*.py and the calls of `test` in cases*.mjs. Only cases whose name holds one of the words run,
 where there are words; those for Node begin with `node.`, the examples of frameworks/ with `frameworks.`, those that run again with the
 asynchronous classes of the SDK with `async.`. The cases of network/ run in a
 network of their own, as root. The server listens on a port of its own with a state directory of its own.
+
+With --built the templates `base` and `code-interpreter-v1` are built first, by first use, as root and from Debian's packages; then the cases
+run against them that are about what is in a template, and those of built/.
 
 PADDOCK_TEST_E2B names the directory of the Python packages (scripts/packages.py fetches them), PADDOCK_TEST_E2B_NODE that of the packages
 for Node, PADDOCK_TEST_E2B_FRAMEWORKS those of the frameworks, PADDOCK_TEST_IPYTHON the IPython that one of them wants inside.
@@ -24,6 +27,7 @@ import tempfile
 import time
 import traceback
 
+import built_templates
 import node
 import other_flavour
 import outside_world
@@ -86,7 +90,8 @@ async def run_all(world, place, words):
 async def run_cases(world, place, words):
     passed, failed = 0, []
     again = other_flavour.cases(world) if place == HERE else ()
-    for name, function in itertools.chain(cases(place), again):
+    only_built = cases(built_templates.CASES) if is_built(world.server) else ()
+    for name, function in itertools.chain(cases(place), only_built, again):
         if words and not any(word in name for word in words):
             continue
         if name.removeprefix("async.").startswith("template") and not world.image:
@@ -105,15 +110,23 @@ async def run_cases(world, place, words):
     return passed, failed
 
 
+def is_built(server):
+    return isinstance(server, built_templates.BuiltServer)
+
+
 def main():
-    if len(sys.argv) < 2 or not os.access(sys.argv[1], os.X_OK):
-        sys.exit(f"usage: {sys.argv[0]} PADDOCK [WORD...], where PADDOCK is the executable to test")
+    built = sys.argv[1:2] == ["--built"]
+    arguments = sys.argv[2:] if built else sys.argv[1:]
+    if not arguments or not os.access(arguments[0], os.X_OK):
+        sys.exit(f"usage: {sys.argv[0]} [--built] PADDOCK [WORD...], where PADDOCK is the executable to test")
     # So that `finally` cleans up when somebody ends this with a signal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    reason = packages()
+    reason = packages() or (built_templates.missing() if built else None)
     if reason:
         print(f"SKIP {reason}")
         return SKIPPED
+    if built:
+        return run_place(HERE, arguments[0], arguments[1:] or built_templates.WORDS, built_templates.BuiltServer)
     if outside_world.is_entered():
         return run_place(outside_world.CASES, sys.argv[1], sys.argv[2:])
     code = run_place(HERE, sys.argv[1], sys.argv[2:])
@@ -124,16 +137,19 @@ def main():
     return outside_world.enter(sys.argv) or code
 
 
-def run_place(place, paddock, words):
+def run_place(place, paddock, words, kind=Server):
     """The cases of one directory, with a server of their own."""
     directory = tempfile.mkdtemp(prefix="paddock-e2b-")
-    server = Server(os.path.abspath(paddock), directory)
+    server = kind(os.path.abspath(paddock), directory)
     passed, failed, outside = 0, ["the server did not start"], None
     try:
         if outside_world.is_entered():
             outside = outside_world.Outside(directory)
         server.start()
-        passed, failed = asyncio.run(run_all(World(server), place, words))
+        world = World(server)
+        if is_built(server):
+            built_templates.build(world)
+        passed, failed = asyncio.run(run_all(world, place, words))
         if server.process.poll() is not None:
             failed.append(f"the server ended with {server.process.returncode}")
         end_all(server)

@@ -15,6 +15,9 @@ START_PATIENCE = 30.0
 
 
 class Server:
+    # The cases are about the dialect, so that sandboxes show the host's own /usr and nothing is built for them.
+    first_use = ("--build-on-first-use", "none")
+
     def __init__(self, paddock, directory, options=()):
         self.paddock, self.directory, self.options = paddock, directory, options
         self.log = os.path.join(directory, "server.log")
@@ -27,7 +30,7 @@ class Server:
 
     def start(self):
         command = [self.paddock, "serve", "--socket", self.socket, "--listen", "127.0.0.1:0",
-                   "--build-on-first-use", "none", *self.options]
+                   *self.first_use, *self.options]
         if self.registry.image:
             command += ["--registries", self.registry.address]
         with open(self.log, "ab") as log:

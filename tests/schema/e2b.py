@@ -3,17 +3,29 @@
 It is no second description of the dialect: of answers it has the statuses and fields without which the SDKs fail, and of requests what
 may be sent. It is made for one server and forgotten.
 """
+import base64
+import hashlib
 import http.client
 import json
+import os
+import re
 import struct
+import time
 import urllib.parse
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# All operations of the dialect. A test of the server's own holds that the list is the code's.
+ROUTES = os.path.join(HERE, "e2b_routes.txt")
 
 # Each operation that ends or changes a sandbox has some of its own.
 MORTAL = ("kill", "timeout", "connect", "connect-v2", "pause", "fork", "snapshots", "network")
 FILES = ["/tmp/there/file", "/etc/passwd", "/tmp/there", "/nowhere/at/all", "/proc/self/mem", ""]
 DIRECTORIES = ["/tmp/there", "/tmp", "~", "/tmp/there/file", "/nowhere/at/all"]
 # Each call for a process has one of its own, because most of them end it.
-PROCESSES = ("SendSignal", "SendInput", "CloseStdin", "Update")
+PROCESSES = ("SendSignal", "SendInput", "CloseStdin", "Update", "Connect", "StreamInput")
+# Calls whose bodies and answers are envelopes: e2b_hooks.py puts the messages into them.
+STREAM = "application/connect+json"
+SIGNED_SECONDS = 3600
 TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "number"}, {"type": "boolean"}
 TEXTS = {"type": "array", "items": TEXT}
 PAIRS = {"type": "object", "additionalProperties": TEXT}
@@ -36,6 +48,14 @@ def list_of(*fields):
     return {"type": "array", "items": answer_of(*fields)}
 
 
+# What may leave a sandbox, and headers that are set at the gate.
+PLACES = {"type": "array", "items": one_of("0.0.0.0/0", "1.1.1.1", "8.0.0.0/8", "::/0", "web.example", "no address"), "maxItems": 3}
+VALUES = one_of("a-long-value", "Bearer ${e2b.secrets.there}", "${e2b.secrets.no-such}", "${e2b.identity.tokens.aws}", "short", "")
+HEADERS = thing(**{"X-Own": VALUES, "x-own": VALUES, "Authorization": VALUES, "Content-Length": one_of("100000000")})
+RULE = thing(transform=thing(headers=HEADERS))
+BY_HOST = thing(**{host: {"type": "array", "maxItems": 2, "items": RULE} for host in ("web.example", "*.web.example", "1.1.1.1", "no host")})
+OUT = {"allowOut": PLACES, "denyOut": PLACES, "rules": BY_HOST}
+MOUNT = thing(["name", "path"], name=one_of("mounted", "no-such", ""), path=one_of("/data", "/mnt/deep/er", "/etc", "relative", ""))
 OPENED = answer_of("templateID", "sandboxID", "clientID", "envdVersion", "envdAccessToken", "trafficAccessToken")
 LISTED = ("templateID", "sandboxID", "clientID", "startedAt", "endAt", "envdVersion", "cpuCount", "memoryMB", "diskSizeMB", "state")
 SECRET = ("secretID", "name", "currentVersion", "metadata", "createdAt", "updatedAt")
@@ -60,9 +80,15 @@ class Furniture:
         place = f"/templates/{self.build['templateID']}/files/{'0' * 64}"
         self.grant = self.control("GET", place, None)["url"].rsplit("/", 1)[1]
         self.volume = self.control("POST", "/volumes", {"name": "there"})
-        self.control("POST", "/volumes", {"name": "short"})
+        for name in ("short", "mounted"):
+            self.control("POST", "/volumes", {"name": name})
         for name in ("there", "short"):
             self.control("POST", "/secrets", {"name": name, "value": "a-long-value"})
+
+    def signature(self, path, operation, expiration=None):
+        """As E2B's SDKs sign a path of the steady sandbox."""
+        parts = [path, operation, "", self.steady["envdAccessToken"], *([str(expiration)] if expiration else [])]
+        return "v1_" + base64.b64encode(hashlib.sha256(":".join(parts).encode()).digest()).decode().rstrip("=")
 
     def sandbox(self):
         return self.control("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 3600})["sandboxID"]
@@ -106,6 +132,29 @@ class Furniture:
 
 def document(there):
     """The document, for a server with these things."""
+    return described(there, control, kept, inside, streams)
+
+
+def signed_document(there):
+    """The same for signed addresses, which have the path and the method of others."""
+    return described(there, signed)
+
+
+def differences(paths):
+    """Operations of the dialect that the paths of a document lack, and those that the dialect does not have."""
+    with open(ROUTES) as file:
+        routes = {unnamed(line) for line in file.read().splitlines()}
+    asked = {unnamed(f"{method.upper()} {path}") for path, methods in paths.items() for method in methods}
+    return ([f"tests/schema/e2b.py does not ask {route}" for route in sorted(routes - asked)]
+            + [f"tests/schema/e2b.py asks {route}, which the dialect does not have" for route in sorted(asked - routes)])
+
+
+def unnamed(route):
+    """Names of the parts in braces differ."""
+    return re.sub(r"\{[^}]*\}", "{}", route)
+
+
+def described(there, *parts):
     paths = {}
 
     def operation(method, path, statuses, body=None, query=None, headers=None, kind="application/json", **places):
@@ -115,14 +164,13 @@ def document(there):
         ]
         refused = {"description": "refused", "content": {"application/json": {"schema": REFUSED}}}
         answers = {str(status): answered(schema) for status, schema in statuses.items()}
-        described = {"operationId": f"{method} {path}", "parameters": parameters, "responses": {**answers, "4XX": refused}}
+        one = {"operationId": f"{method} {path}", "parameters": parameters, "responses": {**answers, "4XX": refused}}
         if body is not None:
-            described["requestBody"] = {"required": True, "content": {kind: {"schema": body}}}
-        paths.setdefault(path, {})[method] = described
+            one["requestBody"] = {"required": True, "content": {kind: {"schema": body}}}
+        paths.setdefault(path, {})[method] = one
 
-    control(operation, there)
-    kept(operation, there)
-    inside(operation, there)
+    for part in parts:
+        part(operation, there)
     return {"openapi": "3.1.0", "info": {"title": "E2B's clients", "version": "0"}, "paths": paths}
 
 
@@ -130,7 +178,7 @@ def answered(schema):
     if schema is None:
         return {"description": "done"}
     kind, schema = schema if isinstance(schema, tuple) else ("application/json", schema)
-    return {"description": "done", "content": {kind: {"schema": schema}}}
+    return {"description": "done", "content": {kind: {} if schema is None else {"schema": schema}}}
 
 
 def control(operation, there):
@@ -138,7 +186,9 @@ def control(operation, there):
     new = thing(
         ["templateID"], templateID=one_of("base", "base", "base", "no-such"), timeout={"type": "number", "minimum": 1, "maximum": 600},
         metadata=PAIRS, envVars={"type": "object", "propertyNames": {"pattern": "^[A-Z]{1,9}$"}, "additionalProperties": one_of("x", "")},
-        autoPause=FLAG, autoPauseMemory=FLAG, autoResume=thing(enabled=FLAG), allow_internet_access=FLAG)
+        autoPause=FLAG, autoPauseMemory=FLAG, autoResume=thing(enabled=FLAG), allow_internet_access=FLAG,
+        network=thing(**OUT, allowPublicTraffic=FLAG, maskRequestHost=one_of("app.example", "${PORT}.app.example:${PORT}", "a b", "")),
+        volumeMounts={"type": "array", "maxItems": 2, "items": MOUNT})
     pages = {"limit": {"type": "integer", "minimum": 1, "maximum": 1000}}
     mortal = {name: one_of(*ids, "sb-0000000000000000") for name, ids in there.mortal.items()}
     steady = one_of(there.steady["sandboxID"], there.steady["sandboxID"], "sb-0000000000000000")
@@ -156,8 +206,7 @@ def control(operation, there):
     operation("post", "/sandboxes/{id}/pause", {204: None}, thing(memory=FLAG, requireHealthyGuest=FLAG), id=mortal["pause"])
     times = {"start": {"type": "integer"}, "end": {"type": "integer"}}
     operation("get", "/sandboxes/{id}/metrics", {200: list_of("timestamp", "cpuCount", "memUsed", "diskTotal")}, query=times, id=steady)
-    rules = {"type": "array", "items": one_of("0.0.0.0/0", "1.1.1.1", "8.0.0.0/8", "::/0", "web.example", "no address"), "maxItems": 3}
-    network = thing(allowOut=rules, denyOut=rules, allow_internet_access=FLAG)
+    network = thing(**OUT, allow_internet_access=FLAG)
     operation("put", "/sandboxes/{id}/network", {204: None}, network, id=mortal["network"])
     operation("post", "/sandboxes/{id}/snapshots", {201: answer_of("snapshotID", "names")}, thing(memory={"const": False}), id=mortal["snapshots"])
     fork = thing(count={"type": "integer", "minimum": 1, "maximum": 2}, timeout=seconds)
@@ -254,3 +303,38 @@ def inside(operation, there):
     operation("post", "/contexts", {200: context}, thing(language=one_of("python", "bash", "cobol"), cwd=one_of("/tmp", "/nowhere")), **code)
     operation("delete", "/contexts/{id}", {204: None}, id=one_of(there.context, "no-such"), **code)
     operation("post", "/contexts/{id}/restart", {204: None}, thing(), id=one_of(there.context, "no-such"), **code)
+
+
+def streams(operation, there):
+    """Calls of which a side, or both, sends one message after the other."""
+    envd = {"headers": {name: one_of(value) for name, value in there.headers("49983").items()}}
+    process = {name: thing(["pid"], pid={"enum": [there.processes[name], 999]}) for name in ("Connect", "StreamInput")}
+    size = thing(["cols", "rows"], cols={"enum": [80, 0]}, rows={"enum": [24, 70000]})
+    cmd = thing(
+        ["cmd"], cmd=one_of("/bin/true", "/bin/cat", "/bin/bash", "no-such", ""), args={"type": "array", "maxItems": 2, "items": one_of("-c", "echo out", "")},
+        cwd=one_of("/tmp", "/nowhere", ""), envs={"type": "object", "additionalProperties": one_of("x")})
+    data = thing(["input"], input=thing(stdin=one_of("eA==", "", "*"), pty=one_of("eA==")))
+    calls = {
+        "process.Process/Start": thing(["process"], process=cmd, stdin=FLAG, pty=thing(["size"], size=size), tag=one_of("tag", "")),
+        "process.Process/Connect": thing(["process"], process=process["Connect"]),
+        # The first message, and those that follow it.
+        "process.Process/StreamInput": thing(
+            ["start"], start=thing(["process"], process=process["StreamInput"]),
+            data={"type": "array", "maxItems": 3, "items": thing(["data"], data=data)}),
+        "filesystem.Filesystem/WatchDir": thing(["path"], path=one_of(*DIRECTORIES), recursive=FLAG, includeEntry=FLAG),
+    }
+    for name, message in calls.items():
+        operation("post", f"/{name}", {200: (STREAM, None)}, message, kind="application/octet-stream", **envd)
+
+
+def signed(operation, there):
+    """Files by addresses that name no sandbox."""
+    path, expires = "/tmp/there/file", int(time.time()) + SIGNED_SECONDS
+
+    def query(wanted):
+        signatures = [there.signature(path, wanted), there.signature(path, wanted, expires), "v1_made-up"]
+        return {"path": one_of(path), "signature": one_of(*signatures), "signature_expiration": one_of(str(expires))}
+
+    operation("get", "/files", {200: ("application/octet-stream", TEXT)}, query=query("read"))
+    operation("post", "/files", {200: list_of("name", "type", "path")}, {"type": "string", "format": "binary"}, query("write"),
+              kind="application/octet-stream")

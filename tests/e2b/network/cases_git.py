@@ -111,6 +111,24 @@ def case_a_closed_sandbox_clones_nothing(world):
         sandbox.git.clone(PUBLIC, "/tmp/copy")
 
 
+def case_a_login_that_is_kept_is_for_its_host(world):
+    with Sandbox.create() as sandbox:
+        git = sandbox.git
+        first_commit(sandbox, "/tmp/kept", "kept")
+        git.create_branch("/tmp/kept", "of-the-kept-login")
+        git.dangerously_authenticate(**ANN, host="git.example", protocol="http")
+        git.remote_add("/tmp/kept", "origin", PRIVATE)
+        git.push("/tmp/kept", remote="origin", branch="of-the-kept-login")
+        git.clone(PRIVATE, "/tmp/kept-copy", branch="of-the-kept-login")
+        assert sandbox.files.read("/tmp/kept-copy/a.txt") == "kept"
+        # It stays in the sandbox, as the name of the method says; another has none.
+        assert "pass-word" in sandbox.commands.run("cat ~/.git-credentials").stdout
+    with Sandbox.create() as other:
+        expect.raises(GitAuthException, other.git.clone, PRIVATE, "/tmp/copy")
+        other.git.dangerously_authenticate("ann", "wrong", host="git.example", protocol="http")
+        expect.raises(GitAuthException, other.git.clone, PRIVATE, "/tmp/copy")
+
+
 async def case_the_other_flavour_clones_and_is_refused(world):
     sandbox = await AsyncSandbox.create()
     try:

@@ -68,6 +68,19 @@ test('git_pushes_clones_and_pulls_with_a_password', async () => {
   await git.pull('/tmp/js-copy', ANN)
 })
 
+test('git_keeps_a_login_where_that_is_asked_for', () => withSandbox({}, async ({ git, files }) => {
+  await assert.rejects(git.clone(PRIVATE, { path: '/tmp/js-kept' }), GitAuthError)
+  await git.dangerouslyAuthenticate({ ...ANN, host: 'git.example', protocol: 'http' })
+  await git.init('/tmp/js-new', { initialBranch: 'kept' })
+  await files.write('/tmp/js-new/a.txt', 'kept')
+  await git.add('/tmp/js-new')
+  await git.commit('/tmp/js-new', 'first', { authorName: 'Ann', authorEmail: 'ann@example.com' })
+  await git.remoteAdd('/tmp/js-new', 'origin', PRIVATE)
+  await git.push('/tmp/js-new', { remote: 'origin', branch: 'kept' })
+  await git.clone(PRIVATE, { path: '/tmp/js-kept', branch: 'kept' })
+  assert.equal(await files.read('/tmp/js-kept/a.txt'), 'kept')
+}))
+
 test('git_says_that_there_is_no_upstream', async () => {
   const { git } = await sharedSandbox()
   await git.init('/tmp/js-alone', { initialBranch: 'main' })

@@ -53,7 +53,11 @@ impl Executions {
 pub async fn answer(inside: Inside, request: Request) -> Result<Response> {
     let path = request.uri().path().to_string();
     let parts: Vec<&str> = path.split('/').skip(1).collect();
-    match (request.method().clone(), parts.as_slice()) {
+    let parts = match super::routes::is_of_code_interpreter(request.method().as_str(), &path) {
+        true => parts.as_slice(),
+        false => &[],
+    };
+    match (request.method().clone(), parts) {
         (Method::GET, ["health"]) => Ok("OK".into_response()),
         (Method::POST, ["execute"]) => execute(inside, request).await,
         (Method::POST, ["contexts"]) => create(inside, request).await,

@@ -6,7 +6,7 @@ use super::errors::{Refusal, Result};
 use super::grants::Grant;
 use super::inside::Inside;
 use super::signatures::{self, Operation, Wanted};
-use super::{code, files, filesystem, process, process_calls, sandboxes, versions};
+use super::{code, files, filesystem, process, process_calls, routes, sandboxes, versions};
 use crate::app::App;
 use crate::auth;
 use crate::errors::shorten;
@@ -145,32 +145,34 @@ async fn envd(inside: Inside, request: Request) -> Result<Response> {
     let path = request.uri().path().to_string();
     let method = request.method().clone();
     if let Some(name) = path.strip_prefix("/process.Process/") {
-        return Ok(match name {
+        return Ok(match routes::process_call(name) {
             "Start" => process::start(inside, request).await,
             "Connect" => process::connect(inside, request).await,
             "StreamInput" => process_calls::stream_input(inside, request).await,
-            name => process_calls::answer(inside, name, request).await,
+            _ => process_calls::answer(inside, name, request).await,
         });
     }
     if let Some(name) = path.strip_prefix("/filesystem.Filesystem/") {
         return Ok(filesystem::answer(inside, name, request).await);
     }
     match (method, path.as_str()) {
+        (method, path) if !routes::is_of_agent(method.as_str(), path) => Err(not_of_agent(&method, path)),
         (Method::GET, HEALTH) => Ok(StatusCode::NO_CONTENT.into_response()),
         (Method::GET, FILES) => files::read(inside, request).await,
         (Method::POST, FILES) => files::write(inside, request).await,
-        (method, path) if path.starts_with("/contexts") || path.starts_with("/execute") => {
-            Err(Refusal::invalid(format!(
-                "{method} {} is for the code interpreter: the header E2b-Sandbox-Port has to be 49999",
-                shorten(path)
-            )))
-        }
-        (method, path) => Err(Refusal::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "unsupported",
-            format!("this server's E2B dialect has no {method} {} of a sandbox", shorten(path)),
-        )),
+        (method, path) => Err(not_of_agent(&method, path)),
     }
+}
+
+fn not_of_agent(method: &Method, path: &str) -> Refusal {
+    let shown = shorten(path);
+    if path.starts_with("/contexts") || path.starts_with("/execute") {
+        return Refusal::invalid(format!(
+            "{method} {shown} is for the code interpreter: the header E2b-Sandbox-Port has to be 49999"
+        ));
+    }
+    let words = format!("this server's E2B dialect has no {method} {shown} of a sandbox");
+    Refusal::new(StatusCode::NOT_IMPLEMENTED, "unsupported", words)
 }
 
 /// Another port inside: what listens there answers. The headers that open the sandbox do not go inside, nor does a key.

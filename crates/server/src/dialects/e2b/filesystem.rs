@@ -4,6 +4,7 @@ use super::connect::{self, Result, RpcError};
 use super::entries::describe;
 use super::inside::{Inside, User, basic_user};
 use super::messages::{AtPath, ListDir, Move};
+use super::routes::filesystem_call;
 use super::{watch, watchers};
 use axum::extract::Request;
 use axum::response::Response;
@@ -16,7 +17,8 @@ const MOST_ENTRIES: usize = 50_000;
 const PAGE: usize = 1000;
 
 pub async fn answer(inside: Inside, call: &str, request: Request) -> Response {
-    if call == "WatchDir" {
+    let known = filesystem_call(call);
+    if known == "WatchDir" {
         return watch::stream(inside, request).await;
     }
     let user = match basic_user(request.headers()) {
@@ -24,7 +26,7 @@ pub async fn answer(inside: Inside, call: &str, request: Request) -> Response {
         Err(refusal) => return RpcError::from(refusal).unary(),
     };
     let files = Files { inside, user };
-    let answered = match call {
+    let answered = match known {
         "Stat" => files.stat(request).await,
         "ListDir" => files.list(request).await,
         "MakeDir" => files.make_directory(request).await,
@@ -33,11 +35,11 @@ pub async fn answer(inside: Inside, call: &str, request: Request) -> Response {
         "CreateWatcher" => watchers::create(&files, request).await,
         "GetWatcherEvents" => watchers::events(&files.inside, request).await,
         "RemoveWatcher" => watchers::remove(&files.inside, request).await,
-        other => Err(RpcError::new(
+        _ => Err(RpcError::new(
             "unimplemented",
             format!(
                 "this server's E2B dialect has no call filesystem.Filesystem/{}",
-                crate::errors::shorten(other)
+                crate::errors::shorten(call)
             ),
         )),
     };

@@ -6,8 +6,8 @@ use super::inside::{User, basic_user};
 use super::multipart::{Multipart, boundary};
 use super::network::{self, Network};
 use super::{
-    code, key, listing, messages, sandboxes, secrets, signatures, snapshots, template_builds, templates,
-    timestamps, volume_content, volumes,
+    code, grants, key, listing, messages, sandboxes, secrets, signatures, snapshots, template_builds,
+    templates, timestamps, volume_content, volumes,
 };
 use crate::extract::Incoming;
 use axum::body::Body;
@@ -76,15 +76,21 @@ pub fn fuzz_e2b_words(text: &str) {
     if let Ok(wanted) = serde_json::from_str::<NewSandbox>(text) {
         let _ = wanted.check();
     }
-    if let Ok(wanted) = serde_json::from_str::<Network>(text)
-        && let Ok(NetSetting::Rules(layer)) = network::setting(None, Some(&wanted))
-    {
-        assert!(layer.deny.len() <= network::MOST_BLOCKS, "rules have a bound");
+    if let Ok(wanted) = serde_json::from_str::<Network>(text) {
+        if let Ok(NetSetting::Rules(layer)) = network::setting(None, Some(&wanted)) {
+            assert!(layer.deny.len() <= network::MOST_BLOCKS, "rules have a bound");
+        }
+        if let Ok(secrets) = wanted.secrets() {
+            let bound = secrets.values().all(|secret| secret.hosts.len() == 1 && secret.inject.len() == 1);
+            assert!(bound, "a rule's secret goes to one host, in one header");
+        }
     }
+    sealed_grants(text);
     let _ = timestamps::parse(text);
     assert!(key::own_form(text).len() <= text.len().max(64), "a key is not made longer");
     if let Ok(uri) = format!("/files?{text}").parse::<Uri>() {
         let _ = signatures::is_signed(&uri);
+        let _ = signatures::Wanted::of(uri.query());
         let _ = listing::filter(&uri);
     }
     for user in [None, Some("root")] {
@@ -96,6 +102,17 @@ pub fn fuzz_e2b_words(text: &str) {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, value);
         let _ = basic_user(&headers);
+    }
+}
+
+/// A text as a token that opens a sandbox or a volume: it opens one only if it is what was sealed, to the last byte.
+fn sealed_grants(text: &str) {
+    const SEAL: &str = "5ea1";
+    if let Some(key) = grants::sealed_key(text, |key| format!("{key}.{SEAL}")) {
+        assert_eq!(text, format!("{key}.{SEAL}"), "no other token opens a sandbox");
+    }
+    if let Some((key, id)) = grants::sealed_key_and_id(text, |key, id| format!("{key}.{id}.{SEAL}")) {
+        assert_eq!(text, format!("{key}.{id}.{SEAL}"), "no other token opens a volume");
     }
 }
 
@@ -279,6 +296,9 @@ mod tests {
             "path=%2Ftmp%2Fa&username=user&signature=v1_x&signature_expiration=1700000000",
             "2026-11-17T09:30:00.250+02:00",
             "e2b_00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+            r#"{"rules":{"a.example":[{"transform":{"headers":{"X-Key":"Bearer ${e2b.secrets.key}"}}},{"transform":{"headers":{"X-Own":"long-enough"}}}]}}"#,
+            "tk-0011.5ea1",
+            "tk-0011.vol-0011.5ea1",
             "~/a/../../b",
             "Basic cm9vdDo=",
         ];

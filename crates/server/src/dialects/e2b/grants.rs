@@ -33,11 +33,10 @@ impl Grant {
     /// The holder of the API key that the token was sealed for. The sandbox is not looked up: a token that is not sealed for it
     /// learns nothing of whether it exists.
     pub async fn admit(self, app: &App, sandbox: &str, token: &str) -> Result<Option<Admitted>, FleetError> {
-        let Some((key, _)) = token.split_once('.') else { return Ok(None) };
-        if !same_secret(&self.token(app, sandbox, key), token) {
-            return Ok(None);
+        match sealed_key(token, |key| self.token(app, sandbox, key)) {
+            Some(key) => app.fleet().admit_token(key).await,
+            None => Ok(None),
         }
-        app.fleet().admit_token(key).await
     }
 }
 
@@ -52,10 +51,20 @@ pub async fn admit_to_volume(
     name: &str,
     token: &str,
 ) -> Result<Option<(Admitted, String)>, FleetError> {
-    let mut parts = token.split('.');
-    let (Some(key), Some(id)) = (parts.next(), parts.next()) else { return Ok(None) };
-    if !same_secret(&volume_token(app, name, id, key), token) {
-        return Ok(None);
-    }
+    let sealed = sealed_key_and_id(token, |key, id| volume_token(app, name, id, key));
+    let Some((key, id)) = sealed else { return Ok(None) };
     Ok(app.fleet().admit_token(key).await?.map(|admitted| (admitted, id.to_string())))
+}
+
+/// The key that a token names, where the whole token is the one that was sealed for this key.
+pub(super) fn sealed_key(token: &str, sealed: impl Fn(&str) -> String) -> Option<&str> {
+    let (key, _) = token.split_once('.')?;
+    same_secret(&sealed(key), token).then_some(key)
+}
+
+/// The same with an id behind the key.
+pub(super) fn sealed_key_and_id(token: &str, sealed: impl Fn(&str, &str) -> String) -> Option<(&str, &str)> {
+    let mut parts = token.split('.');
+    let (key, id) = (parts.next()?, parts.next()?);
+    same_secret(&sealed(key, id), token).then_some((key, id))
 }

@@ -11,7 +11,7 @@
 //! - [`files`], [`packed`], [`multipart`], [`signatures`]: whole files over HTTP
 //! - [`volumes`], [`volume_content`]: directories that outlive sandboxes, and their files for who holds a volume's token
 //! - [`secrets`]: values that are kept under a name; [`code`], [`code_results`]: the code interpreter
-//! - [`fuzz`]: entries for the fuzz targets
+//! - [`routes`]: the tables of all operations; [`fuzz`]: entries for the fuzz targets
 //! - [`json`], [`errors`], [`unsupported`], [`versions`], [`timestamps`]: bodies, refusals, warnings, and how time is written
 //!
 //! Everything is done by the same calls of the fleet as `/v1`. The routes are not in the OpenAPI document: E2B describes them, and
@@ -46,6 +46,7 @@ mod process_calls;
 mod public_ports;
 mod registry;
 mod request_hosts;
+mod routes;
 mod sandboxes;
 mod secrets;
 mod signatures;
@@ -64,7 +65,6 @@ mod watchers;
 use crate::app::App;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, post, put};
 
 pub use data_plane::{ROUTE_NAME, answer as data_plane, is_for_named, is_for_sandbox, named};
 pub use key::{HEADER as KEY_HEADER, own_form};
@@ -82,39 +82,47 @@ pub struct State {
     issued: signatures::Issued,
 }
 
-/// The control plane, and the address of signed URLs, which name no sandbox.
+routes::table!(KEYED, keyed {
+    "/sandboxes" => { post create::create, get listing::list }
+    "/v2/sandboxes" => { post create::create, get listing::list }
+    "/sandboxes/{id}" => { get sandboxes::get, delete sandboxes::kill }
+    "/sandboxes/{id}/connect" => { post sandboxes::connect }
+    "/v2/sandboxes/{id}/connect" => { post sandboxes::connect }
+    "/sandboxes/{id}/timeout" => { post sandboxes::set_timeout }
+    "/sandboxes/{id}/pause" => { post sandboxes::pause }
+    "/sandboxes/{id}/metrics" => { get metrics::read }
+    "/sandboxes/{id}/network" => { put network::update }
+    "/sandboxes/{id}/snapshots" => { post snapshots::create }
+    "/sandboxes/{id}/fork" => { post snapshots::fork }
+    "/snapshots" => { get snapshots::list }
+    "/v3/templates" => { post templates::create }
+    "/templates/{id}" => { delete templates::delete }
+    "/templates/aliases/{alias}" => { get templates::alias }
+    "/templates/tags" => { post templates::assign_tags, delete templates::remove_tags }
+    "/templates/{id}/tags" => { get templates::tags }
+    "/templates/{id}/files/{hash}" => { get template_builds::files }
+    "/v2/templates/{id}/builds/{build}" => { post template_builds::start }
+    "/templates/{id}/builds/{build}/status" => { get template_builds::status }
+    "/volumes" => { post volumes::create, get volumes::list }
+    "/volumes/{id}" => { get volumes::get, delete volumes::delete }
+    "/secrets" => { post secrets::create, get secrets::list }
+    "/secrets/{*key}" => { get secrets::get, post secrets::update, delete secrets::delete }
+});
+
+// Without an API key: signed URLs, which name no sandbox, and addresses for uploads.
+routes::table!(OPEN, open {
+    "/files" => { get files::read_signed, post files::write_signed }
+    template_builds::UPLOADS => { put template_builds::upload }
+});
+
+/// The control plane, and the addresses that are signed.
 pub fn routes(app: &App) -> Router<App> {
-    let keyed = Router::new()
-        .route("/sandboxes", post(create::create).get(listing::list))
-        .route("/v2/sandboxes", post(create::create).get(listing::list))
-        .route("/sandboxes/{id}", get(sandboxes::get).delete(sandboxes::kill))
-        .route("/sandboxes/{id}/connect", post(sandboxes::connect))
-        .route("/v2/sandboxes/{id}/connect", post(sandboxes::connect))
-        .route("/sandboxes/{id}/timeout", post(sandboxes::set_timeout))
-        .route("/sandboxes/{id}/pause", post(sandboxes::pause))
-        .route("/sandboxes/{id}/metrics", get(metrics::read))
-        .route("/sandboxes/{id}/network", put(network::update))
-        .route("/sandboxes/{id}/snapshots", post(snapshots::create))
-        .route("/sandboxes/{id}/fork", post(snapshots::fork))
-        .route("/snapshots", get(snapshots::list))
-        .route("/v3/templates", post(templates::create))
-        .route("/templates/{id}", delete(templates::delete).fallback(unsupported::refuse))
-        .route("/templates/aliases/{alias}", get(templates::alias))
-        .route("/templates/tags", post(templates::assign_tags).delete(templates::remove_tags))
-        .route("/templates/{id}/tags", get(templates::tags))
-        .route("/templates/{id}/files/{hash}", get(template_builds::files))
-        .route("/v2/templates/{id}/builds/{build}", post(template_builds::start))
-        .route("/templates/{id}/builds/{build}/status", get(template_builds::status))
-        .route("/volumes", post(volumes::create).get(volumes::list))
-        .route("/volumes/{id}", get(volumes::get).delete(volumes::delete))
-        .route("/secrets", post(secrets::create).get(secrets::list))
-        .route("/secrets/{*key}", get(secrets::get).post(secrets::update).delete(secrets::delete))
+    let keyed = keyed()
         .merge(unsupported::routes())
         .method_not_allowed_fallback(unsupported::refuse)
         .route_layer(from_fn_with_state(app.clone(), key::require));
     keyed
-        .route("/files", get(files::read_signed).post(files::write_signed))
-        .route(template_builds::UPLOADS, put(template_builds::upload))
+        .merge(open())
         .merge(volume_content::routes(app))
         .layer(from_fn_with_state(app.clone(), versions::warn))
 }

@@ -4,6 +4,7 @@ use super::connect::{self, Envelopes, Result, RpcError};
 use super::inside::Inside;
 use super::messages::{OfProcess, Selector, SendInput, SendSignal, Signal, StreamInput, Update};
 use super::process::{commands, running};
+use super::routes::process_call;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
@@ -11,18 +12,15 @@ use paddock_fleet::ExecInput;
 use serde_json::{Value, json};
 
 pub async fn answer(inside: Inside, call: &str, request: Request) -> Response {
-    let answered = match call {
+    let answered = match process_call(call) {
         "List" => list(&inside).await,
         "SendInput" => send_input(&inside, request).await,
         "CloseStdin" => close_stdin(&inside, request).await,
         "SendSignal" => send_signal(&inside, request).await,
         "Update" => update(&inside, request).await,
-        other => Err(RpcError::new(
+        _ => Err(RpcError::new(
             "unimplemented",
-            format!(
-                "this server's E2B dialect has no call process.Process/{}",
-                crate::errors::shorten(other)
-            ),
+            format!("this server's E2B dialect has no call process.Process/{}", crate::errors::shorten(call)),
         )),
     };
     connect::unary(answered)

@@ -19,7 +19,6 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use paddock_fleet::{Actor, Admitted, VolumeView};
 use paddock_model::api::{ChangeMode, MakeDirectory, VolumeFile};
 use serde::Deserialize;
@@ -31,11 +30,14 @@ const OWNER: u32 = 1000;
 const DEPTH: usize = 1;
 const LONGEST_TOKEN: usize = 512;
 
+super::routes::table!(FILES, files {
+    "/volumecontent/{volume}/path" => { get stat, patch update, delete remove }
+    "/volumecontent/{volume}/dir" => { get list, post make_directory }
+    "/volumecontent/{volume}/file" => { get read, put write }
+});
+
 pub fn routes(app: &App) -> Router<App> {
-    Router::new()
-        .route("/volumecontent/{volume}/path", get(stat).patch(update).delete(remove))
-        .route("/volumecontent/{volume}/dir", get(list).post(make_directory))
-        .route("/volumecontent/{volume}/file", get(read).put(write))
+    files()
         .method_not_allowed_fallback(super::unsupported::refuse)
         .route_layer(from_fn_with_state(app.clone(), require))
 }
