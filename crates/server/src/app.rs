@@ -3,6 +3,7 @@
 use crate::activity::Activity;
 use crate::bodies::LargeBodies;
 use crate::dialects::{self, Sessions, e2b, run_code};
+use crate::front::Front;
 use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
@@ -12,6 +13,7 @@ use crate::{
     snapshots, templates, ui, verify, volumes,
 };
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use paddock_fleet::Fleet;
@@ -197,6 +199,12 @@ pub fn ports_router(app: &App) -> Router {
 /// All that E2B's clients ask of one sandbox, which a header names.
 pub fn e2b_router(app: &App) -> Router {
     finish(Router::new().fallback(e2b::data_plane), app)
+}
+
+/// All that a front answers.
+pub fn front_router(app: &App, front: Arc<dyn Front>) -> Router {
+    let answer = move |State(app): State<App>, request: Request| front.clone().answer(app, request);
+    finish(Router::new().fallback(answer), app)
 }
 
 fn finish(router: Router<App>, app: &App) -> Router {

@@ -7,6 +7,7 @@
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`secrets`], [`jobs`], [`ports`] (with [`proxy`])
 //! - [`dialects`]: the same in the words of others: MCP, Loopstack, E2B, SandboxFusion
 //! - [`health`], [`control`], [`metrics`], [`docs`], [`openapi`]: about the server itself
+//! - [`front`]: a room that may take requests before these do, as a gateway does
 //! - [`ui`]: the dashboard, and [`sign_in`] how a browser gets its token; [`load`]: the numbers of its first page
 //! - [`guard`] and [`auth`]: the callers that may ask; [`revoked`]: until when; [`extract`] (with [`strict`] and
 //!   [`bodies`]), [`errors`], [`request`], [`unread`], [`linger`], [`stream`]: in and out
@@ -31,6 +32,7 @@ mod events;
 mod execs;
 mod extract;
 mod files;
+pub mod front;
 mod guard;
 mod health;
 mod jobs;
@@ -74,5 +76,5 @@ pub use log::{LogError, start_log};
 pub use openapi::openapi;
 pub use options::{Options, ServerLimits};
 pub use reload::Reload;
-pub use serve::{Ended, run};
+pub use serve::{Ended, run, run_behind};
 pub use tls::{Tls, TlsError};

@@ -279,7 +279,7 @@ fn may_use(actor: &Actor) -> Result<(), Failure> {
 }
 
 /// Takes our cookie out, and leaves the others as they were.
-fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
+pub fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
     let mut found = None;
     let mut kept = Vec::new();
     for value in headers.get_all(header::COOKIE) {
@@ -300,6 +300,18 @@ fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
         headers.insert(header::COOKIE, value);
     }
     found
+}
+
+/// The same for a front: `prefix` and `rest` are the two parts of the path. The token is one that the caller has checked.
+pub fn set_cookie_and_lead_on(prefix: &str, rest: &str, request: &Request, secret: &str) -> Response {
+    let inside = Inside {
+        sandbox: String::new(),
+        port: 0,
+        prefix: prefix.into(),
+        rest: rest.into(),
+        query: String::new(),
+    };
+    set_cookie(&inside, request, request.extensions().get().copied(), secret)
 }
 
 fn set_cookie(inside: &Inside, request: &Request, peer: Option<Peer>, secret: &str) -> Response {

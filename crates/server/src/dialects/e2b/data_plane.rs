@@ -24,10 +24,10 @@ use paddock_model::api::SandboxState;
 /// As the server's log and numbers name all of these requests.
 pub const ROUTE_NAME: &str = "e2b sandbox";
 
-const SANDBOX: &str = "e2b-sandbox-id";
+pub const SANDBOX: &str = "e2b-sandbox-id";
 const PORT: &str = "e2b-sandbox-port";
-const ENVD_TOKEN: &str = "x-access-token";
-const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
+pub const ENVD_TOKEN: &str = "x-access-token";
+pub const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
 /// Where E2B's own agent would listen.
 const ENVD: u16 = 49983;
 const CODE_INTERPRETER: u16 = 49999;

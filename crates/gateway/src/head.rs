@@ -1,0 +1,193 @@
+//! Heads of requests on their way to a node, and of answers on their way back.
+
+use axum::http::request::Parts;
+use axum::http::uri::{Authority, PathAndQuery, Scheme};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, header};
+use paddock_client::Address;
+use paddock_model::api::{
+    GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER,
+};
+use paddock_server::front::{Failure, REQUEST_ID, strip_hop_by_hop};
+
+/// Every header with this beginning is between gateway and node, or for the gateway. None of a client's is passed on.
+const OURS: &str = "paddock-";
+/// The claimed holder of a right that only the node can check; see [`crate::who`].
+pub const HOLDER: &str = "paddock-holder";
+
+/// How one request is to reach its node.
+pub struct Toward<'a> {
+    pub address: &'a Address,
+    pub key: &'a HeaderValue,
+    pub caller: Option<&'a HeaderValue>,
+    pub holder: Option<&'a HeaderValue>,
+    pub request_id: Option<&'a str>,
+    /// The scheme by which the client called the gateway.
+    pub scheme: &'static str,
+    /// The host stays as the client wrote it: it names a port inside.
+    pub keeps_host: bool,
+}
+
+/// The beginnings of addresses, as the client and as the node know them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Origins {
+    client: String,
+    node: String,
+}
+
+/// The key is what makes a node believe the rest; so it is put in last.
+pub fn for_node(parts: &mut Parts, toward: &Toward) -> Result<Origins, Failure> {
+    let target = parts.uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
+    let host = host(&parts.uri, &parts.headers);
+    // A unix socket has no name of its own: what the client called stays.
+    let keeps_host = toward.keeps_host || matches!(toward.address, Address::Unix(_));
+    let sent = if keeps_host { host.clone() } else { toward.address.host() };
+    let scheme = match toward.address {
+        Address::Tcp { tls: true, .. } => "https",
+        _ => "http",
+    };
+    let origins =
+        Origins { client: format!("{}://{host}", toward.scheme), node: format!("{scheme}://{sent}") };
+    parts.uri = Uri::builder()
+        .scheme(Scheme::HTTP)
+        .authority(Authority::from_static("node"))
+        .path_and_query(target)
+        .build()
+        .map_err(|_| Failure::invalid("the path is not valid"))?;
+    parts.version = Version::HTTP_11;
+    let headers = &mut parts.headers;
+    clean(headers);
+    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Failure::invalid("the host is not valid"));
+    headers.insert(header::HOST, value(&sent)?);
+    if headers.contains_key(header::ORIGIN) && !keeps_host {
+        // The gateway has compared it with its own name.
+        headers.insert(header::ORIGIN, value(&origins.node)?);
+    }
+    if let Some(id) = toward.request_id {
+        headers.insert(REQUEST_ID, value(id)?);
+    }
+    headers.insert(GATEWAY_PROTOCOL_HEADER, HeaderValue::from(GATEWAY_PROTOCOL));
+    if let Some(caller) = toward.caller {
+        headers.insert(GATEWAY_CALLER_HEADER, caller.clone());
+    }
+    if let Some(holder) = toward.holder {
+        headers.insert(HOLDER, holder.clone());
+    }
+    headers.insert(GATEWAY_HEADER, toward.key.clone());
+    Ok(origins)
+}
+
+/// Takes away what is for this connection and for this gateway.
+fn clean(headers: &mut HeaderMap) {
+    let ours: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
+    for name in ours {
+        headers.remove(name);
+    }
+    strip_hop_by_hop(headers);
+    // This server has answered it already.
+    headers.remove(header::EXPECT);
+}
+
+/// `upgraded`: the node has changed to another protocol, as the client asked.
+pub fn for_client(headers: &mut HeaderMap, origins: &Origins, upgraded: bool) {
+    let protocol = headers.get(header::UPGRADE).cloned();
+    strip_hop_by_hop(headers);
+    if upgraded {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        if let Some(protocol) = protocol {
+            headers.insert(header::UPGRADE, protocol);
+        }
+    }
+    let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+    if let Some(moved) = location.and_then(|location| moved(location, origins)) {
+        headers.insert(header::LOCATION, moved);
+    }
+}
+
+/// A node that leads on to an address of its own means the same of the gateway's.
+fn moved(location: &str, origins: &Origins) -> Option<HeaderValue> {
+    let rest = location.strip_prefix(origins.node.as_str())?;
+    // The name goes on: it is another one.
+    let ends = rest.is_empty() || rest.starts_with(['/', '?', '#']);
+    ends.then(|| HeaderValue::from_str(&format!("{}{rest}", origins.client)).ok())?
+}
+
+fn host(uri: &Uri, headers: &HeaderMap) -> String {
+    let header = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    uri.authority().map(Authority::as_str).or(header).unwrap_or("localhost").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::Request;
+
+    fn sent(url: &str, keeps_host: bool, headers: &[(&str, &str)]) -> (Parts, Origins) {
+        let mut request = Request::builder().uri("/v1/sandboxes/sb-1?x=%20");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (mut parts, ()) = request.body(()).expect("a request").into_parts();
+        let address = Address::parse(url).expect("an address");
+        let (key, caller) = (HeaderValue::from_static("key"), HeaderValue::from_static("caller"));
+        let toward = Toward {
+            address: &address,
+            key: &key,
+            caller: Some(&caller),
+            holder: None,
+            request_id: Some("rq-1"),
+            scheme: "https",
+            keeps_host,
+        };
+        let origins = for_node(&mut parts, &toward).expect("valid");
+        (parts, origins)
+    }
+
+    #[test]
+    fn nothing_of_a_client_speaks_for_the_gateway() {
+        let smuggled = [
+            ("host", "box.example"),
+            ("paddock-gateway", "mine"),
+            ("Paddock-Caller", "me"),
+            ("paddock-caller", "also me"),
+            ("paddock-holder", "me"),
+            ("paddock-node", "7"),
+            ("paddock-anything-later", "1"),
+            ("connection", "x-own"),
+            ("x-own", "1"),
+            ("expect", "100-continue"),
+            ("x-kept", "2"),
+        ];
+        let (parts, _) = sent("http://10.0.0.7:70", false, &smuggled);
+        let all = |name: &str| parts.headers.get_all(name).iter().cloned().collect::<Vec<_>>();
+        assert_eq!(all("paddock-gateway"), ["key"]);
+        assert_eq!(all("paddock-caller"), ["caller"]);
+        for gone in ["paddock-holder", "paddock-node", "paddock-anything-later", "x-own", "connection", "expect"] {
+            assert!(all(gone).is_empty(), "{gone}");
+        }
+        assert_eq!((all("x-kept").len(), all("host")), (1, vec![HeaderValue::from_static("10.0.0.7:70")]));
+        assert_eq!(parts.uri.path_and_query().expect("a path"), "/v1/sandboxes/sb-1?x=%20");
+        assert_eq!(parts.headers["x-request-id"], "rq-1");
+    }
+
+    #[test]
+    fn a_node_is_called_by_its_own_name_unless_the_name_says_a_port() {
+        let headers = [("host", "3000-sb-1.box.example"), ("origin", "https://3000-sb-1.box.example")];
+        let (parts, _) = sent("http://10.0.0.7:70", true, &headers);
+        assert_eq!(parts.headers["host"], "3000-sb-1.box.example");
+        assert_eq!(parts.headers["origin"], "https://3000-sb-1.box.example");
+        let (parts, _) = sent("http://10.0.0.7:70", false, &headers);
+        assert_eq!(parts.headers["origin"], "http://10.0.0.7:70");
+        let (parts, _) = sent("unix:/run/n.sock", false, &headers);
+        assert_eq!(parts.headers["host"], "3000-sb-1.box.example");
+    }
+
+    #[test]
+    fn addresses_of_the_node_become_those_of_the_gateway() {
+        let (_, origins) = sent("http://10.0.0.7:70", false, &[("host", "box.example")]);
+        assert_eq!(moved("http://10.0.0.7:70/x?y", &origins).expect("moved"), "https://box.example/x?y");
+        for location in ["/x", "http://10.0.0.7:700/x", "http://10.0.0.7:70.evil.example/", "https://elsewhere/"] {
+            assert_eq!(moved(location, &origins), None, "{location}");
+        }
+    }
+}
