@@ -36,13 +36,25 @@ impl NodeNumber {
     /// number names a node too, by chance: only who knows that all servers have numbers may rely on the answer.
     pub fn of_id(id: &str) -> Option<NodeNumber> {
         let (prefix, digits) = id.split_once('-')?;
-        let prefix_fine = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_lowercase());
-        let digits_fine =
-            digits.len() == 16 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        if !prefix_fine || !digits_fine {
+        let hexadecimal = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let plain = !prefix.is_empty()
+            && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
+            && digits.len() == 16
+            && hexadecimal(digits);
+        // A build of a template has a UUID: 8, 4, 4, 4 and 12 digits.
+        let uuid = prefix.len() == 8
+            && hexadecimal(prefix)
+            && digits.split('-').map(str::len).eq([4, 4, 4, 12])
+            && digits.split('-').all(hexadecimal);
+        if !plain && !uuid {
             return None;
         }
         u16::from_str_radix(digits.get(..3)?, 16).ok().map(NodeNumber)
+    }
+
+    /// 128 bits of randomness for a UUID, with the number in place of the 12 bits behind its first `-`.
+    pub fn mark_uuid(self, random: u128) -> u128 {
+        (random & !(0xfff << 84)) | (u128::from(self.0) << 84)
     }
 
     /// 64 bits of randomness with the number in place of the highest 12.
@@ -102,6 +114,10 @@ mod tests {
             assert_eq!(id.as_str(), format!("sb-{number:03x}fffffffffffff"));
             assert_eq!(node.mark(5) & 0xf_ffff_ffff_ffff, 5);
         }
+        let uuid = NodeNumber::try_from(10).unwrap().mark_uuid(u128::MAX);
+        assert_eq!(uuid, 0xffff_ffff_00af_ffff_ffff_ffff_ffff_ffff);
+        let uuid = "ffffffff-00af-4fff-bfff-ffffffffffff";
+        assert_eq!(NodeNumber::of_id(uuid).map(NodeNumber::get), Some(10));
         for other in [
             "",
             "sb-",

@@ -96,7 +96,11 @@ pub struct GatewayCaller {
     pub owner: bool,
     /// The id of the token that the gateway was shown, or `owner`; not secret.
     pub token: String,
-    /// The tenant's quota, which the node uses for this request instead of its own.
+    /// True: the client has shown no token, only a right that names this one (an access token of E2B, a signed URL, a right to a port).
+    /// The node checks the right itself; for all else the client is a stranger.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub derived: bool,
+    /// The tenant's quota. The node uses it instead of its own, from this request on until it is told another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
 }
@@ -110,6 +114,7 @@ pub enum GatewayCallerError {
     Tenant(String),
     Token,
     Quota,
+    DerivedOwner,
 }
 
 impl std::fmt::Display for GatewayCallerError {
@@ -122,8 +127,9 @@ impl std::fmt::Display for GatewayCallerError {
             GatewayCallerError::NotACaller(why) => write!(f, "it is not a caller in JSON: {why}"),
             GatewayCallerError::Tenant(why) => f.write_str(why),
             GatewayCallerError::Token => {
-                f.write_str("its token is not 1 to 64 of a-z, 0-9, `-`, `_` and `.`")
+                f.write_str("its token is not `tk-` and 16 hexadecimal digits, or `owner` for the owner")
             }
+            GatewayCallerError::DerivedOwner => f.write_str("no right is derived from the owner's socket"),
             GatewayCallerError::Quota => f.write_str("its quota of cpus is not a number above 0"),
         }
     }
@@ -159,7 +165,15 @@ impl GatewayCaller {
         check_template_name(&self.tenant).map_err(|error| {
             GatewayCallerError::Tenant(format!("its tenant is not allowed: {}", error.rule))
         })?;
-        check_template_name(&self.token).map_err(|_| GatewayCallerError::Token)?;
+        // Another word could stand for a right of the node's own.
+        let digits = self.token.strip_prefix("tk-").unwrap_or_default();
+        let is_token = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if !(if self.owner { self.token == "owner" } else { is_token }) {
+            return Err(GatewayCallerError::Token);
+        }
+        if self.derived && self.owner {
+            return Err(GatewayCallerError::DerivedOwner);
+        }
         let cpus = self.quota.as_ref().and_then(|quota| quota.cpus);
         if cpus.is_some_and(|cpus| !(cpus.is_finite() && cpus > 0.0)) {
             return Err(GatewayCallerError::Quota);
@@ -187,13 +201,18 @@ mod tests {
             role: Role::ReadOnly,
             owner: false,
             token: "tk-0000000000000001".into(),
+            derived: false,
             quota: Some(Quota { live_sandboxes: Some(3), ..Quota::default() }),
         }
     }
 
     #[test]
     fn a_caller_round_trips() {
-        for caller in [caller(), GatewayCaller { owner: true, quota: None, ..caller() }] {
+        for caller in [
+            caller(),
+            GatewayCaller { derived: true, ..caller() },
+            GatewayCaller { owner: true, token: "owner".into(), quota: None, ..caller() },
+        ] {
             let text = caller.encode().unwrap();
             assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
             assert_eq!(GatewayCaller::decode(&text), Ok(caller));
@@ -203,27 +222,31 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         let decode = |json: &str| GatewayCaller::decode(&URL_SAFE_NO_PAD.encode(json));
-        decode(r#"{"tenant":"a","role":"user","token":"tk-1"}"#).unwrap();
+        decode(r#"{"tenant":"a","role":"user","token":"tk-0000000000000001"}"#).unwrap();
         for bad in [
             "",
             "[]",
             "null",
             r#"{"tenant":"a","role":"user"}"#,
-            r#"{"tenant":"a","role":"root","token":"tk-1"}"#,
-            r#"{"tenant":"a","role":"user","token":"tk-1","extra":1}"#,
-            r#"{"tenant":"a","tenant":"b","role":"user","token":"tk-1"}"#,
-            r#"{"tenant":"a","role":"user","token":"tk-1","owner":1}"#,
-            r#"{"tenant":"","role":"user","token":"tk-1"}"#,
-            r#"{"tenant":"../a","role":"user","token":"tk-1"}"#,
-            r#"{"tenant":"A","role":"user","token":"tk-1"}"#,
+            r#"{"tenant":"a","role":"root","token":"tk-0000000000000001"}"#,
+            r#"{"tenant":"a","role":"user","token":"tk-0000000000000001","extra":1}"#,
+            r#"{"tenant":"a","tenant":"b","role":"user","token":"tk-0000000000000001"}"#,
+            r#"{"tenant":"a","role":"user","token":"tk-0000000000000001","owner":1}"#,
+            r#"{"tenant":"a","role":"user","token":"owner","owner":true,"derived":true}"#,
+            r#"{"tenant":"","role":"user","token":"tk-0000000000000001"}"#,
+            r#"{"tenant":"../a","role":"user","token":"tk-0000000000000001"}"#,
+            r#"{"tenant":"A","role":"user","token":"tk-0000000000000001"}"#,
             r#"{"tenant":"a","role":"user","token":""}"#,
+            r#"{"tenant":"a","role":"user","token":"owner"}"#,
+            r#"{"tenant":"a","role":"user","token":"tk-000000000000000A"}"#,
+            r#"{"tenant":"a","role":"user","token":"tk-0000000000000001","owner":true}"#,
             r#"{"tenant":"a","role":"user","token":"a\nb"}"#,
-            r#"{"tenant":"a","role":"user","token":"tk-1","quota":{"cpus":-1}}"#,
-            r#"{"tenant":"a","role":"user","token":"tk-1","quota":{"other":1}}"#,
-            r#"{"tenant":"a","role":"user","token":"tk-1"} x"#,
+            r#"{"tenant":"a","role":"user","token":"tk-0000000000000001","quota":{"cpus":-1}}"#,
+            r#"{"tenant":"a","role":"user","token":"tk-0000000000000001","quota":{"other":1}}"#,
+            r#"{"tenant":"a","role":"user","token":"tk-0000000000000001"} x"#,
         ] {
             let error = decode(bad).expect_err(bad).to_string();
-            assert!(!error.contains("tk-1"), "{error}");
+            assert!(!error.contains("tk-0"), "{error}");
         }
         for bad in ["a", "e30=", "{}", "e30 ", &"A".repeat(GatewayCaller::LONGEST + 1)] {
             GatewayCaller::decode(bad).expect_err(bad);
