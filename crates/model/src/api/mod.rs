@@ -11,6 +11,7 @@ mod execs;
 mod files;
 mod jobs;
 mod network;
+mod nodes;
 mod pools;
 mod ports;
 mod resources;
@@ -44,6 +45,10 @@ pub use jobs::{
     JobRetries, JobSpec, JobState, JobTask, JobTaskPage, RetryOn, ScoreFrom, Verifier,
 };
 pub use network::{NetworkDecision, NetworkView};
+pub use nodes::{
+    GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER, GatewayCaller,
+    GatewayCallerError, NodePool, NodeReport, NodeState, gateway_protocols_meet,
+};
 pub use pools::{Pool, PoolMaker, PoolSize, ZygoteState};
 pub use ports::{SignPort, SignedPort};
 pub use resources::{Resource, ResourceList, SetResource};
